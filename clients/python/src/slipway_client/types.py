@@ -59,11 +59,11 @@ class CreditClaimCreatedEventData(TypedDict):
     """What there is to know of it."""
 
     claimId: str
-    """The claim this counts for."""
+    """The claim that this counts for."""
     leadId: str
-    """Whom the offer was made to, in the partner's words."""
+    """The partner's name for the customer."""
     variant: str
-    """Which offer it was, in the partner's words."""
+    """The partner's name for the offer."""
     creditAmount: int
     """Credits that the claim adds."""
     createdAt: Timestamp
@@ -91,11 +91,11 @@ class CreditClaimClaimedEventData(TypedDict):
     """What there is to know of it."""
 
     claimId: str
-    """The claim this counts for."""
+    """The claim that this counts for."""
     leadId: str
-    """Whom the offer was made to, in the partner's words."""
+    """The partner's name for the customer."""
     variant: str
-    """Which offer it was, in the partner's words."""
+    """The partner's name for the offer."""
     creditAmount: int
     """Credits that the claim adds."""
     createdAt: Timestamp
@@ -123,13 +123,13 @@ class ProjectConnectedEventData(TypedDict):
     """What there is to know of it."""
 
     claimId: str
-    """The claim this counts for."""
+    """The claim that this counts for."""
     leadId: str
-    """Whom the offer was made to, in the partner's words."""
+    """The partner's name for the customer."""
     variant: str
-    """Which offer it was, in the partner's words."""
+    """The partner's name for the offer."""
     occurredAt: Timestamp
-    """When it happened, which may be long before it was recorded."""
+    """When it happened, possibly long before the record."""
     projectId: str
     """The project, by its id in the operator's system."""
 
@@ -151,17 +151,17 @@ class TaskStartedEventData(TypedDict):
     """What there is to know of it."""
 
     claimId: str
-    """The claim this counts for."""
+    """The claim that this counts for."""
     leadId: str
-    """Whom the offer was made to, in the partner's words."""
+    """The partner's name for the customer."""
     variant: str
-    """Which offer it was, in the partner's words."""
+    """The partner's name for the offer."""
     occurredAt: Timestamp
-    """When it happened, which may be long before it was recorded."""
+    """When it happened, possibly long before the record."""
     taskId: str
     """The task: the id of its sandbox."""
     projectId: str | None
-    """The project of the task's first repository, if there is one."""
+    """The project of the task's first repository, if any."""
 
 
 class PullRequestOpenedEvent(TypedDict):
@@ -181,19 +181,19 @@ class PullRequestOpenedEventData(TypedDict):
     """What there is to know of it."""
 
     claimId: str
-    """The claim this counts for."""
+    """The claim that this counts for."""
     leadId: str
-    """Whom the offer was made to, in the partner's words."""
+    """The partner's name for the customer."""
     variant: str
-    """Which offer it was, in the partner's words."""
+    """The partner's name for the offer."""
     occurredAt: Timestamp
-    """When it happened, which may be long before it was recorded."""
+    """When it happened, possibly long before the record."""
     pullRequestId: str
-    """Derived from the host, the repository and the number: the same for ever."""
+    """Derived from the host, the repository and the number; never changes."""
     taskId: str
     """The task: the id of its sandbox."""
     projectId: str | None
-    """The project of the task's first repository, if there is one."""
+    """The project of the task's first repository, if any."""
 
 
 class ConversionPaidEvent(TypedDict):
@@ -213,15 +213,15 @@ class ConversionPaidEventData(TypedDict):
     """What there is to know of it."""
 
     claimId: str
-    """The claim this counts for."""
+    """The claim that this counts for."""
     leadId: str
-    """Whom the offer was made to, in the partner's words."""
+    """The partner's name for the customer."""
     variant: str
-    """Which offer it was, in the partner's words."""
+    """The partner's name for the offer."""
     occurredAt: Timestamp
-    """When it happened, which may be long before it was recorded."""
+    """When it happened, possibly long before the record."""
     conversionId: str
-    """Derived from the organization: it converts once."""
+    """Derived from the organization, which converts once."""
 
 
 Timestamp = str
@@ -258,7 +258,7 @@ class PullRequest(TypedDict):
     title: str
     """The sandbox's title when it was opened."""
     state: Literal["open", "closed"]
-    """`closed` with `merged: true` is a merged one."""
+    """Merged: `closed` with `merged: true`."""
     draft: bool
     """Whether it is a draft."""
     merged: bool
@@ -536,7 +536,7 @@ class SandboxStatusEventData(_SandboxStatusEventData, total=False):
         "terminating",
         "terminated",
     ] | None
-    """The one before; `null` when the sandbox was accepted."""
+    """The status before; `null` for a new sandbox."""
     reason: Literal[
         "queue_timeout",
         "boot_timeout",
@@ -552,7 +552,7 @@ class SandboxStatusEventData(_SandboxStatusEventData, total=False):
         "grant_revoked",
         "release_failed",
     ] | None
-    """Why, where there is more to say than the status."""
+    """The reason of the status, if any."""
     initiator: Literal["user", "policy", "provider", "system"]
     """Who caused it."""
 
@@ -581,35 +581,30 @@ class SandboxBootEvent(_SandboxBootEvent, total=False):
 
 class _SandboxBootEventData(TypedDict):
     stage: Literal["provision", "clone", "setup", "agent_start", "ready"]
-    """What of the boot is done. `setup` comes later too, where trees were made again."""
+    """The completed stage. `setup` also comes after the boot, when trees were made again."""
     ms: int
-    """How long the stage took, milliseconds."""
+    """Duration of the stage, milliseconds."""
 
 
 class SandboxBootEventData(_SandboxBootEventData, total=False):
     """What there is to know of it."""
 
     repo: str
-    """The repository, where the stage is about one."""
+    """The repository of the stage, if any."""
     submodules: list[str]
-    """With `clone`: folders of submodules, which are left empty. At most 32."""
+    """With `clone`: folders of submodules, left empty. At most 32."""
     cache: Literal["hit", "miss", "none"]
-    """With `setup`: whether what it fills was there already; `none` where nothing is cached."""
+    """With `setup`: whether the cache had its folders; `none` if nothing is cached."""
     ignored: list[str]
-    """With `setup`: keys of the repository's file that do not count here."""
+    """With `setup`: ignored keys of the repository's file."""
     egress_refused: list[str]
-    """
-    With `setup`: what the repository would like to reach and the operator does not allow, as
-    `name:port`.
-    """
+    """With `setup`: destinations that the operator does not allow, as `name:port`."""
     image_refused: str
-    """With `setup`: the image that the repository asks for, where the sandbox has another one."""
+    """With `setup`: the requested image, if the sandbox has another one."""
     secrets_withheld: str
-    """With `setup`: why it ran without the secrets that the repository's file names, for people."""
+    """With `setup`: why it ran without its secrets, for people."""
     error: str
-    """
-    With `setup`: why it failed, for people. Whether the sandbox goes on is told by its status.
-    """
+    """With `setup`: why it failed, for people. The status says whether the sandbox goes on."""
 
 
 class _SetupStartedEvent(TypedDict):
@@ -639,8 +634,7 @@ class SetupStartedEventData(TypedDict):
 
     limit_ms: int
     """
-    What the setups of all repositories may take together, milliseconds. `sandbox.boot` with `setup`
-    tells how each ended.
+    Time limit of all setups together, milliseconds. `sandbox.boot` with `setup` reports each end.
     """
 
 
@@ -670,7 +664,7 @@ class SandboxForkedEventData(TypedDict):
     """What there is to know of it."""
 
     sandbox_id: str
-    """The sandbox whose trees it starts with."""
+    """The sandbox whose checkpoint it starts with."""
     checkpoint: int
     """The checkpoint of that sandbox."""
 
@@ -701,19 +695,18 @@ class SandboxCheckpointEventData(TypedDict, total=False):
     """What there is to know of it."""
 
     checkpoint: int
-    """Counts from 1; left out where it could not be taken."""
+    """Counts from 1; left out on failure."""
     turn_id: str
-    """The newest turn that had ended."""
+    """The last ended turn."""
     bytes: int
-    """How much is stored of it."""
+    """Stored bytes."""
     ms: int
-    """How long it took, milliseconds."""
+    """Duration, milliseconds."""
     repos: list[SandboxCheckpointEventDataRepos]
     """The tree of each repository."""
     error: str
     """
-    Why it could not be taken, for people. The sandbox works on; a machine that goes away takes the
-    changes since with it.
+    Why it failed, for people. The sandbox works on; its newer changes are only on its machine.
     """
 
 
@@ -721,7 +714,7 @@ class SandboxCheckpointEventDataRepos(TypedDict):
     repo: str
     """`owner/name`."""
     sha: str
-    """The commit of the tree as it was. No branch of the repository has it."""
+    """The commit of the tree. No branch of the repository has it."""
 
 
 class _SandboxRestoringEvent(TypedDict):
@@ -750,7 +743,7 @@ class SandboxRestoringEventData(TypedDict):
     """What there is to know of it."""
 
     checkpoint: int
-    """The checkpoint that somebody wants back."""
+    """The checkpoint to restore."""
 
 
 class _SandboxRestoredEvent(TypedDict):
@@ -784,18 +777,13 @@ class SandboxRestoredEventData(_SandboxRestoredEventData, total=False):
     """What there is to know of it."""
 
     checkpoint: int
-    """
-    The checkpoint that trees and conversation are from; left out where none could be restored.
-    """
+    """The restored checkpoint; left out if none could be restored."""
     lost_turn: str
-    """The turn whose changes are gone with its machine."""
+    """The turn whose changes were lost with the machine."""
     damaged: list[int]
-    """Checkpoints that were tried first and could not be read, the newest first."""
+    """Unreadable checkpoints that were tried first, newest first."""
     error: str
-    """
-    Why nothing was restored, for people. Trees and conversation are as they were before it was
-    asked for.
-    """
+    """Why nothing was restored, for people. Trees and conversation are unchanged."""
 
 
 class _SandboxErrorEvent(TypedDict):
@@ -857,7 +845,7 @@ class TurnStartedEventData(TypedDict):
     """What there is to know of it."""
 
     prompt_id: str
-    """Names the prompt; equals the id of the turn."""
+    """Id of the prompt, and of the turn."""
     text: str
     """The prompt."""
     files: list[Any]
@@ -915,7 +903,7 @@ class _TurnUpdatedEventData(TypedDict):
         "interrupted",
         "cancelled",
     ] | None
-    """The one before; `null` when the turn is new."""
+    """The state before; `null` for a new turn."""
 
 
 class TurnUpdatedEventData(_TurnUpdatedEventData, total=False):
@@ -926,7 +914,7 @@ class TurnUpdatedEventData(_TurnUpdatedEventData, total=False):
     author: TurnUpdatedEventDataAuthor
     """With `pending`: who sent the prompt."""
     reason: Literal["interrupt"]
-    """Set when a command asked for the turn's end and the agent is still to answer."""
+    """Set when a command asked for the turn's end and the agent has not ended it yet."""
     initiator: Literal["user", "policy", "provider", "system"]
     """Who caused it."""
 
@@ -969,9 +957,9 @@ class TurnCompletedEventData(_TurnCompletedEventData, total=False):
     """What there is to know of it."""
 
     reason: str
-    """Why, where there is more to say; a word or a sentence for people."""
+    """The reason, if any: a word or a sentence for people."""
     initiator: Literal["user", "policy", "provider", "system"]
-    """Who ended it, unless it was the agent."""
+    """Initiator of the end, unless the agent."""
 
 
 class _MessageUpdatedEvent(TypedDict):
@@ -1004,9 +992,9 @@ class MessageUpdatedEventData(TypedDict):
     message_id: str
     """The message that the part belongs to."""
     kind: Literal["text", "reasoning"]
-    """`reasoning` is what the model thinks, `text` what it says."""
+    """`reasoning`: the model's thoughts; `text`: its answer."""
     text: str
-    """All of the part so far."""
+    """The whole text of the part so far."""
 
 
 class _MessageQueuedEvent(TypedDict):
@@ -1035,15 +1023,15 @@ class MessageQueuedEventData(TypedDict):
     """What there is to know of it."""
 
     message_id: str
-    """Names the message; equals the id of the turn that it gets."""
+    """Id of the message, and of its turn."""
     position: int
-    """Counts from 1: how many turns it is until its own, if no agent takes it before."""
+    """Turns until its own, from 1, unless an agent takes it before."""
     text: str
     """The message."""
     author: MessageQueuedEventDataAuthor
     """Who sent it."""
     steers: bool
-    """Whether the agent of the active turn is to have it at once."""
+    """Whether it is for the agent of the active turn."""
 
 
 class MessageQueuedEventDataAuthor(TypedDict):
@@ -1185,7 +1173,7 @@ class _ToolUpdatedEventData(TypedDict):
     call_id: str
     """Names the call."""
     tool: str
-    """What the agent does, for display."""
+    """The action, for display."""
     status: Literal["pending", "running", "completed", "error"]
     """Where the call is."""
 
@@ -1196,18 +1184,18 @@ class ToolUpdatedEventData(_ToolUpdatedEventData, total=False):
     error: str
     """Why it failed, for people."""
     detail: ToolUpdatedEventDataDetail
-    """What it does and did; left out where the operator wants it so."""
+    """Its command, files and output; left out if the operator disabled it."""
 
 
 class ToolUpdatedEventDataDetail(TypedDict, total=False):
-    """What it does and did; left out where the operator wants it so."""
+    """Its command, files and output; left out if the operator disabled it."""
 
     command: str
-    """The command; cut, with a mark, above 64 KiB."""
+    """The command; above 64 KiB cut, with a mark."""
     paths: list[str]
-    """Files it is about, relative to the workspace."""
+    """Its files, relative to the workspace."""
     output: str
-    """The end of what it wrote, at most 8 KiB, with a mark where something came before."""
+    """The end of its output, at most 8 KiB, with a mark if it was cut."""
 
 
 class _ApprovalRequestedEvent(TypedDict):
@@ -1234,47 +1222,40 @@ class ApprovalRequestedEvent(_ApprovalRequestedEvent, total=False):
 
 class _ApprovalRequestedEventData(TypedDict):
     approval_id: str
-    """Names the request; equals the tool call's `call_id`."""
+    """Id of the request; equals the tool call's `call_id`."""
     tool: str
-    """What the agent wants to do, for display."""
+    """The intended action, for display."""
     expires_at: Timestamp
-    """Counts as denied from then on."""
+    """Time after which it counts as denied."""
 
 
 class ApprovalRequestedEventData(_ApprovalRequestedEventData, total=False):
     """What there is to know of it."""
 
     kind: Literal["edit", "command", "network", "other"]
-    """What it is about, where the runtime tells."""
+    """Kind of the call, if the runtime tells it."""
     paths: list[str]
-    """Files it is about, relative to the workspace."""
+    """Its files, relative to the workspace."""
     plain: Literal[True]
     """
-    The edit deletes nothing and changes plain, unprotected files of the trees alone: it can be
-    approved for the rest of the turn.
+    The edit changes only plain, unprotected files of the trees and deletes none: it can be approved
+    for the rest of the turn.
     """
     preview: ApprovalRequestedEventDataPreview
-    """What will happen if it is approved; left out where the operator wants it so."""
+    """What an approval will do; left out if the operator disabled it."""
 
 
 class ApprovalRequestedEventDataPreview(TypedDict, total=False):
-    """What will happen if it is approved; left out where the operator wants it so."""
+    """What an approval will do; left out if the operator disabled it."""
 
     command: str
-    """
-    The whole command with its line feeds, or of a tool that runs none its arguments. Never cut.
-    """
+    """The whole command with its line feeds, or a tool's arguments. Never cut."""
     diff: str
-    """
-    The change as of `diff -u`. Cut, with a mark at its end, where it is larger than there is room.
-    """
+    """The change as of `diff -u`. Too long: cut, with a mark at its end."""
     cwd: str
-    """
-    The folder in which the command runs, relative to the workspace. Absent: the workspace. Never
-    cut.
-    """
+    """The command's folder, relative to the workspace. Absent: the workspace. Never cut."""
     url: str
-    """What will be asked for over the network. Never cut."""
+    """The requested address. Never cut."""
 
 
 class _ApprovalResolvedEvent(TypedDict):
@@ -1303,11 +1284,11 @@ class _ApprovalResolvedEventData(TypedDict):
     approval_id: str
     """The request that is resolved."""
     outcome: Literal["approved", "denied"]
-    """Whether the agent may do it."""
+    """The decision."""
     by: Literal["user", "policy", "timeout", "interrupt", "terminate", "turn_end"]
     """
-    `user`: a decision; `policy`: a decision for the rest of the turn; the others deny because
-    nobody can decide any more.
+    `user`: a decision; `policy`: a decision for the turn; the others deny because no decision is
+    possible any more.
     """
 
 
@@ -1316,11 +1297,11 @@ class ApprovalResolvedEventData(_ApprovalResolvedEventData, total=False):
 
     scope: Literal["turn"]
     """
-    `turn`: until the turn ends, `policy` approves what else is asked for of the same `kind`. Left
-    out: nothing else is approved.
+    `turn`: until the turn ends, `policy` approves other requests of the same `kind`. Left out: only
+    this request.
     """
     reason: str
-    """Why the person denied it, where they said so. The agent is told."""
+    """The person's reason for a denial, which the agent gets."""
 
 
 class _PullRequestUpdatedEvent(TypedDict):
@@ -1360,7 +1341,7 @@ class PullRequestUpdatedEventData(_PullRequestUpdatedEventData, total=False):
     url: str
     """Its page, for people."""
     state: Literal["open", "closed"]
-    """`closed` with `merged: true` is a merged one."""
+    """Merged: `closed` with `merged: true`."""
     draft: bool
     """Whether it is a draft."""
     merged: bool
@@ -1371,20 +1352,20 @@ class PullRequestUpdatedEventData(_PullRequestUpdatedEventData, total=False):
     """The commit that was pushed."""
     merges: list[PullRequestUpdatedEventDataMerges]
     """
-    How what was pushed was made of the files, after an earlier pull request was merged or closed;
-    left out before.
+    The merges of the pushed commit, after an earlier pull request was merged or closed; else left
+    out.
     """
     submodules: list[str]
-    """Folders of submodules in which there are files: these are not published. At most 32."""
+    """Folders of submodules with files, which are not published. At most 32."""
     error: PullRequestUpdatedEventDataError
     """Why publishing failed."""
 
 
 class PullRequestUpdatedEventDataMerges(TypedDict):
     onto: str
-    """A commit of the base branch that the changes were merged with."""
+    """The base branch's commit that the changes were merged with."""
     ancestor: str | None
-    """The commit that counts as common to both; `null`: the one the sandbox started from."""
+    """The common ancestor; `null`: the sandbox's start commit."""
 
 
 class _PullRequestUpdatedEventDataError(TypedDict):
@@ -1398,7 +1379,7 @@ class PullRequestUpdatedEventDataError(_PullRequestUpdatedEventDataError, total=
     """Why publishing failed."""
 
     retry_after: int
-    """Seconds the source host asked us to wait."""
+    """Seconds that the source host asks to wait."""
 
 
 class _UsageUpdatedEvent(TypedDict):
@@ -1432,18 +1413,18 @@ class UsageUpdatedEventData(_UsageUpdatedEventData, total=False):
     """What there is to know of it."""
 
     tokens: UsageUpdatedEventDataTokens
-    """Totals of the sandbox in tokens; left out where nobody counts them."""
+    """Totals of the sandbox in tokens; left out if they are not counted."""
 
 
 class UsageUpdatedEventDataTokens(TypedDict):
-    """Totals of the sandbox in tokens; left out where nobody counts them."""
+    """Totals of the sandbox in tokens; left out if they are not counted."""
 
     input: int
-    """Tokens that models were given."""
+    """Input tokens of models."""
     cachedInput: int
-    """Those of `input` that a provider had in its cache."""
+    """Tokens of `input` from a provider's cache."""
     output: int
-    """Tokens that models answered with, reasoning included."""
+    """Output tokens of models, reasoning included."""
 
 
 class SnapshotEvent(TypedDict):
@@ -1471,11 +1452,11 @@ class SnapshotEventData(TypedDict):
     tokens: SnapshotEventDataTokens
     """Totals of the sandbox in tokens, as `usage.updated` tells them."""
     resume_cursor: str
-    """Digits: the cursor that resumes right after what was told."""
+    """Digits: the cursor that resumes after this event."""
     pending_approvals: list[SnapshotEventDataPendingApprovals]
     """What waits for a decision."""
     waiting_messages: list[SnapshotEventDataWaitingMessages]
-    """Messages that wait for their turn, in its order; `position` is the one of now."""
+    """Waiting messages in order, with their current `position`."""
 
 
 class SnapshotEventDataTurn(TypedDict):
@@ -1497,67 +1478,60 @@ class SnapshotEventDataTokens(TypedDict):
     """Totals of the sandbox in tokens, as `usage.updated` tells them."""
 
     input: int
-    """Tokens that models were given."""
+    """Input tokens of models."""
     cachedInput: int
-    """Those of `input` that a provider had in its cache."""
+    """Tokens of `input` from a provider's cache."""
     output: int
-    """Tokens that models answered with, reasoning included."""
+    """Output tokens of models, reasoning included."""
 
 
 class _SnapshotEventDataPendingApprovals(TypedDict):
     approval_id: str
-    """Names the request; equals the tool call's `call_id`."""
+    """Id of the request; equals the tool call's `call_id`."""
     tool: str
-    """What the agent wants to do, for display."""
+    """The intended action, for display."""
     expires_at: Timestamp
-    """Counts as denied from then on."""
+    """Time after which it counts as denied."""
 
 
 class SnapshotEventDataPendingApprovals(_SnapshotEventDataPendingApprovals, total=False):
     kind: Literal["edit", "command", "network", "other"]
-    """What it is about, where the runtime tells."""
+    """Kind of the call, if the runtime tells it."""
     paths: list[str]
-    """Files it is about, relative to the workspace."""
+    """Its files, relative to the workspace."""
     plain: Literal[True]
     """
-    The edit deletes nothing and changes plain, unprotected files of the trees alone: it can be
-    approved for the rest of the turn.
+    The edit changes only plain, unprotected files of the trees and deletes none: it can be approved
+    for the rest of the turn.
     """
     preview: SnapshotEventDataPendingApprovalsPreview
-    """What will happen if it is approved; left out where the operator wants it so."""
+    """What an approval will do; left out if the operator disabled it."""
 
 
 class SnapshotEventDataPendingApprovalsPreview(TypedDict, total=False):
-    """What will happen if it is approved; left out where the operator wants it so."""
+    """What an approval will do; left out if the operator disabled it."""
 
     command: str
-    """
-    The whole command with its line feeds, or of a tool that runs none its arguments. Never cut.
-    """
+    """The whole command with its line feeds, or a tool's arguments. Never cut."""
     diff: str
-    """
-    The change as of `diff -u`. Cut, with a mark at its end, where it is larger than there is room.
-    """
+    """The change as of `diff -u`. Too long: cut, with a mark at its end."""
     cwd: str
-    """
-    The folder in which the command runs, relative to the workspace. Absent: the workspace. Never
-    cut.
-    """
+    """The command's folder, relative to the workspace. Absent: the workspace. Never cut."""
     url: str
-    """What will be asked for over the network. Never cut."""
+    """The requested address. Never cut."""
 
 
 class SnapshotEventDataWaitingMessages(TypedDict):
     message_id: str
-    """Names the message; equals the id of the turn that it gets."""
+    """Id of the message, and of its turn."""
     position: int
-    """Counts from 1: how many turns it is until its own, if no agent takes it before."""
+    """Turns until its own, from 1, unless an agent takes it before."""
     text: str
     """The message."""
     author: SnapshotEventDataWaitingMessagesAuthor
     """Who sent it."""
     steers: bool
-    """Whether the agent of the active turn is to have it at once."""
+    """Whether it is for the agent of the active turn."""
 
 
 class SnapshotEventDataWaitingMessagesAuthor(TypedDict):
@@ -1588,7 +1562,7 @@ class StreamResyncEventData(TypedDict):
     reason: Literal["shutdown", "slow_reader"]
     """Why the stream ends here."""
     resume_cursor: str
-    """Digits: the cursor that resumes right after what was told."""
+    """Digits: the cursor that resumes after this event."""
 
 
 class CheckpointPage(TypedDict):
@@ -1606,7 +1580,7 @@ class Checkpoint(TypedDict):
     createdAt: Timestamp
     """When it was recorded."""
     bytes: int
-    """How much is stored of it."""
+    """Stored bytes."""
     repos: list[CheckpointRepos]
     """The tree of each repository."""
 
@@ -1615,7 +1589,7 @@ class CheckpointRepos(TypedDict):
     repo: str
     """`owner/name`."""
     sha: str
-    """The commit of the tree as it was. No branch of the repository has it."""
+    """The commit of the tree. No branch of the repository has it."""
 
 
 class MessagePage(TypedDict):
@@ -1707,7 +1681,7 @@ class SendMessage(_SendMessage, total=False):
 
 class _ApprovalDecision(TypedDict):
     decision: Literal["approve", "deny"]
-    """Whether the agent may do it."""
+    """The decision."""
 
 
 class ApprovalDecision(_ApprovalDecision, total=False):

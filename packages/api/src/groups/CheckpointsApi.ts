@@ -14,7 +14,7 @@ export const CheckpointResource = Schema.Struct({
   checkpoint: Counter.annotateKey({ description: "Its number: counts from 1 within the sandbox." }),
   turnId: Schema.NullOr(Schema.String).annotateKey({ description: "The newest turn that had ended; `null`: there was none." }),
   createdAt: timestamp("When it was recorded."),
-  bytes: Counter.annotateKey({ description: "How much is stored of it." }),
+  bytes: Counter.annotateKey({ description: "Stored bytes." }),
   repos: Schema.Array(CheckpointRepo).annotateKey({ description: "The tree of each repository." })
 }).annotate({ identifier: "Checkpoint" })
 

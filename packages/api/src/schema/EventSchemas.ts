@@ -40,7 +40,7 @@ const durable = SandboxEvent.members.map(({ fields: { data, turn_id, type: { lit
   )
 })
 
-const resumeCursor = Schema.String.annotateKey({ description: "Digits: the cursor that resumes right after what was told." })
+const resumeCursor = Schema.String.annotateKey({ description: "Digits: the cursor that resumes after this event." })
 
 const transient = [
   event(
@@ -56,7 +56,7 @@ const transient = [
       resume_cursor: resumeCursor,
       pending_approvals: Schema.Array(ApprovalRequest).annotateKey({ description: "What waits for a decision." }),
       waiting_messages: Schema.Array(QueuedMessage).annotateKey({
-        description: "Messages that wait for their turn, in its order; `position` is the one of now."
+        description: "Waiting messages in order, with their current `position`."
       })
     })
   ),

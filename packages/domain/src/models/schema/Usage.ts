@@ -15,8 +15,8 @@ export type Usage = typeof Usage.Type
  * whose members the interface fixes.
  */
 export const TokenCounts = Schema.Struct({
-  input: Counter.annotateKey({ description: "Tokens that models were given." }),
-  cachedInput: Counter.annotateKey({ description: "Those of `input` that a provider had in its cache." }),
-  output: Counter.annotateKey({ description: "Tokens that models answered with, reasoning included." })
+  input: Counter.annotateKey({ description: "Input tokens of models." }),
+  cachedInput: Counter.annotateKey({ description: "Tokens of `input` from a provider's cache." }),
+  output: Counter.annotateKey({ description: "Output tokens of models, reasoning included." })
 })
 export type TokenCounts = typeof TokenCounts.Type

@@ -12,9 +12,9 @@ export const CreditAmount = Schema.Int.check(Schema.isBetween({ minimum: 1, maxi
 
 /** The offer of the claim. */
 const lead = {
-  claimId: Uuid.annotateKey({ description: "The claim this counts for." }),
-  leadId: text(1, 200).annotateKey({ description: "Whom the offer was made to, in the partner's words." }),
-  variant: text(1, 200).annotateKey({ description: "Which offer it was, in the partner's words." })
+  claimId: Uuid.annotateKey({ description: "The claim that this counts for." }),
+  leadId: text(1, 200).annotateKey({ description: "The partner's name for the customer." }),
+  variant: text(1, 200).annotateKey({ description: "The partner's name for the offer." })
 }
 
 const claim = {
@@ -22,11 +22,11 @@ const claim = {
   creditAmount: CreditAmount.annotateKey({ description: "Credits that the claim adds." }),
   createdAt: timestamp("When the claim was created.")
 }
-const attributed = { ...lead, occurredAt: timestamp("When it happened, which may be long before it was recorded.") }
+const attributed = { ...lead, occurredAt: timestamp("When it happened, possibly long before the record.") }
 
 const projectId = Schema.String.annotateKey({ description: "The project, by its id in the operator's system." })
 const projectOfTask = Schema.NullOr(Schema.String).annotateKey({
-  description: "The project of the task's first repository, if there is one."
+  description: "The project of the task's first repository, if any."
 })
 const taskId = Schema.String.annotateKey({ description: "The task: the id of its sandbox." })
 
@@ -52,13 +52,13 @@ export const PartnerFact = Schema.Union([
   fact("task.started", { ...attributed, taskId, projectId: projectOfTask }),
   fact("pull_request.opened", {
     ...attributed,
-    pullRequestId: Schema.String.annotateKey({ description: "Derived from the host, the repository and the number: the same for ever." }),
+    pullRequestId: Schema.String.annotateKey({ description: "Derived from the host, the repository and the number; never changes." }),
     taskId,
     projectId: projectOfTask
   }),
   fact("conversion.paid", {
     ...attributed,
-    conversionId: Schema.String.annotateKey({ description: "Derived from the organization: it converts once." })
+    conversionId: Schema.String.annotateKey({ description: "Derived from the organization, which converts once." })
   })
 ])
 export type PartnerFact = typeof PartnerFact.Type

@@ -15,7 +15,7 @@ export const DenialReason = text(1, 2000)
 
 /** A decision with its options. */
 export const ApprovalDecision = Schema.Struct({
-  decision: Decision.annotateKey({ description: "Whether the agent may do it." }),
+  decision: Decision.annotateKey({ description: "The decision." }),
   scope: Schema.optionalKey(ApprovalScope).annotateKey({
     description: "With `approve`. `turn`: also what else of the same `kind` waits, or is asked for until the turn ends. Left out: this " +
       "tool call alone."

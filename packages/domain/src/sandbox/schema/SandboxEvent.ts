@@ -50,18 +50,18 @@ export type StatusReason = typeof StatusReason.Type
 
 /** An agent's request for an approval. */
 export const ApprovalRequest = Schema.Struct({
-  approval_id: Schema.String.annotateKey({ description: "Names the request; equals the tool call's `call_id`." }),
-  tool: Schema.String.annotateKey({ description: "What the agent wants to do, for display." }),
-  kind: Schema.optionalKey(ToolKind).annotateKey({ description: "What it is about, where the runtime tells." }),
-  paths: Schema.optionalKey(Schema.Array(Schema.String)).annotateKey({ description: "Files it is about, relative to the workspace." }),
+  approval_id: Schema.String.annotateKey({ description: "Id of the request; equals the tool call's `call_id`." }),
+  tool: Schema.String.annotateKey({ description: "The intended action, for display." }),
+  kind: Schema.optionalKey(ToolKind).annotateKey({ description: "Kind of the call, if the runtime tells it." }),
+  paths: Schema.optionalKey(Schema.Array(Schema.String)).annotateKey({ description: "Its files, relative to the workspace." }),
   plain: Schema.optionalKey(Schema.Literal(true)).annotateKey({
     description:
-      "The edit deletes nothing and changes plain, unprotected files of the trees alone: it can be approved for the rest of the turn."
+      "The edit changes only plain, unprotected files of the trees and deletes none: it can be approved for the rest of the turn."
   }),
   preview: Schema.optionalKey(Preview).annotateKey({
-    description: "What will happen if it is approved; left out where the operator wants it so."
+    description: "What an approval will do; left out if the operator disabled it."
   }),
-  expires_at: timestamp("Counts as denied from then on.")
+  expires_at: timestamp("Time after which it counts as denied.")
 })
 export type ApprovalRequest = typeof ApprovalRequest.Type
 
@@ -79,9 +79,9 @@ export type ApprovalScope = typeof ApprovalScope.Type
 
 /** Like `MergeStep` of the working trees. */
 export const Merges = Schema.Array(Schema.Struct({
-  onto: Schema.String.annotateKey({ description: "A commit of the base branch that the changes were merged with." }),
+  onto: Schema.String.annotateKey({ description: "The base branch's commit that the changes were merged with." }),
   ancestor: Schema.NullOr(Schema.String).annotateKey({
-    description: "The commit that counts as common to both; `null`: the one the sandbox started from."
+    description: "The common ancestor; `null`: the sandbox's start commit."
   })
 }))
 
@@ -89,7 +89,7 @@ export const Merges = Schema.Array(Schema.Struct({
 export const PublicationTrouble = Schema.Struct({
   code: Schema.String.annotateKey({ description: "The one its caller gets." }),
   message: Schema.String.annotateKey({ description: "For people." }),
-  retry_after: Schema.optionalKey(Counter).annotateKey({ description: "Seconds the source host asked us to wait." })
+  retry_after: Schema.optionalKey(Counter).annotateKey({ description: "Seconds that the source host asks to wait." })
 })
 
 /**
@@ -106,7 +106,7 @@ export type RestoreCause = typeof RestoreCause.Type
 /** A repository's tree in a checkpoint. */
 export const CheckpointRepo = Schema.Struct({
   repo: RepoName.annotateKey({ description: "`owner/name`." }),
-  sha: Schema.String.annotateKey({ description: "The commit of the tree as it was. No branch of the repository has it." })
+  sha: Schema.String.annotateKey({ description: "The commit of the tree. No branch of the repository has it." })
 })
 export type CheckpointRepo = typeof CheckpointRepo.Type
 
@@ -114,11 +114,11 @@ const Author = Schema.Struct({ id: Schema.String.annotateKey({ description: "Id 
 
 /** A waiting message, as it is sent. */
 export const QueuedMessage = Schema.Struct({
-  message_id: Schema.String.annotateKey({ description: "Names the message; equals the id of the turn that it gets." }),
-  position: Counter.annotateKey({ description: "Counts from 1: how many turns it is until its own, if no agent takes it before." }),
+  message_id: Schema.String.annotateKey({ description: "Id of the message, and of its turn." }),
+  position: Counter.annotateKey({ description: "Turns until its own, from 1, unless an agent takes it before." }),
   text: Schema.String.annotateKey({ description: "The message." }),
   author: Author.annotateKey({ description: "Who sent it." }),
-  steers: Schema.Boolean.annotateKey({ description: "Whether the agent of the active turn is to have it at once." })
+  steers: Schema.Boolean.annotateKey({ description: "Whether it is for the agent of the active turn." })
 })
 export type QueuedMessage = typeof QueuedMessage.Type
 
@@ -133,71 +133,71 @@ const durable = <const T extends string, const F extends Schema.Struct.Fields>(t
 export const SandboxEvent = Schema.Union([
   durable("sandbox.status", {
     status: SandboxStatus.annotateKey({ description: "The new status." }),
-    previous: Schema.NullOr(SandboxStatus).annotateKey({ description: "The one before; `null` when the sandbox was accepted." }),
-    reason: Schema.NullOr(StatusReason).annotateKey({ description: "Why, where there is more to say than the status." }),
+    previous: Schema.NullOr(SandboxStatus).annotateKey({ description: "The status before; `null` for a new sandbox." }),
+    reason: Schema.NullOr(StatusReason).annotateKey({ description: "The reason of the status, if any." }),
     initiator: Initiator.annotateKey({ description: "Who caused it." })
   }),
   durable("sandbox.boot", {
     stage: Schema.Literals(["provision", "clone", "setup", "agent_start", "ready"]).annotateKey({
-      description: "What of the boot is done. `setup` comes later too, where trees were made again."
+      description: "The completed stage. `setup` also comes after the boot, when trees were made again."
     }),
-    ms: Counter.annotateKey({ description: "How long the stage took, milliseconds." }),
-    repo: Schema.optionalKey(Schema.String).annotateKey({ description: "The repository, where the stage is about one." }),
+    ms: Counter.annotateKey({ description: "Duration of the stage, milliseconds." }),
+    repo: Schema.optionalKey(Schema.String).annotateKey({ description: "The repository of the stage, if any." }),
     submodules: Schema.optionalKey(Schema.Array(Schema.String)).annotateKey({
-      description: "With `clone`: folders of submodules, which are left empty. At most 32."
+      description: "With `clone`: folders of submodules, left empty. At most 32."
     }),
     cache: Schema.optionalKey(Schema.Literals(["hit", "miss", "none"])).annotateKey({
-      description: "With `setup`: whether what it fills was there already; `none` where nothing is cached."
+      description: "With `setup`: whether the cache had its folders; `none` if nothing is cached."
     }),
     ignored: Schema.optionalKey(Schema.Array(Schema.String)).annotateKey({
-      description: "With `setup`: keys of the repository's file that do not count here."
+      description: "With `setup`: ignored keys of the repository's file."
     }),
     egress_refused: Schema.optionalKey(Schema.Array(Schema.String)).annotateKey({
-      description: "With `setup`: what the repository would like to reach and the operator does not allow, as `name:port`."
+      description: "With `setup`: destinations that the operator does not allow, as `name:port`."
     }),
     image_refused: Schema.optionalKey(Schema.String).annotateKey({
-      description: "With `setup`: the image that the repository asks for, where the sandbox has another one."
+      description: "With `setup`: the requested image, if the sandbox has another one."
     }),
     secrets_withheld: Schema.optionalKey(Schema.String).annotateKey({
-      description: "With `setup`: why it ran without the secrets that the repository's file names, for people."
+      description: "With `setup`: why it ran without its secrets, for people."
     }),
     error: Schema.optionalKey(Schema.String).annotateKey({
-      description: "With `setup`: why it failed, for people. Whether the sandbox goes on is told by its status."
+      description: "With `setup`: why it failed, for people. The status says whether the sandbox goes on."
     })
   }),
   durable("setup.started", {
     limit_ms: Counter.annotateKey({
-      description: "What the setups of all repositories may take together, milliseconds. `sandbox.boot` with `setup` tells how each ended."
+      description: "Time limit of all setups together, milliseconds. `sandbox.boot` with `setup` reports each end."
     })
   }),
   durable("sandbox.forked", {
-    sandbox_id: SandboxId.annotateKey({ description: "The sandbox whose trees it starts with." }),
+    sandbox_id: SandboxId.annotateKey({ description: "The sandbox whose checkpoint it starts with." }),
     checkpoint: Counter.annotateKey({ description: "The checkpoint of that sandbox." })
   }),
   durable("sandbox.checkpoint", {
-    checkpoint: Schema.optionalKey(Counter).annotateKey({ description: "Counts from 1; left out where it could not be taken." }),
-    turn_id: Schema.optionalKey(Schema.String).annotateKey({ description: "The newest turn that had ended." }),
-    bytes: Schema.optionalKey(Counter).annotateKey({ description: "How much is stored of it." }),
-    ms: Schema.optionalKey(Counter).annotateKey({ description: "How long it took, milliseconds." }),
+    checkpoint: Schema.optionalKey(Counter).annotateKey({ description: "Counts from 1; left out on failure." }),
+    turn_id: Schema.optionalKey(Schema.String).annotateKey({ description: "The last ended turn." }),
+    bytes: Schema.optionalKey(Counter).annotateKey({ description: "Stored bytes." }),
+    ms: Schema.optionalKey(Counter).annotateKey({ description: "Duration, milliseconds." }),
     repos: Schema.optionalKey(Schema.Array(CheckpointRepo)).annotateKey({ description: "The tree of each repository." }),
     error: Schema.optionalKey(Schema.String).annotateKey({
-      description: "Why it could not be taken, for people. The sandbox works on; a machine that goes away takes the changes since with it."
+      description: "Why it failed, for people. The sandbox works on; its newer changes are only on its machine."
     })
   }),
   durable("sandbox.restoring", {
-    checkpoint: Counter.annotateKey({ description: "The checkpoint that somebody wants back." })
+    checkpoint: Counter.annotateKey({ description: "The checkpoint to restore." })
   }),
   durable("sandbox.restored", {
     checkpoint: Schema.optionalKey(Counter).annotateKey({
-      description: "The checkpoint that trees and conversation are from; left out where none could be restored."
+      description: "The restored checkpoint; left out if none could be restored."
     }),
     cause: RestoreCause.annotateKey({ description: "Why." }),
-    lost_turn: Schema.optionalKey(Schema.String).annotateKey({ description: "The turn whose changes are gone with its machine." }),
+    lost_turn: Schema.optionalKey(Schema.String).annotateKey({ description: "The turn whose changes were lost with the machine." }),
     damaged: Schema.optionalKey(Schema.Array(Counter)).annotateKey({
-      description: "Checkpoints that were tried first and could not be read, the newest first."
+      description: "Unreadable checkpoints that were tried first, newest first."
     }),
     error: Schema.optionalKey(Schema.String).annotateKey({
-      description: "Why nothing was restored, for people. Trees and conversation are as they were before it was asked for."
+      description: "Why nothing was restored, for people. Trees and conversation are unchanged."
     })
   }),
   durable("sandbox.error", {
@@ -206,33 +206,33 @@ export const SandboxEvent = Schema.Union([
     retryable: Schema.Boolean.annotateKey({ description: "Whether another try may succeed." })
   }),
   durable("turn.started", {
-    prompt_id: Schema.String.annotateKey({ description: "Names the prompt; equals the id of the turn." }),
+    prompt_id: Schema.String.annotateKey({ description: "Id of the prompt, and of the turn." }),
     text: Schema.String.annotateKey({ description: "The prompt." }),
     files: Schema.Array(Schema.Never).annotateKey({ description: "Reserved: always empty." }),
     author: Author.annotateKey({ description: "Who sent the prompt." })
   }),
   durable("turn.updated", {
     state: TurnState.annotateKey({ description: "The new state." }),
-    previous: Schema.NullOr(TurnState).annotateKey({ description: "The one before; `null` when the turn is new." }),
+    previous: Schema.NullOr(TurnState).annotateKey({ description: "The state before; `null` for a new turn." }),
     text: Schema.optionalKey(Schema.String).annotateKey({ description: "With `pending`: the prompt." }),
     author: Schema.optionalKey(Author).annotateKey({ description: "With `pending`: who sent the prompt." }),
     reason: Schema.optionalKey(Schema.Literal("interrupt")).annotateKey({
-      description: "Set when a command asked for the turn's end and the agent is still to answer."
+      description: "Set when a command asked for the turn's end and the agent has not ended it yet."
     }),
     initiator: Schema.optionalKey(Initiator).annotateKey({ description: "Who caused it." })
   }),
   durable("turn.completed", {
     state: TurnOutcome.annotateKey({ description: "How the turn ended." }),
     reason: Schema.optionalKey(Schema.String).annotateKey({
-      description: "Why, where there is more to say; a word or a sentence for people."
+      description: "The reason, if any: a word or a sentence for people."
     }),
-    initiator: Schema.optionalKey(Initiator).annotateKey({ description: "Who ended it, unless it was the agent." })
+    initiator: Schema.optionalKey(Initiator).annotateKey({ description: "Initiator of the end, unless the agent." })
   }),
   durable("message.updated", {
     part_id: Schema.String.annotateKey({ description: "Events of one part replace each other." }),
     message_id: Schema.String.annotateKey({ description: "The message that the part belongs to." }),
-    kind: Schema.Literals(["text", "reasoning"]).annotateKey({ description: "`reasoning` is what the model thinks, `text` what it says." }),
-    text: Schema.String.annotateKey({ description: "All of the part so far." })
+    kind: Schema.Literals(["text", "reasoning"]).annotateKey({ description: "`reasoning`: the model's thoughts; `text`: its answer." }),
+    text: Schema.String.annotateKey({ description: "The whole text of the part so far." })
   }),
   durable("message.queued", QueuedMessage.fields),
   durable("message.steered", {
@@ -253,24 +253,23 @@ export const SandboxEvent = Schema.Union([
     part_id: Schema.String.annotateKey({ description: "Events of one part replace each other." }),
     message_id: Schema.String.annotateKey({ description: "Groups the tool calls of a turn." }),
     call_id: Schema.String.annotateKey({ description: "Names the call." }),
-    tool: Schema.String.annotateKey({ description: "What the agent does, for display." }),
+    tool: Schema.String.annotateKey({ description: "The action, for display." }),
     status: Schema.Literals(["pending", "running", "completed", "error"]).annotateKey({ description: "Where the call is." }),
     error: Schema.optionalKey(Schema.String).annotateKey({ description: "Why it failed, for people." }),
-    detail: Schema.optionalKey(Detail).annotateKey({ description: "What it does and did; left out where the operator wants it so." })
+    detail: Schema.optionalKey(Detail).annotateKey({ description: "Its command, files and output; left out if the operator disabled it." })
   }),
   durable("approval.requested", ApprovalRequest.fields),
   durable("approval.resolved", {
     approval_id: Schema.String.annotateKey({ description: "The request that is resolved." }),
-    outcome: ApprovalOutcome.annotateKey({ description: "Whether the agent may do it." }),
+    outcome: ApprovalOutcome.annotateKey({ description: "The decision." }),
     by: ApprovalResolver.annotateKey({
-      description: "`user`: a decision; `policy`: a decision for the rest of the turn; the others deny because nobody can decide any more."
+      description: "`user`: a decision; `policy`: a decision for the turn; the others deny because no decision is possible any more."
     }),
     scope: Schema.optionalKey(ApprovalScope).annotateKey({
-      description:
-        "`turn`: until the turn ends, `policy` approves what else is asked for of the same `kind`. Left out: nothing else is approved."
+      description: "`turn`: until the turn ends, `policy` approves other requests of the same `kind`. Left out: only this request."
     }),
     reason: Schema.optionalKey(Schema.String).annotateKey({
-      description: "Why the person denied it, where they said so. The agent is told."
+      description: "The person's reason for a denial, which the agent gets."
     })
   }),
   durable("pull_request.updated", {
@@ -279,24 +278,24 @@ export const SandboxEvent = Schema.Union([
     number: Schema.optionalKey(Counter).annotateKey({ description: "Its number in the repository." }),
     url: Schema.optionalKey(Schema.String).annotateKey({ description: "Its page, for people." }),
     state: Schema.optionalKey(Schema.Literals(["open", "closed"])).annotateKey({
-      description: "`closed` with `merged: true` is a merged one."
+      description: "Merged: `closed` with `merged: true`."
     }),
     draft: Schema.optionalKey(Schema.Boolean).annotateKey({ description: "Whether it is a draft." }),
     merged: Schema.optionalKey(Schema.Boolean).annotateKey({ description: "Whether it was merged." }),
     head_ref: Schema.optionalKey(Schema.String).annotateKey({ description: "The branch that was pushed." }),
     head_sha: Schema.optionalKey(Schema.String).annotateKey({ description: "The commit that was pushed." }),
     merges: Schema.optionalKey(Merges).annotateKey({
-      description: "How what was pushed was made of the files, after an earlier pull request was merged or closed; left out before."
+      description: "The merges of the pushed commit, after an earlier pull request was merged or closed; else left out."
     }),
     submodules: Schema.optionalKey(Schema.Array(Schema.String)).annotateKey({
-      description: "Folders of submodules in which there are files: these are not published. At most 32."
+      description: "Folders of submodules with files, which are not published. At most 32."
     }),
     error: Schema.optionalKey(PublicationTrouble).annotateKey({ description: "Why publishing failed." })
   }),
   durable("usage.updated", {
     usage: Usage.annotateKey({ description: "Totals of the sandbox." }),
     tokens: Schema.optionalKey(TokenCounts).annotateKey({
-      description: "Totals of the sandbox in tokens; left out where nobody counts them."
+      description: "Totals of the sandbox in tokens; left out if they are not counted."
     })
   })
 ]).annotate({ identifier: "SandboxEvent" })

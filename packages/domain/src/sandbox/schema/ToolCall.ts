@@ -8,24 +8,24 @@ export type ToolKind = typeof ToolKind.Type
 /** The effect of an allowed call; at most {@link PREVIEW_BYTES} in total. */
 export const Preview = Schema.Struct({
   command: Schema.optionalKey(Schema.String).annotateKey({
-    description: "The whole command with its line feeds, or of a tool that runs none its arguments. Never cut."
+    description: "The whole command with its line feeds, or a tool's arguments. Never cut."
   }),
   diff: Schema.optionalKey(Schema.String).annotateKey({
-    description: "The change as of `diff -u`. Cut, with a mark at its end, where it is larger than there is room."
+    description: "The change as of `diff -u`. Too long: cut, with a mark at its end."
   }),
   cwd: Schema.optionalKey(Schema.String).annotateKey({
-    description: "The folder in which the command runs, relative to the workspace. Absent: the workspace. Never cut."
+    description: "The command's folder, relative to the workspace. Absent: the workspace. Never cut."
   }),
-  url: Schema.optionalKey(Schema.String).annotateKey({ description: "What will be asked for over the network. Never cut." })
+  url: Schema.optionalKey(Schema.String).annotateKey({ description: "The requested address. Never cut." })
 })
 export type Preview = typeof Preview.Type
 
 /** The progress of a call: at most {@link PREVIEW_BYTES} of the command and {@link OUTPUT_BYTES} of the output. */
 export const Detail = Schema.Struct({
-  command: Schema.optionalKey(Schema.String).annotateKey({ description: "The command; cut, with a mark, above 64 KiB." }),
-  paths: Schema.optionalKey(Schema.Array(Schema.String)).annotateKey({ description: "Files it is about, relative to the workspace." }),
+  command: Schema.optionalKey(Schema.String).annotateKey({ description: "The command; above 64 KiB cut, with a mark." }),
+  paths: Schema.optionalKey(Schema.Array(Schema.String)).annotateKey({ description: "Its files, relative to the workspace." }),
   output: Schema.optionalKey(Schema.String).annotateKey({
-    description: "The end of what it wrote, at most 8 KiB, with a mark where something came before."
+    description: "The end of its output, at most 8 KiB, with a mark if it was cut."
   })
 })
 export type Detail = typeof Detail.Type

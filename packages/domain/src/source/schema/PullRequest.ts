@@ -13,7 +13,7 @@ export const PullRequest = Schema.Struct({
   number: Counter.annotateKey({ description: "Its number in the repository." }),
   url: Schema.String.annotateKey({ description: "Its page, for people." }),
   title: Schema.String.annotateKey({ description: "The sandbox's title when it was opened." }),
-  state: Schema.Literals(["open", "closed"]).annotateKey({ description: "`closed` with `merged: true` is a merged one." }),
+  state: Schema.Literals(["open", "closed"]).annotateKey({ description: "Merged: `closed` with `merged: true`." }),
   draft: Schema.Boolean.annotateKey({ description: "Whether it is a draft." }),
   merged: Schema.Boolean.annotateKey({ description: "Whether it was merged." }),
   baseRef: Schema.String.annotateKey({ description: "The branch it is to be merged into." }),
