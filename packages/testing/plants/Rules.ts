@@ -105,8 +105,8 @@ export const plants: Plants = {
     ...plantsIn("packages/domain/src/sandbox/rules/Command.ts", [
       [
         "applies terminate twice",
-        "receipt?.outcome === \"applied\"\n      ? duplicate\n      // One",
-        "receipt?.outcome === \"none\"\n      ? duplicate\n      // One"
+        "receipt?.outcome === \"applied\"\n      ? duplicate\n      // A sandbox",
+        "receipt?.outcome === \"none\"\n      ? duplicate\n      // A sandbox"
       ],
       [
         "interrupts a sandbox that is over",
@@ -249,8 +249,8 @@ export const plants: Plants = {
       ],
       [
         "forgets with a turn that it was asked to end it",
-        "          interruptRequested: turn.interruptRequested || event.data.reason === \"interrupt\"\n        },\n        // What",
-        "          interruptRequested: false\n        },\n        // What"
+        "          interruptRequested: turn.interruptRequested || event.data.reason === \"interrupt\"\n        },\n        // A turn",
+        "          interruptRequested: false\n        },\n        // A turn"
       ],
       [
         "is idle from the begin of a publication",

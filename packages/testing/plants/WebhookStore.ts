@@ -31,8 +31,8 @@ export const plants: Plants = {
     ["sends types that an endpoint does not want", "endpoint.types === null || endpoint.types.includes(type)", "true"],
     ["reads again what an endpoint does not want", behind, "cursor: endpoint.cursor"],
     ["counts every attempt as the first", "endpoint.failures + 1", "1"],
-    ["lets what is asked for wait for the line", "ordered(Math.ceil(limit / 2))", "ordered(limit)"],
-    ["lets the line wait for what is asked for", "ordered(Math.ceil(limit / 2))", "ordered(0)"],
+    ["lets what is asked for wait for the line", "Math.ceil(limit / 2)", "limit"],
+    ["lets the line wait for what is asked for", "Math.ceil(limit / 2)", "0"],
     ["sends first what was asked for last", "const [line] = manual.values()", "const line = Array.from(manual.values()).at(-1)"],
     ["gives more than it was asked for", "attempts.length + due.length === limit", "false"],
     ["takes the record of a worker that lost the attempt", "line?.fence !== fence || line.until", "line === undefined || line.until"],
@@ -45,6 +45,6 @@ export const plants: Plants = {
     ["forgets that an endpoint was enabled during an attempt", "next, at, found.endpoint.dueAt)", "next, at, dueAt)"],
     ["forgets what is as old as it may be", "DateTime.isLessThan(at, before)", "DateTime.isLessThanOrEqualTo(at, before)"],
     ["forgets the log at once", ".slice(0, limit - purged)", ""],
-    ["tells of a removal that was none", "yield* kept(key)\n        endpoints", "endpoints"]
+    ["tells of a removal that was none", "yield* kept(key)\n      endpoints", "endpoints"]
   ])
 }

@@ -23,156 +23,6 @@ import { atHead, enabled, type Endpoint, MAX_ENDPOINTS, rotated, type Secret, st
 import type { PartnerEvent } from "../../src/partner/schema/PartnerEvent.ts"
 import * as AuditLogMemory from "../access/AuditLogMemory.ts"
 
-/** Process-local, for tests and for embedding without a database. Reads the feeds of the `PartnerStore` below it. */
-export const layer = Layer.effect(
-  WebhookStore,
-  Effect.gen(function*() {
-    const partners = yield* PartnerStore
-    const audit = yield* AuditLog
-    const access = Option.getOrNull(yield* Effect.serviceOption(AccessStore))
-    const members = Option.getOrNull(yield* Effect.serviceOption(MemberStore))
-    const endpoints = new Map<string, Kept>()
-    let position = 0
-
-    const kept = ({ grantId, id }: EndpointKey) =>
-      Effect.suspend(() => {
-        const found = endpoints.get(id)
-        return found?.endpoint.grantId === grantId ? Effect.succeed(found) : Effect.fail(new EndpointNotFound())
-      })
-    const feed = (grantId: string, after: number) => partners.feed(grantId, after, Number.MAX_SAFE_INTEGER)
-    const isHeard = Effect.fnUntraced(function*(grantId: string) {
-      if (access === null) return true
-      const grant = (yield* access.listGrants).find(({ id }) => id === grantId)
-      if (grant === undefined || grant.revokedAt !== null) return false
-      const organizations = members === null ? [] : yield* members.organizations
-      return organizations.every(({ id, suspendedAt }) => id !== grant.organizationId || suspendedAt === null)
-    })
-    const isFree = ({ until }: Claimable, now: DateTime.Utc) => until === null || DateTime.isLessThanOrEqualTo(until, now)
-    const take = (line: Claimable, now: DateTime.Utc) => {
-      line.fence++
-      line.until = DateTime.addDuration(now, TAKEN_TIME)
-      return line.fence
-    }
-
-    return WebhookStore.of({
-      register: Effect.fnUntraced(function*(endpoint, secret) {
-        const head = (yield* feed(endpoint.grantId, 0)).length
-        const others = Array.from(endpoints.values()).filter((other) => other.endpoint.grantId === endpoint.grantId)
-        if (others.length >= MAX_ENDPOINTS) return yield* new TooManyEndpoints()
-        const registered = { ...endpoint, ...atHead(head, endpoint.createdAt) }
-        endpoints.set(endpoint.id, {
-          endpoint: registered,
-          secrets: [{ value: secret, until: null }],
-          log: [],
-          manual: new Map(),
-          fence: 0,
-          until: null
-        })
-        yield* audit.append([told("webhook.registered", endpoint, endpoint.createdAt)])
-        return registered
-      }),
-      list: (grantId) =>
-        Effect.sync(() => Array.from(endpoints.values(), ({ endpoint }) => endpoint).filter((endpoint) => endpoint.grantId === grantId)),
-      find: (key) => Effect.map(kept(key), ({ endpoint }) => endpoint),
-      remove: Effect.fnUntraced(function*(key, at) {
-        yield* kept(key)
-        endpoints.delete(key.id)
-        yield* audit.append([told("webhook.deleted", key, at)])
-      }),
-      rotate: Effect.fnUntraced(function*(key, secret, at) {
-        const found = yield* kept(key)
-        found.secrets = rotated(found.secrets, secret, at)
-        yield* audit.append([told("webhook.secret_rotated", key, at)])
-        return found.endpoint
-      }),
-      enable: Effect.fnUntraced(function*(key, at) {
-        const found = yield* kept(key)
-        const wasDisabled = found.endpoint.disabled !== null
-        found.endpoint = { ...found.endpoint, ...enabled(found.endpoint, at) }
-        if (wasDisabled) yield* audit.append([told("webhook.enabled", key, at)])
-        return found.endpoint
-      }),
-      deliveries: (key, { before, limit }) =>
-        Effect.map(
-          kept(key),
-          ({ log }) => log.filter(({ position }) => before === null || position < before).toReversed().slice(0, limit)
-        ),
-      redeliver: Effect.fnUntraced(function*(key, eventId) {
-        const { manual } = yield* kept(key)
-        const event = (yield* feed(key.grantId, 0)).find(({ id }) => id === eventId)
-        if (event === undefined) return yield* new PartnerEventNotFound()
-        if (!manual.has(eventId)) manual.set(eventId, { event, fence: 0, until: null })
-      }),
-      take: Effect.fnUntraced(function*(now, limit) {
-        const time = yield* DateTime.now
-        const attempts: Array<TakenAttempt> = []
-        const heard: Array<Kept> = []
-        for (const found of endpoints.values()) if (yield* isHeard(found.endpoint.grantId)) heard.push(found)
-        const ordered = Effect.fnUntraced(function*(limit: number) {
-          const taken: Array<TakenAttempt> = []
-          for (const found of heard.toSorted((a, b) => DateTime.Order(a.endpoint.dueAt, b.endpoint.dueAt))) {
-            const { endpoint, secrets } = found
-            if (taken.length === limit) return taken
-            if (endpoint.disabled !== null || DateTime.isGreaterThan(endpoint.dueAt, now) || !isFree(found, time)) continue
-            const events = yield* feed(endpoint.grantId, endpoint.cursor)
-            const event = events.find(({ type }) => endpoint.types === null || endpoint.types.includes(type))
-            found.endpoint = { ...endpoint, cursor: event === undefined ? endpoint.cursor + events.length : event.sequence - 1 }
-            if (event === undefined) continue
-            taken.push({
-              endpointId: endpoint.id,
-              url: endpoint.url,
-              secrets,
-              event,
-              attempt: endpoint.failures + 1,
-              manual: false,
-              dueAt: endpoint.dueAt,
-              fence: take(found, time)
-            })
-          }
-          return taken
-        })
-        const due = yield* ordered(Math.ceil(limit / 2))
-        for (const { endpoint: { dueAt, id, url }, manual, secrets } of heard) {
-          // In the order of the requests.
-          const [line] = manual.values()
-          if (line === undefined || !isFree(line, time) || attempts.length + due.length === limit) continue
-          attempts.push({ endpointId: id, url, secrets, event: line.event, attempt: 1, manual: true, dueAt, fence: take(line, time) })
-        }
-        attempts.push(...due, ...(yield* ordered(limit - attempts.length - due.length)))
-        return attempts
-        // No other fiber runs between the check and the take.
-      }, Effect.provideService(Scheduler.PreventSchedulerYield, true)),
-      record: Effect.fnUntraced(function*({ attempt, dueAt, endpointId, event, fence, manual }, made, next, at) {
-        const found = endpoints.get(endpointId)
-        const line = manual ? found?.manual.get(event.id) : found
-        if (found === undefined || line?.fence !== fence || line.until === null) return false
-        found.log.push({ position: ++position, eventId: event.id, sequence: event.sequence, attempt, manual, ...made })
-        if (manual) {
-          found.manual.delete(event.id)
-          return true
-        }
-        found.until = null
-        const standing = standingAfter({ attempt, sequence: event.sequence, dueAt }, next, at, found.endpoint.dueAt)
-        found.endpoint = { ...found.endpoint, ...standing }
-        if (next._tag === "Disable" && standing.disabled !== null) {
-          yield* audit.append([told("webhook.disabled", found.endpoint, at, { reason: next.reason })])
-        }
-        return true
-      }),
-      purge: (before, limit) =>
-        Effect.sync(() => {
-          let purged = 0
-          for (const found of endpoints.values()) {
-            const old = found.log.filter(({ at }) => DateTime.isLessThan(at, before)).slice(0, limit - purged)
-            found.log = found.log.filter((delivery) => !old.includes(delivery))
-            purged += old.length
-          }
-          return purged
-        })
-    })
-  })
-).pipe(Layer.provideMerge(AuditLogMemory.layer))
-
 /** Work for one worker at a time. `until: null`: no worker has it. */
 interface Claimable {
   fence: number
@@ -186,3 +36,191 @@ interface Kept extends Claimable {
   /** Requested redeliveries by event id. */
   readonly manual: Map<string, Claimable & { readonly event: PartnerEvent }>
 }
+
+/** The state of the layer. */
+interface State {
+  readonly audit: AuditLog["Service"]
+  /** `null`: every grant exists. */
+  readonly access: AccessStore["Service"] | null
+  readonly members: MemberStore["Service"] | null
+  readonly endpoints: Map<string, Kept>
+  readonly feed: (grantId: string, after: number) => ReturnType<PartnerStore["Service"]["feed"]>
+}
+
+const keptIn = ({ endpoints }: State, { grantId, id }: EndpointKey) =>
+  Effect.suspend(() => {
+    const found = endpoints.get(id)
+    return found?.endpoint.grantId === grantId ? Effect.succeed(found) : Effect.fail(new EndpointNotFound())
+  })
+
+/** Whether the grant is neither revoked nor of a suspended organization. */
+const isHeard = Effect.fnUntraced(function*({ access, members }: State, grantId: string) {
+  if (access === null) return true
+  const grant = (yield* access.listGrants).find(({ id }) => id === grantId)
+  if (grant === undefined || grant.revokedAt !== null) return false
+  const organizations = members === null ? [] : yield* members.organizations
+  return organizations.every(({ id, suspendedAt }) => id !== grant.organizationId || suspendedAt === null)
+})
+
+const isFree = ({ until }: Claimable, now: DateTime.Utc) => until === null || DateTime.isLessThanOrEqualTo(until, now)
+
+/** Gives the line to a worker. Returns the fence. */
+const give = (line: Claimable, now: DateTime.Utc) => {
+  line.fence++
+  line.until = DateTime.addDuration(now, TAKEN_TIME)
+  return line.fence
+}
+
+/** Takes the next events of endpoints that are due, the longest due first. */
+const takeOrdered = Effect.fnUntraced(function*(
+  { feed }: State,
+  heard: ReadonlyArray<Kept>,
+  { now, time }: { readonly now: DateTime.Utc; readonly time: DateTime.Utc },
+  limit: number
+) {
+  const taken: Array<TakenAttempt> = []
+  for (const found of heard.toSorted((a, b) => DateTime.Order(a.endpoint.dueAt, b.endpoint.dueAt))) {
+    const { endpoint, secrets } = found
+    if (taken.length === limit) return taken
+    if (endpoint.disabled !== null || DateTime.isGreaterThan(endpoint.dueAt, now) || !isFree(found, time)) continue
+    const events = yield* feed(endpoint.grantId, endpoint.cursor)
+    const event = events.find(({ type }) => endpoint.types === null || endpoint.types.includes(type))
+    found.endpoint = { ...endpoint, cursor: event === undefined ? endpoint.cursor + events.length : event.sequence - 1 }
+    if (event === undefined) continue
+    taken.push({
+      endpointId: endpoint.id,
+      url: endpoint.url,
+      secrets,
+      event,
+      attempt: endpoint.failures + 1,
+      manual: false,
+      dueAt: endpoint.dueAt,
+      fence: give(found, time)
+    })
+  }
+  return taken
+})
+
+/** The endpoints and their secrets. */
+const endpointsOf = (state: State): Pick<WebhookStore["Service"], "enable" | "find" | "list" | "register" | "remove" | "rotate"> => {
+  const { audit, endpoints, feed } = state
+  const kept = (key: EndpointKey) => keptIn(state, key)
+  return {
+    register: Effect.fnUntraced(function*(endpoint, secret) {
+      const head = (yield* feed(endpoint.grantId, 0)).length
+      const others = Array.from(endpoints.values()).filter((other) => other.endpoint.grantId === endpoint.grantId)
+      if (others.length >= MAX_ENDPOINTS) return yield* new TooManyEndpoints()
+      const registered = { ...endpoint, ...atHead(head, endpoint.createdAt) }
+      endpoints.set(endpoint.id, {
+        endpoint: registered,
+        secrets: [{ value: secret, until: null }],
+        log: [],
+        manual: new Map(),
+        fence: 0,
+        until: null
+      })
+      yield* audit.append([told("webhook.registered", endpoint, endpoint.createdAt)])
+      return registered
+    }),
+    list: (grantId) =>
+      Effect.sync(() => Array.from(endpoints.values(), ({ endpoint }) => endpoint).filter((endpoint) => endpoint.grantId === grantId)),
+    find: (key) => Effect.map(kept(key), ({ endpoint }) => endpoint),
+    remove: Effect.fnUntraced(function*(key, at) {
+      yield* kept(key)
+      endpoints.delete(key.id)
+      yield* audit.append([told("webhook.deleted", key, at)])
+    }),
+    rotate: Effect.fnUntraced(function*(key, secret, at) {
+      const found = yield* kept(key)
+      found.secrets = rotated(found.secrets, secret, at)
+      yield* audit.append([told("webhook.secret_rotated", key, at)])
+      return found.endpoint
+    }),
+    enable: Effect.fnUntraced(function*(key, at) {
+      const found = yield* kept(key)
+      const wasDisabled = found.endpoint.disabled !== null
+      found.endpoint = { ...found.endpoint, ...enabled(found.endpoint, at) }
+      if (wasDisabled) yield* audit.append([told("webhook.enabled", key, at)])
+      return found.endpoint
+    })
+  }
+}
+
+/** Attempts and their log. */
+const attemptsOf = (state: State): Pick<WebhookStore["Service"], "deliveries" | "purge" | "record" | "redeliver" | "take"> => {
+  const { audit, endpoints, feed } = state
+  const kept = (key: EndpointKey) => keptIn(state, key)
+  let position = 0
+  return {
+    deliveries: (key, { before, limit }) =>
+      Effect.map(
+        kept(key),
+        ({ log }) => log.filter(({ position }) => before === null || position < before).toReversed().slice(0, limit)
+      ),
+    redeliver: Effect.fnUntraced(function*(key, eventId) {
+      const { manual } = yield* kept(key)
+      const event = (yield* feed(key.grantId, 0)).find(({ id }) => id === eventId)
+      if (event === undefined) return yield* new PartnerEventNotFound()
+      if (!manual.has(eventId)) manual.set(eventId, { event, fence: 0, until: null })
+    }),
+    take: Effect.fnUntraced(function*(now, limit) {
+      const time = yield* DateTime.now
+      const attempts: Array<TakenAttempt> = []
+      const heard: Array<Kept> = []
+      for (const found of endpoints.values()) if (yield* isHeard(state, found.endpoint.grantId)) heard.push(found)
+      const due = yield* takeOrdered(state, heard, { now, time }, Math.ceil(limit / 2))
+      for (const { endpoint: { dueAt, id, url }, manual, secrets } of heard) {
+        // In the order of the requests.
+        const [line] = manual.values()
+        if (line === undefined || !isFree(line, time) || attempts.length + due.length === limit) continue
+        attempts.push({ endpointId: id, url, secrets, event: line.event, attempt: 1, manual: true, dueAt, fence: give(line, time) })
+      }
+      attempts.push(...due, ...(yield* takeOrdered(state, heard, { now, time }, limit - attempts.length - due.length)))
+      return attempts
+      // No other fiber runs between the check and the take.
+    }, Effect.provideService(Scheduler.PreventSchedulerYield, true)),
+    record: Effect.fnUntraced(function*({ attempt, dueAt, endpointId, event, fence, manual }, made, next, at) {
+      const found = endpoints.get(endpointId)
+      const line = manual ? found?.manual.get(event.id) : found
+      if (found === undefined || line?.fence !== fence || line.until === null) return false
+      found.log.push({ position: ++position, eventId: event.id, sequence: event.sequence, attempt, manual, ...made })
+      if (manual) {
+        found.manual.delete(event.id)
+        return true
+      }
+      found.until = null
+      const standing = standingAfter({ attempt, sequence: event.sequence, dueAt }, next, at, found.endpoint.dueAt)
+      found.endpoint = { ...found.endpoint, ...standing }
+      if (next._tag === "Disable" && standing.disabled !== null) {
+        yield* audit.append([told("webhook.disabled", found.endpoint, at, { reason: next.reason })])
+      }
+      return true
+    }),
+    purge: (before, limit) =>
+      Effect.sync(() => {
+        let purged = 0
+        for (const found of endpoints.values()) {
+          const old = found.log.filter(({ at }) => DateTime.isLessThan(at, before)).slice(0, limit - purged)
+          found.log = found.log.filter((delivery) => !old.includes(delivery))
+          purged += old.length
+        }
+        return purged
+      })
+  }
+}
+
+/** Process-local, for tests and for embedding without a database. Reads the feeds of the `PartnerStore` below it. */
+export const layer = Layer.effect(
+  WebhookStore,
+  Effect.gen(function*() {
+    const partners = yield* PartnerStore
+    const state: State = {
+      audit: yield* AuditLog,
+      access: Option.getOrNull(yield* Effect.serviceOption(AccessStore)),
+      members: Option.getOrNull(yield* Effect.serviceOption(MemberStore)),
+      endpoints: new Map(),
+      feed: (grantId, after) => partners.feed(grantId, after, Number.MAX_SAFE_INTEGER)
+    }
+    return WebhookStore.of({ ...endpointsOf(state), ...attemptsOf(state) })
+  })
+).pipe(Layer.provideMerge(AuditLogMemory.layer))

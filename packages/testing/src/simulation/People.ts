@@ -173,24 +173,80 @@ interface Owned {
   readonly more: ReadonlyArray<readonly [number, Deed]>
 }
 
-/** The actions of a person on a sandbox, as long as things go wrong; two readers follow it for ever. */
-const owner = Effect.fnUntraced(function*(scene: Scene, { asked, by, id, more, n, repos }: Owned) {
-  const { active, grants, moments, servers, trace, witness } = scene
+/** One person at work on one sandbox. */
+interface Work extends Owned {
+  readonly scene: Scene
+  readonly chance: Chance
+  readonly sandboxes: Sandboxes["Service"]
+  readonly publishing: Publishing["Service"]
+  readonly asking: ReturnType<typeof patiently>
+  /** Breaks the rule unless it holds. */
+  readonly must: (rule: string, holds: boolean, detail: string) => void
+  /** `null` for a refusal with one of these tags, which all say what is so. Any other refusal breaks a rule. */
+  readonly unless: <A, E extends { readonly _tag: string }, R>(
+    self: Effect.Effect<A, E, R>,
+    ...tags: ReadonlyArray<E["_tag"]>
+  ) => Effect.Effect<A | null, never, R>
+}
+
+/** The actions of a person on a sandbox, as long as faults happen. Two readers follow it for ever. */
+const owner = Effect.fnUntraced(function*(scene: Scene, owned: Owned) {
+  const { active, trace, witness } = scene
   const chance = scene.chance.fork()
   const sandboxes = yield* Sandboxes
   const publishing = yield* Publishing
   const asking = patiently(chance)
-  const stranger = principalOf(`stranger-${n}`, grants.find((grantId) => grantId !== by.grantId) ?? "")
   const must = (rule: string, holds: boolean, detail: string) => {
     if (!holds) trace.breaks(rule, detail)
   }
-  /** Refusals that say what is so. Any other one is wrong. */
-  const unless = <A, E extends { readonly _tag: string }, R>(self: Effect.Effect<A, E, R>, ...tags: ReadonlyArray<E["_tag"]>) =>
+  const unless: Work["unless"] = (self, ...tags) =>
     Effect.catch(self, (error) => {
       must("no request is refused without a reason", tags.includes(error._tag), `${error._tag}, not one of ${tags.join()}`)
       return Effect.succeed(null)
     })
+  const work: Work = { ...owned, scene, chance, sandboxes, publishing, asking, must, unless }
+  const { by, id, more } = work
+  const decider = deciderOf(work)
+  const { crowd, send, takeBack } = messagesOf(work)
+  const publish = publishOf(work)
+  const look = lookOf(work)
+  const terminate = Effect.tap(asking(sandboxes.terminate(by, id)), () => Effect.sync(() => witness.mustEnd.add(id)))
+  const pages = pagesOf(work)
+  const trespass = trespassOf(work)
+  const { fork, goBack } = restoresOf(work)
+  const wake = wakeOf(work, { fork, goBack, publish, send })
 
+  const deeds = Effect.gen(function*() {
+    while (active()) {
+      yield* seconds(chance, 8)
+      if (!active()) return
+      yield* chance.weighted<Deed>([
+        [6, send],
+        [0.7, crowd],
+        [3, takeBack],
+        [3, asking(sandboxes.interrupt(by, id))],
+        [1, look],
+        [4, publish],
+        [1, Effect.all([publish, publish], { concurrency: 2 })],
+        [0.6, terminate],
+        [0.3, Effect.all([terminate, terminate], { concurrency: 2 })],
+        ...more,
+        [1.5, wake],
+        [1, goBack],
+        [0.7, fork],
+        [1, pages],
+        [1, trespass]
+      ]) ?? Effect.void
+    }
+  })
+
+  yield* Effect.all([deeds, decider, decider, reader(scene, chance, by, id), reader(scene, chance, by, id)], {
+    concurrency: "unbounded"
+  })
+})
+
+/** Decides what the agent asks for, unless the person is absent. */
+const deciderOf = ({ asking, by, chance, id, must, n, sandboxes, scene: { active, trace, witness } }: Work) => {
   const decide = Effect.fnUntraced(function*(approvalId: string, asked: ApprovalDecision) {
     const { decision } = asked
     // The decision has no other kind, and a denial comes with its reason: never refused.
@@ -214,7 +270,7 @@ const owner = Effect.fnUntraced(function*(scene: Scene, { asked, by, id, more, n
       : { decision: "deny", ...(goesOn ? { reason: `Not ${n}.` } : {}) }
   }
 
-  const decider = Effect.gen(function*() {
+  return Effect.gen(function*() {
     const isAbsent = chance.is(0.2)
     while (active() && !isAbsent) {
       yield* seconds(chance, 4)
@@ -226,7 +282,12 @@ const owner = Effect.fnUntraced(function*(scene: Scene, { asked, by, id, more, n
       }
     }
   })
+}
 
+/** Messages that a person sends and takes back. */
+const messagesOf = (work: Work) => {
+  const { asked, asking, by, chance, id, must, n, sandboxes, scene, unless } = work
+  const { active, trace, witness } = scene
   const sendOne = Effect.fnUntraced(function*(whenBusy: WhenBusy) {
     const prompt = script(chance, 100 * n + ++asked.prompts)
     const key = chance.is(0.6) ? Option.some(IdempotencyKey.make(`message-${asked.prompts}`)) : Option.none()
@@ -283,7 +344,11 @@ const owner = Effect.fnUntraced(function*(scene: Scene, { asked, by, id, more, n
     yield* chance.is(0.3) ? Effect.all([cancel, cancel], { concurrency: 2 }) : cancel
   })
 
-  const publish = unless(
+  return { crowd, send, takeBack }
+}
+
+const publishOf = ({ asking, by, chance, id, publishing, repos, unless }: Work) =>
+  unless(
     Effect.suspend(() => asking(publishing.publish(by, id, chance.pick(repos).fullName))),
     "BranchMoved",
     "MergeConflict",
@@ -293,7 +358,8 @@ const owner = Effect.fnUntraced(function*(scene: Scene, { asked, by, id, more, n
     "SourceHostError"
   )
 
-  const look = unless(
+const lookOf = ({ asking, by, chance, id, repos, scene: { servers }, unless }: Work) =>
+  unless(
     Effect.suspend(() => {
       const repo = chance.pick(repos).fullName
       return asking(servers.ask(by, `files ${id}`, (own) => Files.use((files) => files.list(own, id, { repo, path: "" }))))
@@ -303,9 +369,8 @@ const owner = Effect.fnUntraced(function*(scene: Scene, { asked, by, id, more, n
     "SandboxNotRunning"
   )
 
-  const terminate = Effect.tap(asking(sandboxes.terminate(by, id)), () => Effect.sync(() => witness.mustEnd.add(id)))
-
-  const pages = Effect.gen(function*() {
+const pagesOf = ({ asking, by, id, must, sandboxes }: Work) =>
+  Effect.gen(function*() {
     const found: Array<SandboxId> = []
     for (let after: ListPosition | null = null;;) {
       const page: ReadonlyArray<Sandbox> = yield* asking(sandboxes.list(by, { after, limit: 2, status: null, repo: null }))
@@ -317,7 +382,10 @@ const owner = Effect.fnUntraced(function*(scene: Scene, { asked, by, id, more, n
     must("a list shows each sandbox once", new Set(found).size === found.length && found.includes(id), found.join())
   })
 
-  const trespass = Effect.gen(function*() {
+/** Asks for the sandbox as a person of another grant. */
+const trespassOf = ({ asking, by, id, must, n, sandboxes, scene: { grants, servers, witness } }: Work) => {
+  const stranger = principalOf(`stranger-${n}`, grants.find((grantId) => grantId !== by.grantId) ?? "")
+  return Effect.gen(function*() {
     if (witness.rights.isRevoked(stranger.grantId) !== false) return
     const refused = yield* Effect.all([
       Effect.flip(asking(sandboxes.get(stranger, id))),
@@ -338,9 +406,14 @@ const owner = Effect.fnUntraced(function*(scene: Scene, { asked, by, id, more, n
       `${id}: ${refused.map(({ _tag }) => _tag).join()}`
     )
   })
+}
 
-  /** At the moment when its agent or the sandbox itself is about to end, or the lease is given back. */
-  const wake = Effect.suspend(() => {
+/** An action at the moment when the sandbox or its agent is about to end, or its lease is given back. */
+const wakeOf = (
+  { chance, id, scene: { active, moments, witness } }: Work,
+  { fork, goBack, publish, send }: Readonly<Record<"fork" | "goBack" | "publish" | "send", Deed>>
+) =>
+  Effect.suspend(() => {
     const { idleSince = null } = witness.seen(id)?.state ?? {}
     const at = (idleSince ?? 0) + chance.pick(moments) + chance.between(-30, 60)
     return Effect.andThen(
@@ -351,6 +424,10 @@ const owner = Effect.fnUntraced(function*(scene: Scene, { asked, by, id, more, n
     )
   })
 
+/** Goes back to checkpoints of the sandbox, and forks them. */
+const restoresOf = (work: Work) => {
+  const { asked, asking, by, chance, id, must, n, repos, sandboxes, scene, unless } = work
+  const { trace, witness } = scene
   const checkpointOf = () => chance.between(1, (witness.seen(id)?.state.checkpoint ?? 0) + (chance.is(0.1) ? 1 : 0))
 
   const goBack = Effect.gen(function*() {
@@ -376,34 +453,8 @@ const owner = Effect.fnUntraced(function*(scene: Scene, { asked, by, id, more, n
     )
   })
 
-  const deeds = Effect.gen(function*() {
-    while (active()) {
-      yield* seconds(chance, 8)
-      if (!active()) return
-      yield* chance.weighted<Deed>([
-        [6, send],
-        [0.7, crowd],
-        [3, takeBack],
-        [3, asking(sandboxes.interrupt(by, id))],
-        [1, look],
-        [4, publish],
-        [1, Effect.all([publish, publish], { concurrency: 2 })],
-        [0.6, terminate],
-        [0.3, Effect.all([terminate, terminate], { concurrency: 2 })],
-        ...more,
-        [1.5, wake],
-        [1, goBack],
-        [0.7, fork],
-        [1, pages],
-        [1, trespass]
-      ]) ?? Effect.void
-    }
-  })
-
-  yield* Effect.all([deeds, decider, decider, reader(scene, chance, by, id), reader(scene, chance, by, id)], {
-    concurrency: "unbounded"
-  })
-})
+  return { fork, goBack }
+}
 
 /** Follows a log for ever, with connections that are cut, and holds what it gets against what was written. */
 const reader = Effect.fnUntraced(function*(scene: Scene, chance: Chance, by: Principal, id: SandboxId) {

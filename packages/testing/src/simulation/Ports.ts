@@ -31,126 +31,158 @@ const unavailable = () => new StoreUnavailable({ cause: "cut" })
 const hostError = (operation: HostError["operation"]) => () => new HostError({ operation, detail: "it is busy", retryable: true })
 const sourceError = (operation: string) => () => new SourceHostError({ operation, detail: "it is busy", retryable: true })
 
-/** `clock`: the store's own. */
+/** The stores of a simulation. */
+interface Stores {
+  readonly checkpoints: Checkpoints["Service"]
+  readonly store: SandboxStore["Service"]
+  readonly leases: Leases["Service"]
+  readonly maintenance: Maintenance["Service"]
+  readonly setups: Setups["Service"]
+}
+
+/** The way of one process to the stores. */
+interface Way {
+  readonly process: Process
+  readonly faults: Faults
+  readonly witness: Witness
+  /** Passes a fault on the way there or back. */
+  call<A, E>(name: string, self: Effect.Effect<A, E | StoreUnavailable>, more?: Possible<E | StoreUnavailable>): Effect.Effect<
+    A,
+    E | StoreUnavailable
+  >
+}
+
+/** A call that only reads. */
+const look = { quiet: true }
+
+/** The stores as one process has them. `clock`: the store's own. */
 export const storesOf = (
   process: Process,
   faults: Faults,
-  { checkpoints, leases, setups, store, maintenance }: {
-    readonly checkpoints: Checkpoints["Service"]
-    readonly store: SandboxStore["Service"]
-    readonly leases: Leases["Service"]
-    readonly maintenance: Maintenance["Service"]
-    readonly setups: Setups["Service"]
-  },
+  { checkpoints, leases, maintenance, setups, store }: Stores,
   clock: Clock.Clock,
   witness: Witness
 ): Context.Context<SandboxStore | Leases | Maintenance | Checkpoints | Setups> => {
-  const call = <A, E>(name: string, self: Effect.Effect<A, E | StoreUnavailable>, more: Possible<E | StoreUnavailable> = {}) =>
-    faults.call<A, E | StoreUnavailable>(process, `store.${name}`, Effect.provideService(self, Clock.Clock, clock), {
-      error: unavailable,
-      ...more
-    })
-  const look = { quiet: true }
-  return Context.make(SandboxStore, {
-    create: (request) =>
-      call(`create ${request.creation.id} ${request.keyed?.key ?? "without a key"}`, store.create(request), {
-        repeatable: request.keyed !== null
-      }),
-    replay: (grantId, keyed, forkOf) => call(`replay ${keyed.key}`, store.replay(grantId, keyed, forkOf), look),
-    find: (key) =>
-      Effect.suspend(() => {
-        witness.asksFor(process, key.id)
-        const found = call(`find ${key.id}`, store.find(key), look)
-        return Effect.tap(found, ({ id, lastSeq }) => Effect.sync(() => witness.queue.told(process, id, lastSeq)))
-      }),
-    list: (grantId, query) => call("list", store.list(grantId, query), look),
-    summaries: (grantId, query) => call("summaries", store.summaries(grantId, query), look),
-    log: (id, after, limit) => call(`log ${id} after ${after}`, store.log(id, after, limit), look),
-    checkpointLog: (id, after, limit) => call(`checkpoint log ${id} after ${after}`, store.checkpointLog(id, after, limit), look),
-    messages: (id, after, limit) => call(`messages ${id}`, store.messages(id, after, limit), look),
-    command: (key, command, now, keyed, trace) => call(`command ${key.id}`, store.command(key, command, now, keyed, trace)),
-    change: (id, by, decide, now, opened) =>
-      call(
-        `change ${id} by ${by === "policy" ? by : "fence" in by ? `lease ${by.fence}` : by.grantId}`,
-        store.change(id, by, decide, now, opened)
-      ),
-    approvals: (id, ids) => call(`approvals ${id}`, store.approvals(id, ids), look),
-    traces: (id, turnId) => call(`traces ${id}`, store.traces(id, turnId), look),
-    purged: (id) => call(`purged ${id}`, store.purged(id), look)
-  }).pipe(
-    Context.add(Leases, {
-      take: (by, room) =>
-        Effect.tap(
-          call(`take ${room.slots}`, leases.take(by, room), look),
-          (leased) =>
-            Effect.suspend(() => {
-              witness.toldLeased(process, leased.map(({ lease }) => lease.sandboxId))
-              if (leased.every(({ moved }) => moved === null) || !faults.happens("diedArriving", process.name)) return Effect.void
-              faults.kill(process)
-              return Effect.never
-            })
-        ),
-      arrived: (lease) => call(`arrived ${lease.sandboxId} ${lease.fence}`, leases.arrived(lease), { repeatable: true }),
-      renew: (held) => call(`renew ${held.length}`, leases.renew(held), { ...look, repeatable: true }),
-      endLeases: (machine) => call(`endLeases ${machine}`, leases.endLeases(machine), { repeatable: true }),
-      rest: (lease) =>
-        Effect.tap(
-          call(`rest ${lease.sandboxId} ${lease.fence}`, leases.rest(lease), { repeatable: true }),
-          (rested) => rested ? Effect.sync(() => witness.toldRested(process, lease.sandboxId)) : Effect.void
-        ),
-      release: (lease, options) => call(`release ${lease.sandboxId} ${lease.fence}`, leases.release(lease, options), { repeatable: true }),
-      drain: (machine, isDraining) => call(`drain ${machine} ${isDraining}`, leases.drain(machine, isDraining), { repeatable: true }),
-      saveAgentSession: (lease, session) =>
-        Effect.tap(
-          call(`saveAgentSession ${lease.sandboxId}`, leases.saveAgentSession(lease, session), { repeatable: true }),
-          () =>
-            Effect.suspend(() => {
-              if (session === null || !witness.isBooting(lease.sandboxId) || !faults.happens("diedBooting", process.name)) {
-                return Effect.void
-              }
-              faults.lose(process)
-              return Effect.never
-            })
-        ),
-      machineOf: (ids) => call("machineOf", leases.machineOf(ids), look)
-    }),
-    Context.add(Maintenance, {
-      now: call("now", maintenance.now, look),
-      due: (limit, after) => call("due", maintenance.due(limit, after), look),
-      ofRevokedGrants: (limit) => call("ofRevokedGrants", maintenance.ofRevokedGrants(limit), look),
-      purgeEvents: (endedBefore, limit) => call("purgeEvents", maintenance.purgeEvents(endedBefore, limit), look),
-      purgeKeys: (limit) => call("purgeKeys", maintenance.purgeKeys(limit), look),
-      left: (machine, ids) => call(`left ${machine} ${ids.length}`, maintenance.left(machine, ids), look),
-      unneeded: (ids) => call(`unneeded ${ids.length}`, maintenance.unneeded(ids), look),
-      census: call("census", maintenance.census, look)
-    }),
-    Context.add(Checkpoints, {
-      put: <E, R>(lease: Lease, checkpoint: number, content: Stream.Stream<Uint8Array, E, R>) =>
-        Effect.contextWith((context: Context.Context<R>) =>
-          call(
-            `put ${lease.sandboxId} ${checkpoint} by lease ${lease.fence}`,
-            Effect.provideContext(cuttable(process, faults, lease, checkpoint, content, checkpoints), context),
-            { repeatable: true }
-          )
-        ),
-      get: (id, checkpoint) => {
-        const who = `${process.name} store.get ${id} ${checkpoint}`
-        const cut = <A>(bytes: A) =>
-          process.alive
-            ? faults.happens("refused", who) ? Effect.fail(unavailable()) : Effect.as(Effect.yieldNow, bytes)
-            : Effect.never
-        return Stream.mapEffect(checkpoints.get(id, checkpoint), cut)
-      },
-      list: (id, after, limit) => call(`checkpoints ${id}`, checkpoints.list(id, after, limit), look),
-      prune: (endedBefore, limit) => call("prune", checkpoints.prune(endedBefore, limit), look)
-    }),
-    Context.add(Setups, {
-      save: (lease, record) => call(`save setup ${lease.sandboxId}`, setups.save(lease, record), { repeatable: true }),
-      find: (id) => call(`setup of ${id}`, setups.find(id), look),
-      wasPushedUnmerged: (repo, sha) => call(`pushed ${sha}`, setups.wasPushedUnmerged(repo, sha), look)
-    })
+  const way: Way = {
+    process,
+    faults,
+    witness,
+    call: <A, E>(name: string, self: Effect.Effect<A, E | StoreUnavailable>, more: Possible<E | StoreUnavailable> = {}) =>
+      faults.call<A, E | StoreUnavailable>(process, `store.${name}`, Effect.provideService(self, Clock.Clock, clock), {
+        error: unavailable,
+        ...more
+      })
+  }
+  return Context.make(SandboxStore, sandboxesOf(way, store)).pipe(
+    Context.add(Leases, leasesOf(way, leases)),
+    Context.add(Maintenance, maintenanceOf(way, maintenance)),
+    Context.add(Checkpoints, checkpointsOf(way, checkpoints)),
+    Context.add(Setups, setupsOf(way, setups))
   )
 }
+
+const sandboxesOf = ({ call, process, witness }: Way, store: SandboxStore["Service"]): SandboxStore["Service"] => ({
+  create: (request) =>
+    call(`create ${request.creation.id} ${request.keyed?.key ?? "without a key"}`, store.create(request), {
+      repeatable: request.keyed !== null
+    }),
+  replay: (grantId, keyed, forkOf) => call(`replay ${keyed.key}`, store.replay(grantId, keyed, forkOf), look),
+  find: (key) =>
+    Effect.suspend(() => {
+      witness.asksFor(process, key.id)
+      const found = call(`find ${key.id}`, store.find(key), look)
+      return Effect.tap(found, ({ id, lastSeq }) => Effect.sync(() => witness.queue.told(process, id, lastSeq)))
+    }),
+  list: (grantId, query) => call("list", store.list(grantId, query), look),
+  summaries: (grantId, query) => call("summaries", store.summaries(grantId, query), look),
+  log: (id, after, limit) => call(`log ${id} after ${after}`, store.log(id, after, limit), look),
+  checkpointLog: (id, after, limit) => call(`checkpoint log ${id} after ${after}`, store.checkpointLog(id, after, limit), look),
+  messages: (id, after, limit) => call(`messages ${id}`, store.messages(id, after, limit), look),
+  command: (key, command, now, keyed, trace) => call(`command ${key.id}`, store.command(key, command, now, keyed, trace)),
+  change: (id, by, decide, now, opened) =>
+    call(
+      `change ${id} by ${by === "policy" ? by : "fence" in by ? `lease ${by.fence}` : by.grantId}`,
+      store.change(id, by, decide, now, opened)
+    ),
+  approvals: (id, ids) => call(`approvals ${id}`, store.approvals(id, ids), look),
+  traces: (id, turnId) => call(`traces ${id}`, store.traces(id, turnId), look),
+  purged: (id) => call(`purged ${id}`, store.purged(id), look)
+})
+
+const leasesOf = ({ call, faults, process, witness }: Way, leases: Leases["Service"]): Leases["Service"] => ({
+  take: (by, room) =>
+    Effect.tap(
+      call(`take ${room.slots}`, leases.take(by, room), look),
+      (leased) =>
+        Effect.suspend(() => {
+          witness.toldLeased(process, leased.map(({ lease }) => lease.sandboxId))
+          if (leased.every(({ moved }) => moved === null) || !faults.happens("diedArriving", process.name)) return Effect.void
+          faults.kill(process)
+          return Effect.never
+        })
+    ),
+  arrived: (lease) => call(`arrived ${lease.sandboxId} ${lease.fence}`, leases.arrived(lease), { repeatable: true }),
+  renew: (held) => call(`renew ${held.length}`, leases.renew(held), { ...look, repeatable: true }),
+  endLeases: (machine) => call(`endLeases ${machine}`, leases.endLeases(machine), { repeatable: true }),
+  rest: (lease) =>
+    Effect.tap(
+      call(`rest ${lease.sandboxId} ${lease.fence}`, leases.rest(lease), { repeatable: true }),
+      (rested) => rested ? Effect.sync(() => witness.toldRested(process, lease.sandboxId)) : Effect.void
+    ),
+  release: (lease, options) => call(`release ${lease.sandboxId} ${lease.fence}`, leases.release(lease, options), { repeatable: true }),
+  drain: (machine, isDraining) => call(`drain ${machine} ${isDraining}`, leases.drain(machine, isDraining), { repeatable: true }),
+  saveAgentSession: (lease, session) =>
+    Effect.tap(
+      call(`saveAgentSession ${lease.sandboxId}`, leases.saveAgentSession(lease, session), { repeatable: true }),
+      () =>
+        Effect.suspend(() => {
+          if (session === null || !witness.isBooting(lease.sandboxId) || !faults.happens("diedBooting", process.name)) {
+            return Effect.void
+          }
+          faults.lose(process)
+          return Effect.never
+        })
+    ),
+  machineOf: (ids) => call("machineOf", leases.machineOf(ids), look)
+})
+
+const maintenanceOf = ({ call }: Way, maintenance: Maintenance["Service"]): Maintenance["Service"] => ({
+  now: call("now", maintenance.now, look),
+  due: (limit, after) => call("due", maintenance.due(limit, after), look),
+  ofRevokedGrants: (limit) => call("ofRevokedGrants", maintenance.ofRevokedGrants(limit), look),
+  purgeEvents: (endedBefore, limit) => call("purgeEvents", maintenance.purgeEvents(endedBefore, limit), look),
+  purgeKeys: (limit) => call("purgeKeys", maintenance.purgeKeys(limit), look),
+  left: (machine, ids) => call(`left ${machine} ${ids.length}`, maintenance.left(machine, ids), look),
+  unneeded: (ids) => call(`unneeded ${ids.length}`, maintenance.unneeded(ids), look),
+  census: call("census", maintenance.census, look)
+})
+
+const checkpointsOf = ({ call, faults, process }: Way, checkpoints: Checkpoints["Service"]): Checkpoints["Service"] => ({
+  put: <E, R>(lease: Lease, checkpoint: number, content: Stream.Stream<Uint8Array, E, R>) =>
+    Effect.contextWith((context: Context.Context<R>) =>
+      call(
+        `put ${lease.sandboxId} ${checkpoint} by lease ${lease.fence}`,
+        Effect.provideContext(cuttable(process, faults, lease, checkpoint, content, checkpoints), context),
+        { repeatable: true }
+      )
+    ),
+  get: (id, checkpoint) => {
+    const who = `${process.name} store.get ${id} ${checkpoint}`
+    const cut = <A>(bytes: A) =>
+      process.alive
+        ? faults.happens("refused", who) ? Effect.fail(unavailable()) : Effect.as(Effect.yieldNow, bytes)
+        : Effect.never
+    return Stream.mapEffect(checkpoints.get(id, checkpoint), cut)
+  },
+  list: (id, after, limit) => call(`checkpoints ${id}`, checkpoints.list(id, after, limit), look),
+  prune: (endedBefore, limit) => call("prune", checkpoints.prune(endedBefore, limit), look)
+})
+
+const setupsOf = ({ call }: Way, setups: Setups["Service"]): Setups["Service"] => ({
+  save: (lease, record) => call(`save setup ${lease.sandboxId}`, setups.save(lease, record), { repeatable: true }),
+  find: (id) => call(`setup of ${id}`, setups.find(id), look),
+  wasPushedUnmerged: (repo, sha) => call(`pushed ${sha}`, setups.wasPushedUnmerged(repo, sha), look)
+})
 
 /** A put that may be cut off in the middle of its content, or whose process may die there or right after it. */
 const cuttable = <E, R>(

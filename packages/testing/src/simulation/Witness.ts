@@ -324,36 +324,7 @@ export class Witness {
           return Effect.tap(leases.arrived(lease), () =>
             Effect.sync(() => this.#rule("a write under an old lease is refused", !stale, lease.sandboxId)))
         }),
-      rest: (lease) =>
-        Effect.suspend(() => {
-          const stale = this.#isStale(lease)
-          const seen = this.seen(lease.sandboxId)
-          const needed = seen?.state.need ?? null
-          const seq = seen?.state.lastSeq
-          return this.#ends(
-            Effect.tap(leases.rest(lease), (rested) =>
-              Effect.sync(() => {
-                this.#rule("a write under an old lease is refused", !stale, lease.sandboxId)
-                const seen = this.seen(lease.sandboxId)
-                if (seen === undefined) return
-                if (seen.writers === 0 && seen.state.lastSeq === seq) {
-                  this.#rule("a sandbox rests when it needs no worker", rested === (needed === null), `${lease.sandboxId} needs ${needed}`)
-                }
-                if (!rested) return
-                this.#trace.count("rests")
-                seen.heldUntil = 0
-                const { worker } = seen
-                this.#rule(
-                  "nothing of a sandbox runs while it is at rest",
-                  seen.agents.every(({ owner, running }) => !running || owner.name !== worker),
-                  `${lease.sandboxId}, of ${worker}`
-                )
-              })),
-            (at, rested) => {
-              if (rested) this.#claims.ended(lease.sandboxId, at)
-            }
-          )
-        }),
+      rest: (lease) => this.#rest(lease),
       release: (lease, options) =>
         Effect.suspend(() => {
           const seen = this.seen(lease.sandboxId)
@@ -370,6 +341,39 @@ export class Witness {
           return Effect.tap(leases.saveAgentSession(lease, session), () =>
             Effect.sync(() => this.#rule("a write under an old lease is refused", !stale, lease.sandboxId)))
         })
+    })
+  }
+
+  /** Returning a lease, watched. */
+  #rest(lease: Lease) {
+    return Effect.suspend(() => {
+      const stale = this.#isStale(lease)
+      const seen = this.seen(lease.sandboxId)
+      const needed = seen?.state.need ?? null
+      const seq = seen?.state.lastSeq
+      return this.#ends(
+        Effect.tap(this.#leases.rest(lease), (rested) =>
+          Effect.sync(() => {
+            this.#rule("a write under an old lease is refused", !stale, lease.sandboxId)
+            const seen = this.seen(lease.sandboxId)
+            if (seen === undefined) return
+            if (seen.writers === 0 && seen.state.lastSeq === seq) {
+              this.#rule("a sandbox rests when it needs no worker", rested === (needed === null), `${lease.sandboxId} needs ${needed}`)
+            }
+            if (!rested) return
+            this.#trace.count("rests")
+            seen.heldUntil = 0
+            const { worker } = seen
+            this.#rule(
+              "nothing of a sandbox runs while it is at rest",
+              seen.agents.every(({ owner, running }) => !running || owner.name !== worker),
+              `${lease.sandboxId}, of ${worker}`
+            )
+          })),
+        (at, rested) => {
+          if (rested) this.#claims.ended(lease.sandboxId, at)
+        }
+      )
     })
   }
 

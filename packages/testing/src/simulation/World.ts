@@ -1,0 +1,485 @@
+/** One simulated service: its stores and systems, the ports of its processes, and the lives of these processes. */
+import { AccessStore } from "@slipway/domain/access/ports/AccessStore"
+import type { AuditLog } from "@slipway/domain/access/ports/AuditLog"
+import type { MemberStore } from "@slipway/domain/access/ports/MemberStore"
+import { Access } from "@slipway/domain/access/usecases/Access"
+import { WorkingTrees } from "@slipway/domain/files/ports/WorkingTrees"
+import { Ids } from "@slipway/domain/ids/Ids"
+import * as AccessStoreMemory from "@slipway/domain/memory/access/AccessStoreMemory"
+import * as AuditLogMemory from "@slipway/domain/memory/access/AuditLogMemory"
+import { MemoryDisk } from "@slipway/domain/memory/files/MemoryDisk"
+import { MemoryRepositories } from "@slipway/domain/memory/files/MemoryRepositories"
+import * as WorkingTreesMemory from "@slipway/domain/memory/files/WorkingTreesMemory"
+import * as IdsMemory from "@slipway/domain/memory/ids/IdsMemory"
+import * as ModelGatewayMemory from "@slipway/domain/memory/models/ModelGatewayMemory"
+import * as SpendingMemory from "@slipway/domain/memory/models/SpendingMemory"
+import * as PartnerStoreMemory from "@slipway/domain/memory/partner/PartnerStoreMemory"
+import * as WebhookStoreMemory from "@slipway/domain/memory/partner/WebhookStoreMemory"
+import * as AgentRuntimeMemory from "@slipway/domain/memory/sandbox/AgentRuntimeMemory"
+import * as SandboxHostMemory from "@slipway/domain/memory/sandbox/SandboxHostMemory"
+import * as SandboxStoreMemory from "@slipway/domain/memory/sandbox/SandboxStoreMemory"
+import * as SourceHostMemory from "@slipway/domain/memory/source/SourceHostMemory"
+import * as HintsMemory from "@slipway/domain/memory/store/HintsMemory"
+import type { ModelGateway } from "@slipway/domain/models/ports/ModelGateway"
+import { Spending } from "@slipway/domain/models/ports/Spending"
+import { Budgets, type Limits as BudgetLimits } from "@slipway/domain/models/rules/Budget"
+import { type Model, ModelCatalogue, offlineDemo } from "@slipway/domain/models/schema/ModelCatalogue"
+import { PartnerStore } from "@slipway/domain/partner/ports/PartnerStore"
+import { WebhookSender } from "@slipway/domain/partner/ports/WebhookSender"
+import { WebhookStore } from "@slipway/domain/partner/ports/WebhookStore"
+import type { Publishing } from "@slipway/domain/publishing/usecases/Publishing"
+import { AgentRuntime } from "@slipway/domain/sandbox/ports/AgentRuntime"
+import { Checkpoints } from "@slipway/domain/sandbox/ports/Checkpoints"
+import { Leases, type Worker } from "@slipway/domain/sandbox/ports/Leases"
+import { Maintenance } from "@slipway/domain/sandbox/ports/Maintenance"
+import { SandboxHost } from "@slipway/domain/sandbox/ports/SandboxHost"
+import { SandboxStore } from "@slipway/domain/sandbox/ports/SandboxStore"
+import { Setups } from "@slipway/domain/sandbox/ports/Setups"
+import { Workers } from "@slipway/domain/sandbox/ports/Workers"
+import { type Limits, Policy } from "@slipway/domain/sandbox/rules/Policy"
+import { SourceHost } from "@slipway/domain/source/ports/SourceHost"
+import { Hints } from "@slipway/domain/store/Hints"
+import type * as Cause from "effect/Cause"
+import * as Context from "effect/Context"
+import * as Duration from "effect/Duration"
+import * as Effect from "effect/Effect"
+import * as Exit from "effect/Exit"
+import * as Layer from "effect/Layer"
+import * as Logger from "effect/Logger"
+import * as Scope from "effect/Scope"
+import { accessOf, receiversOf, spendingOf, webhooksOf } from "./AccountPorts.ts"
+import { Chance } from "./Chance.ts"
+import { Faults } from "./Faults.ts"
+import { MoneyWitness } from "./MoneyWitness.ts"
+import { DEAD, GRANTS, REPOSITORIES } from "./People.ts"
+import { agentsOf, hintsOf, hostOf, partnersOf, sourceOf, type Started, storesOf, treesOf } from "./Ports.ts"
+import { RightsWitness } from "./RightsWitness.ts"
+import { Servers } from "./Servers.ts"
+import { type Process, Timeline } from "./Timeline.ts"
+import { Trace } from "./Trace.ts"
+import { type Disk, diskOf, TreesWitness } from "./TreesWitness.ts"
+import { WebhookWitness } from "./WebhookWitness.ts"
+import { Witness } from "./Witness.ts"
+import { lose, type Slot, slotsOf } from "./WorkerSlots.ts"
+
+/** The ports of a worker. */
+export type WorkerPorts =
+  | Checkpoints
+  | AgentRuntime
+  | Hints
+  | Ids
+  | Publishing
+  | Leases
+  | ModelGateway
+  | SandboxHost
+  | SandboxStore
+  | Setups
+  | SourceHost
+  | Maintenance
+  | WebhookSender
+  | WebhookStore
+  | Workers
+  | WorkingTrees
+
+/** The options and the seed of a simulation. */
+export interface Options {
+  readonly seed: number
+  /** Starts a worker, which runs until the scope closes. */
+  readonly worker: (
+    options: Worker & { readonly slots: number; readonly agentIdle: Duration.Duration }
+  ) => Effect.Effect<void, never, WorkerPorts | Scope.Scope>
+  /** The worker delivers events to webhooks as well. Left out: there are no webhooks. */
+  readonly webhooks?: boolean
+  /** Stores and systems of your own in place of the memory layers. None may need real time or a promise. */
+  readonly layers?: Partial<Layers>
+  /** Keeps every line of the trace, not the last ones alone. */
+  readonly trace?: boolean
+}
+
+/** The systems of a simulation, each replaceable. */
+export interface Layers {
+  readonly hints: Layer.Layer<Hints>
+  readonly access: Layer.Layer<AccessStore | MemberStore, never, Ids | AuditLog>
+  readonly store: Layer.Layer<SandboxStore | Leases | Maintenance | Checkpoints | Setups | Workers, never, Hints>
+  readonly partners: Layer.Layer<PartnerStore, never, Ids>
+  readonly webhooks: Layer.Layer<WebhookStore, never, PartnerStore>
+  readonly spending: Layer.Layer<Spending>
+  readonly source: Layer.Layer<SourceHost, never, MemoryRepositories>
+  readonly host: Layer.Layer<SandboxHost, never, MemoryDisk>
+  readonly agents: Layer.Layer<AgentRuntime, never, MemoryDisk>
+  readonly trees: Layer.Layer<WorkingTrees, never, MemoryDisk | MemoryRepositories>
+}
+
+const memory: Layers = {
+  hints: HintsMemory.layer,
+  access: AccessStoreMemory.layer,
+  store: SandboxStoreMemory.layer,
+  partners: PartnerStoreMemory.layer,
+  webhooks: WebhookStoreMemory.layer,
+  spending: SpendingMemory.layer,
+  source: SourceHostMemory.layer,
+  host: SandboxHostMemory.layer,
+  agents: AgentRuntimeMemory.layer,
+  trees: WorkingTreesMemory.layer
+}
+
+/** Short, so that all of them come due within minutes; a lease's 30 s are what they are measured by. */
+export const limitsOf = (chance: Chance): Changeable<Limits> => ({
+  queue: Duration.seconds(chance.pick([60, 10])),
+  boot: Duration.seconds(chance.pick([50, 10])),
+  idle: Duration.seconds(chance.pick([60, 25, 8])),
+  lost: Duration.seconds(chance.pick([20, 4])),
+  lifetime: Duration.seconds(chance.pick([150, 40])),
+  release: Duration.seconds(chance.pick([60, 5])),
+  turn: Duration.seconds(chance.pick([30, 6])),
+  approval: Duration.seconds(chance.pick([8, 3])),
+  // In the midst of all that goes on, or a month later.
+  retention: chance.pick([Duration.days(30), Duration.days(30), Duration.seconds(50)])
+})
+
+type Changeable<A> = { -readonly [K in keyof A]: A[K] }
+
+/** A model that costs something: 3 to 15 micro-USD a token. The offline agent drives it, and asks it as an agent would. */
+export const paidModel: Model = {
+  ...offlineDemo,
+  id: "paid/model",
+  offline: false,
+  upstream: {
+    protocol: "openai-chat",
+    baseUrl: "https://models.example/v1",
+    model: "model",
+    keyVariable: null,
+    prices: { input: 3_000_000, cachedInput: 300_000, cacheWrite: 3_000_000, output: 15_000_000 },
+    contextTokens: 100_000,
+    outputTokens: 10_000
+  }
+}
+
+/** A few requests to a model come to so much; micro-USD. */
+const budgetsOf = (chance: Chance) =>
+  chance.pick([{ sandbox: null, grant: null }, { sandbox: null, grant: null }, { sandbox: 12_000, grant: null }, {
+    sandbox: null,
+    grant: 30_000
+  }])
+
+/** Where the memory layers have working trees, each sandbox's below its id. */
+const WORK = "/memory/work/"
+
+/** How long faults happen. */
+export const TROUBLE_MILLIS = 70_000
+
+/** The stores and systems that all processes share. */
+type Shared =
+  | Checkpoints
+  | Leases
+  | Maintenance
+  | PartnerStore
+  | SandboxStore
+  | Setups
+  | SourceHost
+  | Spending
+  | Workers
+
+/** A machine of workers. A lost machine comes back with new systems. */
+export interface Machine {
+  readonly name: string
+  systems: Context.Context<MemoryDisk | SandboxHost | WorkingTrees>
+}
+
+/** The files of a new repository. */
+const startOf = (name: string) => ({ "README.md": `# ${name}\n`, "src/main.txt": "one\ntwo\n" })
+
+/** The state of one simulation. The order in which it draws chances is a part of what a seed means. */
+export class World {
+  readonly options: Options
+  readonly chance: Chance
+  /** The beginning; epoch milliseconds. */
+  readonly start: number
+  readonly timeline: Timeline
+  readonly trace: Trace
+  readonly limits: Changeable<Limits>
+  readonly agentIdle: Duration.Duration
+  readonly passesMonth: boolean
+  readonly losesGrant: boolean
+  readonly faults: Faults
+  /** The process of stores, systems and everything outside the service. */
+  readonly process: Process
+  readonly ids: Context.Context<Ids>
+  readonly rights: Context.Context<AccessStore | MemberStore>
+  readonly partners: PartnerStore["Service"]
+  readonly rightsWitness: RightsWitness
+  readonly witness: Witness
+  readonly leases: Leases["Service"]
+  readonly spending: Spending["Service"]
+  readonly webhooks: WebhookStore["Service"]
+  /** The operator's way to keys and grants, without faults. */
+  readonly operating: Context.Context<Access>
+  readonly grants: ReadonlyArray<{ readonly name: string; readonly id: string }>
+  readonly machines: ReadonlyArray<Machine>
+  /** The process of the people who use the service. */
+  readonly people: Process
+  readonly servers: Servers
+  readonly slots: ReadonlyArray<Slot>
+  /** The processes in boxes, by the process that started them. */
+  readonly started = new Map<Process, Started>()
+  readonly #layers: Layers
+  readonly #budgets: BudgetLimits
+  readonly #immortal = new Set<Process>()
+  readonly #scope = Scope.makeUnsafe()
+  readonly #hints: Hints["Service"]
+  readonly #repositories: Context.Context<MemoryRepositories>
+  readonly #shared: Context.Context<Shared>
+  readonly #store: SandboxStore["Service"]
+  /** By worker. */
+  readonly #disks = new Map<string, Disk>()
+  readonly #alarms: Logger.Logger<unknown, void>
+
+  constructor(options: Options) {
+    this.options = options
+    this.chance = new Chance(options.seed)
+    this.timeline = new Timeline(this.chance.fork())
+    this.trace = new Trace(options.trace === true, this.timeline)
+    this.start = this.timeline.now
+    this.#layers = { ...memory, ...options.layers }
+    this.limits = limitsOf(this.chance)
+    this.agentIdle = Duration.millis(this.chance.pick([500, 3_000, 3_000, 60_000]))
+    this.#budgets = budgetsOf(this.chance)
+    this.passesMonth = this.chance.is(0.15)
+    this.losesGrant = this.chance.is(0.15)
+    this.#alarms = alarmsOf(this.trace)
+    this.faults = this.#makeFaults()
+    this.process = this.lasting("world")
+    this.#hints = Context.get(this.#build(this.#layers.hints, Context.empty()), Hints)
+    this.ids = this.#build(IdsMemory.layerSeeded(options.seed), Context.empty())
+    this.#repositories = this.#build(MemoryRepositories.layer, Context.empty())
+    for (const name of REPOSITORIES) Context.get(this.#repositories, MemoryRepositories).add(name, startOf(name))
+    this.rights = this.#build(this.#layers.access, Context.merge(this.ids, this.#build(AuditLogMemory.layer, Context.empty())))
+    this.#shared = this.#build(
+      Layer.mergeAll(this.#layers.store, this.#layers.partners, this.#layers.source, this.#layers.spending),
+      Context.mergeAll(this.ids, this.rights, this.#repositories, this.#hintsOf(this.process))
+    )
+    this.partners = Context.get(this.#shared, PartnerStore)
+    this.rightsWitness = new RightsWitness(this.timeline, this.trace)
+    this.witness = this.#makeWitness()
+    this.leases = this.witness.leases
+    this.#store = this.witness.store
+    this.spending = this.witness.money.watch(Context.get(this.#shared, Spending))
+    this.webhooks = this.witness.webhooks.watch(
+      Context.get(this.#build(this.#layers.webhooks, Context.mergeAll(this.#shared, this.rights)), WebhookStore)
+    )
+    this.operating = this.#build(Access.layer, Context.mergeAll(this.ids, this.rights, this.#hintsOf(this.process)))
+    this.grants = GRANTS.map((name) => ({
+      name,
+      id: this.run(Access.use((access) => access.createGrant(name)), this.operating).grant.id
+    }))
+    this.machines = Array.from({ length: this.chance.pick([1, 2, 2, 3]) }, (_, i) => ({
+      name: `machine-${i + 1}`,
+      systems: this.newSystems()
+    }))
+    this.people = this.lasting("people")
+    this.servers = this.#makeServers()
+    this.slots = slotsOf(this)
+  }
+
+  /** Runs an effect that never waits, at once and without faults. */
+  run<A, E, R>(effect: Effect.Effect<A, E, R>, context: Context.Context<R>): A {
+    return this.timeline.run(context, Effect.orDie(effect))
+  }
+
+  /** A process that faults never kill, because it is needed to judge the others. */
+  lasting(name: string): Process {
+    const process = this.timeline.process(name)
+    this.#immortal.add(process)
+    return process
+  }
+
+  /** Systems without boxes and trees. */
+  newSystems(): Machine["systems"] {
+    const { host, trees } = this.#layers
+    return this.#build(Layer.mergeAll(host, trees).pipe(Layer.provideMerge(MemoryDisk.layer)), this.#repositories)
+  }
+
+  /** Kills a process with the processes in boxes that it started. */
+  kill(process: Process): void {
+    if (!process.alive) return
+    process.alive = false
+    this.trace.add(`${process.name} is killed`)
+    this.servers.died(process)
+    for (const { agent, end } of this.started.get(process) ?? []) {
+      agent.running = false
+      this.timeline.run(Context.empty(), end)
+    }
+  }
+
+  /** Runs the effect in the process. */
+  spawn<A, E, R>(
+    process: Process,
+    context: Context.Context<R>,
+    effect: Effect.Effect<A, E, R>,
+    onExit: (exit: Exit.Exit<A, E>) => void = this.mustNotFail
+  ): void {
+    const fiber = this.timeline.spawn(
+      process,
+      context,
+      effect.pipe(
+        Effect.provideService(Policy, this.limits),
+        Effect.provideService(ModelCatalogue, { default: offlineDemo.id, models: [offlineDemo, paidModel] }),
+        Effect.provideService(Logger.CurrentLoggers, new Set([this.#alarms]))
+      )
+    )
+    fiber.addObserver(onExit)
+  }
+
+  /** Breaks a rule if the exit is a failure. */
+  readonly mustNotFail = (exit: Exit.Exit<unknown, unknown>): void => {
+    if (Exit.isFailure(exit)) this.trace.breaks("nothing dies of a defect", describe(exit.cause))
+  }
+
+  /** The ports of one process on one machine. */
+  portsOf(process: Process, { name, systems }: Machine) {
+    const { faults, ids, partners, rights, timeline, witness } = this
+    const shared = this.#shared
+    const own: Started = new Set()
+    const kept = {
+      store: this.#store,
+      leases: this.leases,
+      maintenance: witness.maintenance,
+      checkpoints: witness.checkpointsOf(process),
+      setups: Context.get(shared, Setups)
+    }
+    this.started.set(process, own)
+    const memoryDisk = Context.get(systems, MemoryDisk)
+    const disk = diskOf(memoryDisk.files)
+    this.#disks.set(process.name, disk)
+    // A killed process writes no more, even if it does not know yet that it was killed.
+    const mayWrite = (path: string) =>
+      !path.startsWith(WORK) || Array.from(own).some(({ agent, id }) => agent.running && path.startsWith(`${WORK}${id}/`))
+    const reached = MemoryDisk.of({ ...memoryDisk, files: writableIf(memoryDisk.files, mayWrite) })
+    const agents = Context.get(this.#build(this.#layers.agents, Context.make(MemoryDisk, reached)), AgentRuntime)
+    const ledger = Context.make(Spending, spendingOf(process, faults, timeline.clock, this.spending))
+    const gateway = this.#build(ModelGatewayMemory.layer, Context.merge(ids, ledger))
+    const access = Context.add(
+      rights,
+      AccessStore,
+      accessOf(process, faults, timeline.clock, Context.get(rights, AccessStore))
+    )
+    const ownHints = this.#hintsOf(process)
+    return Context.mergeAll(
+      ids,
+      ledger,
+      gateway,
+      access,
+      this.#build(Access.layer, Context.mergeAll(ids, access, ownHints)),
+      Context.make(WebhookStore, webhooksOf(process, faults, timeline.clock, this.webhooks)),
+      Context.make(WebhookSender, receiversOf(process, faults, witness.webhooks, (url) => url === DEAD)),
+      ownHints,
+      storesOf(process, faults, kept, timeline.clock, witness),
+      // Reports of workers decide nothing: a failed report has no effect.
+      Context.make(Workers, Context.get(shared, Workers)),
+      Context.make(PartnerStore, partnersOf(process, faults, partners)),
+      Context.make(SourceHost, sourceOf(process, faults, witness, Context.get(shared, SourceHost))),
+      Context.make(SandboxHost, hostOf(process, faults, witness, name, own, Context.get(systems, SandboxHost))),
+      Context.make(
+        AgentRuntime,
+        agentsOf(process, faults, witness, timeline, disk, Context.get(gateway, ModelGatewayMemory.MemoryModel), agents)
+      ),
+      Context.make(WorkingTrees, treesOf(process, faults, witness, disk, Context.get(systems, WorkingTrees)))
+    )
+  }
+
+  #hintsOf(process: Process) {
+    return Context.make(Hints, hintsOf(process, this.faults, this.timeline, this.#hints))
+  }
+
+  #build<A, E, R>(layer: Layer.Layer<A, E, R>, context: Context.Context<R>): Context.Context<A> {
+    return this.timeline.run(
+      context,
+      Layer.buildWithScope(layer, this.#scope).pipe(
+        Effect.provideService(Policy, this.limits),
+        Effect.provideService(Budgets, this.#budgets)
+      )
+    )
+  }
+
+  #makeFaults(): Faults {
+    return new Faults({
+      chance: this.chance.fork(),
+      trace: this.trace,
+      timeline: this.timeline,
+      kill: (process) => this.kill(process),
+      lose: (process) => {
+        const slot = this.slots.find((slot) => slot.process === process)
+        if (slot !== undefined) lose(this, slot, this.chance.between(500, 40_000))
+      },
+      until: this.start + TROUBLE_MILLIS,
+      mayDie: (process) => !this.#immortal.has(process)
+    })
+  }
+
+  #makeServers(): Servers {
+    const { faults, operating, people, rightsWitness, timeline, trace } = this
+    return new Servers({
+      count: this.chance.pick([1, 2, 2]),
+      timeline,
+      faults,
+      rights: rightsWitness,
+      people,
+      mint: (holder, grantId) => {
+        const grant = this.grants.find(({ id }) => id === grantId)?.name ?? ""
+        const minted = Access.use((access) => access.createKey({ grant, label: holder, scopes: ["sandboxes", "webhooks"], kind: "live" }))
+        const { key, record } = this.run(minted, operating)
+        return { id: record.id, key }
+      },
+      start: (process, main) => {
+        trace.add(`${process.name} starts`)
+        this.spawn(process, this.portsOf(process, this.machines[0]!), Effect.scoped(main))
+      }
+    })
+  }
+
+  #makeWitness(): Witness {
+    const { limits, rightsWitness, timeline, trace } = this
+    const shared = this.#shared
+    const feedOf = (grantId: string) => this.run(this.partners.feed(grantId, 0, 100_000), Context.empty())
+    return new Witness({
+      store: Context.get(shared, SandboxStore),
+      leases: Context.get(shared, Leases),
+      maintenance: Context.get(shared, Maintenance),
+      checkpoints: Context.get(shared, Checkpoints),
+      diskOf: (worker) => this.#disks.get(worker) ?? null,
+      trees: new TreesWitness(trace, startOf, REPOSITORIES),
+      rights: rightsWitness,
+      money: new MoneyWitness(this.#budgets, trace),
+      webhooks: new WebhookWitness({ rights: rightsWitness, timeline, trace, feed: feedOf }),
+      feedOf,
+      ids: Context.get(this.ids, Ids),
+      limits,
+      timeline,
+      trace
+    })
+  }
+}
+
+/** A logger that traces every entry. A defect breaks a rule. */
+const alarmsOf = (trace: Trace): Logger.Logger<unknown, void> =>
+  Logger.make<unknown, void>(({ cause, logLevel, message }) => {
+    trace.add(`    ${logLevel} ${String(message)}`)
+    const defect = cause.reasons.find((reason) => reason._tag === "Die")
+    if (defect !== undefined) trace.breaks("nothing dies of a defect", String(defect.defect))
+  })
+
+/** The same files, of which only those that `may` accepts can be written. */
+const writableIf = (files: Map<string, string>, may: (path: string) => boolean): Map<string, string> =>
+  new Proxy(files, {
+    get: (target, name) => {
+      if (name === "set") return (path: string, content: string) => may(path) ? target.set(path, content) : target
+      if (name === "delete") return (path: string) => may(path) && target.delete(path)
+      const value: unknown = Reflect.get(target, name)
+      return typeof value === "function" ? value.bind(target) : value
+    }
+  })
+
+const describe = (cause: Cause.Cause<unknown>): string =>
+  cause.reasons.map((reason) =>
+    String(reason._tag === "Die" ? reason.defect : reason._tag === "Fail" ? JSON.stringify(reason.error) : reason._tag)
+  ).join("; ")
