@@ -1,6 +1,5 @@
 /** No page is larger than a megabyte, and none is made in one go, whatever agents wrote; what is left out is one link away. */
 import { assert, describe, it, layer } from "@effect/vitest"
-import { Sessions } from "@slipway/domain/access/usecases/Sessions"
 import { FileNotFound, NotADirectory, type WorkingTrees } from "@slipway/domain/files/ports/WorkingTrees"
 import type { ChangedFile, FileEntry } from "@slipway/domain/files/schema/FileTree"
 import type { SandboxId } from "@slipway/domain/ids/SandboxId"
@@ -8,7 +7,7 @@ import { Leases } from "@slipway/domain/sandbox/ports/Leases"
 import { Setups } from "@slipway/domain/sandbox/ports/Setups"
 import type { SandboxEvent } from "@slipway/domain/sandbox/rules/SandboxEvent"
 import { visible } from "@slipway/domain/text/EscapeInvisible"
-import { DateTime, Deferred, Effect, Redacted } from "effect"
+import { DateTime, Deferred, Effect } from "effect"
 import { html, type Later, type Steps, written } from "../src/html/Html.ts"
 import * as Render from "../src/html/Render.ts"
 import * as ChangesList from "../src/sandboxes/changes/ChangesList.ts"
@@ -17,7 +16,8 @@ import * as DiffTable from "../src/sandboxes/changes/DiffTable.ts"
 import * as Patch from "../src/sandboxes/changes/Patch.ts"
 import * as Conversation from "../src/sandboxes/conversation/Conversation.ts"
 import * as Markdown from "../src/text/Markdown.ts"
-import { ask, COOKIE, drive, joined, layer as http, mintKey, type Reply, running, saved } from "../testing/Harness.ts"
+import * as Browser from "../testing/Browser.ts"
+import { ask, drive, layer as http, type Reply, running, saved } from "../testing/Harness.ts"
 
 const MIB = 2 ** 20
 
@@ -106,25 +106,16 @@ const trees: Partial<WorkingTrees["Service"]> = {
   }
 }
 
+/** A visitor for whom every page is there, and not too large. */
 const visitor = Effect.fnUntraced(function*(grant: string) {
-  const sessions = yield* Sessions
-  const { grant: { id }, key } = yield* mintKey({ grant })
-  const { session, token } = yield* sessions.signIn(yield* joined(`person-of-${grant}`), null)
-  yield* sessions.chooseGrant(session, id)
-  const cookie = `${COOKIE}=${Redacted.value(token)}`
-  const csrf = Redacted.value(sessions.csrfToken(token))
+  const browser = yield* Browser.visitor(grant)
   const get = Effect.fnUntraced(function*(path: string) {
-    const page = yield* ask(path, { headers: { cookie } })
+    const page = yield* browser.get(path)
     assert.strictEqual(page.status, 200, page.text.slice(0, 2_000))
     assert.isAtMost(page.bytes.length, MIB, path)
     return page
   })
-  const post = (path: string, fields: Record<string, string>) =>
-    ask(path, {
-      body: new URLSearchParams({ csrf, place: id, ...fields }).toString(),
-      headers: { cookie, "content-type": "application/x-www-form-urlencoded" }
-    })
-  return { key, get, post }
+  return { ...browser, get }
 })
 
 const linkOf = ({ text }: Reply, name: string): string | undefined =>

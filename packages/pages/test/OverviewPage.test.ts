@@ -2,17 +2,16 @@
 import { assert, layer } from "@effect/vitest"
 import { Access } from "@slipway/domain/access/usecases/Access"
 import { Members } from "@slipway/domain/access/usecases/Members"
-import { Sessions } from "@slipway/domain/access/usecases/Sessions"
 import { SandboxStore } from "@slipway/domain/sandbox/ports/SandboxStore"
 import { Workers } from "@slipway/domain/sandbox/ports/Workers"
-import { DateTime, Effect, Redacted, Result } from "effect"
-import { ask, COOKIE, create, drive, joined, layer as http, mintKey, type Reply, running } from "../testing/Harness.ts"
+import { DateTime, Effect, Result } from "effect"
+import { browserOf, textOf } from "../testing/Browser.ts"
+import { ask, create, drive, joined, layer as http, mintKey, running } from "../testing/Harness.ts"
 
 const HOSTILE = `</text></title><script>alert("1")</script>'&`
 
 /** `organization`: `null` is the operator's. */
 const visitor = Effect.fnUntraced(function*(grant: string, role: "owner" | "member", organization: string | null = null) {
-  const sessions = yield* Sessions
   const members = yield* Members
   const login = `${role}-of-${grant}`
   const userId = yield* joined(login)
@@ -20,23 +19,8 @@ const visitor = Effect.fnUntraced(function*(grant: string, role: "owner" | "memb
   if (of !== null) yield* (yield* Access).createGrant(grant, of.id)
   if (role === "owner" || of !== null) yield* members.add(of?.id ?? null, login, role)
   const key = yield* mintKey({ grant, userId })
-  const { session, token } = yield* sessions.signIn(userId, null)
-  yield* sessions.chooseGrant(session, key.grant.id)
-  const cookie = `${COOKIE}=${Redacted.value(token)}`
-  const csrf = Redacted.value(sessions.csrfToken(token))
-  return {
-    key: key.key,
-    get: (path: string) => ask(path, { headers: { cookie, accept: "text/html" } }),
-    post: (path: string, fields: Record<string, string>) =>
-      ask(path, {
-        body: new URLSearchParams({ csrf, place: key.grant.id, ...fields }).toString(),
-        headers: { cookie, "content-type": "application/x-www-form-urlencoded" }
-      })
-  }
+  return { key: key.key, ...(yield* browserOf(userId, key.grant.id)) }
 })
-
-/** The text of a page, without markup and runs of spaces. */
-const textOf = ({ text }: Reply) => text.replaceAll(/<[^>]*>/gu, " ").replaceAll(/\s+/gu, " ")
 
 const asking = Effect.fnUntraced(function*(key: string, title: string) {
   const { id, turn } = yield* running(key, { title })
@@ -101,7 +85,8 @@ layer(http(), { excludeTestServices: true })("the overview", (it) => {
   it.effect("is where owners begin; members begin with the form of a new sandbox, and strangers by signing in", () =>
     Effect.gen(function*() {
       for (const [role, home] of [["owner", "/overview"], ["member", "/new"]] as const) {
-        assert.strictEqual((yield* (yield* visitor("homes", role)).get("/")).headers["location"], home)
+        const { headers } = yield* (yield* visitor("homes", role)).get("/", { accept: "text/html" })
+        assert.strictEqual(headers["location"], home)
       }
       const away = yield* ask("/overview")
       assert.deepStrictEqual([away.status, away.headers["location"]], [303, "/sign-in?next=%2Foverview"])

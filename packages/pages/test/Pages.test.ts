@@ -808,7 +808,7 @@ for (
 layer(http({ settings: { publicUrl: "http://10.0.0.5:4000" } }), { excludeTestServices: true })("an address without TLS", (it) => {
   it.effect("says that browsers keep no session there", () =>
     Effect.gen(function*() {
-      assert.include((yield* ask("/sign-in")).text, "Nobody can stay signed in at http://10.0.0.5:4000")
+      assert.include((yield* ask("/sign-in")).text, "You cannot stay signed in at http://10.0.0.5:4000")
     }))
 
   it("of the machine itself is good enough for browsers", () => {

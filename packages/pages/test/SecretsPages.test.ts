@@ -3,44 +3,23 @@ import { assert, layer } from "@effect/vitest"
 import { AccessStore } from "@slipway/domain/access/ports/AccessStore"
 import { AuditLog } from "@slipway/domain/access/ports/AuditLog"
 import { MemberStore } from "@slipway/domain/access/ports/MemberStore"
-import { Sessions } from "@slipway/domain/access/usecases/Sessions"
 import { MAX_SECRETS, SecretStore } from "@slipway/domain/environment/ports/SecretStore"
 import { Ids } from "@slipway/domain/ids/Ids"
 import { DateTime, Effect, Redacted } from "effect"
-import { ask, COOKIE, joined, layer as http, mintKey, type Reply } from "../testing/Harness.ts"
+import { browserOf, encoded, type Fields, redirected, textOf } from "../testing/Browser.ts"
+import { ask, joined, layer as http, mintKey, type Reply } from "../testing/Harness.ts"
 
 const CANARY = "canary-9f2Kq-<'\">&-7Qm2"
 const HOSTILE = `"'><script>alert(1)</script>`
 
-type Fields = Readonly<Record<string, string | ReadonlyArray<string>>>
-
-const encoded = (fields: Fields) =>
-  new URLSearchParams(Object.entries(fields).flatMap(([name, value]) => [value].flat().map((one) => [name, one]))).toString()
-
-/** Somebody signed in, in a new grant of the owner's organization. */
+/** A session of the user in a new grant of the owner's organization. */
 const visitor = Effect.fnUntraced(function*(userId: string) {
-  const sessions = yield* Sessions
-  const { grant } = yield* mintKey({ grant: yield* (yield* Ids).uuid7 })
-  const { session, token } = yield* sessions.signIn(userId, null)
-  yield* sessions.chooseGrant(session, grant.id)
-  const cookie = `${COOKIE}=${Redacted.value(token)}`
-  const csrf = Redacted.value(sessions.csrfToken(token))
-  return {
-    grantId: grant.id,
-    get: (path: string) => ask(path, { headers: { cookie } }),
-    post: (path: string, fields: Fields = {}, headers: Record<string, string> = {}) =>
-      ask(path, {
-        body: encoded({ csrf, place: grant.id, ...fields }),
-        headers: { cookie, "content-type": "application/x-www-form-urlencoded", "sec-fetch-site": "same-origin", ...headers }
-      })
-  }
+  return yield* browserOf(userId, (yield* mintKey({ grant: yield* (yield* Ids).uuid7 })).grant.id)
 })
 const owner = Effect.gen(function*() {
   return yield* visitor((yield* (yield* MemberStore).owner).userId)
 })
 type Visitor = Effect.Success<typeof owner>
-
-const textOf = ({ text }: Reply) => text.replaceAll(/<[^>]*>/gu, " ").replaceAll(/\s+/gu, " ")
 
 const isPage = (reply: Reply, status = 200, title?: string) => {
   assert.strictEqual(reply.status, status, reply.text)
@@ -49,7 +28,6 @@ const isPage = (reply: Reply, status = 200, title?: string) => {
   assert.notInclude(reply.text, "7Qm2")
   if (title !== undefined) assert.include(reply.text, `<title>${title} · Slipway</title>`)
 }
-const redirected = (reply: Reply, to: string) => assert.deepStrictEqual([reply.status, reply.headers["location"]], [303, to], reply.text)
 
 const secret = { repo: "acme/shop", name: "NPM_TOKEN", value: CANARY }
 const secretsOf = ({ grantId }: Visitor) =>

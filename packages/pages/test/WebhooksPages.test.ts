@@ -2,48 +2,26 @@
 import { assert, layer } from "@effect/vitest"
 import { AuditLog } from "@slipway/domain/access/ports/AuditLog"
 import { MemberStore } from "@slipway/domain/access/ports/MemberStore"
-import { Sessions } from "@slipway/domain/access/usecases/Sessions"
 import { Ids } from "@slipway/domain/ids/Ids"
 import { PartnerStore } from "@slipway/domain/partner/ports/PartnerStore"
 import { WebhookStore } from "@slipway/domain/partner/ports/WebhookStore"
 import { EVENT_TYPES, type Next, type Outcome } from "@slipway/domain/partner/rules/Webhook"
 import { DateTime, Effect, Redacted } from "effect"
-import { ask, COOKIE, joined, layer as http, mintKey, type Reply, withoutNames } from "../testing/Harness.ts"
+import { browserOf, type Fields, redirected, textOf } from "../testing/Browser.ts"
+import { ask, joined, layer as http, mintKey, type Reply, withoutNames } from "../testing/Harness.ts"
 
 const URL = "https://hooks.example.com/slipway"
 const HOSTILE = `"'><script>alert(1)</script>`
 const absent = "0192f5a0-5c3e-4b1c-9b7e-2f4a8c6d1eff"
 
-type Fields = Readonly<Record<string, string | ReadonlyArray<string>>>
-
-const encoded = (fields: Fields) =>
-  new URLSearchParams(Object.entries(fields).flatMap(([name, value]) => [value].flat().map((one) => [name, one]))).toString()
-
-/** Somebody signed in, in a new grant of the owner's organization. */
+/** A session of the user in a new grant of the owner's organization. */
 const visitor = Effect.fnUntraced(function*(userId: string) {
-  const sessions = yield* Sessions
-  const { grant } = yield* mintKey({ grant: yield* (yield* Ids).uuid7 })
-  const { session, token } = yield* sessions.signIn(userId, null)
-  yield* sessions.chooseGrant(session, grant.id)
-  const cookie = `${COOKIE}=${Redacted.value(token)}`
-  const csrf = Redacted.value(sessions.csrfToken(token))
-  return {
-    grantId: grant.id,
-    get: (path: string) => ask(path, { headers: { cookie } }),
-    post: (path: string, fields: Fields = {}, headers: Record<string, string> = {}) =>
-      ask(path, {
-        body: encoded({ csrf, place: grant.id, ...fields }),
-        headers: { cookie, "content-type": "application/x-www-form-urlencoded", "sec-fetch-site": "same-origin", ...headers }
-      })
-  }
+  return yield* browserOf(userId, (yield* mintKey({ grant: yield* (yield* Ids).uuid7 })).grant.id)
 })
 const owner = Effect.gen(function*() {
   return yield* visitor((yield* (yield* MemberStore).owner).userId)
 })
 type Visitor = Effect.Success<typeof owner>
-
-/** The text of a page, without markup and runs of spaces. */
-const textOf = ({ text }: Reply) => text.replaceAll(/<[^>]*>/gu, " ").replaceAll(/\s+/gu, " ")
 
 const isPage = (reply: Reply, status = 200, title?: string) => {
   assert.strictEqual(reply.status, status, reply.text)
@@ -52,7 +30,6 @@ const isPage = (reply: Reply, status = 200, title?: string) => {
   assert.notMatch(reply.text, /<script(?! type="module" src="\/assets\/)|style="|\son\w+="/u)
   if (title !== undefined) assert.include(reply.text, `<title>${title} · Slipway</title>`)
 }
-const redirected = (reply: Reply, to: string) => assert.deepStrictEqual([reply.status, reply.headers["location"]], [303, to], reply.text)
 
 const register = Effect.fnUntraced(function*({ post }: Visitor, fields: Fields = {}) {
   const reply = yield* post("/webhooks", { url: URL, type: EVENT_TYPES, ...fields })

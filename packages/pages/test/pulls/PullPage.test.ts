@@ -1,6 +1,5 @@
 /** The page of a pull request whose source host has none for it: who sees it, its diff, merging and closing. */
 import { assert, layer } from "@effect/vitest"
-import { Sessions } from "@slipway/domain/access/usecases/Sessions"
 import { MemoryRepositories } from "@slipway/domain/memory/files/MemoryRepositories"
 import * as SourceHostMemory from "@slipway/domain/memory/source/SourceHostMemory"
 import { SandboxStore } from "@slipway/domain/sandbox/ports/SandboxStore"
@@ -8,30 +7,12 @@ import { PullRequests } from "@slipway/domain/source/ports/PullRequests"
 import { SourceHost, SourceHostError } from "@slipway/domain/source/ports/SourceHost"
 import { headRef } from "@slipway/domain/source/schema/Naming"
 import { RepoName } from "@slipway/domain/source/schema/RepoRef"
-import { DateTime, Effect, Layer, Redacted, Result } from "effect"
+import { DateTime, Effect, Layer, Result } from "effect"
 import { randomUUID } from "node:crypto"
-import { ask, COOKIE, create, joined, layer as http, mintKey, type Reply } from "../../testing/Harness.ts"
+import { type Fields, visitor } from "../../testing/Browser.ts"
+import { ask, create, layer as http, type Reply } from "../../testing/Harness.ts"
 
 const HOSTILE = `</h1><script>alert("1")</script>'&\u202e\u001b[31m`
-
-const visitor = Effect.fnUntraced(function*(grant: string) {
-  const sessions = yield* Sessions
-  const { grant: { id }, key } = yield* mintKey({ grant })
-  const { session, token } = yield* sessions.signIn(yield* joined(`person-of-${grant}`), null)
-  yield* sessions.chooseGrant(session, id)
-  const cookie = `${COOKIE}=${Redacted.value(token)}`
-  const csrf = Redacted.value(sessions.csrfToken(token))
-  return {
-    grantId: id,
-    key,
-    get: (path: string) => ask(path, { headers: { cookie } }),
-    post: (path: string, fields: Record<string, string> = {}, more: { readonly csrf?: string; readonly headers?: object } = {}) =>
-      ask(path, {
-        body: new URLSearchParams({ csrf: more.csrf ?? csrf, place: id, ...fields }).toString(),
-        headers: { cookie, "content-type": "application/x-www-form-urlencoded", ...more.headers }
-      })
-  }
-})
 
 const served = Layer.unwrap(Effect.gen(function*() {
   return http({ host: yield* SourceHost, pulls: yield* PullRequests })
@@ -110,10 +91,10 @@ layer(served, { excludeTestServices: true })("the page of a pull request", (it) 
       const { address, post, sha, standing } = yield* opened("proven")
       const { grantId } = yield* visitor("another-grant")
       for (const doing of ["merge", "close"]) {
-        const form = (...args: [Record<string, string>, Parameters<typeof post>[2]?]) => post(`${address}/${doing}`, ...args)
-        assert.strictEqual((yield* form({ sha }, { csrf: "x".repeat(43) })).status, 403)
-        assert.strictEqual((yield* form({ sha }, { headers: { "sec-fetch-site": "cross-site" } })).status, 403)
-        assert.strictEqual((yield* form({ sha }, { headers: { origin: "https://evil.test" } })).status, 403)
+        const form = (fields: Fields, headers = {}) => post(`${address}/${doing}`, fields, headers)
+        assert.strictEqual((yield* form({ sha, csrf: "x".repeat(43) })).status, 403)
+        assert.strictEqual((yield* form({ sha }, { "sec-fetch-site": "cross-site" })).status, 403)
+        assert.strictEqual((yield* form({ sha }, { origin: "https://evil.test" })).status, 403)
         assert.strictEqual((yield* form({ sha, place: grantId })).status, 409)
       }
       assert.deepStrictEqual(yield* standing, OPEN)

@@ -1,6 +1,5 @@
 /** The pages of sandboxes as HTML: what they show and escape, whom they serve, and what their forms do. */
 import { assert, layer } from "@effect/vitest"
-import { Sessions } from "@slipway/domain/access/usecases/Sessions"
 import { FileNotFound, type FileVersion, type WorkingTrees } from "@slipway/domain/files/ports/WorkingTrees"
 import type { ChangedFile } from "@slipway/domain/files/schema/FileTree"
 import type { SandboxId } from "@slipway/domain/ids/SandboxId"
@@ -11,45 +10,12 @@ import { SandboxStore } from "@slipway/domain/sandbox/ports/SandboxStore"
 import { type SetupRecord, Setups } from "@slipway/domain/sandbox/ports/Setups"
 import type { SandboxEvent } from "@slipway/domain/sandbox/rules/SandboxEvent"
 import { checkpointed } from "@slipway/http/testing/Checkpointed"
-import { DateTime, Effect, Redacted } from "effect"
-import {
-  ask,
-  COOKIE,
-  create,
-  drive,
-  joined,
-  layer as http,
-  mintKey,
-  openStream,
-  PUBLIC_URL,
-  type Reply,
-  running,
-  turnOf
-} from "../../testing/Harness.ts"
+import { DateTime, Effect } from "effect"
+import { redirected, textOf, visitor } from "../../testing/Browser.ts"
+import { ask, create, drive, layer as http, mintKey, openStream, PUBLIC_URL, type Reply, running, turnOf } from "../../testing/Harness.ts"
 
 const HOSTILE = `</h1><script>alert("1")</script>'&`
 const ESCAPED = "&lt;/h1&gt;&lt;script&gt;alert(&quot;1&quot;)&lt;/script&gt;&#39;&amp;"
-
-/** Somebody signed in, in a grant of the name. */
-const visitor = Effect.fnUntraced(function*(grant: string) {
-  const sessions = yield* Sessions
-  const key = yield* mintKey({ grant })
-  const { session, token } = yield* sessions.signIn(yield* joined(`person-of-${grant}`), null)
-  yield* sessions.chooseGrant(session, key.grant.id)
-  const cookie = `${COOKIE}=${Redacted.value(token)}`
-  const csrf = Redacted.value(sessions.csrfToken(token))
-  return {
-    key: key.key,
-    cookie,
-    get: (path: string) => ask(path, { headers: { cookie } }),
-    follow: (path: string) => openStream(path, { headers: { cookie } }),
-    post: (path: string, fields: Record<string, string> = {}, proof = csrf) =>
-      ask(path, {
-        body: new URLSearchParams({ csrf: proof, place: key.grant.id, ...fields }).toString(),
-        headers: { cookie, "content-type": "application/x-www-form-urlencoded" }
-      })
-  }
-})
 
 const work = (
   id: SandboxId,
@@ -57,17 +23,12 @@ const work = (
   ...events: ReadonlyArray<Extract<SandboxEvent, { readonly type: "message.updated" | "tool.updated" | "message.completed" }>>
 ) => drive(id, [{ _tag: "RecordWork", turnId, events }])
 
-/** The text of a page, without markup and runs of spaces. */
-const textOf = ({ text }: Reply) => text.replaceAll(/<[^>]*>/gu, " ").replaceAll(/\s+/gu, " ")
-
 const isPage = (reply: Reply, status = 200) => {
   assert.strictEqual(reply.status, status, reply.text)
   assert.strictEqual(reply.headers["content-type"], "text/html; charset=utf-8")
   assert.match(String(reply.headers["content-security-policy"]), /default-src 'none'; script-src 'self'; style-src 'self'/u)
   assert.notMatch(reply.text, /<script(?! type="module" src="\/assets\/)|style="|\son\w+="/u)
 }
-
-const redirected = (reply: Reply, to: string) => assert.deepStrictEqual([reply.status, reply.headers["location"]], [303, to])
 
 const approvalOf = (id: string, tool = "write NOTES.md") => ({ approval_id: id, tool, kind: "edit" as const, paths: ["NOTES.md"] })
 
@@ -390,7 +351,7 @@ layer(http(), { excludeTestServices: true })("the forms of a sandbox's page", (i
 
       isPage(yield* post(action, { decision: "maybe" }), 400)
       isPage(yield* post(action, {}), 400)
-      isPage(yield* post(action, { decision: "deny" }, "forged"), 403)
+      isPage(yield* post(action, { decision: "deny", csrf: "forged" }), 403)
       redirected(yield* post(action, { decision: "approve" }), `/sandboxes/${id}?done=approved`)
       redirected(yield* post(action, { decision: "approve" }), `/sandboxes/${id}?done=duplicate`)
       redirected(yield* post(action, { decision: "deny" }), `/sandboxes/${id}?done=approval_already_resolved`)
@@ -467,7 +428,7 @@ layer(http(), { excludeTestServices: true })("the forms of a sandbox's page", (i
         "approvals/c": { decision: "approve" }
       }
       for (const [path, fields] of Object.entries(forms)) {
-        isPage(yield* post(`/sandboxes/${id}/${path}`, fields, ""), 403)
+        isPage(yield* post(`/sandboxes/${id}/${path}`, { ...fields, csrf: "" }), 403)
         const stranger = yield* ask(`/sandboxes/${id}/${path}`, {
           method: "POST",
           body: "csrf=x",
@@ -955,7 +916,7 @@ layer(http(), { excludeTestServices: true })("the checkpoints of a sandbox", (it
       isPage(yield* post(`/sandboxes/${id}/fork`, { ...fields, prompt: "Yet another" }), 409)
       isPage(yield* post(`/sandboxes/${id}/fork`, { checkpoint: "1", key: "k2", prompt: "" }), 400)
       isPage(yield* post(`/sandboxes/${id}/fork`, { checkpoint: "9", key: "k3", prompt: "x" }), 404)
-      isPage(yield* post(`/sandboxes/${id}/fork`, { checkpoint: "1", key: "k4", prompt: "x" }, "forged"), 403)
+      isPage(yield* post(`/sandboxes/${id}/fork`, { checkpoint: "1", key: "k4", prompt: "x", csrf: "forged" }), 403)
     }))
 
   it.effect("are where it goes back to after asking, while it has no turn", () =>

@@ -1,40 +1,27 @@
 /** The form of a new sandbox: what it makes, and what comes back when something is wrong with it. */
 import { assert, layer } from "@effect/vitest"
-import { Sessions } from "@slipway/domain/access/usecases/Sessions"
 import { SandboxId } from "@slipway/domain/ids/SandboxId"
 import { offlineDemo } from "@slipway/domain/models/schema/ModelCatalogue"
 import { SandboxStore } from "@slipway/domain/sandbox/ports/SandboxStore"
 import { RepoNotAccessible } from "@slipway/domain/source/ports/SourceHost"
 import { RepoName } from "@slipway/domain/source/schema/RepoRef"
-import { Effect, Redacted } from "effect"
-import { ask, COOKIE, create, joined, layer as http, mintKey, type Reply, running } from "../../../testing/Harness.ts"
+import { Effect } from "effect"
+import { type Fields, visitor } from "../../../testing/Browser.ts"
+import { create, layer as http, type Reply, running } from "../../../testing/Harness.ts"
 
 const HOSTILE = `</textarea><script>alert("1")</script>'&`
 const ESCAPED = "&lt;/textarea&gt;&lt;script&gt;alert(&quot;1&quot;)&lt;/script&gt;&#39;&amp;"
 
-const visitor = Effect.fnUntraced(function*(grant: string) {
-  const sessions = yield* Sessions
-  const key = yield* mintKey({ grant })
-  const { session, token } = yield* sessions.signIn(yield* joined(`person-of-${grant}`), null)
-  yield* sessions.chooseGrant(session, key.grant.id)
-  const cookie = `${COOKIE}=${Redacted.value(token)}`
-  const csrf = Redacted.value(sessions.csrfToken(token))
-  return {
-    key: key.key,
-    grantId: key.grant.id,
-    get: (path: string) => ask(path, { headers: { cookie } }),
-    start: (fields: ReadonlyArray<readonly [string, string]>) =>
-      ask("/new", {
-        body: new URLSearchParams([["csrf", csrf], ["place", key.grant.id], ...fields.map((field) => [...field])]).toString(),
-        headers: { cookie, "content-type": "application/x-www-form-urlencoded" }
-      })
-  }
+const form = (more: Fields = {}, repos: ReadonlyArray<readonly [name: string, ref: string]> = [["acme/shop", ""]]): Fields => ({
+  key: "key-1",
+  prompt: "Do it\r\nnow",
+  model: "offline/demo",
+  effort: "",
+  approvals: "auto",
+  ...more,
+  repo: repos.map(([name]) => name),
+  ref: repos.map(([, ref]) => ref)
 })
-
-const form = (more: Readonly<Record<string, string>> = {}, repos: ReadonlyArray<readonly [string, string]> = [["acme/shop", ""]]) => [
-  ...Object.entries({ key: "key-1", prompt: "Do it\r\nnow", model: "offline/demo", effort: "", approvals: "auto", ...more }),
-  ...repos.flatMap(([repo, ref]) => [["repo", repo], ["ref", ref]] as const)
-]
 
 const idOf = ({ headers, status, text }: Reply) => {
   assert.strictEqual(status, 303, text)
@@ -63,11 +50,11 @@ layer(
 )("the form of a new sandbox", (it) => {
   it.effect("makes the sandbox that it says, and leads to its page", () =>
     Effect.gen(function*() {
-      const { get, grantId, start } = yield* visitor("maker")
+      const { get, grantId, post } = yield* visitor("maker")
       const page = yield* get("/new")
       assert.include(page.text, "<option value=\"offline/demo\" selected")
       const id = idOf(
-        yield* start(form({ effort: "high", approvals: "prompt" }, [["acme/shop", "main"], ["", ""], [" acme/docs ", ""], ["", ""]]))
+        yield* post("/new", form({ effort: "high", approvals: "prompt" }, [["acme/shop", "main"], ["", ""], [" acme/docs ", ""], ["", ""]]))
       )
       const store = yield* SandboxStore
       const sandbox = yield* store.find({ grantId, id })
@@ -82,22 +69,22 @@ layer(
 
   it.effect("sent twice makes one sandbox, and what is changed between needs another sending", () =>
     Effect.gen(function*() {
-      const { start } = yield* visitor("twice")
-      const [first, second] = yield* Effect.all([start(form()), start(form())], { concurrency: 2 })
+      const { post } = yield* visitor("twice")
+      const [first, second] = yield* Effect.all([post("/new", form()), post("/new", form())], { concurrency: 2 })
       assert.strictEqual(idOf(first), idOf(second))
-      const changed = yield* start(form({ prompt: "Something else" }))
+      const changed = yield* post("/new", form({ prompt: "Something else" }))
       assert.strictEqual(changed.status, 409)
       assert.include(changed.text, "This form was sent before")
       const [, key = ""] = /name="key" value="([^"]+)"/u.exec(changed.text) ?? []
       assert.notStrictEqual(key, "key-1")
-      assert.notStrictEqual(idOf(yield* start(form({ prompt: "Something else", key }))), idOf(first))
+      assert.notStrictEqual(idOf(yield* post("/new", form({ prompt: "Something else", key }))), idOf(first))
     }))
 
   it.effect("tells which field is wrong, and has what was typed", () =>
     Effect.gen(function*() {
-      const { start } = yield* visitor("wrong")
+      const { post } = yield* visitor("wrong")
       const refused = Effect.fnUntraced(function*(fields: ReturnType<typeof form>, field: string, status = 400) {
-        const { status: found, text } = yield* start(fields)
+        const { status: found, text } = yield* post("/new", fields)
         assert.strictEqual(found, status, text)
         assert.include(text, `<p class="problem" role="alert" id="compose-problem"><strong>${field}:</strong> `)
         const [, marked] =
@@ -123,15 +110,15 @@ layer(
       const away = yield* refused(form({}, [["acme/shop", ""], ["gone/away", ""]]), "Repository", 403)
       assert.strictEqual(away.marked, "repo-1")
       assert.include(away.text, "repository gone/away is not accessible. Install it.")
-      assert.strictEqual((yield* start(form().filter(([name]) => name !== "prompt"))).status, 400)
-      assert.strictEqual((yield* start(form({ key: "" }))).status, 400)
+      assert.strictEqual((yield* post("/new", form({ prompt: [] }))).status, 400)
+      assert.strictEqual((yield* post("/new", form({ key: "" }))).status, 400)
     }))
 
   it.effect("says that the limit of active sandboxes is reached, and keeps what was typed", () =>
     Effect.gen(function*() {
-      const { key, start } = yield* visitor("full")
+      const { key, post } = yield* visitor("full")
       for (const _ of [1, 2, 3]) yield* create(key)
-      const full = yield* start(form({ prompt: "One more" }))
+      const full = yield* post("/new", form({ prompt: "One more" }))
       assert.strictEqual(full.status, 409)
       assert.include(full.text, "The limit of 3 active sandboxes is reached.")
       assert.include(full.text, "One more</textarea>")
@@ -139,8 +126,8 @@ layer(
 
   it.effect("starts with what this person chose last, and not with what others did", () =>
     Effect.gen(function*() {
-      const { get, key, start } = yield* visitor("again")
-      yield* start(form({ effort: "low", approvals: "prompt" }, [["acme/site", "dev"]]))
+      const { get, key, post } = yield* visitor("again")
+      yield* post("/new", form({ effort: "low", approvals: "prompt" }, [["acme/site", "dev"]]))
       yield* create(key, { repos: [{ fullName: "acme/theirs" }] })
       const { text } = yield* get("/new")
       assert.match(text.replaceAll("\n", " "), /id="repo-0" name="repo" list="repositories" value="acme\/site"/u)

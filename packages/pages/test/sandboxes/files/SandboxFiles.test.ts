@@ -1,10 +1,10 @@
 /** The files of a sandbox as a page: folders, texts, pictures and downloads. */
 import { assert, layer } from "@effect/vitest"
-import { Sessions } from "@slipway/domain/access/usecases/Sessions"
 import { FileNotFound, NotADirectory, type WorkingTrees } from "@slipway/domain/files/ports/WorkingTrees"
 import type { FileEntry } from "@slipway/domain/files/schema/FileTree"
-import { Effect, Redacted, Stream } from "effect"
-import { ask, COOKIE, create, joined, layer as http, mintKey, running } from "../../../testing/Harness.ts"
+import { Effect, Stream } from "effect"
+import { visitor } from "../../../testing/Browser.ts"
+import { ask, create, layer as http, running } from "../../../testing/Harness.ts"
 
 const HOSTILE = `</td><script>alert("1")</script>`
 const ESCAPED = "&lt;/td&gt;&lt;script&gt;alert(&quot;1&quot;)&lt;/script&gt;"
@@ -65,14 +65,6 @@ const trees: Partial<WorkingTrees["Service"]> = {
     return bytes === undefined ? Effect.fail(new FileNotFound()) : Effect.succeed({ size: bytes.length, bytes: Stream.make(bytes) })
   }
 }
-
-const visitor = Effect.fnUntraced(function*(grant: string) {
-  const sessions = yield* Sessions
-  const { grant: { id }, key } = yield* mintKey({ grant })
-  const { session, token } = yield* sessions.signIn(yield* joined(`person-of-${grant}`), null)
-  yield* sessions.chooseGrant(session, id)
-  return { key, get: (path: string) => ask(path, { headers: { cookie: `${COOKIE}=${Redacted.value(token)}` } }) }
-})
 
 layer(http({ trees }), { excludeTestServices: true })("the files of a sandbox", (it) => {
   it.effect("are listed, and lead to what may be looked at alone", () =>

@@ -1,32 +1,13 @@
 /** The list of sandboxes: what it says of each, what it finds, how it is watched, and ending several at once. */
 import { assert, layer } from "@effect/vitest"
-import { Sessions } from "@slipway/domain/access/usecases/Sessions"
 import { SandboxStore } from "@slipway/domain/sandbox/ports/SandboxStore"
 import { RepoName } from "@slipway/domain/source/schema/RepoRef"
 import { checkpointed } from "@slipway/http/testing/Checkpointed"
-import { DateTime, Effect, Redacted, Result } from "effect"
-import { ask, COOKIE, create, drive, joined, layer as http, mintKey, type Reply, running } from "../../../testing/Harness.ts"
+import { DateTime, Effect, Result } from "effect"
+import { visitor } from "../../../testing/Browser.ts"
+import { create, drive, layer as http, type Reply, running } from "../../../testing/Harness.ts"
 
 const HOSTILE = `"></th><script>alert("1")</script>\u202e'&`
-
-const visitor = Effect.fnUntraced(function*(grant: string) {
-  const sessions = yield* Sessions
-  const key = yield* mintKey({ grant })
-  const { session, token } = yield* sessions.signIn(yield* joined(`person-of-${grant}`), null)
-  yield* sessions.chooseGrant(session, key.grant.id)
-  const cookie = `${COOKIE}=${Redacted.value(token)}`
-  const csrf = Redacted.value(sessions.csrfToken(token))
-  return {
-    key: key.key,
-    grantId: key.grant.id,
-    get: (path: string, headers: Record<string, string> = {}) => ask(path, { headers: { cookie, ...headers } }),
-    terminate: (ids: ReadonlyArray<string>) =>
-      ask("/sandboxes/terminate", {
-        body: new URLSearchParams([["csrf", csrf], ["place", key.grant.id], ...ids.map((id) => ["id", id])]).toString(),
-        headers: { cookie, "content-type": "application/x-www-form-urlencoded" }
-      })
-  }
-})
 
 /** The cells of a row, without markup. */
 const rowOf = ({ text }: Reply, id: string): ReadonlyArray<string> => {
@@ -132,7 +113,8 @@ layer(http(), { excludeTestServices: true })("the list of sandboxes", (it) => {
 
   it.effect("ends the chosen ones after asking, all of them or none", () =>
     Effect.gen(function*() {
-      const { get, grantId, key, terminate } = yield* visitor("ending")
+      const { get, grantId, key, post } = yield* visitor("ending")
+      const terminate = (id: ReadonlyArray<string>) => post("/sandboxes/terminate", { id })
       const other = yield* visitor("not-ending")
       const store = yield* SandboxStore
       const [one, two, kept] = [yield* create(key, { title: HOSTILE }), (yield* running(key)).id, yield* create(key)]

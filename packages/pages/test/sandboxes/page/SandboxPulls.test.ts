@@ -1,14 +1,14 @@
 /** The pull request on the page of a sandbox: checks, and people's comments. */
 import { assert, layer } from "@effect/vitest"
-import { Sessions } from "@slipway/domain/access/usecases/Sessions"
 import type { WorkingTrees } from "@slipway/domain/files/ports/WorkingTrees"
 import type { SandboxId } from "@slipway/domain/ids/SandboxId"
 import { SandboxStore } from "@slipway/domain/sandbox/ports/SandboxStore"
 import { type SourceHost, SourceHostError } from "@slipway/domain/source/ports/SourceHost"
 import { type CommentWithText, noChecks, type PullRequest, type PullRequestDetails } from "@slipway/domain/source/schema/PullRequest"
 import { visible } from "@slipway/domain/text/EscapeInvisible"
-import { DateTime, Deferred, Effect, Redacted, Result } from "effect"
-import { ask, COOKIE, joined, json, layer as http, mintKey, openStream, type Reply, running, SANDBOXES } from "../../../testing/Harness.ts"
+import { DateTime, Deferred, Effect, Result } from "effect"
+import { visitor } from "../../../testing/Browser.ts"
+import { ask, json, layer as http, type Reply, running, SANDBOXES } from "../../../testing/Harness.ts"
 
 const at = DateTime.makeUnsafe("2026-11-21T02:41:00.123Z")
 const pullRequest: PullRequest = {
@@ -64,18 +64,14 @@ const host: Partial<SourceHost["Service"]> = {
     })
 }
 
-/** Somebody with a sandbox whose pull request is open. */
+/** A visitor with a sandbox whose pull request is open. */
 const reviewer = Effect.fnUntraced(function*(name: string) {
-  const sessions = yield* Sessions
-  const { grant, key } = yield* mintKey({ grant: name })
-  const { session, token } = yield* sessions.signIn(yield* joined(`person-of-${name}`), null)
-  yield* sessions.chooseGrant(session, grant.id)
-  const headers = { cookie: `${COOKIE}=${Redacted.value(token)}` }
-  const { id } = yield* running(key)
+  const browser = yield* visitor(name)
+  const { id } = yield* running(browser.key)
   const published = { number: 3, url: pullRequest.url, state: "open", draft: true, merged: false } as const
   yield* tell(id, published)
   reads = 0
-  return { key, id, headers, get: ask(`/sandboxes/${id}`, { headers }) }
+  return { ...browser, id, get: browser.get(`/sandboxes/${id}`) }
 })
 
 const tell = Effect.fnUntraced(function*(id: SandboxId, data: object) {
@@ -169,12 +165,12 @@ layer(http({ host, trees }), { excludeTestServices: true })("the pull request on
     Effect.gen(function*() {
       const told = yield* Deferred.make<PullRequestDetails>()
       tells = Deferred.await(told)
-      const { get, headers, id } = yield* reviewer("slow")
+      const { follow, get, id } = yield* reviewer("slow")
       const { text } = yield* get
       assert.include(pullsOf(text), `<a href="https://host.test/acme/shop/pull/3" rel="noreferrer">#3 Say hello.</a>`)
       assert.include(pullsOf(text), "Its checks and comments are being read.")
       const cursor = /data-cursor="(\d+)"/u.exec(text)?.[1] ?? ""
-      const stream = yield* openStream(`/sandboxes/${id}/pieces?since=${cursor}`, { headers })
+      const stream = yield* follow(`/sandboxes/${id}/pieces?since=${cursor}`)
       yield* Deferred.succeed(told, details([comment(1)]))
       let piece = ""
       while (!piece.includes("number 1")) piece = (yield* stream.next) ?? assert.fail("the stream ended")

@@ -1,0 +1,43 @@
+/** Browsers of people who are signed in, and what they read on pages. */
+import { assert } from "@effect/vitest"
+import { Sessions } from "@slipway/domain/access/usecases/Sessions"
+import { Effect, Redacted } from "effect"
+import { ask, type Ask, COOKIE, joined, mintKey, openStream, type Reply } from "./Harness.ts"
+
+/** A name may have several values. */
+export type Fields = Readonly<Record<string, string | ReadonlyArray<string>>>
+
+export const encoded = (fields: Fields): string =>
+  new URLSearchParams(Object.entries(fields).flatMap(([name, value]) => [value].flat().map((one) => [name, one]))).toString()
+
+/** A new session of the user in the grant. Forms carry what a page of the session has; `fields` may say something else. */
+export const browserOf = Effect.fnUntraced(function*(userId: string, grantId: string) {
+  const sessions = yield* Sessions
+  const { session, token } = yield* sessions.signIn(userId, null)
+  yield* sessions.chooseGrant(session, grantId)
+  const cookie = `${COOKIE}=${Redacted.value(token)}`
+  const csrf = Redacted.value(sessions.csrfToken(token))
+  return {
+    grantId,
+    cookie,
+    get: (path: string, headers: Ask["headers"] = {}) => ask(path, { headers: { cookie, ...headers } }),
+    follow: (path: string, headers: Ask["headers"] = {}) => openStream(path, { headers: { cookie, ...headers } }),
+    post: (path: string, fields: Fields = {}, headers: Ask["headers"] = {}) =>
+      ask(path, {
+        body: encoded({ csrf, place: grantId, ...fields }),
+        headers: { cookie, "content-type": "application/x-www-form-urlencoded", ...headers }
+      })
+  }
+})
+
+/** A person who is signed in and works in the grant of that name, and a key of the grant. */
+export const visitor = Effect.fnUntraced(function*(grant: string) {
+  const minted = yield* mintKey({ grant })
+  return { key: minted.key, ...(yield* browserOf(yield* joined(`person-of-${grant}`), minted.grant.id)) }
+})
+
+/** The text of a page, without markup and runs of spaces. */
+export const textOf = ({ text }: Reply): string => text.replaceAll(/<[^>]*>/gu, " ").replaceAll(/\s+/gu, " ")
+
+export const redirected = (reply: Reply, to: string): void =>
+  assert.deepStrictEqual([reply.status, reply.headers["location"]], [303, to], reply.text)
