@@ -41,7 +41,7 @@ const followModel = (form) => {
     }
     const chosen = effort instanceof HTMLSelectElement && effort.value !== "" ? [`effort ${effort.value}`] : []
     if (summary !== null) {
-      summary.textContent = [model.value || "no model", ...chosen, asks.checked ? "asks first" : "asks nobody"].join(", ")
+      summary.textContent = [model.value || "no model", ...chosen, asks.checked ? "asks first" : "never asks"].join(", ")
     }
   }
   form.addEventListener("change", follow)

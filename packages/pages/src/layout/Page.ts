@@ -165,7 +165,7 @@ const hasNul = ({ search }: URL): boolean => search.includes("%00")
 const unreadable = Refused.bad("The address could not be read.")
 
 /** For the stream of a page, which cannot be led anywhere. */
-const signedOut = new Refused({ status: 401, title: "Nobody is signed in", text: "The session has ended." })
+const signedOut = new Refused({ status: 401, title: "You are not signed in", text: "The session has ended." })
 
 const VERBS = ["GET", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"] as const
 

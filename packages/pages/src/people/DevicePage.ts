@@ -61,7 +61,7 @@ const question = ({ csrf, grants, visit }: Page.Member, login: DeviceLogin, code
   const days = Duration.toDays(DEVICE_KEY_LIFE)
   return html`<p><strong>${login.machine}</strong> asks for a key, to work with sandboxes in your name.</p>
 <p class="device-code"><span class="hint">Its terminal shows this code:</span> <code>${shown}</code></p>
-<p class="warning">Approve only what you began yourself, just now. Whoever else sent you here, or this code, would work in your name.</p>
+<p class="warning">Approve only what you began yourself, just now. A person who sent you here, or this code, would work in your name.</p>
 <dl class="facts">
 <dt>Machine</dt><dd>${login.machine}</dd>
 <dt>Asked from</dt><dd>${login.address === "" ? "an address that is not known" : login.address}</dd>

@@ -12,7 +12,7 @@ const welcome = html`<h1>Slipway</h1>
 and shows every change as it comes. What you like becomes a draft pull request; what you do not is thrown away with its sandbox.</p>
 <p><a class="button" href="/sign-in">Sign in</a></p>
 <h2>If you have no way to sign in yet</h2>
-<p>Whoever runs this service lets you in: ask for a sign-in link. On the machine of the service, <code>slipway login</code> prints one.</p>
+<p>The operator of this service lets you in: ask for a sign-in link. On its machine, <code>slipway login</code> prints one.</p>
 <p>Programs use keys instead, as the <a href="/docs">reference</a> tells. In a terminal, <code>slipway auth login</code> gets you one
 through your browser.</p>`
 

@@ -81,7 +81,7 @@ const page = (
   problem: string | null
 ) => {
   const warning = !keepsSessions(publicUrl) &&
-    html`<p class="warning">Nobody can stay signed in at ${publicUrl}: browsers keep a session only at an https address, or on
+    html`<p class="warning">You cannot stay signed in at ${publicUrl}: browsers keep a session only at an https address, or on
 the service's own machine. An administrator can put Slipway behind TLS and tell it its public address: the log of its start says how.</p>`
   const invalid = problem !== null && html` aria-invalid="true" aria-errormessage="problem"`
   return Page.show(

@@ -18,6 +18,7 @@ import { moment } from "../html/Moments.ts"
 import * as Page from "../layout/Page.ts"
 import { Refused } from "../layout/Refused.ts"
 import * as ChangesList from "../sandboxes/changes/ChangesList.ts"
+import * as FilesAddress from "../sandboxes/files/FilesAddress.ts"
 import * as SandboxChanges from "../sandboxes/files/SandboxChanges.ts"
 import { pullBadge } from "../shared/PullLabels.ts"
 
@@ -70,7 +71,7 @@ const refusal = ({ number, reason, repo }: PullRequestRefused, pull: PullRequest
     case "moved":
       return conflict(`${base} was moved by somebody else meanwhile. Try again.`)
     case "checked out":
-      return conflict(`${base} is checked out on the machine of the service, where it is left to whoever works there.`, onMachine)
+      return conflict(`${base} is checked out on the machine of the service, where a person may work on it.`, onMachine)
     case "no base":
       return conflict(`There is no branch ${base} any more.`)
     default:
@@ -90,7 +91,7 @@ const noDiff = ({ reason }: PullRequestRefused, { baseRef, headRef }: PullReques
     case "nothing in common":
       return `${headRef} and ${baseRef} have no commit in common.`
     case "merged without a merge commit":
-      return `${baseRef} was moved on to it, so nobody knows where it began.`
+      return `${baseRef} was moved on to it, so it is unknown where it began.`
     default:
       return "The repository cannot be read just now."
   }
@@ -147,9 +148,7 @@ export const layer = HttpRouter.use(Effect.fnUntraced(function*(router) {
     const { additions, baseRef, changedFiles, createdAt, deletions, headRef, headSha, state, title, updatedAt } = pullRequest
     const address = `/local/${repo}/pulls/${number}`
     const path = asked.url.searchParams.get("path")
-    const given = asked.url.searchParams.get("after") ?? "0"
-    if (!/^\d{1,9}$/u.test(given)) return yield* Refused.bad("That is no place in the list.")
-    const after = Number(given)
+    const after = yield* FilesAddress.afterOf(asked.url)
     const linkOf = (of: string) => `${address}?${new URLSearchParams({ path: of })}`
     const patched = yield* review.diff(found).pipe(
       Effect.flatMap((patch) => SandboxChanges.filesOf(patch, path)),

@@ -66,7 +66,7 @@ ${problem !== null && html`<p class="problem" role="alert" id="problem">${proble
 <label for="name">Name</label>
 <input id="name" name="name" value="${name}" required autocapitalize="characters" spellcheck="false" placeholder="NPM_TOKEN"
 aria-describedby="name-hint"${invalid}>
-<p class="hint" id="name-hint">Of the environment variable: capital letters, digits and _. One that is there gets the new value.</p>
+<p class="hint" id="name-hint">Name of the variable: capital letters, digits and _. An existing secret gets the new value.</p>
 </div>
 <div class="field">
 <label for="value">Value</label>
@@ -104,8 +104,8 @@ const refsSection = (csrf: Html, refs: ReadonlyArray<TrustedRefRecord>, { proble
 <tbody>${refs.map((one) => refRow(csrf, one))}
 </tbody></table>`
   return html`<h2>Branches with secrets</h2>
-<p>Setups of the default branch have secrets. Those of other branches and tags have them where they are listed here. Whoever may push to one
-can read the secrets; branches of sandboxes cannot be listed.</p>
+<p>Setups of the default branch have secrets. Those of other branches and tags have them if they are listed here. People who may push to
+one of them can read the secrets; branches of sandboxes cannot be listed.</p>
 ${refs.length > 0 && table}
 <form method="post" action="/secrets/refs" class="panel" aria-labelledby="list-ref" autocomplete="off">
 <h2 id="list-ref">List a branch or a tag</h2>

@@ -50,7 +50,7 @@ const reason: Record<StatusReason, string> = {
   boot_failed: "It could not boot.",
   clone_failed: "A repository could not be cloned.",
   repo_not_accessible: "A repository is not accessible.",
-  idle_timeout: "Nobody asked for anything more.",
+  idle_timeout: "No further message came.",
   last_turn_failed: "The last turn failed and nothing followed it.",
   agent_lost: "The agent was lost.",
   host_lost: "The machine was lost.",
@@ -112,7 +112,7 @@ const approval: Record<ApprovalOutcome, string> = { approved: "Approved", denied
 const approvalBy: Record<ApprovalResolver, string> = {
   user: "",
   policy: "its kind was approved for this turn",
-  timeout: "nobody decided in time",
+  timeout: "no decision came in time",
   interrupt: "the turn was interrupted",
   terminate: "the sandbox was terminated",
   turn_end: "the turn ended"

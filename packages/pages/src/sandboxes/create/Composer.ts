@@ -153,7 +153,7 @@ const optionsFor = (shown: Pick<Shown, "catalogue" | "draft" | "problem">): Html
   const summary = [
     draft.model === "" ? "no model" : draft.model,
     ...(draft.effort === "" ? [] : [`effort ${draft.effort}`]),
-    draft.approvals === "prompt" ? "asks first" : "asks nobody"
+    draft.approvals === "prompt" ? "asks first" : "never asks"
   ].join(", ")
   const list = models.map(({ approvals, efforts, id }) => {
     const more = html` data-efforts="${efforts.join(" ")}" data-approvals="${approvals ? "yes" : "no"}"`

@@ -8,9 +8,8 @@ import { type Checkpoint, KEPT_CHECKPOINTS } from "@slipway/domain/sandbox/ports
 import type { Sandbox } from "@slipway/domain/sandbox/rules/Sandbox"
 import { Sandboxes } from "@slipway/domain/sandbox/usecases/Sandboxes"
 import { isProtected } from "@slipway/domain/source/rules/FileRules"
-import { sameRepo } from "@slipway/domain/source/schema/Naming"
-import { RepoName } from "@slipway/domain/source/schema/RepoRef"
-import { Effect, Schema } from "effect"
+import type { RepoName } from "@slipway/domain/source/schema/RepoRef"
+import { Effect } from "effect"
 import { fit } from "../../html/Fit.ts"
 import { html, type Html, type Later, type Part } from "../../html/Html.ts"
 import * as Render from "../../html/Render.ts"
@@ -22,9 +21,8 @@ import * as Diff from "../changes/Diff.ts"
 import * as DiffTable from "../changes/DiffTable.ts"
 import * as Patch from "../changes/Patch.ts"
 import type { PatchedFile } from "../changes/Patch.ts"
-import { idOf, noSandbox } from "../page/SandboxPage.ts"
-
-const isRepo = Schema.is(RepoName)
+import { breadcrumb, idOf, noSandbox } from "../page/SandboxPage.ts"
+import * as FilesAddress from "./FilesAddress.ts"
 
 /** Lines of one file that are shown where it stands alone. */
 const MAX_ALONE = 2_000
@@ -274,18 +272,10 @@ interface Asked {
 
 const read = Effect.fnUntraced(function*(url: URL, sandbox: Sandbox) {
   const path = url.searchParams.get("path")
-  const wanted = url.searchParams.get("repo")
-  const named = wanted === null
-    ? sandbox.repos[0]
-    : isRepo(wanted)
-    ? sandbox.repos.find(({ fullName }) => sameRepo(fullName, wanted))
-    : undefined
-  if (named === undefined) return yield* Refused.notFound("The sandbox has no such repository.")
+  const repo = yield* FilesAddress.repoOf(sandbox, url)
   const range = rangeOf(url)
   if (range === null) return yield* Refused.bad("Versions are base, working, or the number of a checkpoint.")
-  const given = url.searchParams.get("after") ?? "0"
-  if (!/^\d{1,9}$/u.test(given)) return yield* Refused.bad("That is no place in the list.")
-  const asked: Asked = { repo: named.fullName, range, path, after: Number(given) }
+  const asked: Asked = { repo, range, path, after: yield* FilesAddress.afterOf(url) }
   return asked
 })
 
@@ -353,16 +343,6 @@ const versionLinks = (sandbox: Sandbox, { range, repo }: Asked, checkpoints: Rea
 </ul></nav>`
 }
 
-const repositoryLinks = ({ id, repos }: Sandbox, repo: RepoName): Html | false => {
-  const places = repos.map(({ fullName }) => {
-    const address = `/sandboxes/${id}/changes?${new URLSearchParams({ repo: fullName })}`
-    return html`
-<li><a href="${address}"${fullName === repo && html` aria-current="page"`}>${fullName}</a></li>`
-  })
-  return places.length > 1 && html`<nav aria-label="Repositories"><ul class="places">${places}
-</ul></nav>`
-}
-
 const get = (services: Services): Page.Handler<Page.Member> =>
   Effect.fnUntraced(function*(member, { params, url }) {
     const id = yield* idOf({ params })
@@ -375,11 +355,11 @@ const get = (services: Services): Page.Handler<Page.Member> =>
     const what = isAll(range)
       ? "Since the commit the sandbox started from."
       : `From ${versionName(range.from)} to ${versionName(range.to)}.`
-    const body = html`<p class="fine"><a href="/sandboxes">Sandboxes</a> / <a href="/sandboxes/${id}">${sandbox.title}</a></p>
+    const body = html`${breadcrumb(sandbox)}
 <h1>Files changed</h1>
 <p><a href="/sandboxes/${id}/files?${new URLSearchParams({ repo }).toString()}">All files of ${repo}</a></p>
 <p class="fine">${what}</p>
-${repositoryLinks(sandbox, repo)}
+${FilesAddress.repositoryLinks(sandbox, repo, (other) => addressOf(sandbox, other, ALL))}
 ${versionLinks(sandbox, asked, checkpoints)}
 ${shown}`
     return Page.show({ title: `Files changed: ${sandbox.title}`, place: "sandboxes", body }, member)

@@ -10,13 +10,12 @@ import { Files } from "@slipway/domain/files/usecases/Files"
 import type { Sandbox } from "@slipway/domain/sandbox/rules/Sandbox"
 import { Sandboxes } from "@slipway/domain/sandbox/usecases/Sandboxes"
 import { isProtected } from "@slipway/domain/source/rules/FileRules"
-import { sameRepo } from "@slipway/domain/source/schema/Naming"
-import { RepoName } from "@slipway/domain/source/schema/RepoRef"
+import type { RepoName } from "@slipway/domain/source/schema/RepoRef"
 import { LiveResponses } from "@slipway/http/server/connection/LiveResponses"
 import * as Wire from "@slipway/http/server/connection/Wire"
 import { attachment } from "@slipway/http/server/reply/ContentDisposition"
 import { respond } from "@slipway/http/server/reply/Respond"
-import { Effect, Schema, Stream } from "effect"
+import { Effect, Stream } from "effect"
 import { HttpServerRequest, HttpServerResponse } from "effect/http"
 import { fit, later } from "../../html/Fit.ts"
 import { columnHeads, html, type Html, type Later, type Part } from "../../html/Html.ts"
@@ -27,10 +26,9 @@ import * as Colours from "../../text/Colours.ts"
 import * as Languages from "../../text/Languages.ts"
 import { AWAY } from "../changes/ChangesCache.ts"
 import * as ChangesList from "../changes/ChangesList.ts"
-import { idOf, noSandbox } from "../page/SandboxPage.ts"
+import { breadcrumb, idOf, noSandbox } from "../page/SandboxPage.ts"
+import * as FilesAddress from "./FilesAddress.ts"
 import * as Picture from "./Picture.ts"
-
-const isRepo = Schema.is(RepoName)
 
 /** Entries of a folder that are shown. */
 const MAX_ENTRIES = 1_000
@@ -218,20 +216,14 @@ export const make = Effect.gen(function*() {
   const askedFor = Effect.fnUntraced(function*(by: Principal, asked: Page.Asked) {
     const id = yield* idOf(asked)
     const sandbox = yield* sandboxes.get(by, id).pipe(Effect.catchTag("SandboxNotFound", () => Effect.fail(noSandbox)))
-    const wanted = asked.url.searchParams.get("repo")
-    const named = wanted === null
-      ? sandbox.repos[0]
-      : sandbox.repos.find(({ fullName }) => isRepo(wanted) && sameRepo(fullName, wanted))
-    if (named === undefined) return yield* Refused.notFound("The sandbox has no such repository.")
-    return { sandbox, repo: named.fullName, path: asked.url.searchParams.get("path") ?? "" }
+    return { sandbox, repo: yield* FilesAddress.repoOf(sandbox, asked.url), path: asked.url.searchParams.get("path") ?? "" }
   })
 
   const get: Page.Handler<Page.Member> = Effect.fnUntraced(function*(member, asked) {
     const by = principalOf(member.visit)
     const { path, repo, sandbox } = yield* askedFor(by, asked)
-    const given = asked.url.searchParams.get("after") ?? "0"
-    if (!/^\d{1,9}$/u.test(given)) return yield* Refused.bad("That is no place in a file or a folder.")
-    const position: Position = { after: Number(given), linkTo: (after) => `${addressOf(sandbox, "files", repo, path)}&after=${after}` }
+    const start = yield* FilesAddress.afterOf(asked.url, "That is no place in a file or a folder.")
+    const position: Position = { after: start, linkTo: (after) => `${addressOf(sandbox, "files", repo, path)}&after=${after}` }
     const content = yield* files.list(by, sandbox.id, { repo, path }).pipe(
       Effect.map((tree): Content => ({ path: tree.directory, shown: folder(sandbox, repo, tree, position) })),
       Effect.catchTag("NotADirectory", () =>
@@ -248,15 +240,9 @@ export const make = Effect.gen(function*() {
         )),
       Effect.catchTags(told)
     )
-    const places = sandbox.repos.map(({ fullName }) =>
-      html`
-<li><a href="${addressOf(sandbox, "files", fullName, "")}"${fullName === repo && html` aria-current="page"`}>${fullName}</a></li>`
-    )
-    const others = places.length > 1 && html`<nav aria-label="Repositories"><ul class="places">${places}
-</ul></nav>`
-    const body = html`<p class="fine"><a href="/sandboxes">Sandboxes</a> / <a href="/sandboxes/${sandbox.id}">${sandbox.title}</a></p>
+    const body = html`${breadcrumb(sandbox)}
 <h1>Files</h1>
-${others}
+${FilesAddress.repositoryLinks(sandbox, repo, (other) => addressOf(sandbox, "files", other, ""))}
 ${trail(sandbox, repo, content.path)}
 ${content.shown}`
     return Page.show({ title: `Files: ${sandbox.title}`, place: "sandboxes", body }, member)

@@ -35,7 +35,7 @@ export const make = Effect.map(Sandboxes, (sandboxes) => {
 `
     )
     const body = html`<h1>${title}</h1>
-<p>They end for good. What their agents made and nobody published is lost; the conversations stay.</p>
+<p>They end for good. What their agents made is lost unless it was published; the conversations stay.</p>
 <form method="post" action="/sandboxes/terminate">${member.csrf}
 <ul>${list}</ul>
 <div class="actions"><button class="danger">Terminate</button> <a class="button quiet" href="/sandboxes">Keep them</a></div>

@@ -15,7 +15,7 @@ import { html, type Html } from "../../html/Html.ts"
 import * as Page from "../../layout/Page.ts"
 import { Refused } from "../../layout/Refused.ts"
 import { labels } from "../../shared/SandboxLabels.ts"
-import { idOf, MESSAGES, noSandbox } from "./SandboxPage.ts"
+import { breadcrumb, idOf, MESSAGES, noSandbox } from "./SandboxPage.ts"
 import * as SandboxPieces from "./SandboxPieces.ts"
 import { APPROVALS_BYTES } from "./SandboxPieces.ts"
 
@@ -127,7 +127,7 @@ const approval = (services: Services): Handler =>
     const found = sandbox.approvals.find(({ approval_id }) => approval_id === asked.params["approvalId"])
     if (found === undefined) return yield* Refused.notFound("No such approval waits.")
     const card = SandboxPieces.approvalCard(sandbox, found, member.csrf, { bytes: APPROVALS_BYTES })
-    const body = html`<p class="fine"><a href="/sandboxes">Sandboxes</a> / <a href="/sandboxes/${sandbox.id}">${sandbox.title}</a></p>
+    const body = html`${breadcrumb(sandbox)}
 <h1>Waiting for you</h1>
 <ul class="approvals">${card}</ul>`
     return Page.show({ title: `Waiting for you: ${sandbox.title}`, place: "sandboxes", body }, member)
@@ -143,7 +143,7 @@ const askToTerminate = (services: Services): Handler =>
   Effect.fnUntraced(function*(member, asked) {
     const { id, title } = yield* services.sandboxes.get(principalOf(member.visit), yield* idOf(asked))
     const body = html`<h1>Terminate this sandbox?</h1>
-<p><strong>${title}</strong> ends for good. What its agent made and nobody published is lost; the conversation stays.</p>
+<p><strong>${title}</strong> ends for good. What its agent made is lost unless it was published; the conversation stays.</p>
 <div class="actions"><form method="post" action="/sandboxes/${id}/terminate">${member.csrf}<button class="danger">Terminate</button></form>
 <a class="button quiet" href="/sandboxes/${id}">Keep it</a></div>`
     return Page.show({ title: "Terminate this sandbox?", place: "sandboxes", body }, member)

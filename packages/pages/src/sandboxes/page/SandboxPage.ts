@@ -23,6 +23,10 @@ export const noSandbox = Refused.notFound("There is no such sandbox.")
 export const idOf = ({ params }: Pick<Page.Asked, "params">): Effect.Effect<SandboxId, Refused> =>
   Effect.mapError(Effect.fromOption(decodeId(params["sandboxId"])), () => noSandbox)
 
+/** Links from a page below that of the sandbox. */
+export const breadcrumb = ({ id, title }: Sandbox): Html =>
+  html`<p class="fine"><a href="/sandboxes">Sandboxes</a> / <a href="/sandboxes/${id}">${title}</a></p>`
+
 /** Bytes of the conversation on one page: its newest items. */
 const CONVERSATION_BYTES = 384 * 1024
 

@@ -8,7 +8,7 @@ import * as Page from "../../layout/Page.ts"
 import { Refused } from "../../layout/Refused.ts"
 import * as Conversation from "../conversation/Conversation.ts"
 import * as SandboxWindow from "../conversation/SandboxWindow.ts"
-import { idOf, noSandbox } from "./SandboxPage.ts"
+import { breadcrumb, idOf, noSandbox } from "./SandboxPage.ts"
 
 /** Characters of one part: fewer than a page has room for, whatever they are. */
 const PART = 24 * 1024
@@ -52,7 +52,7 @@ export const make = Effect.gen(function*() {
       const shown = beginning(text.slice(from, end), { bytes: Infinity }, (shown) => shown)
       const partFrom = (place: number) =>
         `/sandboxes/${id}/text?${new URLSearchParams({ item: key, at: String(at), from: String(place) }).toString()}`
-      const body = html`<p class="fine"><a href="/sandboxes">Sandboxes</a> / <a href="/sandboxes/${id}">${sandbox.title}</a></p>
+      const body = html`${breadcrumb(sandbox)}
 <h1>${key === SETUP ? "Output of the setup" : "All of the text"}</h1>
 <p class="fine">Characters ${Math.min(from + 1, text.length)} to ${end} of ${text.length}, as they were written.</p>
 ${from > 0 && html`<p><a href="${partFrom(Math.max(0, from - PART))}">What came before</a></p>`}
