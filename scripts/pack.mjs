@@ -31,18 +31,12 @@ const reexport = async (stage) => {
   return { exports: { ...exports, "./package.json": "./package.json" }, sideEffects: ["./src/agents/offline/main.js"] }
 }
 
-/** Modules that are started as processes and threads: they act when they are imported. */
-const acting = {
-  "adapters/agents": ["./src/offline/main.js"],
-  "adapters/docker": ["./src/Watchdog.js"],
-  "adapters/gateway": ["./src/preparation/PreparationThread.js"],
-  "adapters/machine": ["./src/box/Inside.js", "./src/egress/Bridge.js", "./src/node/spawner/SpawnerProcess.js"],
-  "adapters/runner": ["./src/program/RunnerProgram.js"]
-}
+/** Entry points of processes and threads: importing them runs something. */
+const sideEffects = ["./src/**/*.main.js"]
 
 /**
  * By its folder, what a package adds to its workspace manifest, and the files it has beside its modules; `docs` are of the repository.
- * A package that is not here adds its {@link acting} modules alone.
+ * A package that is not here adds {@link sideEffects} alone.
  */
 const packages = {
   "adapters/all": { build: reexport },
@@ -58,11 +52,8 @@ const packages = {
       peerDependenciesMeta: { vitest: { optional: true } }
     }
   },
-  worker: { manifest: { sideEffects: false } },
   client: { manifest: { sideEffects: false, engines: { node: ">=20.19" } } },
-  conformance: { manifest: { sideEffects: false } },
   api: { files: ["openapi.json", "openapi-internal.json"], manifest: { sideEffects: false } },
-  http: { manifest: { sideEffects: false } },
   pages: { folders: ["assets"], manifest: { sideEffects: false } },
   slipway: { build: bundle, files: ["openapi.json", "openapi-internal.json"] }
 }
@@ -144,7 +135,7 @@ try {
   await mkdir(destination, { recursive: true })
   for (const file of await readdir(destination)) if (file.endsWith(".tgz")) await rm(path.join(destination, file))
   const names = packagesOf(root).map((folder) => folder.slice("packages/".length)).values()
-  const besides = (name) => packages[name] ?? { manifest: { sideEffects: acting[name] ?? false } }
+  const besides = (name) => packages[name] ?? { manifest: { sideEffects } }
   // Each takes a compiler's memory.
   await Promise.all(Array.from({ length: availableParallelism() }, async () => {
     for (const name of names) await pack(name, besides(name), staging, destination)

@@ -147,7 +147,7 @@ const measureIsolation = Effect.fnUntraced(
         if (found.state !== "ready") throw new Error(found.reason)
         const command = realpathSync(found.command)
         const agent = agentByHand(profile, command, model)
-        const programs = [command, path.dirname(fileURLToPath(import.meta.resolve("@slipway/agents/offline/main")))]
+        const programs = [command, path.dirname(fileURLToPath(import.meta.resolve("@slipway/agents/offline/OfflineAgent.main")))]
         const box = isolation === "none" || filter === undefined ? null : { programs, filter }
         const samples: {
           readonly ours: Array<Awaited<ReturnType<typeof ours>>>

@@ -6,7 +6,7 @@ import { PgClient } from "@effect/sql-pg"
 import { Effect, Redacted } from "effect"
 import { SqlClient } from "effect/sql"
 import { spawn } from "node:child_process"
-import { cpSync } from "node:fs"
+import { cpSync, existsSync } from "node:fs"
 import path from "node:path"
 import { setTimeout as sleep } from "node:timers/promises"
 import { columns } from "../../packages/slipway/src/commands/terminal/Output.ts"
@@ -105,13 +105,12 @@ const hundredAtOnce = (checkout: string) =>
 /** The offline agent by hand: from spawn to its answer to the first request. */
 const bareStart = async (checkout: string): Promise<number> => {
   const taken: Array<number> = []
+  const folder = path.join(checkout, "packages/adapters/agents/src/offline")
+  // An earlier version has it as main.ts.
+  const agent = path.join(folder, existsSync(path.join(folder, "main.ts")) ? "main.ts" : "OfflineAgent.main.ts")
   for (let i = 0; i < 5; i++) {
     const began = performance.now()
-    const child = spawn(
-      path.join(checkout, "node_modules/.bin/node"),
-      [path.join(checkout, "packages/adapters/agents/src/offline/main.ts")],
-      { stdio: ["pipe", "pipe", "ignore"] }
-    )
+    const child = spawn(path.join(checkout, "node_modules/.bin/node"), [agent], { stdio: ["pipe", "pipe", "ignore"] })
     child.stdin.write(`${JSON.stringify({ jsonrpc: "2.0", id: 1, method: "initialize", params: { protocolVersion: 1 } })}\n`)
     await new Promise<void>((resolve) => child.stdout.once("data", () => resolve()))
     taken.push(performance.now() - began)

@@ -109,7 +109,7 @@ const machinesIn = Effect.fnUntraced(function*(home: string, { isOverCable, mach
   const cables = isOverCable === true ? [yield* Cable.cableOf(CABLE), yield* Cable.cableOf(CABLE + 1)] : []
   yield* Effect.promise(() => mkdir(folder, { mode: 0o711 }))
   const program = yield* Machines.program(folder, machines, {
-    MACHINES_RUNNER: path.join(runner, "RunnerProgram.js"),
+    MACHINES_RUNNER: path.join(runner, "Runner.main.js"),
     MACHINES_SEES: [runner, path.dirname(process.execPath), ...machines === "docker" ? ["/usr", "/etc/alternatives"] : []].join(":"),
     MACHINES_NETWORKS: cables.map(({ address, name }) => `${name}:${address}`).join(",")
   })

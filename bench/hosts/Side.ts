@@ -51,9 +51,9 @@ const timed = <A, E, R>(self: Effect.Effect<A, E, R>) =>
 /** Not at the top: the checkout of before has none of these. */
 const machines = Effect.promise(async () => {
   const SandboxHostRunner = await import("@slipway/runner/host/SandboxHostRunner")
-  const MachinesProgram = await import("@slipway/runner/machines/MachinesProgram")
+  const MachinesByCommand = await import("@slipway/runner/machines/MachinesByCommand")
   const { Machines } = await import("@slipway/runner/machines/Machines")
-  const made = MachinesProgram.make({ program, installation: INSTALLATION })
+  const made = MachinesByCommand.make({ program, installation: INSTALLATION })
   return Layer.provide(
     SandboxHostRunner.layer({ directory: path.join(folder, "known") }),
     Layer.succeed(Machines, { ...made, ensure: (order) => timed(made.ensure(order)) })

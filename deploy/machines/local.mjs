@@ -7,7 +7,7 @@
  *
  *     MACHINES_KIND      bubblewrap, gvisor or docker
  *     MACHINES_FOLDER    where it keeps what is in them; only root may enter it. Short: paths of sockets have 107 bytes
- *     MACHINES_RUNNER    RunnerProgram.js, as a machine has it
+ *     MACHINES_RUNNER    Runner.main.js, as a machine has it
  *     MACHINES_NODE      Node 24, as a machine has it. This one's where it is left out
  *     MACHINES_SEES      folders of this machine that machines see read-only, between colons: the runner, Node, installed agents
  *     MACHINES_IMAGE     the image of docker

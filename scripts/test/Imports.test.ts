@@ -4,7 +4,7 @@ import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs"
 import { tmpdir } from "node:os"
 import path from "node:path"
 
-/** What the script says of a repository with these modules; each is `<package>/<path>` and what it imports. */
+/** The output of the script for these modules. Each is `<package>/<path>` and its imports; a line with a space is code. */
 const check = (
   modules: Readonly<Record<string, ReadonlyArray<string>>>,
   exports: Readonly<Record<string, string | null>> = { "./memory/*": "./memory/*.ts", "./*": "./src/*.ts" }
@@ -14,7 +14,7 @@ const check = (
     for (const [name, imports] of Object.entries(modules)) {
       const file = path.join(root, "packages", `${name}.ts`)
       mkdirSync(path.dirname(file), { recursive: true })
-      writeFileSync(file, imports.map((specifier) => `import {\n  x\n} from "${specifier}"\n`).join(""))
+      writeFileSync(file, imports.map((line) => line.includes(" ") ? `${line}\n` : `import {\n  x\n} from "${line}"\n`).join(""))
       const [folder = ""] = /^(?:adapters\/)?[^/]+/u.exec(name) ?? []
       writeFileSync(path.join(root, "packages", folder, "package.json"), JSON.stringify({ exports }))
     }
@@ -122,4 +122,24 @@ it("lets an adapter import a listed one, and slipway import all", () => {
     "slipway/src/Service": ["@slipway/docker/Host"]
   })
   assert.strictEqual(status, 0)
+})
+
+it.each([
+  ["a call", "x.on(\"exit\", () => {})"],
+  ["an optional call", "x?.postMessage( 1 )"],
+  ["a promise that is awaited", "const made = await x()"],
+  ["a try", "try { x() } catch {}"]
+])("fails for %s in a module that is not named as an entry point", (_, line) => {
+  const { status, stderr } = check({ "domain/src/a/Program": ["effect", line] })
+  assert.strictEqual(status, 1)
+  assert.strictEqual(
+    stderr,
+    "packages/domain/src/a/Program.ts runs something when it is imported: name it packages/domain/src/a/Program.main.ts\n"
+  )
+  assert.strictEqual(check({ "domain/src/a/Program.main": ["effect", line] }).status, 0)
+})
+
+it("lets a module fill a value of its own when it is imported", () => {
+  const lines = ["const list = new x()", "list.add( 1 )", "for (const one of [1]) list.add(one)"]
+  assert.strictEqual(check({ "domain/src/a/List": ["effect", ...lines] }).status, 0)
 })

@@ -225,7 +225,7 @@ it.live("the provider's key is in no environment, command line, file, log, event
       const named = (name: string) =>
         files.find((text) => text.startsWith(`${folder}/trees`) && text.split("\n", 1)[0]?.endsWith(`/${name}`)) ?? ""
       assert.include(named("environ.txt"), token)
-      assert.include(named("cmdline.txt"), "offline/main")
+      assert.include(named("cmdline.txt"), "offline/OfflineAgent.main")
       assert.include(named("answer.txt"), "200 ")
       assert.include(named("slow.txt"), "slow down, [redacted]")
       assert.isTrue(provider.requests.every(({ headers }) => headers.authorization === `Bearer ${KEY}`))

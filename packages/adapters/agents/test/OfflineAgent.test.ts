@@ -57,7 +57,7 @@ const makeSandboxOf = Effect.fnUntraced(function*(sandboxId: SandboxId) {
     read: (path: string) => Effect.promise(() => readFile(join(workspace, "slipway", path), "utf8").catch(() => null)),
     running,
     killAgent: Effect.gen(function*() {
-      for (const pid of yield* processes("agents/src/offline/main.ts")) {
+      for (const pid of yield* processes("agents/src/offline/OfflineAgent.main.ts")) {
         // Other test files run agents of their own at the same time.
         if (readFileSync(`/proc/${pid}/environ`, "utf8").includes(home)) process.kill(pid, "SIGKILL")
       }

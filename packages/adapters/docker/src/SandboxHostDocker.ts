@@ -22,7 +22,7 @@ import * as ImageReference from "./ImageReference.ts"
 
 export interface Options extends HostRequirements.Options, BoxKind.Options {}
 
-const watchdog = fileURLToPath(new URL(import.meta.url.endsWith(".ts") ? "./Watchdog.ts" : "./Watchdog.js", import.meta.url))
+const watchdog = fileURLToPath(new URL(import.meta.url.endsWith(".ts") ? "./Watchdog.main.ts" : "./Watchdog.main.js", import.meta.url))
 
 /** The host without its probe, which looks at it. */
 export const make = (options: Options) => Effect.flatMap(HostRequirements.find(options), (requirements) => makeWith(requirements, options))

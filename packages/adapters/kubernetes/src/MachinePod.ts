@@ -12,7 +12,7 @@ import type { PodTemplate } from "./PodTemplate.ts"
 export const PORT = 4003
 
 /** Where the service's own image has it. */
-export const RUNNER = "/opt/slipway/node_modules/slipway/dist/runner/RunnerProgram.js"
+export const RUNNER = "/opt/slipway/node_modules/slipway/dist/runner/Runner.main.js"
 
 const SETTINGS_FOLDER = "/etc/slipway-runner"
 const SETTINGS_FILE = "settings.json"

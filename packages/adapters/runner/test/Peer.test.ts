@@ -1,8 +1,9 @@
 import { assert, describe, it } from "@effect/vitest"
 import * as RateLimiter from "@slipway/domain/time/RateLimiter"
 import { Effect, Schema } from "effect"
-import { BUDGET, type Channel, ChannelReset, MOST_CHANNELS } from "../src/wire/Channels.ts"
+import { BUDGET, MOST_CHANNELS } from "../src/wire/Channels.ts"
 import { type ChannelMessage, CHUNK_COST, encode as encodeChannel, WINDOW } from "../src/wire/ChannelWire.ts"
+import { type Channel, ChannelReset } from "../src/wire/OpenChannel.ts"
 import { type Carrier, Peer } from "../src/wire/Peer.ts"
 import { decode, encode, type Message, type Violation } from "../src/wire/Wire.ts"
 

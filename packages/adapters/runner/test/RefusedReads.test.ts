@@ -7,7 +7,7 @@ import { spawn } from "node:child_process"
 import { once } from "node:events"
 import { readdirSync } from "node:fs"
 import path from "node:path"
-import * as KnownMachines from "../src/host/KnownMachines.ts"
+import * as MachineRegistry from "../src/host/MachineRegistry.ts"
 import { ProcessRecords } from "../src/program/ProcessRecords.ts"
 
 const sandboxId = SandboxId.make("c_aaaaaaaaaaaa")
@@ -15,9 +15,9 @@ const sandboxId = SandboxId.make("c_aaaaaaaaaaaa")
 it.live("the machine of a sandbox stays known", () =>
   Effect.gen(function*() {
     const folder = yield* RefusedReads.temporary
-    KnownMachines.make(folder).set(sandboxId, KnownMachines.fresh(1))
+    MachineRegistry.make(folder).set(sandboxId, MachineRegistry.fresh(1))
     yield* RefusedReads.answersTheTruth(folder, () => {
-      const known = KnownMachines.make(folder)
+      const known = MachineRegistry.make(folder)
       return [known.list(), known.get(sandboxId)?.fence]
     }, 2)
   }))

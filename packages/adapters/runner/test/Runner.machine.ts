@@ -6,7 +6,7 @@ import { once } from "node:events"
 import { chmodSync, existsSync, linkSync, mkdirSync, readFileSync, symlinkSync, writeFileSync } from "node:fs"
 import { connect } from "node:net"
 import path from "node:path"
-import type { WayOut } from "../src/client/WaysOut.ts"
+import type { EgressTunnel } from "../src/client/EgressTunnel.ts"
 import { MOST_CHANNELS } from "../src/wire/Channels.ts"
 import * as Fixture from "../testing/Fixture.ts"
 import { dial, shell, textOf } from "../testing/Fixture.ts"
@@ -214,7 +214,7 @@ describe("a worker and its runner", () => {
   it.live("a way out goes where the worker carries it, half by half, and nowhere else", () =>
     Effect.gen(function*() {
       const place = yield* Fixture.start({ ways: [{ name: "model", port: 0 }, { name: "other", port: 0 }] })
-      const carry = (way: string, { bytes, end, write }: WayOut) =>
+      const carry = (way: string, { bytes, end, write }: EgressTunnel) =>
         way === "model"
           ? Effect.gen(function*() {
             yield* write(Buffer.from(`asked: ${yield* textOf(bytes)}`))

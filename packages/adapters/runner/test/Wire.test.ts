@@ -1,7 +1,7 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Schema } from "effect"
 import * as ChannelWire from "../src/wire/ChannelWire.ts"
-import { EntryReader, encodeEntry } from "../src/wire/Entries.ts"
+import { EntryReader, encodeEntry } from "../src/wire/DirectoryListing.ts"
 import * as Wire from "../src/wire/Wire.ts"
 
 const Byte = Schema.Int.check(Schema.isBetween({ minimum: 0, maximum: 255 }))

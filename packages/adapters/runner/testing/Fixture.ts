@@ -13,7 +13,7 @@ import * as Runner from "../src/program/Runner.ts"
 import * as Identity from "../src/wire/Identity.ts"
 import type { Address, Settings } from "../src/wire/RunnerSettings.ts"
 
-export const program = fileURLToPath(new URL("../src/program/RunnerProgram.ts", import.meta.url))
+export const program = fileURLToPath(new URL("../src/program/Runner.main.ts", import.meta.url))
 
 /** Where a runner is, and what a worker needs to be let in. */
 export interface Place {

@@ -12,13 +12,13 @@ import { fileURLToPath } from "node:url"
 import * as SandboxHostRunner from "../src/host/SandboxHostRunner.ts"
 import * as SystemCallFilters from "../src/host/SystemCallFilters.ts"
 import { Machines } from "../src/machines/Machines.ts"
-import * as MachinesProgram from "../src/machines/MachinesProgram.ts"
+import * as MachinesByCommand from "../src/machines/MachinesByCommand.ts"
 import * as Cable from "./Cable.ts"
 import * as TroubledCable from "./TroubledCable.ts"
 
 const root = fileURLToPath(new URL("../../../..", import.meta.url))
 const example = join(root, "deploy/machines/local.mjs")
-export const runner = join(root, "packages/adapters/runner/src/program/RunnerProgram.ts")
+export const runner = join(root, "packages/adapters/runner/src/program/Runner.main.ts")
 
 export const INSTALLATION = "test"
 
@@ -100,7 +100,7 @@ export const layerIn = (folder: string, kind: Kind, { change = (machines) => mac
   Layer.unwrap(Effect.gen(function*() {
     const honest = yield* program(folder, kind, more)
     const file = order === undefined ? honest : yield* changed(folder, honest, order)
-    const machines = MachinesProgram.make({ program: file, installation: INSTALLATION })
+    const machines = MachinesByCommand.make({ program: file, installation: INSTALLATION })
     // Removes the rest of a broken rule.
     yield* Effect.addFinalizer(() =>
       Effect.ignore(Effect.flatMap(machines.list, (left) => Effect.forEach(left, (sandboxId) => machines.remove(sandboxId))))

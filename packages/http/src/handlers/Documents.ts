@@ -33,7 +33,7 @@ const read = (file: URL) => Effect.promise(async (): Promise<OpenApi.OpenAPISpec
 const document = read(DocumentFiles.publicDocument)
 const internalDocument = read(DocumentFiles.internalDocument)
 
-const thread = new URL(import.meta.url.endsWith(".ts") ? "./ReferenceThread.ts" : "./ReferenceThread.js", import.meta.url)
+const thread = new URL(import.meta.url.endsWith(".ts") ? "./ReferenceThread.main.ts" : "./ReferenceThread.main.js", import.meta.url)
 
 /** The script of 3 MB as it comes with the library. */
 const library = Effect.callback<Uint8Array>((resume) => {

@@ -240,7 +240,7 @@ it.live(
         assert.include(named("used.txt"), createHash("sha256").update(SECRET).digest("hex"))
         assert.include(named("env.txt"), "CI=true")
         assert.include(named("left.txt"), ".bashrc\n")
-        assert.include(named("processes.txt"), "offline/main")
+        assert.include(named("processes.txt"), "offline/OfflineAgent.main")
         assert.isTrue([...seen].some((line) => line.split("\0").includes("3.25")))
         assert.include(setups[0]?.output, "using [redacted]")
         assert.deepStrictEqual(setups.map((record) => [record?.state, record?.cache]).slice(0, 2), [["succeeded", "miss"], ["succeeded",

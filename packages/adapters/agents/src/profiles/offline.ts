@@ -5,7 +5,7 @@ import type { Profile } from "../Profile.ts"
 
 /** Beside this file in sources and builds. A box must see its folder. */
 export const PROGRAM = fileURLToPath(
-  new URL(import.meta.url.endsWith(".ts") ? "../offline/main.ts" : "../offline/main.js", import.meta.url)
+  new URL(import.meta.url.endsWith(".ts") ? "../offline/OfflineAgent.main.ts" : "../offline/OfflineAgent.main.js", import.meta.url)
 )
 
 export const offline: Profile = {

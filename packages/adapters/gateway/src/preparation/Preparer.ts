@@ -8,7 +8,7 @@ import { Effect, type Scope } from "effect"
 import { fileURLToPath } from "node:url"
 import { Worker } from "node:worker_threads"
 import { type AddressRule, type Fetching, prepare, type Prepared } from "./Preparation.ts"
-import type { Task } from "./PreparationThread.ts"
+import type { Task } from "./PreparationThread.main.ts"
 import * as Transfer from "./Transfer.ts"
 
 /** Takes less than 5 ms in the worst case (2026-11). */
@@ -21,7 +21,7 @@ const THREAD_MEGABYTES = 768
 const TURN_WITHIN = "1 minute"
 
 const thread = fileURLToPath(
-  new URL(import.meta.url.endsWith(".ts") ? "./PreparationThread.ts" : "./PreparationThread.js", import.meta.url)
+  new URL(import.meta.url.endsWith(".ts") ? "./PreparationThread.main.ts" : "./PreparationThread.main.js", import.meta.url)
 )
 
 interface Done {

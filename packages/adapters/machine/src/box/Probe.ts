@@ -21,7 +21,9 @@ import { deleteTree } from "../node/DeleteTree.ts"
 import { filesOf } from "../overlay/DiskImages.ts"
 
 /** The program that looks from inside; a box must see it. */
-export const inside = fileURLToPath(new URL(import.meta.url.endsWith(".ts") ? "./Inside.ts" : "./Inside.js", import.meta.url))
+export const inside = fileURLToPath(
+  new URL(import.meta.url.endsWith(".ts") ? "./IsolationProbe.main.ts" : "./IsolationProbe.main.js", import.meta.url)
+)
 
 export interface Property {
   readonly name: string

@@ -21,7 +21,7 @@ export const PORT = 3128
 export const BASE_URL = `http://127.0.0.1:${PORT}`
 
 /** The program that opens the port in a box; see there. It lies beside this file, in source and in a build alike. */
-export const bridge = fileURLToPath(new URL(import.meta.url.endsWith(".ts") ? "./Bridge.ts" : "./Bridge.js", import.meta.url))
+export const bridge = fileURLToPath(new URL(import.meta.url.endsWith(".ts") ? "./Bridge.main.ts" : "./Bridge.main.js", import.meta.url))
 
 /** Starts a command when the bridge's port is open. Arguments: node, program, port, socket, the command. */
 const BRIDGED = `

@@ -1,7 +1,7 @@
 /** Channels as Effects, for one connection. */
 import { Deferred, Effect, type Scope, Stream } from "effect"
-import { type Channel, ChannelReset } from "../wire/Channels.ts"
 import type { Json, Kind, Reason } from "../wire/ChannelWire.ts"
+import { type Channel, ChannelReset } from "../wire/OpenChannel.ts"
 import type { Peer } from "../wire/Peer.ts"
 import { Violation } from "../wire/Wire.ts"
 import { type RunnerError, RunnerViolation } from "./RunnerErrors.ts"

@@ -1,7 +1,7 @@
 /** Files in a runner's machine, below its tree. Bytes and names are whatever that machine likes. */
 import { Effect, Schema, type Scope, Stream } from "effect"
 import type { Reason } from "../wire/ChannelWire.ts"
-import { type Entry, EntryReader } from "../wire/Entries.ts"
+import { type Entry, EntryReader } from "../wire/DirectoryListing.ts"
 import { isCount, Violation } from "../wire/Wire.ts"
 import * as ChannelEffects from "./ChannelEffects.ts"
 import { FileRefused, FileRefusalReason, type RunnerError } from "./RunnerErrors.ts"

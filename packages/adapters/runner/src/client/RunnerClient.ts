@@ -7,18 +7,18 @@ import { Clock, Deferred, Duration, Effect, Exit, Fiber, type Scope } from "effe
 import { randomBytes } from "node:crypto"
 import { connect as connectTls, type TLSSocket } from "node:tls"
 import { WebSocket } from "ws"
-import * as Carriers from "../wire/Carriers.ts"
 import { BUDGET } from "../wire/Channels.ts"
 import { type Identity, isPeer, secureContext } from "../wire/Identity.ts"
 import { type Carrier, Peer } from "../wire/Peer.ts"
 import type { Address } from "../wire/RunnerSettings.ts"
+import * as WebSocketCarrier from "../wire/WebSocketCarrier.ts"
 import { encode, type Hello, type Message, PROTOCOL } from "../wire/Wire.ts"
 import type { Link } from "./ChannelEffects.ts"
+import * as EgressTunnel from "./EgressTunnel.ts"
 import * as RemoteFiles from "./RemoteFiles.ts"
 import * as RemoteHome from "./RemoteHome.ts"
 import * as RemoteProcess from "./RemoteProcess.ts"
 import { type RunnerError, RunnerRefused, RunnerUnreachable, RunnerViolation } from "./RunnerErrors.ts"
-import * as WaysOut from "./WaysOut.ts"
 
 export interface Options {
   readonly address: Address
@@ -32,7 +32,7 @@ export interface Options {
   /** How often it says that it is there. 3 seconds. */
   readonly beat?: Duration.Input
   /** Without it, every way is refused. */
-  readonly dial?: WaysOut.Dial
+  readonly dial?: EgressTunnel.Dial
 }
 
 export interface RunnerConnection {
@@ -89,7 +89,7 @@ const once = (options: Options, greeting: Greeting, peer: Peer, onHeard: () => v
 
     const greet = (line: TLSSocket): Carrier => {
       let isWelcome = false
-      const socket = new WebSocket("ws://runner/", { ...Carriers.options, createConnection: () => line, followRedirects: false })
+      const socket = new WebSocket("ws://runner/", { ...WebSocketCarrier.options, createConnection: () => line, followRedirects: false })
       const onMessage = (message: Message) => {
         onHeard()
         if (isWelcome) peer.receive(carrier, message)
@@ -106,7 +106,7 @@ const once = (options: Options, greeting: Greeting, peer: Peer, onHeard: () => v
           carrier.close()
         }
       }
-      const carrier = Carriers.carrierOf(socket, {
+      const carrier = WebSocketCarrier.carrierOf(socket, {
         onMessage,
         onViolation: ({ message }) => resume(Effect.fail(new RunnerViolation({ detail: message }))),
         onClose: over
@@ -148,11 +148,11 @@ export const connect = Effect.fn("RunnerClient.connect")(function*(options: Opti
     Deferred.doneUnsafe(ended, Exit.fail(error))
     peer.finish({ code: "ended", message: error.message })
   }
-  const refuse: WaysOut.Dial = () => Effect.fail("there is no way")
+  const refuse: EgressTunnel.Dial = () => Effect.fail("there is no way")
   const peer: Peer = new Peer({
     side: "worker",
     budget: RateLimiter.allowance(BUDGET),
-    accept: { dial: WaysOut.accept(options.dial ?? refuse, () => link, run) },
+    accept: { dial: EgressTunnel.accept(options.dial ?? refuse, () => link, run) },
     onViolation: ({ message }) => end(new RunnerViolation({ detail: message }))
   })
   const link: Link = { peer, ended: Deferred.await(ended) }

@@ -4,9 +4,9 @@ import { HostError } from "@slipway/domain/sandbox/ports/SandboxHost"
 import { attempt } from "@slipway/machine/host/HostAttempt"
 import { Effect } from "effect"
 import { isDeepStrictEqual } from "node:util"
-import * as KnownMachines from "./KnownMachines.ts"
+import * as MachineRegistry from "./MachineRegistry.ts"
+import type { Operation } from "./RunnerErrorMapping.ts"
 import { EGRESS, type RunnerHost } from "./RunnerHost.ts"
-import type { Operation } from "./RunnerTrouble.ts"
 
 export const read = ({ known }: Pick<RunnerHost, "known">, operation: Operation, sandboxId: SandboxId) =>
   attempt(operation, "What is known of the sandbox's machine cannot be read.", async () => known.get(sandboxId))
@@ -19,7 +19,7 @@ export const ensure = Effect.fnUntraced(function*(
   fence: number
 ) {
   const { directory, known, machines } = host
-  const before = (yield* read(host, operation, sandboxId)) ?? KnownMachines.fresh(fence)
+  const before = (yield* read(host, operation, sandboxId)) ?? MachineRegistry.fresh(fence)
   if (fence < before.fence) {
     return yield* new HostError({
       operation,
@@ -27,7 +27,7 @@ export const ensure = Effect.fnUntraced(function*(
       retryable: false
     })
   }
-  const save = (machine: KnownMachines.Machine) =>
+  const save = (machine: MachineRegistry.Machine) =>
     attempt(operation, `${directory} cannot be written to.`, async () => known.set(sandboxId, machine))
   // On the disk before the machine is made: otherwise a crash would leave a machine that no worker can dial.
   const machine = { ...before, fence }

@@ -7,8 +7,8 @@ import { dirname } from "node:path"
 import type * as RemoteProcess from "../client/RemoteProcess.ts"
 import { homeOf, PLACES } from "../machines/Machines.ts"
 import * as HomeFilesArchive from "./HomeFilesArchive.ts"
+import { ofHome, ofProcess } from "./RunnerErrorMapping.ts"
 import type { Live, RunnerHost } from "./RunnerHost.ts"
-import { ofHome, ofProcess } from "./RunnerTrouble.ts"
 
 /** Node's own folder comes last: it is there so that `node` is found where the worker has it, not to hide other tools. */
 const PATH = `/usr/local/bin:/usr/bin:/bin:${dirname(process.execPath)}`

@@ -4,8 +4,8 @@ import type { Box } from "@slipway/domain/sandbox/ports/SandboxHost"
 import * as Egress from "@slipway/machine/egress/Egress"
 import type { Effect, Scope } from "effect"
 import type { Machines } from "../machines/Machines.ts"
-import type { Connections } from "./Connections.ts"
-import type { KnownMachines } from "./KnownMachines.ts"
+import type { MachineRegistry } from "./MachineRegistry.ts"
+import type { RunnerConnections } from "./RunnerConnections.ts"
 
 /** One sandbox of this process that was provisioned and is not at rest. */
 export interface Live {
@@ -21,9 +21,9 @@ export const EGRESS = { name: "egress", port: Egress.PORT }
 export interface RunnerHost {
   /** Holds the files of `known`. */
   readonly directory: string
-  readonly known: KnownMachines
+  readonly known: MachineRegistry
   readonly machines: Machines["Service"]
-  readonly connections: Connections
+  readonly connections: RunnerConnections
   readonly egress: Egress.Egress["Service"]
   /** The scope of the host. */
   readonly scope: Scope.Scope

@@ -2,7 +2,7 @@
  * `SandboxHost` whose boxes are machines elsewhere, each with a runner in it: processes start and end there, homes and trees lie there.
  * What a runner says is the sandbox's word. See `docs/runner.md`.
  *
- *     <directory>/<sandbox id>.json     see `KnownMachines`
+ *     <directory>/<sandbox id>.json     see `MachineRegistry`
  */
 import type { SandboxId } from "@slipway/domain/ids/SandboxId"
 import { HomeDamaged, HomeTooLarge, HostError, SandboxHost } from "@slipway/domain/sandbox/ports/SandboxHost"
@@ -13,18 +13,18 @@ import { Context, Effect, Layer, Option, Stream } from "effect"
 import { HomeRefused } from "../client/RunnerErrors.ts"
 import { Runners } from "../client/Runners.ts"
 import { Machines } from "../machines/Machines.ts"
-import * as Connections from "./Connections.ts"
+import * as EgressDuplex from "./EgressDuplex.ts"
 import { ensure, ensureAny, ensureSome, read } from "./EnsureMachine.ts"
 import * as HomeFilesArchive from "./HomeFilesArchive.ts"
-import * as KnownMachines from "./KnownMachines.ts"
 import { boxOf, close, open, spawnIn } from "./MachineBox.ts"
+import * as MachineRegistry from "./MachineRegistry.ts"
+import * as RunnerConnections from "./RunnerConnections.ts"
+import { isRunnerError, ofHome } from "./RunnerErrorMapping.ts"
 import { EGRESS, type RunnerHost } from "./RunnerHost.ts"
-import { isRunnerError, ofHome } from "./RunnerTrouble.ts"
-import * as WayOutDuplex from "./WayOutDuplex.ts"
 
 type Host = SandboxHost["Service"]
 
-export interface Options extends Pick<Connections.Options, "timing"> {
+export interface Options extends Pick<RunnerConnections.Options, "timing"> {
   /** Holds the keys of machines. Made when missing. */
   readonly directory: string
 }
@@ -134,7 +134,7 @@ const runnersOf = (host: RunnerHost): Runners["Service"] =>
 
 const makeHost = Effect.fnUntraced(function*({ directory, timing }: Options) {
   const lives: RunnerHost["lives"] = new Map()
-  const known = yield* attempt("provision", `${directory} cannot be used.`, async () => KnownMachines.make(directory))
+  const known = yield* attempt("provision", `${directory} cannot be used.`, async () => MachineRegistry.make(directory))
   const shared = {
     directory,
     known,
@@ -144,7 +144,7 @@ const makeHost = Effect.fnUntraced(function*({ directory, timing }: Options) {
     lives,
     locked: yield* KeyedLock.make
   }
-  const connections = yield* Connections.make({
+  const connections = yield* RunnerConnections.make({
     known,
     ...timing === undefined ? {} : { timing },
     // Only a sandbox that was provisioned and is neither at rest nor to end: it need not wait for the next lease.
@@ -154,7 +154,7 @@ const makeHost = Effect.fnUntraced(function*({ directory, timing }: Options) {
         : Effect.succeed(false),
     dial: (sandboxId) => (way, out) => {
       const live = lives.get(sandboxId)
-      return live === undefined || way !== EGRESS.name ? Effect.fail("there is no way") : WayOutDuplex.carry(live.serve, out)
+      return live === undefined || way !== EGRESS.name ? Effect.fail("there is no way") : EgressDuplex.carry(live.serve, out)
     }
   })
   const host: RunnerHost = { ...shared, connections }

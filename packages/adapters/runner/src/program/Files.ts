@@ -3,9 +3,9 @@ import * as DescriptorWalk from "@slipway/machine/node/DescriptorWalk"
 import * as FolderNames from "@slipway/machine/node/FolderNames"
 import { close, closeSync, read as readDescriptor, type Stats } from "node:fs"
 import { promisify } from "node:util"
-import { type Channel, ChannelReset } from "../wire/Channels.ts"
 import { CHUNK_COST, type Json, WINDOW } from "../wire/ChannelWire.ts"
-import { encodeEntry, type EntryKind } from "../wire/Entries.ts"
+import { encodeEntry, type EntryKind } from "../wire/DirectoryListing.ts"
+import { type Channel, ChannelReset } from "../wire/OpenChannel.ts"
 import { CHUNK_BYTES, isCount } from "../wire/Wire.ts"
 
 const messages = {

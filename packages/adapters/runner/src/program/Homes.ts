@@ -6,8 +6,8 @@ import { removeTree } from "@slipway/machine/node/RemoveTree"
 import { direct } from "@slipway/machine/node/spawner/Spawn"
 import { rm } from "node:fs/promises"
 import { dirname } from "node:path"
-import { type Channel, ChannelReset } from "../wire/Channels.ts"
 import type { Json } from "../wire/ChannelWire.ts"
+import { type Channel, ChannelReset } from "../wire/OpenChannel.ts"
 import { isCount } from "../wire/Wire.ts"
 
 export interface Options {

@@ -8,9 +8,9 @@ import { createServer, type Server as SecureServer } from "node:https"
 import type { Server } from "node:net"
 import { TLSSocket } from "node:tls"
 import { type WebSocket, WebSocketServer } from "ws"
-import * as Carriers from "../wire/Carriers.ts"
 import { isPeer, secureContext } from "../wire/Identity.ts"
 import type { Address, Settings, Way } from "../wire/RunnerSettings.ts"
+import * as WebSocketCarrier from "../wire/WebSocketCarrier.ts"
 import type { Message } from "../wire/Wire.ts"
 import * as Fence from "./Fence.ts"
 import * as Folders from "./Folders.ts"
@@ -18,7 +18,7 @@ import * as Homes from "./Homes.ts"
 import { ProcessRecords } from "./ProcessRecords.ts"
 import { end, greet, type Held, inTurn, later, leave, type RunnerState } from "./RunnerSession.ts"
 import * as SandboxUser from "./SandboxUser.ts"
-import * as Ways from "./Ways.ts"
+import * as TunnelListener from "./TunnelListener.ts"
 
 /** A connection has so long for TLS, for its upgrade and for its hello. */
 const GREETING_MILLIS = 10_000
@@ -74,7 +74,7 @@ const meet = (state: RunnerState, socket: WebSocket) => {
       if (session !== undefined) clearTimeout(waiting)
     })
   }
-  const carrier = Carriers.carrierOf(socket, {
+  const carrier = WebSocketCarrier.carrierOf(socket, {
     onMessage,
     onViolation: (violation) => {
       session?.peer.violated(violation)
@@ -100,7 +100,7 @@ const listenFor = async (state: RunnerState): Promise<SecureServer> => {
     maxHeaderSize: 4096
   }, (_, response) => response.writeHead(426).end())
   server.maxConnections = MOST_CONNECTIONS
-  const sockets = new WebSocketServer({ ...Carriers.options, noServer: true, clientTracking: false })
+  const sockets = new WebSocketServer({ ...WebSocketCarrier.options, noServer: true, clientTracking: false })
   server.on("upgrade", (request, socket, head) => {
     socket.on("error", () => {})
     if (!(socket instanceof TLSSocket) || !isPeer(socket, identity)) socket.destroy()
@@ -153,7 +153,7 @@ export const start = async (settings: Settings): Promise<Runner> => {
   const server = await listenFor(state)
 
   const opened = await Promise.all(
-    ways.map((way) => Ways.open(way, () => state.held?.isOver === true ? undefined : state.held?.peer.channels))
+    ways.map((way) => TunnelListener.open(way, () => state.held?.isOver === true ? undefined : state.held?.peer.channels))
   )
 
   const beats = setInterval(() => {

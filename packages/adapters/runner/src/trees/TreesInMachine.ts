@@ -23,9 +23,9 @@ import { Effect, Option } from "effect"
 import { mkdir, rename } from "node:fs/promises"
 import { basename, dirname, join } from "node:path"
 import type { Runners } from "../client/Runners.ts"
-import * as Machine from "./Machine.ts"
 import * as MachineRecord from "./MachineRecord.ts"
-import * as TreeThere from "./TreeThere.ts"
+import * as MachineShell from "./MachineShell.ts"
+import * as RemoteTree from "./RemoteTree.ts"
 
 /** Folders in a machine, as `PLACES` has them. */
 export type Places = Readonly<Record<"repositories" | "workspace", string>>
@@ -40,7 +40,7 @@ interface Options {
 
 /** How trees in machines are reached. */
 interface Reach extends Options {
-  readonly machine: Machine.Machine
+  readonly machine: MachineShell.MachineShell
 }
 
 /** As the script reads files that come before a pack. */
@@ -128,7 +128,7 @@ const checkOut = Effect.fn("TreesInMachine.checkOut")(
       self,
       "GitFailed",
       Effect.fnUntraced(function*(failure): Effect.fn.Return<never, GitFailed | CloneFailed | TreesUnavailable> {
-        if (!Machine.isOfMachine(failure)) return yield* failure
+        if (!MachineShell.isOfMachine(failure)) return yield* failure
         const trouble = DiskErrors.of(failure)
         // What was to be made is sound.
         if (trouble === undefined) return yield* unavailable(Effect.fail(failure))
@@ -199,9 +199,9 @@ const remove = Effect.fnUntraced(function*(reach: Reach, sandboxId: SandboxId) {
 })
 
 export const make = (options: Options): TreePlace => {
-  const reach: Reach = { ...options, machine: Machine.make(options.runners) }
+  const reach: Reach = { ...options, machine: MachineShell.make(options.runners) }
   return {
-    treeOf: (sandboxId, folder, gitDir) => TreeThere.make(reach.machine, sandboxId, folder, thereOf(reach, sandboxId, gitDir)),
+    treeOf: (sandboxId, folder, gitDir) => RemoteTree.make(reach.machine, sandboxId, folder, thereOf(reach, sandboxId, gitDir)),
     checkOut: (making, checkout) => checkOut(reach, making, checkout),
     put: (making) => put(reach, making),
     leave: (making) => Effect.ignore(reach.machine.run(making.sandboxId, "leave", siteOf(reach, making))),

@@ -6,7 +6,7 @@ import { temporaryFolder } from "@slipway/machine/testing/hosts/Machine"
 import { Effect, Layer } from "effect"
 import { join } from "node:path"
 import * as Probe from "../../src/host/Probe.ts"
-import * as MachinesProgram from "../../src/machines/MachinesProgram.ts"
+import * as MachinesByCommand from "../../src/machines/MachinesByCommand.ts"
 import * as Cable from "../../testing/Cable.ts"
 import { noNamespaces } from "../../testing/Cable.ts"
 import { absent, changed, hostIn, INSTALLATION, type Kind, program } from "../../testing/Machines.fixture.ts"
@@ -15,7 +15,7 @@ import { absent, changed, hostIn, INSTALLATION, type Kind, program } from "../..
 const look = Effect.fnUntraced(function*(kind: Kind, change = "", more: Readonly<Record<string, string>> = {}) {
   const folder = yield* temporaryFolder
   const file = yield* changed(folder, yield* program(folder, kind, more), change)
-  const machines = MachinesProgram.layer({ program: file, installation: INSTALLATION })
+  const machines = MachinesByCommand.layer({ program: file, installation: INSTALLATION })
   return yield* SandboxHost.use((host) => Probe.run({ host, hidden: [join(folder, "known")] })).pipe(
     Effect.provide(Layer.provide(hostIn(folder), Layer.merge(machines, Egress.layer({ allow: new Set() }))))
   )

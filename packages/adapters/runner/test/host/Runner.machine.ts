@@ -12,7 +12,7 @@ import { createServer as createTcpServer, type Server } from "node:net"
 import { join } from "node:path"
 import { Runners } from "../../src/client/Runners.ts"
 import { Machines } from "../../src/machines/Machines.ts"
-import * as MachinesProgram from "../../src/machines/MachinesProgram.ts"
+import * as MachinesByCommand from "../../src/machines/MachinesByCommand.ts"
 import { absent, hostIn, INSTALLATION, type Kind, program, workspaceIn } from "../../testing/Machines.fixture.ts"
 
 const { eventually } = SandboxHostContract
@@ -31,7 +31,7 @@ const listening = (server: Server) =>
 /** Capacity that workers share, and what each worker is. `worker` names what it knows. */
 const capacity = Effect.fnUntraced(function*(kind: Kind, allow: Egress.Options = { allow: new Set() }) {
   const folder = yield* Machine.temporaryFolder
-  const machines = MachinesProgram.make({ program: yield* program(folder, kind), installation: INSTALLATION })
+  const machines = MachinesByCommand.make({ program: yield* program(folder, kind), installation: INSTALLATION })
   yield* Effect.addFinalizer(() =>
     Effect.ignore(Effect.flatMap(machines.list, (left) => Effect.forEach(left, (sandboxId) => machines.remove(sandboxId))))
   )

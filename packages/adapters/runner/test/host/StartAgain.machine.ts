@@ -2,8 +2,8 @@
 import { assert, it } from "@effect/vitest"
 import { SandboxId } from "@slipway/domain/ids/SandboxId"
 import { Effect, Scope } from "effect"
-import * as Connections from "../../src/host/Connections.ts"
-import * as KnownMachines from "../../src/host/KnownMachines.ts"
+import * as MachineRegistry from "../../src/host/MachineRegistry.ts"
+import * as Connections from "../../src/host/RunnerConnections.ts"
 import * as Runner from "../../src/program/Runner.ts"
 import * as Fixture from "../../testing/Fixture.ts"
 
@@ -12,8 +12,8 @@ const sandboxId = SandboxId.make("c_abcdefgh2345")
 /** Connections to a sandbox whose machine has ended. `isLive`: this worker may start it again. */
 const connectionsTo = Effect.fnUntraced(function*(isLive: boolean) {
   const { folder, settings } = yield* Fixture.folders
-  const known = KnownMachines.make(`${folder}/machines`)
-  const machine = KnownMachines.fresh(1)
+  const known = MachineRegistry.make(`${folder}/machines`)
+  const machine = MachineRegistry.fresh(1)
   const scope = yield* Effect.scope
   const starts: Array<number> = []
   const start = Effect.gen(function*() {

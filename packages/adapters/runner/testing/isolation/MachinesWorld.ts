@@ -12,7 +12,7 @@ import { join } from "node:path"
 import { fileURLToPath } from "node:url"
 import * as SandboxHostRunner from "../../src/host/SandboxHostRunner.ts"
 import { Machines } from "../../src/machines/Machines.ts"
-import * as MachinesProgram from "../../src/machines/MachinesProgram.ts"
+import * as MachinesByCommand from "../../src/machines/MachinesByCommand.ts"
 import type { Identity } from "../../src/wire/Identity.ts"
 import type { Address } from "../../src/wire/RunnerSettings.ts"
 import * as Example from "../Machines.fixture.ts"
@@ -96,7 +96,7 @@ const plant = (folder: string) => {
 
 export const serviceIn = (kind: Example.Kind) => (folder: string, removal: Removal, limits: Partial<Limits> = {}) =>
   Effect.gen(function*() {
-    const machines = MachinesProgram.make({
+    const machines = MachinesByCommand.make({
       program: yield* programIn(folder, kind, removal, limits),
       installation: Example.INSTALLATION
     })

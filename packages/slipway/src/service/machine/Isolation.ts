@@ -25,7 +25,7 @@ import * as SandboxHostRunner from "@slipway/runner/host/SandboxHostRunner"
 import * as SystemCallFilters from "@slipway/runner/host/SystemCallFilters"
 import * as Installation from "@slipway/runner/machines/Installation"
 import { Machines } from "@slipway/runner/machines/Machines"
-import * as MachinesProgram from "@slipway/runner/machines/MachinesProgram"
+import * as MachinesByCommand from "@slipway/runner/machines/MachinesByCommand"
 import { Context, Effect, Layer, type Scope } from "effect"
 import { existsSync } from "node:fs"
 import { dirname, join } from "node:path"
@@ -220,7 +220,7 @@ const runner = Effect.fnUntraced(function*(settings: Settings) {
     catch: (error) =>
       new NotIsolated({ missing: [`${filters} cannot be written (${error instanceof Error ? error.message : error}).`], help })
   })
-  return yield* elsewhere("runner", settings, help, (installation) => MachinesProgram.layer({ program, installation }))
+  return yield* elsewhere("runner", settings, help, (installation) => MachinesByCommand.layer({ program, installation }))
 })
 
 const kubernetes = Effect.fnUntraced(function*(settings: Settings) {

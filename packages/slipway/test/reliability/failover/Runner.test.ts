@@ -35,7 +35,7 @@ const machinesIn = (at: string, kind: string, dataDir: string) => {
   const variables = {
     MACHINES_KIND: kind,
     MACHINES_FOLDER: machines,
-    MACHINES_RUNNER: path.join(root, "packages/adapters/runner/src/program/RunnerProgram.ts"),
+    MACHINES_RUNNER: path.join(root, "packages/adapters/runner/src/program/Runner.main.ts"),
     MACHINES_SEES: [...new Set([root, path.dirname(process.execPath)])].join(":"),
     MACHINES_SECCOMP: path.join(dataDir, "machines/filters", kind === "bubblewrap" ? "bubblewrap.bpf" : `${kind}.json`)
   }

@@ -14,7 +14,7 @@ import { fileURLToPath } from "node:url"
 import { KEY_LENGTH, type Report, type Request } from "./Messages.ts"
 import { type Child, type Ended, killGroup, type Options, Spawn } from "./Spawn.ts"
 
-const program = fileURLToPath(new URL(import.meta.url.endsWith(".ts") ? "./SpawnerProcess.ts" : "./SpawnerProcess.js", import.meta.url))
+const program = fileURLToPath(new URL(import.meta.url.endsWith(".ts") ? "./Spawner.main.ts" : "./Spawner.main.js", import.meta.url))
 
 /** As the spawner can open it. */
 const pathOf = (descriptor: number | undefined) => descriptor === undefined ? undefined : `/proc/${process.pid}/fd/${descriptor}`

@@ -1,7 +1,7 @@
 /**
  * Looks at a box from inside: the probe runs this file in one. Writes one JSON value.
  *
- *     node Inside.ts HIDDEN PORT FOLDER…
+ *     node IsolationProbe.main.ts HIDDEN PORT FOLDER…
  *
  * HIDDEN is a file of the host, PORT one of the host's loopback interface, the folders are tried to be written to. Imports nothing: a box
  * sees this file alone.

@@ -2,7 +2,7 @@
  * Outlives the worker that started it, to remove the worker's containers: a daemon keeps them running when their worker is
  * killed. Nothing in a container can reach it.
  *
- *     node Watchdog.ts SOCKET LABEL=VALUE
+ *     node Watchdog.main.ts SOCKET LABEL=VALUE
  *
  * Waits for the end of its standard input, which the kernel closes with the worker.
  */

@@ -2,10 +2,10 @@
 import type { Serve } from "@slipway/machine/egress/Egress"
 import { Effect, Exit, Stream } from "effect"
 import { Duplex } from "node:stream"
-import type { WayOut } from "../client/WaysOut.ts"
+import type { EgressTunnel } from "../client/EgressTunnel.ts"
 
 /** Hands it over, and succeeds once the proxy is done with it. */
-export const carry = (serve: Serve, out: WayOut): Effect.Effect<void> =>
+export const carry = (serve: Serve, out: EgressTunnel): Effect.Effect<void> =>
   Effect.gen(function*() {
     const run = Effect.runForkWith(yield* Effect.context<never>())
     let wake: () => void = () => {}

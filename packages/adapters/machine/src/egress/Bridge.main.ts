@@ -2,7 +2,7 @@
  * Runs inside a box: a port of its loopback interface that leads to the unix socket of the sandbox's proxy, for programs
  * that know only ports. Writes a line to descriptor 9 when it listens, and closes it.
  *
- *     node Bridge.ts PORT SOCKET
+ *     node Bridge.main.ts PORT SOCKET
  *
  * Imports nothing: a box sees this file alone.
  */

@@ -1,4 +1,4 @@
-/** What the worker does in the machine of a sandbox, through its runner. What that says is as true as the machine. */
+/** Runs the script of trees in the machine of a sandbox, through its runner. The answers are as trustworthy as the machine. */
 import { TreesUnavailable } from "@slipway/domain/files/ports/WorkingTrees"
 import type { SandboxId } from "@slipway/domain/ids/SandboxId"
 import type { HostError } from "@slipway/domain/sandbox/ports/SandboxHost"
@@ -8,7 +8,7 @@ import { Duration, Effect, Stream } from "effect"
 import type { RunnerConnection } from "../client/RunnerClient.ts"
 import type { ProcessRefused, RunnerError } from "../client/RunnerErrors.ts"
 import type { Runners } from "../client/Runners.ts"
-import { SCRIPT } from "./Script.ts"
+import { SCRIPT } from "./MachineScript.ts"
 
 const unavailable = (detail: string, retryable: boolean) => new TreesUnavailable({ detail, retryable })
 
@@ -52,7 +52,7 @@ export type Feed = (write: (bytes: Uint8Array) => Effect.Effect<void>) => Effect
 
 const NOTHING: Feed = () => Effect.void
 
-export type Machine = ReturnType<typeof make>
+export type MachineShell = ReturnType<typeof make>
 
 export const make = (runners: Runners["Service"]) => {
   /** The connection to its runner, as long as the scope is open. */

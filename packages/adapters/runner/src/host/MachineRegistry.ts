@@ -57,7 +57,7 @@ export const make = (directory: string) => {
   }
 }
 
-export type KnownMachines = ReturnType<typeof make>
+export type MachineRegistry = ReturnType<typeof make>
 
 /** Of a machine that is to be made. */
 export const fresh = (fence: number): Machine => ({ ...Identity.mint(), address: null, fence })

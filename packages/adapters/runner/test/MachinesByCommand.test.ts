@@ -6,18 +6,18 @@ import { Effect } from "effect"
 import { chmod, readFile, writeFile } from "node:fs/promises"
 import { join } from "node:path"
 import * as Installation from "../src/machines/Installation.ts"
-import * as MachinesProgram from "../src/machines/MachinesProgram.ts"
+import * as MachinesByCommand from "../src/machines/MachinesByCommand.ts"
 import * as Identity from "../src/wire/Identity.ts"
 
 const sandboxId = SandboxId.make("c_aaaaaaaaaaaa")
 
 /** A program that is this script. */
-const programOf = Effect.fnUntraced(function*(script: string, options: Partial<MachinesProgram.Options> = {}) {
+const programOf = Effect.fnUntraced(function*(script: string, options: Partial<MachinesByCommand.Options> = {}) {
   const folder = yield* temporaryFolder
   const program = join(folder, "program")
   yield* Effect.promise(() => writeFile(program, `#!/bin/sh\ncd '${folder}'\n${script}\n`))
   yield* Effect.promise(() => chmod(program, 0o755))
-  return { folder, machines: MachinesProgram.make({ program, installation: "0123456789abcdef", ...options }) }
+  return { folder, machines: MachinesByCommand.make({ program, installation: "0123456789abcdef", ...options }) }
 })
 
 const order = () => ({ sandboxId, fence: 7, identity: Identity.mint().runner, ways: [{ name: "egress", port: 3128 }] })
@@ -63,7 +63,7 @@ describe("a program that makes machines", () => {
 
   it.live("is not asked again where there is none", () =>
     Effect.gen(function*() {
-      const machines = MachinesProgram.make({ program: "/there/is/none", installation: "0123456789abcdef" })
+      const machines = MachinesByCommand.make({ program: "/there/is/none", installation: "0123456789abcdef" })
       assert.isFalse((yield* Effect.flip(machines.remove(sandboxId))).retryable)
     }))
 

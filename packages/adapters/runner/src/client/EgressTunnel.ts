@@ -1,13 +1,13 @@
-/** What a runner asks its worker for: ways out of a machine that has no network. */
+/** The worker's side of egress tunnels, which lead out of a machine without a network. */
 import { Effect, Exit, type Fiber, Stream } from "effect"
-import type { Channel } from "../wire/Channels.ts"
 import type { Json } from "../wire/ChannelWire.ts"
+import type { Channel } from "../wire/OpenChannel.ts"
 import { Violation } from "../wire/Wire.ts"
 import * as ChannelEffects from "./ChannelEffects.ts"
 
 /** A connection that a process in the box opened. */
-export interface WayOut {
-  /** What the process says, until it ends its half or is gone. */
+export interface EgressTunnel {
+  /** The bytes of the process, until it ends its half or is gone. */
   readonly bytes: Stream.Stream<Uint8Array>
   /** Waits until the box may have it. */
   readonly write: (bytes: Uint8Array) => Effect.Effect<void>
@@ -16,10 +16,10 @@ export interface WayOut {
 }
 
 /**
- * Carries one connection over the way of this name, until it succeeds; the connection is closed then, and reset where it fails: so a
- * way is refused. It is interrupted once the process's side is gone.
+ * Carries one connection through the tunnel of this name. When the effect succeeds the connection is closed, when it fails it is reset: a
+ * tunnel is refused by failing. It is interrupted once the process's side is gone.
  */
-export type Dial = (way: string, out: WayOut) => Effect.Effect<void, unknown>
+export type Dial = (way: string, out: EgressTunnel) => Effect.Effect<void, unknown>
 
 const NAME = /^[a-z][a-z\d-]{0,31}$/u
 
@@ -28,13 +28,13 @@ export const accept =
   (dial: Dial, link: () => ChannelEffects.Link, fork: (effect: Effect.Effect<void>) => Fiber.Fiber<void>) =>
   (channel: Channel, header: Json): void => {
     const { way } = header
-    if (typeof way !== "string" || !NAME.test(way)) throw new Violation("a way without a name")
-    // Whoever reads or writes what is gone is interrupted.
+    if (typeof way !== "string" || !NAME.test(way)) throw new Violation("a tunnel without a name")
+    // Reading from or writing to a closed tunnel interrupts the caller.
     const gone = Effect.interrupt
     const bytes = Stream.suspend(() => ChannelEffects.bytesOf(link(), channel, () => "gone")).pipe(
       Stream.catch(() => Stream.fromEffect(gone))
     )
-    const out: WayOut = {
+    const out: EgressTunnel = {
       bytes,
       write: (bytes) => Effect.catch(Effect.tryPromise(() => channel.write(bytes)), () => gone),
       end: Effect.sync(() => channel.end())
@@ -46,7 +46,7 @@ export const accept =
           else channel.end()
         })
       ),
-      // What the process still says is nobody's: its half ends when it does.
+      // Drop what the process still sends, until it ends its half.
       Effect.andThen(Stream.runDrain(bytes))
     )
     fork(Effect.ignoreCause(Effect.raceFirst(carried, Effect.promise(() => channel.wasReset))))

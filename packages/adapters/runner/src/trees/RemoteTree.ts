@@ -12,8 +12,8 @@ import type { Entry, Tree } from "@slipway/git/tree/TreePlace"
 import * as FolderNames from "@slipway/machine/node/FolderNames"
 import { Effect, Stream } from "effect"
 import type { FileRefused } from "../client/RunnerErrors.ts"
-import type { EntryKind } from "../wire/Entries.ts"
-import { explain, type Machine } from "./Machine.ts"
+import type { EntryKind } from "../wire/DirectoryListing.ts"
+import { explain, type MachineShell } from "./MachineShell.ts"
 
 const unreadable = () => new TreesUnavailable({ detail: "The sandbox's machine could not read it.", retryable: false })
 
@@ -53,7 +53,7 @@ const folderRefusal = ({ reason }: FileRefused) => {
 const KINDS: Readonly<Record<EntryKind, Entry["kind"]>> = { file: "file", directory: "directory", link: "symlink", other: null }
 
 /** `gitDir`: in the machine. */
-export const make = (machine: Machine, sandboxId: SandboxId, folder: string, gitDir: string): Tree => ({
+export const make = (machine: MachineShell, sandboxId: SandboxId, folder: string, gitDir: string): Tree => ({
   openFile: Effect.fnUntraced(function*(path, maximumBytes) {
     if (path === "") return yield* new IsDirectory()
     const { readFile } = yield* machine.connection(sandboxId)

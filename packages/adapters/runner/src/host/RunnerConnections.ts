@@ -4,10 +4,10 @@ import { HostError } from "@slipway/domain/sandbox/ports/SandboxHost"
 import { attempt } from "@slipway/machine/host/HostAttempt"
 import * as KeyedLock from "@slipway/machine/node/KeyedLock"
 import { Deferred, type Duration, Effect, Exit, Result, Scope } from "effect"
+import type { Dial } from "../client/EgressTunnel.ts"
 import * as RunnerClient from "../client/RunnerClient.ts"
-import type { Dial } from "../client/WaysOut.ts"
-import type { KnownMachines } from "./KnownMachines.ts"
-import { ofConnection, type Operation } from "./RunnerTrouble.ts"
+import type { MachineRegistry } from "./MachineRegistry.ts"
+import { ofConnection, type Operation } from "./RunnerErrorMapping.ts"
 
 interface Entry {
   readonly connection: RunnerClient.RunnerConnection
@@ -17,7 +17,7 @@ interface Entry {
 }
 
 export interface Options {
-  readonly known: KnownMachines
+  readonly known: MachineRegistry
   /** What a sandbox's machine asks for. */
   readonly dial: (sandboxId: SandboxId) => Dial
   /** Has a machine started again in which no runner listens. `false`: it is not this worker's to start now. */
@@ -165,7 +165,7 @@ const borrow = Effect.fnUntraced(function*(
   }))
 })
 
-export type Connections = Effect.Success<ReturnType<typeof make>>
+export type RunnerConnections = Effect.Success<ReturnType<typeof make>>
 
 export const make = Effect.fnUntraced(function*(options: Options) {
   const state: State = {

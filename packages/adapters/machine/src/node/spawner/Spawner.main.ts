@@ -2,7 +2,7 @@
  * Starts programs for its parent process. A fork takes time that grows with the memory of the forking process, and stops that process
  * meanwhile. This process is small and has no other work.
  *
- *     node SpawnerProcess.ts SOCKET
+ *     node Spawner.main.ts SOCKET
  *
  * Each stream of a child is a connection to SOCKET. Ends with the process that it works for, and takes the socket's folder along.
  */

@@ -1,11 +1,12 @@
 /**
- * Ways out of a machine without a network: ports of its loopback interface whose connections go through the worker, as channels of
- * kind `dial`. Where each way leads, the worker alone knows.
+ * The runner's side of egress tunnels: ports of the loopback interface, in a machine without a network, whose connections go through the
+ * worker as channels of kind `dial`. Only the worker knows the destination of a tunnel.
  */
 import { once } from "node:events"
 import { createServer, type Server, type Socket } from "node:net"
 import { setTimeout } from "node:timers/promises"
-import type { Channel, Channels } from "../wire/Channels.ts"
+import type { Channels } from "../wire/Channels.ts"
+import type { Channel } from "../wire/OpenChannel.ts"
 import type { Way } from "../wire/RunnerSettings.ts"
 import { writer } from "./Writing.ts"
 

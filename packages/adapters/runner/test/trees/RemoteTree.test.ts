@@ -4,8 +4,8 @@ import { SandboxId } from "@slipway/domain/ids/SandboxId"
 import { Effect, Stream } from "effect"
 import type { RunnerConnection } from "../../src/client/RunnerClient.ts"
 import { FileRefused, type FileRefusalReason, RunnerViolation } from "../../src/client/RunnerErrors.ts"
-import * as Machine from "../../src/trees/Machine.ts"
-import * as TreeThere from "../../src/trees/TreeThere.ts"
+import * as MachineShell from "../../src/trees/MachineShell.ts"
+import * as RemoteTree from "../../src/trees/RemoteTree.ts"
 
 const sandboxId = SandboxId.make("c_aaaaaaaaaaaa")
 
@@ -20,12 +20,12 @@ const treeOf = (says: Partial<RunnerConnection>) => {
     ended: Effect.never,
     ...says
   }
-  const machine = Machine.make({
+  const machine = MachineShell.make({
     connection: () => Effect.succeed(connection),
     making: () => Effect.succeed(connection),
     has: () => Effect.succeed(true)
   })
-  return TreeThere.make(machine, sandboxId, "app", "/repositories/acme+app")
+  return RemoteTree.make(machine, sandboxId, "app", "/repositories/acme+app")
 }
 
 const tagOf = <A, E extends { readonly _tag: string }, R>(self: Effect.Effect<A, E, R>) =>
