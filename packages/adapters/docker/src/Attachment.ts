@@ -39,7 +39,7 @@ class Demultiplexer extends Transform {
   }
 }
 
-/** What a {@link BoxProcess} has of it. `connection` is the attached one, before the container starts. */
+/** The streams of a {@link BoxProcess}. `connection` is the attached one, before the container starts. */
 export const make = (connection: Duplex): Pick<BoxProcess, "write" | "endInput" | "stdout" | "stderrTail"> => {
   const output = new Demultiplexer()
   // Writing to a process that is gone: `exited` tells. What was cut off is output that ended.

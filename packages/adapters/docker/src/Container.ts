@@ -1,4 +1,4 @@
-/** What a container of a box sees and may do, in the daemon's words. An allow list: what is not named here is not there. */
+/** The configuration of a box's container, as the daemon's API has it. An allow list: the container has nothing that is not named here. */
 import type { Launch } from "@slipway/machine/box/BoxKind"
 import { EGRESS_SOCKET, SCRATCH, WORKSPACE } from "@slipway/machine/files/BoxPaths"
 import type * as Ownership from "@slipway/machine/users/Ownership"

@@ -1,4 +1,4 @@
-/** What this host asks of a Docker daemon on this machine. */
+/** The requests of this host to the Docker daemon of this machine. */
 import { HostError } from "@slipway/domain/sandbox/ports/SandboxHost"
 import type Dockerode from "dockerode"
 import { Duration, Effect, Schema } from "effect"
@@ -52,7 +52,7 @@ export const call = <A>(operation: HostError["operation"], run: () => Promise<A>
     orElse: () => Effect.fail(new HostError({ operation, detail: "The Docker daemon does not answer.", retryable: true }))
   }))
 
-/** Removes a container with all that runs in it, and waits until it is gone. One that is not there is fine. */
+/** Removes a container with all processes in it, and waits until it is gone. A missing container is fine. */
 export const remove = (docker: Dockerode, operation: HostError["operation"], id: string): Effect.Effect<void, HostError> =>
   call(operation, async () => {
     const container = docker.getContainer(id)

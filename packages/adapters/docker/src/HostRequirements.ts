@@ -1,4 +1,4 @@
-/** What the daemon and the rights of this process give to keep boxes in. */
+/** The daemon's features and the rights of this process that keep boxes in. */
 import * as ServiceFolder from "@slipway/machine/files/ServiceFolder"
 import { NotIsolated } from "@slipway/machine/host/NotIsolated"
 import { profileFor } from "@slipway/machine/kernel/SeccompProfile"
@@ -10,7 +10,7 @@ import { OptionNames } from "./options/OptionNames.ts"
 export interface Image {
   /** As the operator wrote it, a digest behind it or not. */
   readonly name: string
-  /** Of its content. */
+  /** The digest of its content. */
   readonly id: string
   readonly architecture: string
   /** Where its programs are. */
@@ -20,7 +20,7 @@ export interface Image {
 export interface HostRequirements extends ServiceFolder.ServiceFolder {
   readonly docker: Dockerode
   readonly socket: string
-  /** Of the daemon. */
+  /** The daemon's version. */
   readonly version: string
   readonly seccompProfile: string
   readonly image: Image
@@ -28,12 +28,12 @@ export interface HostRequirements extends ServiceFolder.ServiceFolder {
   readonly images: ReadonlyArray<Image>
   /** How many processors the daemon has: it refuses to limit a container to more. */
   readonly processors: number
-  /** What the kernel limits, says the daemon. */
+  /** The limits that the kernel enforces, as the daemon reports them. */
   readonly kernel: { readonly memory: boolean; readonly processes: boolean; readonly cpu: boolean }
 }
 
 export interface Options extends ServiceFolder.Options {
-  /** What boxes have of programs beside ours: `sh`, `unshare`, glibc, `git`. */
+  /** The image with the programs of boxes beside ours: `sh`, `unshare`, glibc, `git`. */
   readonly image: string
   /** Others, for repositories that ask for one. */
   readonly images?: ReadonlyArray<string>

@@ -1,4 +1,4 @@
-/** What keeps a box of Docker in, on this machine. */
+/** The isolation of a box of Docker on this machine, as the service reports it. */
 import type { SandboxId } from "@slipway/domain/ids/SandboxId"
 import type { SandboxHost } from "@slipway/domain/sandbox/ports/SandboxHost"
 import { counted, disk, look, ownUser, type Property, type Report, size } from "@slipway/machine/box/Probe"

@@ -10,7 +10,7 @@ import { Agent, request } from "node:http"
 
 const [, , socketPath = "", label = ""] = process.argv
 
-/** One that the daemon was just making may appear after the first look. */
+/** A container that the daemon was creating may appear after the first look. */
 const LOOKS = 5
 const PAUSE_MILLIS = 500
 

@@ -17,9 +17,9 @@ export interface Cluster {
   readonly servername: string | null
   /** A certificate of ours, PEM. */
   readonly certificate: { readonly cert: string; readonly key: Redacted.Redacted } | null
-  /** What stands behind `Bearer`. `fresh`: not one that was read before. Fails where its file cannot be read now. */
+  /** The token of the `Bearer` header. `fresh`: read it again. Fails if its file cannot be read now. */
   token(fresh: boolean): Effect.Effect<Redacted.Redacted | null, TokenUnreadable>
-  /** What we are told of the namespace; `null`: nothing. */
+  /** The namespace of the pod or the context; `null`: unknown. */
   readonly namespace: string | null
 }
 
@@ -87,7 +87,7 @@ const fromPod = Effect.fnUntraced(function*(options: Options) {
 
 const Text = Schema.optionalKey(Schema.NullOr(Schema.String))
 
-/** What of a kubeconfig counts here; of a user all is looked at, since what is not known may say who we are. */
+/** The fields of a kubeconfig that are read. A user is read whole, because an unknown field may be a credential. */
 const Kubeconfig = Schema.Struct({
   "current-context": Text,
   clusters: Schema.Array(Schema.Struct({
@@ -158,7 +158,7 @@ const fromFile = Effect.fnUntraced(function*(file: string) {
     return yield* refuse(`The server of the kubeconfig ${file} is no https address.`)
   }
   const beside = (name: string) => path.resolve(path.dirname(file), name)
-  /** What is there as base64, else in the file that is named. */
+  /** The content as base64, otherwise the content of the named file. */
   const either = (what: string, data: unknown, named: unknown) =>
     Effect.tryPromise({
       try: async () =>

@@ -12,7 +12,7 @@ import type { Cluster } from "./Cluster.ts"
 /** The API server refused, or was not reached. `status` is that of HTTP; `null`: there was no answer. */
 export class KubernetesFailed extends Schema.TaggedError<KubernetesFailed>()("KubernetesFailed", {
   status: Schema.NullOr(Schema.Int),
-  /** Of the `Status`, such as `AlreadyExists`; else empty. */
+  /** The reason of the `Status`, such as `AlreadyExists`; otherwise empty. */
   reason: Schema.String,
   /** A sentence for people. */
   detail: Schema.String,
@@ -36,7 +36,7 @@ export interface Call {
 export interface TimeLimits {
   /** For a whole answer. An API server that defends itself lets calls wait for a minute. */
   readonly answerMillis: number
-  /** Of a watch, without a byte: a bookmark comes each minute. */
+  /** How long a watch may be without a byte: a bookmark comes each minute. */
   readonly silenceMillis: number
 }
 

@@ -1,4 +1,4 @@
-/** What the API server refuses, in words for an operator. */
+/** Explains refusals of the API server to the operator. */
 import { HostError } from "@slipway/domain/sandbox/ports/SandboxHost"
 import type { KubernetesFailed } from "./KubernetesApi.ts"
 

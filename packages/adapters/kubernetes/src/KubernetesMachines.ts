@@ -31,7 +31,7 @@ export const provision = KubernetesErrorMapping.hostError("provision")
 
 export const nameOf = ({ installation }: KubernetesMachines, sandboxId: SandboxId) => Labels.nameOf(installation, sandboxId)
 
-/** The owner of all pods, which are deleted with it. Looked up each time: one that was deleted and made again has another uid. */
+/** The owner of all pods, which are deleted with it. Looked up each time, because a new ConfigMap of the same name has another uid. */
 export const owner = ({ namespace, options: { owner: name }, resources }: KubernetesMachines) =>
   Effect.gen(function*() {
     if (name === null) return null

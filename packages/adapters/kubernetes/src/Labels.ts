@@ -1,4 +1,4 @@
-/** What objects of a machine are called and marked with. Whoever lists pods reads it; what it says was said by whoever may make pods. */
+/** Names, labels and annotations of a machine's objects. They are as trustworthy as the accounts that may make pods in the namespace. */
 import { SandboxId } from "@slipway/domain/ids/SandboxId"
 import { Schema } from "effect"
 import { createHash } from "node:crypto"
@@ -7,7 +7,7 @@ import type { KubernetesObject } from "./ObjectSchemas.ts"
 export const INSTALLATION = "slipway.dev/installation"
 export const MACHINE = "slipway.dev/machine"
 export const SANDBOX = "slipway.dev/sandbox"
-/** Of the lease that the worker's machine used it under last. */
+/** The fence of the lease that used the machine last. */
 export const FENCE = "slipway.dev/fence"
 /** An annotation: of the runner's certificate, SHA-256 in hex. */
 export const CERTIFICATE = "slipway.dev/certificate"

@@ -8,7 +8,7 @@ import * as Labels from "./Labels.ts"
 import { PODS } from "./ObjectSchemas.ts"
 import type { PodTemplate } from "./PodTemplate.ts"
 
-/** Of the runner, in every pod: the network policy names it. */
+/** The runner's port in every pod, which the network policy names. */
 export const PORT = 4003
 
 /** Where the service's own image has it. */
@@ -27,12 +27,12 @@ const REQUEST_PERCENT = 25
 /** For the runner's state and for what it logs, beside the sandbox's disk. */
 const OWN_DISK_BYTES = 64 * 2 ** 20
 
-/** What every machine of an installation is like. */
+/** The settings that all machines of an installation share. */
 export interface Template {
   readonly namespace: string
-  /** Of the installation: who shares a database has the same. */
+  /** The installation: the same for all workers of a database. */
   readonly installation: string
-  /** Of the worker's data folder, and no other's. */
+  /** The name of the worker's machine, from its data folder. */
   readonly machine: string
   /** With Node, git and the runner. */
   readonly image: string
@@ -53,9 +53,9 @@ export interface Owner {
 }
 
 /**
- * What a container is left with, all of it within the level baseline of Pod Security. The runner starts processes as another user
- * (SETUID, SETGID), ends them (KILL), reads and writes that user's files (DAC_OVERRIDE) and gives them to it (CHOWN, FOWNER). What it
- * starts has none of them, and nothing to get them by.
+ * The capabilities of the container, all within the level baseline of Pod Security. The runner starts processes as another user (SETUID,
+ * SETGID), ends them (KILL), reads and writes that user's files (DAC_OVERRIDE) and gives them to that user (CHOWN, FOWNER). The processes
+ * that it starts have none of them, and cannot get them.
  */
 const CAPABILITIES = ["CHOWN", "DAC_OVERRIDE", "FOWNER", "KILL", "SETGID", "SETUID"]
 
@@ -168,7 +168,7 @@ const specOf = (template: Template, secretName: string) => {
   }
 }
 
-/** What is in it is nowhere else until a checkpoint is taken. */
+/** Autoscalers leave the pod alone: until a checkpoint is taken, its files are nowhere else. */
 const STAYS = {
   "cluster-autoscaler.kubernetes.io/safe-to-evict": "false",
   "karpenter.sh/do-not-disrupt": "true"
@@ -185,7 +185,7 @@ const labelsOf = (template: Template, order: Pick<Order, "sandboxId" | "fence">)
 
 const settingsText = (order: Order): string => JSON.stringify({ ...settingsOf(order), listen: { host: "0.0.0.0", port: PORT } })
 
-/** Of what is in it: a pod must not find what an earlier one was told, which stays until Kubernetes comes to deleting it. */
+/** The name contains a digest of the settings, so that a pod never gets an earlier Secret that Kubernetes has not deleted yet. */
 export const secretNameOf = ({ installation }: Pick<Template, "installation">, order: Order): string =>
   `${Labels.nameOf(installation, order.sandboxId)}-${Labels.digestOf(settingsText(order)).slice(0, 16)}`
 

@@ -15,7 +15,7 @@ export interface PodFailure {
 
 const quoted = (text: string | undefined): string => text === undefined || text === "" ? "" : ` Kubernetes says: ${words(text)}`
 
-/** What a registry says of an image that it will not have tomorrow either. */
+/** Messages of a registry that a later try does not change. */
 const NOT_TO_BE_HAD = /not found|manifest unknown|denied|unauthorized|authorization failed|forbidden|invalid reference/iu
 
 const ofImage = (reason: string, message: string | undefined): PodFailure => ({
@@ -59,7 +59,7 @@ const ofContainer = (pod: Pod): PodFailure | null => {
   }
 }
 
-/** Of a pod that has ended for good: everything in it is gone. */
+/** The failure of a pod that has ended for good: everything in it is gone. */
 export const endOf = ({ status }: Pod): PodFailure | null => {
   if (status?.phase !== "Failed" && status?.phase !== "Succeeded") return null
   const { message, reason } = status

@@ -58,7 +58,7 @@ const tell = ({ counts, hub, waiting }: WatchState, change: Change) => {
   for (const one of waiting.get(name) ?? []) Deferred.doneUnsafe(one, Effect.void)
   waiting.delete(name)
   PubSub.publishUnsafe(hub, change)
-  // Those of a pod that is gone are asked for by nobody who does not wait already.
+  // Forget the count of a deleted pod: all that waited for it were woken above.
   if (change.isGone && counts.size > MOST_WAITING) counts.delete(name)
 }
 

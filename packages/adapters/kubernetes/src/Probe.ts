@@ -1,4 +1,4 @@
-/** What a cluster gives machines, as an operator wants to know before the first one is ordered. */
+/** Checks what a cluster gives machines, before the first one is ordered. */
 import { SandboxId } from "@slipway/domain/ids/SandboxId"
 import { Effect, Option, Schema, type Scope } from "effect"
 import type { Cluster } from "./Cluster.ts"
@@ -19,7 +19,7 @@ export interface Options {
   readonly owner: string | null
 }
 
-/** What the service does, by kind. The Role of the chart allows it. */
+/** The verbs that the service uses, by kind. The Role of the chart allows them. */
 export const VERBS: ReadonlyArray<readonly [kind: Kind, verbs: ReadonlyArray<string>, isNeeded: boolean]> = [
   [PODS, ["create", "get", "list", "watch", "patch", "delete"], true],
   [SECRETS, ["create", "get", "delete"], true],

@@ -138,14 +138,14 @@ const host = Effect.gen(function*() {
       }
     })
   })
-  const none = Effect.die(new Error("nobody asks for it"))
+  const none = Effect.die(new Error("unused"))
   return SandboxHost.of({
     isolation: "none",
     programs: () => none,
     provision: ({ sandboxId }) => Effect.as(start(sandboxId), boxOf(sandboxId)),
     find: (sandboxId) => Effect.succeedSome(boxOf(sandboxId)),
     visit: ({ sandboxId }) => Effect.succeed(boxOf(sandboxId)),
-    readHome: () => Stream.die(new Error("nobody asks for it")),
+    readHome: () => Stream.die(new Error("unused")),
     writeHome: () => none,
     rest: () => Effect.void,
     stop: remove,

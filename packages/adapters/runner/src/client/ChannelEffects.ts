@@ -32,7 +32,7 @@ export const open = <E>(link: Link, kind: Kind, header: Json, otherwise: (reason
     Effect.try({ try: () => channels.openNow(kind, header), catch: reasonOf }).pipe(
       Effect.catch((reason) => failing(link, reason, otherwise))
     ),
-    (channel) => Effect.sync(() => channel?.reset({ code: "released", message: "nobody waits for it" }))
+    (channel) => Effect.sync(() => channel?.reset({ code: "released", message: "the caller is gone" }))
   )
   return Effect.flatMap(
     Effect.promise(() => channels.vacancy()),
@@ -64,7 +64,7 @@ export const write = <E>(link: Link, channel: Channel, bytes: Uint8Array, otherw
     (reason) => failing(link, reason, otherwise)
   )
 
-/** What `check` makes of what came; a `Violation` that it throws ends the connection. */
+/** The result of `check`, which reads a message of the other side. A `Violation` that it throws ends the connection. */
 export const checked = <A>(link: Link, check: () => A): Effect.Effect<A, RunnerViolation> =>
   Effect.suspend(() => {
     try {

@@ -75,7 +75,7 @@ export const list = (link: ChannelEffects.Link) =>
     channel.end()
     const reader = new EntryReader(options.most)
     const cut = ChannelEffects.oneNote(link, channel, ({ isCut }) => {
-      if (typeof isCut !== "boolean") throw new Violation("a folder that is none")
+      if (typeof isCut !== "boolean") throw new Violation("an invalid listing")
       return isCut
     }, refusedBy)
     const names = ChannelEffects.bytesOf(link, channel, refusedBy).pipe(

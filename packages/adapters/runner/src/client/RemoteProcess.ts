@@ -30,7 +30,7 @@ export type Signal =
   | "SIGCONT"
   | "SIGWINCH"
 
-/** What a runner says of it is as true as the runner. */
+/** A process in the runner's machine. Its state is only what the runner reports. */
 export interface RemoteProcess {
   /** In the runner's machine. */
   readonly pid: number
@@ -44,7 +44,7 @@ export interface RemoteProcess {
   readonly stderrTail: Effect.Effect<string>
   /** To its whole group, past whatever waits for its standard input. Nothing where it has exited. */
   readonly signal: (signal: Signal) => Effect.Effect<void>
-  /** Kills it, throws away what nobody read of its output, and waits until it and all that it started have ended, as the runner says. */
+  /** Kills the process, drops its unread output, and waits until the runner reports the end of it and of all processes that it started. */
   readonly end: Effect.Effect<void>
   /** After all of its output has come: somebody has to read that. What was in its group has ended too. */
   readonly exited: Effect.Effect<Exit, RunnerError>
@@ -58,7 +58,7 @@ const decodeExit = (value: unknown): Exit => {
     if (isCount(code) && code <= 255 && signal === null) return { code, signal }
     if (code === null && typeof signal === "string" && SIGNAL.test(signal)) return { code, signal }
   }
-  throw new Violation("an exit that is none")
+  throw new Violation("an invalid exit")
 }
 
 const decodeStderr = (value: unknown): string => {
@@ -78,7 +78,7 @@ export const spawn = (link: ChannelEffects.Link) =>
     Scope.Scope
   > {
     const header = { command, args, env, ...cwd === undefined ? {} : { cwd } }
-    // What a channel's kind takes beside it is less than a hundred bytes.
+    // The kind of the channel takes less than a hundred bytes more.
     if (Buffer.byteLength(JSON.stringify(header)) > HEADER_BYTES - 100) return yield* new ProcessRefused({ code: "E2BIG" })
     const channel = yield* ChannelEffects.open(link, "process", header, refusedBy)
     const started = yield* Deferred.make<number>()
@@ -87,7 +87,7 @@ export const spawn = (link: ChannelEffects.Link) =>
     ChannelEffects.listen(link, channel, (note) => {
       if ("pid" in note) {
         const { pid } = note
-        if (!isCount(pid) || pid === 0 || !Deferred.doneUnsafe(started, Effect.succeed(pid))) throw new Violation("a process that is none")
+        if (!isCount(pid) || pid === 0 || !Deferred.doneUnsafe(started, Effect.succeed(pid))) throw new Violation("an invalid process")
         return
       }
       const stderr = decodeStderr(note["stderr"])
@@ -95,7 +95,7 @@ export const spawn = (link: ChannelEffects.Link) =>
       asked = undefined
       if (waiting !== undefined) Deferred.doneUnsafe(waiting, Effect.succeed(stderr))
       if (!("exit" in note)) {
-        if (waiting === undefined) throw new Violation("a standard error that nobody asked for")
+        if (waiting === undefined) throw new Violation("an unrequested standard error")
         return
       }
       if (!Deferred.doneUnsafe(exit, Effect.succeed({ exit: decodeExit(note["exit"]), stderr }))) throw new Violation("a second exit")

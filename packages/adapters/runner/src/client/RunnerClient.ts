@@ -23,7 +23,7 @@ import { type RunnerError, RunnerRefused, RunnerUnreachable, RunnerViolation } f
 export interface Options {
   readonly address: Address
   readonly identity: Identity
-  /** Of the lease that this worker holds. */
+  /** The fence of the worker's lease. */
   readonly fence: number
   /** How long it tries to reach a runner of which nothing is heard, also at first. As long as a lease, 30 seconds. */
   readonly patience?: Duration.Input
@@ -48,7 +48,7 @@ export interface RunnerConnection {
 const FIRST_BACKOFF_MILLIS = 50
 const MOST_BACKOFF_MILLIS = 2000
 
-/** Where nobody listens at an address, by a port and by a socket. A runner that is not there has no session to go on with. */
+/** Errors of an address, a port or a socket, without a listener. A runner that is not there has no session to go on with. */
 const REFUSALS = new Set(["ECONNREFUSED", "ENOENT"])
 /** It may be just starting. */
 const REFUSED_MILLIS = 2000
@@ -56,7 +56,7 @@ const REFUSED_MILLIS = 2000
 /** How long closing waits for the runner to have ended all processes. */
 const GOODBYE = "5 seconds"
 
-/** Of what goes wrong on a line, the operator's word; a code alone where there is one, since texts may quote what came. */
+/** A connection error for the operator's log. The error code if there is one, because messages may quote received data. */
 const wordOf = (error: Error): string => "code" in error && typeof error.code === "string" ? error.code : error.message
 
 type Greeting = Omit<Hello, "protocol">
@@ -75,7 +75,7 @@ const once = (options: Options, greeting: Greeting, peer: Peer, onHeard: () => v
       ...address,
       ...secureContext(identity),
       rejectUnauthorized: true,
-      // Names mean nothing here: the certificate is the one that there may be.
+      // Names mean nothing here: exactly one certificate is accepted.
       checkServerIdentity: () => undefined
     })
     line.on("error", (error) => {
@@ -96,7 +96,7 @@ const once = (options: Options, greeting: Greeting, peer: Peer, onHeard: () => v
         else if (message.type === "welcome") {
           isWelcome = true
           peer.attach(carrier, message.received)
-          // Last: whoever waits for it goes on here and now, and may say goodbye.
+          // Last, because callers that wait for it continue at once, and may say goodbye.
           onWelcome()
         } else {
           if (message.type !== "refused") {

@@ -1,4 +1,4 @@
-/** What a worker is told of a runner that it cannot use, or can use no more. */
+/** Errors of the connection to a runner. */
 import { Schema } from "effect"
 
 /**
@@ -58,8 +58,8 @@ export const FileRefusalReason = Schema.Literals([
 ])
 
 /**
- * The home cannot be read or written. `damaged`: what was to be written is none, and nothing was written. `failed`: by its disk, say.
- * `detail` is the runner's word.
+ * The home cannot be read or written. `damaged`: the archive is invalid, and nothing was written. `failed`: by its disk, for example.
+ * `detail` is the runner's text.
  */
 export class HomeRefused extends Schema.TaggedError<HomeRefused>()("HomeRefused", {
   reason: Schema.Literals(["too_large", "too_slow", "damaged", "failed"]),

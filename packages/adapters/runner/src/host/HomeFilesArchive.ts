@@ -24,7 +24,7 @@ export const of = (files: Readonly<Record<string, string>>): Effect.Effect<Reado
     return Effect.succeed([...bytes, writer.end()])
   })
 
-/** What is at these paths of a home that nobody has. */
+/** The archive of these paths of a home that does not exist. */
 export const nothing = (paths: ReadonlyArray<string>): ReadonlyArray<Uint8Array> => {
   const writer = new Writer()
   return [writer.begin(), ...paths.map((path) => writer.area(path)), writer.end()]

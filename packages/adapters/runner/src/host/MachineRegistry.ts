@@ -1,6 +1,6 @@
 /**
- * What this worker knows of its sandboxes' machines, a file for each: it outlives the process, and whoever reads it may be the worker
- * to the machine.
+ * The machines of this worker's sandboxes, in a file for each, which outlives the process. A reader of the file can act as the worker to
+ * the machine.
  *
  *     <directory>/<sandbox id>.json
  */
@@ -16,7 +16,7 @@ const IdentitySchema = Schema.Struct({ privateKey: Schema.String, certificate: S
 
 const Machine = Schema.fromJsonString(Schema.Struct({
   worker: IdentitySchema,
-  /** As long as there is a machine: whoever makes it may have to start its runner again. */
+  /** Kept as long as the machine, because its maker may have to start its runner again. */
   runner: IdentitySchema,
   /** `null`: it was not made yet, as far as is known. */
   address: Schema.NullOr(Schema.Union([
@@ -35,7 +35,7 @@ const isSandboxId = Schema.is(SandboxId)
 
 const SUFFIX = ".json"
 
-/** All throw what the disk says, and for a file that is none of these. */
+/** All methods throw errors of the disk, and for an invalid file. */
 export const make = (directory: string) => {
   mkdirSync(directory, { recursive: true, mode: 0o700 })
   const fileOf = (sandboxId: SandboxId) => join(directory, `${sandboxId}${SUFFIX}`)
@@ -59,5 +59,5 @@ export const make = (directory: string) => {
 
 export type MachineRegistry = ReturnType<typeof make>
 
-/** Of a machine that is to be made. */
+/** A new entry, for a machine that is to be made. */
 export const fresh = (fence: number): Machine => ({ ...Identity.mint(), address: null, fence })

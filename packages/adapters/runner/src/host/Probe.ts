@@ -1,6 +1,6 @@
 /**
- * Whether machines keep in what runs in them: has one made the usual way and looks at it, from inside. What whoever made it says is
- * believed by nobody, what was not seen counts as missing.
+ * Checks whether machines isolate their processes: has one made the usual way and looks at it from inside. Claims of its maker do not
+ * count, and a layer that was not seen counts as missing.
  */
 import { ID_ALPHABET, SandboxId } from "@slipway/domain/ids/SandboxId"
 import type { SandboxHost } from "@slipway/domain/sandbox/ports/SandboxHost"
@@ -187,7 +187,7 @@ export const run = Effect.fn("Probe.run")(
       seen.groups.length > 0
         ? { name: "ends", state: "in force", detail: "whatever a process started ends with it, wherever it went" }
         : { name: "ends", state: "off", detail: "What leaves its group ends with the machine only: its runner was given no marks." },
-      { name: "limits", state: "off", detail: "Memory, processes, processors and disk are what whoever makes machines gives them." }
+      { name: "limits", state: "off", detail: "The maker of machines limits their memory, processes, processors and disk." }
     ]
     return report
   },

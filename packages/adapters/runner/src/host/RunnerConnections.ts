@@ -18,7 +18,7 @@ interface Entry {
 
 export interface Options {
   readonly known: MachineRegistry
-  /** What a sandbox's machine asks for. */
+  /** The dialer of a sandbox's egress tunnels. */
   readonly dial: (sandboxId: SandboxId) => Dial
   /** Has a machine started again in which no runner listens. `false`: it is not this worker's to start now. */
   readonly startAgain: (operation: Operation, sandboxId: SandboxId, fence: number) => Effect.Effect<boolean, HostError>
@@ -181,7 +181,10 @@ export const make = Effect.fnUntraced(function*(options: Options) {
     /** The existing connection, or a new one. `isMaking`: it is renewed only when the scope is closed. */
     borrow: (operation: Operation, sandboxId: SandboxId, options?: { readonly isMaking?: boolean }) =>
       borrow(state, operation, sandboxId, options),
-    /** Ends what goes through the existing connection, and opens one that stays until `end`. Waits for what is being made. */
+    /**
+     * Ends everything that uses the existing connection, and opens a connection that stays until `end`. Waits for trees that are being
+     * made.
+     */
     renew: (operation: Operation, sandboxId: SandboxId) =>
       Effect.timeoutOrElse(renewIdle(state, operation, sandboxId), {
         duration: MAKING_WITHIN,

@@ -1,4 +1,4 @@
-/** What went wrong between a worker and a runner, in words of the port. */
+/** Maps errors between a worker and a runner to errors of the port. */
 import { HostError } from "@slipway/domain/sandbox/ports/SandboxHost"
 import { HomeRefused, ProcessRefused, type RunnerError, RunnerRefused, RunnerUnreachable, RunnerViolation } from "../client/RunnerErrors.ts"
 

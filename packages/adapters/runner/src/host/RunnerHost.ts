@@ -1,4 +1,4 @@
-/** What a host of machines knows of its sandboxes, and what its operations share. */
+/** The state of a host of machines, which its operations share. */
 import type { SandboxId } from "@slipway/domain/ids/SandboxId"
 import type { Box } from "@slipway/domain/sandbox/ports/SandboxHost"
 import * as Egress from "@slipway/machine/egress/Egress"

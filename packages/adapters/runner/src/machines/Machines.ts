@@ -1,7 +1,6 @@
 /**
- * Where the machines of sandboxes come from, each with a runner as its first process. One implementation for each kind of capacity: a
- * program of the operator's, pods of Kubernetes. Which worker may use a machine is settled by its runner, by the fence of a lease, and
- * by nobody else.
+ * The source of sandboxes' machines, each with a runner as its first process. One implementation for each kind of capacity: a command of
+ * the operator's, pods of Kubernetes. Only a machine's runner decides which worker may use it, by the fence of a lease.
  */
 import type { SandboxId } from "@slipway/domain/ids/SandboxId"
 import type { HostError } from "@slipway/domain/sandbox/ports/SandboxHost"
@@ -12,9 +11,9 @@ import type { Address, Settings, Way } from "../wire/RunnerSettings.ts"
 /** A machine as it is to be. */
 export interface Order {
   readonly sandboxId: SandboxId
-  /** Of the lease it is made under: for labels, so that whoever looks at a machine knows how old it is. */
+  /** The fence of the lease that the machine is made under. In labels it shows people how old the use of a machine is. */
   readonly fence: number
-  /** The runner's. A secret: it gets to the machine through a file or a descriptor that nobody else there reads. */
+  /** The runner's identity. A secret: it gets to the machine through a file or a descriptor that no other process there can read. */
   readonly identity: Identity
   readonly ways: ReadonlyArray<Way>
 }
@@ -25,7 +24,7 @@ export const PLACES = {
   workspace: "/workspace",
   /** The runner's own folder with the home in it, on one disk: what is written into a home is made beside it first. */
   home: "/home/agent",
-  /** Repositories that the worker put there for its own git in the box. Whoever runs in the box may have written to them. */
+  /** Repositories that the worker put there for its own git in the box. Processes of the box may have changed them. */
   repositories: "/repositories",
   /** The runner's own. */
   state: "/var/lib/slipway-runner"
@@ -34,10 +33,10 @@ export const PLACES = {
 /** Another one for each sandbox: agents keep it in what they save. */
 export const homeOf = (sandboxId: SandboxId): string => `${PLACES.home}/${sandboxId}`
 
-/** Who the sandbox's processes are in its machine, and nobody else there. */
+/** The user of the sandbox's processes. No other process of the machine has it. */
 export const USER = { uid: 1000, gid: 1000, marks: 20_000 } as const
 
-/** The runner's settings but for where it listens, which whoever makes the machine knows. */
+/** The runner's settings without its address, which the maker of the machine adds. */
 export const settingsOf = ({ identity, sandboxId, ways }: Order): Omit<Settings, "listen" | "beatMillis" | "silenceMillis"> => ({
   tree: PLACES.workspace,
   home: homeOf(sandboxId),
@@ -63,17 +62,17 @@ export class Machines extends Context.Service<Machines, {
   /** Names the programs that machines have: of the same name, what a setup installed with some works with the others. */
   readonly programs: Effect.Effect<string>
   /**
-   * Makes the sandbox's machine, or returns the one that is there. Answers once its runner can be dialled, or when that takes too
-   * long. One that was made for another certificate is removed first, with all that is in it: nothing that an earlier one left is adopted.
+   * Makes the sandbox's machine, or returns the existing one. Answers once its runner can be dialled, or when that takes too long. A
+   * machine that was made for another certificate is removed first, with everything in it.
    */
   ensure(order: Order): Effect.Effect<Address, HostError>
-  /** Ends the machine with all that is in it. One that is not there is fine. */
+  /** Ends the machine with everything in it. A missing machine is fine. */
   remove(sandboxId: SandboxId): Effect.Effect<void, HostError>
   /** Sandboxes of this installation with a machine that this worker's machine made. */
   readonly list: Effect.Effect<ReadonlyArray<SandboxId>, HostError>
   /**
-   * Of machines that this worker's machine made: once for each, from now on, and early: the runner is silent soon, if it is not already.
-   * None is a promise that nothing was lost.
+   * Losses of machines that this worker's machine made: each is reported once, from now on, and early, before the runner falls silent if
+   * possible. No report does not mean that nothing was lost.
    */
   readonly losses: Stream.Stream<Loss>
   /**

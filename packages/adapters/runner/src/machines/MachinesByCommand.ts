@@ -28,7 +28,7 @@ const WITHIN = { ensure: "2 minutes", remove: "1 minute", list: "1 minute" } as 
 /** A list of a hundred thousand sandboxes is longer. */
 const MAXIMUM_BYTES = 2 ** 20
 
-/** What a program is given of an environment: the worker's own holds secrets. */
+/** The environment variables that the program gets: the worker's own environment holds secrets. */
 const ENVIRONMENT = ["PATH", "HOME", "LANG", "TMPDIR"] as const
 
 const Answers = {
@@ -113,7 +113,7 @@ export const make = ({ installation, program, within = {} }: Options) => {
 
   return Machines.of({
     isolation: "runner",
-    // What it makes machines of it says itself, or names in itself.
+    // The program, or a file that it names, has the programs of machines.
     programs: Effect.promise(async () => createHash("sha256").update(await readFile(program).catch(() => "")).digest("hex").slice(0, 16)),
     ensure: Effect.fn("Machines.ensure")(function*(order) {
       const { fence, sandboxId } = order

@@ -5,7 +5,7 @@ import type { Settings } from "../wire/RunnerSettings.ts"
 
 const own = (path: string, user: Settings["user"], mode: number): void => {
   mkdirSync(path, { recursive: true, mode })
-  // Only new ones: what is in it is the user's already, and a link is nobody's.
+  // Only new folders: the content of an older one belongs to the user already, and links are left alone.
   if (user === undefined || !lstatSync(path).isDirectory() || lstatSync(path).uid === user.uid) return
   chownSync(path, user.uid, user.gid)
   chmodSync(path, mode)

@@ -14,7 +14,7 @@ import { writer } from "./Writing.ts"
 export interface Options {
   /** Where processes start that name no folder. */
   readonly tree: string
-  /** Who they are; without it, who the runner is. */
+  /** The user of processes. Without it, they run as the runner's user. */
   readonly user?: RunnerSettings.SandboxUser | undefined
   readonly records: ProcessRecords
 }
@@ -28,7 +28,7 @@ export interface Processes {
 /** After so many bytes of standard error a process has to wait a second until more are read. */
 const STDERR_AT_ONCE_BYTES = 1024 * 1024
 
-/** What is told of standard error, so that it fits into a note whatever is in it. */
+/** The bytes of standard error that are sent, so that they always fit into a note. */
 const STDERR_TOLD_BYTES = 8 * 1024
 
 /**
@@ -152,7 +152,7 @@ const giveBack = async (state: State, mark: number): Promise<void> => {
 
 /** Ends what the process started, and gives its mark back. */
 const clearUp = async (state: State, pid: number, mark: number | undefined): Promise<void> => {
-  // What it started ends with it, except what left its group without a mark.
+  // The group's processes end with it. A process without a mark that left the group survives.
   killGroup(pid)
   state.records.remove(pid)
   state.there.delete(pid)

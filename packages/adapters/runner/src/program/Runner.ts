@@ -146,7 +146,7 @@ export const start = async (settings: Settings): Promise<Runner> => {
     records,
     highest: Fence.read(settings.state),
     held: undefined,
-    // What an earlier session still writes is written before.
+    // One for all sessions: writes of an earlier session finish first.
     homes: Homes.accept(home === undefined ? undefined : { home, owner: user ?? null }),
     turn: Promise.resolve()
   }

@@ -1,6 +1,6 @@
 /**
- * Who a sandbox's processes are, and how all of them are found wherever they went: no process changes its user or its groups without
- * rights, and `/proc` tells both of each.
+ * The user of a sandbox's processes, and how all of them are found. A process without privileges cannot change its user or its groups, and
+ * `/proc` shows both for each process.
  */
 import { ifEnded } from "@slipway/domain/files/rules/SystemError"
 import { existsSync, readdirSync, readFileSync } from "node:fs"
@@ -8,7 +8,7 @@ import type { SandboxUser } from "../wire/RunnerSettings.ts"
 
 export const MARKS = 10_000
 
-/** Of killed processes. Longer it takes where a disk hangs. */
+/** How long killed processes may take to end. It takes longer if a disk hangs. */
 export const WITHIN_MILLIS = 5000
 const PAUSE_MILLIS = 5
 /** All of `/proc` is read each time. */

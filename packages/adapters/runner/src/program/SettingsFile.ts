@@ -1,4 +1,4 @@
-/** What a runner is told, in one file of JSON. It holds the runner's private key. */
+/** Reads the settings of a runner from one file of JSON, which holds the runner's private key. */
 import { closeSync, fstatSync, openSync, readFileSync } from "node:fs"
 import { isAbsolute } from "node:path"
 import type { Identity } from "../wire/Identity.ts"
@@ -47,7 +47,7 @@ const DAY_MILLIS = 86_400_000
 const decodeWay = (value: unknown): Way => {
   const fields = fieldsOf(value, "a way")
   const name = textOf(fields, "name")
-  if (!/^[a-z][a-z\d-]{0,31}$/u.test(name)) throw new Error("name of a way is none")
+  if (!/^[a-z][a-z\d-]{0,31}$/u.test(name)) throw new Error("a way has an invalid name")
   return { name, port: countOf(fields, "port", PORTS) }
 }
 

@@ -24,7 +24,7 @@ const fromWorker = async (socket: Socket, channel: Channel) => {
   socket.end()
 }
 
-/** Of one runner: a fifth of what its worker takes before it ends the session. */
+/** Tunnels that one runner opens in a second: a fifth of the number at which its worker ends the session. */
 const WAYS_A_SECOND = 100
 
 /** When the next connection may ask for its way. */

@@ -1,4 +1,4 @@
-/** What this machine notes of a tree in another one: a file in its repository, as `TreesInMachine` says. */
+/** The worker's record of a tree in another machine: a file in its repository, as `TreesInMachine` describes. */
 import { replaceFile } from "@slipway/git/RepositoryLayout"
 import * as DurableFile from "@slipway/machine/node/DurableFile"
 import { textIn } from "@slipway/machine/node/IsThere"
@@ -7,7 +7,7 @@ import { readdir } from "node:fs/promises"
 import { join } from "node:path"
 
 const Made = Schema.Struct({
-  /** Named by the site that it was made on, which no other tree has, nor the one that is in its place later. */
+  /** The name of the site that the tree was made on. No other tree has it, and no later tree in the same place. */
   made: Schema.String,
   /** Empty: unknown. */
   kernel: Schema.String

@@ -1,6 +1,6 @@
 /**
- * What is done in the machine, by its `sh` and its git, as the sandbox's user. Whoever runs there may have changed anything that it
- * works on, and harms the sandbox alone.
+ * The script that runs in the machine, with its `sh` and its git, as the sandbox's user. Processes of the sandbox may have changed
+ * anything that it works on, and harm only the sandbox.
  *
  * Arguments: what to do, the folder of the repositories, that of the workspace, and
  *

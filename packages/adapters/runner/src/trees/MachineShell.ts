@@ -33,13 +33,13 @@ export const explain = (error: HostError | ProcessRefused | RunnerError): TreesU
   }
 }
 
-/** What a script may say: names and numbers. */
+/** The output of the script: names and numbers. */
 const MAXIMUM_OUTPUT_BYTES = 65_536
 
 /** Where programs of every machine are. */
 const PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
-/** Of what makes a tree and of what removes one: below the ten minutes that a sandbox has to boot. */
+/** The time limit of making and of removing a tree: below the ten minutes that a sandbox has to boot. */
 const WITHIN = Duration.minutes(9)
 
 const IN_MACHINE = "in the machine"
@@ -47,7 +47,7 @@ const IN_MACHINE = "in the machine"
 /** Whether it failed there: what its disk refuses is not ours. */
 export const isOfMachine = ({ command }: GitFailed): boolean => command.startsWith(IN_MACHINE)
 
-/** What is sent to a script: `write` waits until the runner may have more. */
+/** Sends the script's input: `write` waits until the runner may have more. */
 export type Feed = (write: (bytes: Uint8Array) => Effect.Effect<void>) => Effect.Effect<void, GitFailed>
 
 const NOTHING: Feed = () => Effect.void
@@ -85,7 +85,7 @@ export const make = (runners: Runners["Service"]) => {
         }),
         process.exited
       )
-      // One that ends early is sent no more.
+      // A script that ends early gets no more input.
       const fed = Effect.andThen(Effect.andThen(feed(process.write), process.endInput), Effect.never)
       const { code } = yield* Effect.raceFirst(heard, fed)
       if (code !== 0) return yield* failed(code === null ? "lost" : "exit", code, yield* process.stderrTail)

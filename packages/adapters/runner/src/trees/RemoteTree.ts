@@ -61,7 +61,7 @@ export const make = (machine: MachineShell, sandboxId: SandboxId, folder: string
       Effect.catchTag("FileRefused", (refused) => Effect.fail(fileRefusal(refused, maximumBytes))),
       Effect.catchTag(RUNNER_ERRORS, (error) => Effect.fail(explain(error)))
     )
-    // More than its size the client lets nobody say.
+    // The client lets no runner send more than the size.
     const exactly = Stream.suspend(() => {
       let left = size
       const end = Effect.suspend(() => left === 0 ? Effect.void : Effect.fail(new FileNotFound()))
@@ -82,7 +82,7 @@ export const make = (machine: MachineShell, sandboxId: SandboxId, folder: string
     const found = new Map<string, Entry>()
     for (const { kind, mtimeMs, name, size } of entries) {
       const latin1 = Buffer.from(name).toString("latin1")
-      // Only one that was taken over says these.
+      // Only a hostile runner sends these names.
       if (latin1.toLowerCase() === ".git" || found.has(latin1)) continue
       found.set(latin1, { latin1, kind: KINDS[kind], size, mtimeMs })
     }

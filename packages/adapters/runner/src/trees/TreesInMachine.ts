@@ -59,7 +59,7 @@ const siteOf = (reach: Reach, { folder, gitDir, sandboxId, site }: HostRepositor
   basename(site)
 ]
 
-/** What failed in the machine, but for making a tree: nothing of it is git's. */
+/** A failure in the machine outside of making a tree. It is not reported as an error of git. */
 const unavailable = <A, R>(self: Effect.Effect<A, GitFailed | TreesUnavailable, R>): Effect.Effect<A, TreesUnavailable, R> =>
   Effect.catchTag(self, "GitFailed", (failure) =>
     Effect.andThen(
@@ -130,7 +130,7 @@ const checkOut = Effect.fn("TreesInMachine.checkOut")(
       Effect.fnUntraced(function*(failure): Effect.fn.Return<never, GitFailed | CloneFailed | TreesUnavailable> {
         if (!MachineShell.isOfMachine(failure)) return yield* failure
         const trouble = DiskErrors.of(failure)
-        // What was to be made is sound.
+        // The commit itself is sound.
         if (trouble === undefined) return yield* unavailable(Effect.fail(failure))
         yield* Effect.logWarning("the disk of a sandbox's machine refused something", failure)
         if (trouble.isFull) return yield* new CloneFailed({ repo, ...tooLarge })

@@ -16,7 +16,7 @@ export interface Options extends Omit<WorkingTreesGit.Options, "bootId" | "folde
 
 const TOO_LARGE = { detail: "Its files do not fit on the disk of the sandbox's machine.", retryable: false }
 
-/** What git says of a tree, it says in the box that the host has for its sandbox. */
+/** Git works on a tree in the box that the host has for its sandbox. */
 export const layer = (options: Options): Layer.Layer<WorkingTrees, never, Runners | SandboxHost> =>
   Layer.effect(
     WorkingTrees,

@@ -1,7 +1,7 @@
-/** What frames of a session carry: messages of channels. Each begins with its type and the channel's number. */
+/** The content of a session's frames: messages of channels. Each begins with its type and the channel's number. */
 import { CHUNK_BYTES, decodeObject, HEADER_BYTES, isCount, NOTE_BYTES, Violation } from "./Wire.ts"
 
-/** What a channel is for. The worker opens processes, files and homes, the runner asks for ways out. */
+/** The purpose of a channel. The worker opens processes, files and homes, the runner opens egress tunnels. */
 export type Kind = "process" | "file" | "home" | "dial"
 
 export type Json = Readonly<Record<string, unknown>>
@@ -22,7 +22,7 @@ export type ChannelMessage =
   /** So much more may be sent, in `costOf`. */
   | { readonly type: "credit"; readonly channel: number; readonly credit: number }
   | { readonly type: "reset"; readonly channel: number; readonly reason: Reason }
-  /** Beside the bytes: it is heard when it comes, whoever reads them. */
+  /** Delivered when it arrives, independent of the bytes. */
   | { readonly type: "note"; readonly channel: number; readonly note: Json }
 
 const OPEN = 1
@@ -75,7 +75,7 @@ export const encode = (message: ChannelMessage): Uint8Array => {
   }
 }
 
-/** What is known of a message before anything of it is read. Throws `Violation`. */
+/** The head of a message, without decoding it. Throws `Violation`. */
 export const peek = (payload: Uint8Array): { readonly isOpen: boolean; readonly channel: number; readonly isBytes: boolean } => {
   if (payload.length < START_BYTES) throw new Violation("a frame that is too short")
   return { isOpen: payload[0] === OPEN, isBytes: payload[0] === BYTES, channel: view(payload).readUInt32BE(1) }
@@ -92,7 +92,7 @@ export const decode = (payload: Uint8Array): ChannelMessage => {
       const { header, kind } = decodeObject(body, HEADER_BYTES)
       if (kind !== "process" && kind !== "file" && kind !== "home" && kind !== "dial") throw new Violation("a channel of an unknown kind")
       if (typeof header !== "object" || header === null || Array.isArray(header)) throw new Violation("a channel without a header")
-      // What only a worker may say at length is bounded by what a runner may, before anybody looks at it.
+      // Only the headers of a worker may be long. This one comes from a runner.
       if (kind === "dial" && body.length > NOTE_BYTES) throw new Violation("a header that is too long")
       return { type: "open", channel, kind, header: { ...header } }
     }
@@ -116,7 +116,7 @@ export const decode = (payload: Uint8Array): ChannelMessage => {
   throw new Violation("a frame that is no message of a channel")
 }
 
-/** What bytes cost of a channel's credit: they and what it takes to keep them, so that a byte at a time fills no memory. */
+/** The cost of bytes in credit: their length and the overhead of keeping them, so that single bytes cannot fill the memory. */
 export const costOf = (bytes: Uint8Array): number => bytes.length + CHUNK_COST
 
 export const CHUNK_COST = 256
@@ -124,5 +124,5 @@ export const CHUNK_COST = 256
 /** The credit that each direction of a channel begins with, and never has more of. */
 export const WINDOW = 256 * 1024
 
-/** Of `credit`: more than a window is never given back. */
+/** The limit of `credit`: a side never returns more than a window. */
 export const isCredit = (credit: number): boolean => isCount(credit) && credit > 0 && credit <= WINDOW

@@ -1,6 +1,6 @@
 /**
- * Who a worker and a runner are to each other: a key and a certificate for each, minted for one sandbox. There is no authority: each
- * side takes the other's certificate alone, byte for byte, so dates and names in it mean nothing and no clock has a say.
+ * The identities of a worker and a runner: a key and a certificate for each, minted for one sandbox. There is no authority: each side
+ * accepts only the other's certificate, byte for byte, so its dates and names mean nothing, and no clock counts.
  */
 import { constants, createPrivateKey, generateKeyPairSync, type KeyObject, randomBytes, sign, X509Certificate } from "node:crypto"
 import type { SecureContextOptions, TLSSocket } from "node:tls"
@@ -66,7 +66,7 @@ export const mint = (): { readonly worker: Identity; readonly runner: Identity }
   return { worker: { ...worker, peer: runner.certificate }, runner: { ...runner, peer: worker.certificate } }
 }
 
-/** What both sides of a connection tell TLS: version 1.3 and the other's certificate alone. Throws for what is no key or certificate. */
+/** The TLS options of both sides: version 1.3 and the other's certificate alone. Throws for an invalid key or certificate. */
 export const secureContext = ({ certificate, peer, privateKey }: Identity): SecureContextOptions => {
   // OpenSSL's own words would quote a file that is not one.
   createPrivateKey(privateKey)

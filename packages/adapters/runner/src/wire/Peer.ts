@@ -4,11 +4,11 @@ import type { Reason } from "./ChannelWire.ts"
 import { Session } from "./Session.ts"
 import { encode, type Message, Violation } from "./Wire.ts"
 
-/** What carries messages, in order and each whole, until it breaks. */
+/** A connection that carries messages, in order and each whole, until it breaks. */
 export interface Carrier {
   /** `taken` is called once the message is out of this process, or never. */
   readonly send: (message: Uint8Array, taken: () => void) => void
-  /** Of messages that were not taken yet. */
+  /** The bytes of messages that were not taken yet. */
   readonly waitingBytes: () => number
   readonly close: () => void
 }
@@ -53,7 +53,7 @@ export class Peer {
     return this.#session.received
   }
 
-  /** What waits to be acknowledged. */
+  /** The bytes of frames that the other side has not acknowledged. */
   get keptBytes(): number {
     return this.#session.keptBytes
   }
@@ -82,7 +82,7 @@ export class Peer {
     this.#carrier = undefined
   }
 
-  /** The connection broke. Of one that was replaced it says nothing. */
+  /** The connection broke. A replaced connection is ignored. */
   lost(carrier: Carrier): void {
     if (carrier === this.#carrier) this.#carrier = undefined
   }
@@ -136,7 +136,7 @@ export class Peer {
     this.channels.finish(reason)
   }
 
-  /** What the other side did wrong ends all, here and now. */
+  /** A violation of the other side ends the session at once. */
   violated(violation: Violation): void {
     if (this.#isOver) return
     this.finish({ code: "violation", message: violation.message })

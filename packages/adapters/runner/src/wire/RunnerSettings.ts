@@ -5,7 +5,7 @@ import type { Identity } from "./Identity.ts"
 export type Address = { readonly host: string; readonly port: number } | { readonly path: string }
 
 export interface Way {
-  /** What the worker knows it by. */
+  /** The name that the worker knows it by. */
   readonly name: string
   /** On 127.0.0.1. */
   readonly port: number

@@ -8,8 +8,8 @@ import { encode, LAST_NUMBER, Violation } from "./Wire.ts"
 const ROOM_BYTES = 4 * 1024 * 1024
 
 /**
- * What may be kept at all: what has to be said without waiting (credit, ends, resets) is little for each channel, so a side that
- * gets here has another one that never acknowledges.
+ * The limit of all kept frames. Messages that must not wait (credit, ends, resets) are few for each channel, so a side reaches it only if
+ * the other one never acknowledges.
  */
 const KEPT_BYTES = 2 * ROOM_BYTES
 const KEPT_FRAMES = 16_384
@@ -26,7 +26,7 @@ export class Session {
   #last = 0
   #received = 0
 
-  /** The number of the last frame that came; 0 is none. */
+  /** The number of the last received frame; 0: no frame. */
   get received(): number {
     return this.#received
   }
@@ -45,7 +45,7 @@ export class Session {
     if (this.#last === LAST_NUMBER) throw new Violation("a session with no numbers left")
     const message = encode({ type: "frame", number: this.#last + 1, payload })
     if (this.#keptBytes + message.length > KEPT_BYTES || this.#kept.size >= KEPT_FRAMES) {
-      throw new Violation("frames that nobody acknowledges")
+      throw new Violation("too many unacknowledged frames")
     }
     this.#last++
     this.#kept.set(this.#last, message)
@@ -61,8 +61,8 @@ export class Session {
 
   /** A new connection, to a side that has all frames up to `received`: sending begins after it. */
   resume(received: number): void {
-    // What was never given out cannot be there; what it had before it cannot have lost.
-    if (received > this.#last || received < this.#acknowledged) throw new Violation("a place in the session where nobody can be")
+    // The other side cannot have an unsent frame, and cannot lose a frame that it acknowledged.
+    if (received > this.#last || received < this.#acknowledged) throw new Violation("an impossible place in the session")
     this.#sent = Math.max(this.#sent, received)
     this.acknowledge(received)
     this.#sent = received
@@ -78,7 +78,7 @@ export class Session {
     }
   }
 
-  /** A frame came. A connection keeps order and sends nothing twice, so another number than the next is nobody's accident. */
+  /** A frame arrived. A connection keeps order and sends nothing twice, so a gap in the numbers is a protocol violation. */
   take(number: number): void {
     if (number !== this.#received + 1) throw new Violation(`frame ${number} after frame ${this.#received}`)
     this.#received = number

@@ -9,7 +9,7 @@ import { decode, type Message, MESSAGE_BYTES, Violation } from "./Wire.ts"
  */
 const MESSAGES_A_SECOND = 20_000
 
-/** Of both ends. Compression is off: it would tell lengths of secrets and take memory. */
+/** The options of both ends. Compression is off: it would reveal the lengths of secrets and take memory. */
 export const options = {
   maxPayload: MESSAGE_BYTES,
   maxFragments: 64,
@@ -22,9 +22,9 @@ export const options = {
 
 export interface Heard {
   readonly onMessage: (message: Message) => void
-  /** What came is no message; the connection is closed by then. */
+  /** An invalid message arrived; the connection is closed already. */
   readonly onViolation: (violation: Violation) => void
-  /** Once, whoever closed it. */
+  /** Called once, by whichever side it was closed. */
   readonly onClose: () => void
 }
 
@@ -70,9 +70,9 @@ export const carrierOf = (socket: WebSocket, { onClose, onMessage, onViolation }
     onMessage(message)
   })
   socket.on("error", (error) => {
-    // What the library refuses (too long, malformed) the other side did; what the network does ends connections alone.
+    // Errors of the WebSocket library (too long, malformed) come from the other side; errors of the network only end the connection.
     if (!isClosed && "code" in error && typeof error.code === "string" && error.code.startsWith("WS_ERR_")) {
-      broken(new Violation(`a WebSocket that is none (${error.code})`))
+      broken(new Violation(`an invalid WebSocket frame (${error.code})`))
     }
   })
   socket.on("close", () => {

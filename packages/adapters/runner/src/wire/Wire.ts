@@ -6,13 +6,13 @@
 /** Both sides say it in their first message; a runner refuses every other. */
 export const PROTOCOL = 2
 
-/** What a channel is opened with: a process has its arguments and environment in it. Of a runner's, `NOTE_BYTES` holds. */
+/** The header of a channel: for a process it has the arguments and the environment. A runner's headers are limited by `NOTE_BYTES`. */
 export const HEADER_BYTES = 256 * 1024
 
-/** What either side tells beside the bytes of a channel. */
+/** A note beside the bytes of a channel. */
 export const NOTE_BYTES = 16 * 1024
 
-/** Of a channel's bytes in one frame. */
+/** The bytes of a channel in one frame. */
 export const CHUNK_BYTES = 64 * 1024
 
 /** The longest message: a header, and what stands before it. A longer one ends the connection before it is read. */
@@ -31,13 +31,13 @@ export interface Hello {
   readonly protocol: number
   /** 32 hexadecimal digits, drawn anew for each session. */
   readonly session: string
-  /** Of the worker's lease. */
+  /** The fence of the worker's lease. */
   readonly fence: number
   /** Grows with each connection of a session, so that a hello that was late on its way changes nothing. */
   readonly attempt: number
   /** Whether the worker was welcomed in this session before. */
   readonly resumes: boolean
-  /** The number of the last frame that the worker has; 0 is none. */
+  /** The number of the last frame that the worker has; 0: no frame. */
   readonly received: number
 }
 
@@ -125,7 +125,7 @@ export const decode = (bytes: Uint8Array): Message => {
   switch (buffer[0]) {
     case HELLO: {
       const { attempt, fence, protocol, received, resumes, session } = decodeObject(body, GREETING_BYTES)
-      // What else another protocol says is not for this one to judge.
+      // The other fields of another protocol are not checked.
       if (isCount(protocol) && protocol !== PROTOCOL) {
         return { type: "hello", hello: { protocol, session: "", fence: 0, attempt: 0, resumes: false, received: 0 } }
       }
@@ -157,5 +157,5 @@ export const decode = (bytes: Uint8Array): Message => {
       if (body.length === 0) return { type: "bye" }
       break
   }
-  throw new Violation("a message that is none of this protocol")
+  throw new Violation("a message of no known kind")
 }

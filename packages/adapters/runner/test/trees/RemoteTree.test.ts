@@ -10,12 +10,12 @@ import * as RemoteTree from "../../src/trees/RemoteTree.ts"
 const sandboxId = SandboxId.make("c_aaaaaaaaaaaa")
 
 const treeOf = (says: Partial<RunnerConnection>) => {
-  const unasked = Effect.die(new Error("nobody asks for it"))
+  const unasked = Effect.die(new Error("unused"))
   const connection: RunnerConnection = {
     spawn: () => unasked,
     readFile: () => unasked,
     list: () => unasked,
-    readHome: () => Stream.die(new Error("nobody asks for it")),
+    readHome: () => Stream.die(new Error("unused")),
     writeHome: () => unasked,
     ended: Effect.never,
     ...says
