@@ -380,7 +380,7 @@ describe("what a page is made of", () => {
     }
     for (const [name, [least, part]] of Object.entries(cases)) assert.isAtLeast(pauses(written(part)), least, name)
     const computed: Readonly<Record<string, readonly [least: number, steps: Steps<unknown>]>> = {
-      "two texts that are compared": [500, Diff.compare(alternating("a", 20_000), alternating("b", 20_000))],
+      "two texts that are compared": [3, Diff.compare(alternating("a", 20_000), alternating("b", 20_000))],
       "a patch of lines without text": [500, Patch.read(Buffer.from(patchOf("+\n".repeat(200_000))), { lines: Infinity })],
       "a patch of names": [FILES, Patch.read(Buffer.from(files.map((file) => sectionOf(file.path)).join("")), { lines: 10 })]
     }

@@ -1,4 +1,5 @@
 /** The differences of two texts by lines, for reviewers: hunks with some lines of context. Pure. */
+import { diffArrays } from "diff"
 import type { Steps } from "../../html/Html.ts"
 
 export interface Line {
@@ -22,7 +23,7 @@ export interface Diff {
 /** Unchanged lines that are shown around a change, as git does. */
 const CONTEXT = 3
 
-// Both bound what two hostile texts cost.
+// Both bound the time that two hostile texts take: some 25 ms (2026-11-29).
 export const MAX_LINES = 20_000
 /** Lines added and removed. The time grows with its square. */
 const MAX_EDITS = 500
@@ -38,73 +39,6 @@ const numbersOf = (lines: ReadonlyArray<string>, known: Map<string, number>): In
     return number
   })
 
-/** For each line whether it is on the other side as well. */
-interface Staying {
-  readonly old: Uint8Array
-  readonly now: Uint8Array
-}
-
-/**
- * As many as can stay (E. W. Myers, An O(ND) Difference Algorithm and Its Variations, 1986). `null`: there are more than
- * {@link MAX_EDITS} others.
- */
-const compared = function*(old: Int32Array, now: Int32Array): Steps<Staying | null> {
-  const middle = MAX_EDITS + 1
-  /** By diagonal, which is a line of the old text less one of the new: how many lines of the old text are dealt with. */
-  const reached = new Int32Array(2 * middle + 1)
-  /** The state before each round. */
-  const rounds: Array<Int32Array> = []
-  const isBelow = (at: Int32Array, zero: number, diagonal: number, edits: number): boolean =>
-    diagonal === -edits || (diagonal !== edits && (at[zero + diagonal - 1] ?? 0) < (at[zero + diagonal + 1] ?? 0))
-  for (let edits = 0; edits <= MAX_EDITS; edits++) {
-    yield
-    rounds.push(reached.slice(middle - edits - 1, middle + edits + 2))
-    for (let diagonal = -edits; diagonal <= edits; diagonal += 2) {
-      let x = isBelow(reached, middle, diagonal, edits) ? reached[middle + diagonal + 1] ?? 0 : (reached[middle + diagonal - 1] ?? 0) + 1
-      while (x < old.length && x - diagonal < now.length && old[x] === now[x - diagonal]) x++
-      reached[middle + diagonal] = x
-      if (x >= old.length && x - diagonal >= now.length) return stayingIn(rounds, isBelow, old.length, now.length)
-    }
-  }
-  return null
-}
-
-/** The way back through all rounds. */
-const stayingIn = (
-  rounds: ReadonlyArray<Int32Array>,
-  isBelow: (at: Int32Array, zero: number, diagonal: number, edits: number) => boolean,
-  oldLength: number,
-  nowLength: number
-): Staying => {
-  const staying = { old: new Uint8Array(oldLength), now: new Uint8Array(nowLength) }
-  let [x, y] = [oldLength, nowLength]
-  for (let edits = rounds.length - 1; edits >= 0; edits--) {
-    const [reached, middle] = [rounds[edits] ?? new Int32Array(), edits + 1]
-    const from = isBelow(reached, middle, x - y, edits) ? x - y + 1 : x - y - 1
-    const [fromX, fromY] = [reached[middle + from] ?? 0, (reached[middle + from] ?? 0) - from]
-    while (x > fromX && y > fromY) {
-      staying.old[--x] = 1
-      staying.now[--y] = 1
-    }
-    x = fromX
-    y = fromY
-  }
-  return staying
-}
-
-const linesIn = (old: ReadonlyArray<string>, now: ReadonlyArray<string>, staying: Staying): ReadonlyArray<Line> => {
-  const lines: Array<Line> = []
-  let [before, after] = [0, 0]
-  while (before < old.length || after < now.length) {
-    if (before < old.length && staying.old[before] === 0) {
-      lines.push({ kind: "removed", before: before + 1, after: null, text: old[before++] ?? "" })
-    } else if (after < now.length && staying.now[after] === 0) {
-      lines.push({ kind: "added", before: null, after: after + 1, text: now[after++] ?? "" })
-    } else lines.push({ kind: "context", before: before + 1, after: after + 1, text: (after++, old[before++]) ?? "" })
-  }
-  return lines
-}
-
 const hunksOf = (lines: ReadonlyArray<Line>): ReadonlyArray<Hunk> => {
   const ranges: Array<[start: number, end: number]> = []
   for (const [i, { kind }] of lines.entries()) {
@@ -117,7 +51,37 @@ const hunksOf = (lines: ReadonlyArray<Line>): ReadonlyArray<Hunk> => {
   return ranges.map(([start, end]) => lines.slice(start, end))
 }
 
-/** No hunks: both are the same. */
+/** So many lines of the old text and of the new one: removed and added or, unchanged, on both sides. */
+interface Run {
+  readonly kind: "changed" | "context"
+  readonly old: number
+  readonly now: number
+}
+
+/** `null`: there are more than {@link MAX_EDITS} lines that were added or removed. */
+const compared = (old: Int32Array, now: Int32Array): ReadonlyArray<Run> | null =>
+  diffArrays([...old], [...now], { maxEditLength: MAX_EDITS })?.map(({ added, count, removed }) => ({
+    kind: added || removed ? "changed" : "context",
+    old: added ? 0 : count,
+    now: removed ? 0 : count
+  })) ?? null
+
+const linesIn = (old: ReadonlyArray<string>, now: ReadonlyArray<string>, runs: ReadonlyArray<Run>): ReadonlyArray<Line> => {
+  const lines: Array<Line> = []
+  let [before, after] = [0, 0]
+  for (const run of runs) {
+    const [oldEnd, nowEnd] = [before + run.old, after + run.now]
+    if (run.kind === "context") {
+      while (before < oldEnd) lines.push({ kind: "context", before: before + 1, after: ++after, text: old[before++] ?? "" })
+      continue
+    }
+    while (before < oldEnd) lines.push({ kind: "removed", before: before + 1, after: null, text: old[before++] ?? "" })
+    while (after < nowEnd) lines.push({ kind: "added", before: null, after: after + 1, text: now[after++] ?? "" })
+  }
+  return lines
+}
+
+/** No hunks: both are the same. Pauses between its parts. */
 export const compare = function*(before: string, after: string): Steps<Diff> {
   const [old, now] = [linesOf(before), linesOf(after)]
   yield
@@ -134,15 +98,13 @@ export const compare = function*(before: string, after: string): Steps<Diff> {
   const isExact = start === oldEnd || start === nowEnd
   const within = isExact || Math.max(old.length, now.length) > MAX_LINES
     ? null
-    : yield* compared(a.subarray(start, oldEnd), b.subarray(start, nowEnd))
-  const staying = { old: new Uint8Array(old.length).fill(1), now: new Uint8Array(now.length).fill(1) }
-  staying.old.fill(0, start, oldEnd)
-  staying.now.fill(0, start, nowEnd)
-  if (within !== null) {
-    staying.old.set(within.old, start)
-    staying.now.set(within.now, start)
-  }
-  return { hunks: hunksOf(linesIn(old, now, staying)), coarse: !isExact && within === null }
+    : compared(a.subarray(start, oldEnd), b.subarray(start, nowEnd))
+  yield
+  const same = (count: number): Run => ({ kind: "context", old: count, now: count })
+  const changed = within ?? [{ kind: "changed", old: oldEnd - start, now: nowEnd - start }]
+  const lines = linesIn(old, now, [same(start), ...changed, same(end)])
+  yield
+  return { hunks: hunksOf(lines), coarse: !isExact && within === null }
 }
 
 /** Where a hunk is, as in a patch: `@@ -<first line>,<lines> +<first line>,<lines> @@`. */
