@@ -42,13 +42,13 @@ const ordinal = (n: number): string => {
 export const atWorkLabel = ({ atWork, slots }: Queue): string =>
   slots === 0 ? `${atWork} at work, no worker is there` : `${atWork} of ${slots} at work`
 
-/** Where it stands in line; empty: that is not known. */
+/** The place in the queue; empty if it is unknown. */
 export const placeInLine = (sandbox: Pick<Sandbox, "id">, queue: Queue): string => {
   const place = queue.places.get(sandbox.id)
   return place === undefined ? "" : `${ordinal(place)}, ${atWorkLabel(queue)}`
 }
 
-/** Why it stands as it does, in a few words; empty: there is nothing to add. */
+/** The reason for its state in a few words; may be empty. */
 export const because = (sandbox: Sandbox, queue: Queue): string => {
   const { approvals, error, reason, status, turn } = sandbox
   switch (attentionStateOf(sandbox)) {
@@ -75,7 +75,7 @@ export const pullLinks = (sandbox: Sandbox): ReadonlyArray<Html> =>
     return html`<span class="pull-link">${linkTo(publication.url, name)} ${pullStateOf(publication)}</span> `
   })
 
-/** When something of it last changed, as far as its row says. */
+/** The newest time in the sandbox's row. */
 export const lastActiveAt = ({ createdAt, idleSince, statusAt, turn }: Sandbox): DateTime.Utc =>
   [idleSince, statusAt, turn?.startedAt ?? null].reduce<DateTime.Utc>(
     (latest, at) => at === null ? latest : DateTime.max(latest, at),

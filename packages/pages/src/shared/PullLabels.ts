@@ -35,7 +35,7 @@ const CHECKS_BADGES: Readonly<Record<ChecksState, Html>> = {
   none: html`<span class="fine">None</span>`
 }
 
-/** Nothing where the words beside it say all: there are none, or they are not known. */
+/** `null` for no or unknown checks, which the label beside it says. */
 export const checksBadge = (checks: Checks): Html | null => {
   const state = checksStateOf(checks)
   return state === null || state === "none" ? null : CHECKS_BADGES[state]
@@ -51,7 +51,7 @@ export const checksCell = (checks: Checks): Html => {
 export const linkTo = (url: string | undefined, content: Html | string): Html =>
   url !== undefined && /^https?:\/\//iu.test(url) ? html`<a href="${url}" rel="noreferrer">${content}</a>` : html`${content}`
 
-/** Lines, of all of them together; `null`: that is not known. */
+/** The sum of changed lines; `null` if it is unknown. */
 export const linesOf = (changes: ReadonlyArray<ChangeCounts> | undefined): Html | null => {
   if (changes === undefined || changes.length === 0) return null
   const sum = (of: "additions" | "deletions") => changes.reduce((total, one) => total + one[of], 0)

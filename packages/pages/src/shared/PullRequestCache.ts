@@ -7,8 +7,8 @@ import { Publishing } from "@slipway/domain/publishing/usecases/Publishing"
 import { publicationOf, type Sandbox } from "@slipway/domain/sandbox/rules/Sandbox"
 import type { CommentWithText, PullRequestStatus } from "@slipway/domain/source/schema/PullRequest"
 import type { RepoName } from "@slipway/domain/source/schema/RepoRef"
-import { LruCache } from "@slipway/domain/store/LruCache"
-import { Clock, Context, Deferred, Duration, Effect, Layer, Option, Semaphore } from "effect"
+import { Context, Duration, Effect, Layer, Option, Semaphore } from "effect"
+import * as SharedReadings from "./SharedReadings.ts"
 
 /** Newest comments of a pull request that pages have; its own page has the rest. */
 const MAX_COMMENTS = 20
@@ -25,27 +25,20 @@ export type Found = CachedPullRequest | "reading" | "silent"
 
 /** Timeout of a reading. */
 const LONGEST = Duration.seconds(15)
-/** Readings at a time, of all people together: hosts count them. */
+/** Concurrent readings of the whole process, because hosts limit them. */
 const AT_A_TIME = 6
 
-/** How long a reading holds for who looks at the one pull request. */
+/** Lifetime of a reading for a page that shows this pull request. */
 export const LOOKED_AT = Duration.seconds(20)
-/** And for who looks at a list of them. */
+/** Lifetime for a list of pull requests. */
 export const LISTED = Duration.minutes(2)
-/** Nothing is expected of what was merged or closed. */
+/** Lifetime for merged and closed pull requests, which rarely change. */
 const AT_REST = Duration.minutes(15)
 
-/** Characters of all readings that are kept: of thousands of pull requests as people have them, or a hundred with long comments. */
+/** Characters of all kept readings: thousands of usual pull requests, or a hundred with long comments. */
 const MAX_KEPT = 8 * 2 ** 20
 /** Characters of a check or a comment beside its text, roughly. */
 const ITEM_CHARACTERS = 500
-
-interface Known {
-  readonly version: string
-  readonly found: CachedPullRequest | "silent"
-  readonly atMillis: number
-  readonly characters: number
-}
 
 const charactersOf = (found: CachedPullRequest | "silent"): number => {
   if (found === "silent") return ITEM_CHARACTERS
@@ -54,7 +47,7 @@ const charactersOf = (found: CachedPullRequest | "silent"): number => {
     ITEM_CHARACTERS * (1 + checkRuns.length + runs.length + found.comments.length)
 }
 
-/** While it is the same, nothing that the sandbox knows of happened to the pull request. */
+/** The state of the pull request as the sandbox knows it: while this is the same, a reading stays valid. */
 const versionOf = (sandbox: Sandbox, repo: RepoName): string => {
   const { actionState, headSha, merged, number, state } = publicationOf(sandbox, repo) ?? {}
   return [number, actionState, headSha, state, merged].join(" ")
@@ -82,8 +75,8 @@ export class PullRequestCache extends Context.Service<PullRequestCache, {
       const publishing = yield* Publishing
       const scope = yield* Effect.scope
       const permits = yield* Semaphore.make(AT_A_TIME)
-      const known = new LruCache<string, Known>(MAX_KEPT, ({ characters }) => characters)
-      const underWay = new Map<string, Deferred.Deferred<CachedPullRequest | "silent">>()
+      const readings = SharedReadings.make(MAX_KEPT, charactersOf, scope)
+      const keyOf = ({ id }: Sandbox, repo: RepoName) => `${id} ${repo}`
 
       const ask = (by: Principal, { id }: Sandbox, repo: RepoName): Effect.Effect<CachedPullRequest | "silent"> =>
         publishing.statusWithComments(by, id, repo).pipe(
@@ -93,49 +86,29 @@ export class PullRequestCache extends Context.Service<PullRequestCache, {
             commentCount: comments.length
           })),
           Effect.timeout(LONGEST),
-          // Whatever is wrong with the host is told in its place.
+          // The page shows "silent" for every error of the host.
           Effect.orElseSucceed(() => "silent" as const)
         )
 
-      const read = Effect.fnUntraced(function*(by: Principal, sandbox: Sandbox, repo: RepoName, holds: Duration.Duration) {
-        const pull = `${sandbox.id} ${repo}`
+      const read = (by: Principal, sandbox: Sandbox, repo: RepoName, holds: Duration.Duration) => {
         const version = versionOf(sandbox, repo)
-        const last = known.get(pull)
-        const now = yield* Clock.currentTimeMillis
-        if (last?.version === version) {
-          const isAtRest = last.found !== "silent" && last.found.status.pullRequest?.state === "closed"
-          if (now - last.atMillis < Duration.toMillis(isAtRest ? AT_REST : holds)) return last.found
-        }
-        const others = underWay.get(`${pull} ${version}`)
-        if (others !== undefined) return yield* Deferred.await(others)
-        const reading = yield* Deferred.make<CachedPullRequest | "silent">()
-        underWay.set(`${pull} ${version}`, reading)
-        // It goes on for the others when who asked first has left.
-        yield* permits.withPermit(ask(by, sandbox, repo)).pipe(
-          Effect.tap((found) =>
-            Effect.sync(() =>
-              known.set(pull, {
-                version: found === "silent" ? version : versionOnceRead(found),
-                found,
-                atMillis: now,
-                characters: charactersOf(found)
-              })
-            )
-          ),
-          Effect.onExit((exit) => {
-            underWay.delete(`${pull} ${version}`)
-            return Deferred.done(reading, exit)
-          }),
-          Effect.forkIn(scope)
-        )
-        return yield* Deferred.await(reading)
-      })
+        return readings.read({
+          key: keyOf(sandbox, repo),
+          state: version,
+          isFresh: (last, ageMillis) => {
+            const isAtRest = last.found !== "silent" && last.found.status.pullRequest?.state === "closed"
+            return last.version === version && ageMillis < Duration.toMillis(isAtRest ? AT_REST : holds)
+          },
+          versionOf: (found) => found === "silent" ? version : versionOnceRead(found),
+          find: permits.withPermit(ask(by, sandbox, repo))
+        })
+      }
 
       return PullRequestCache.of({
         find: (by, sandbox, repo, { holds, patience }) =>
           Effect.map(
             Effect.timeoutOption(read(by, sandbox, repo, holds), patience),
-            Option.getOrElse((): Found => known.get(`${sandbox.id} ${repo}`)?.found ?? "reading")
+            Option.getOrElse((): Found => readings.last(keyOf(sandbox, repo))?.found ?? "reading")
           )
       })
     })

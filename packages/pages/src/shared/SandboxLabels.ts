@@ -70,7 +70,7 @@ const turn: Record<TurnState, string> = {
   cancelled: "The turn was cancelled"
 }
 
-/** Why a turn ended, where that is no sentence already. */
+/** The reasons for the end of a turn as sentences, by code. */
 const turnReason: Readonly<Record<string, string>> = {
   ...reason,
   interrupt: "Somebody interrupted it.",

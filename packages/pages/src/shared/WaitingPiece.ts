@@ -4,9 +4,9 @@ import { visible } from "@slipway/domain/text/EscapeInvisible"
 import { Effect } from "effect"
 import { html } from "../html/Html.ts"
 
-/** More than anybody wants to be told of. */
+/** Announcements of more sandboxes help no reader. */
 const MAX_WAITING = 20
-/** Requests of one sandbox that are told apart, oldest first. */
+/** Requests of one sandbox that are listed, oldest first. */
 const MAX_ASKS = 20
 
 export const make = Effect.map(SandboxDashboard, (dashboard) => (grantId: string) =>

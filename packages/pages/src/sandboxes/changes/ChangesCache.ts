@@ -9,9 +9,9 @@ import type { SandboxNotFound } from "@slipway/domain/sandbox/ports/SandboxStore
 import { workOf } from "@slipway/domain/sandbox/rules/LeaseRules"
 import type { Sandbox } from "@slipway/domain/sandbox/rules/Sandbox"
 import type { RepoName } from "@slipway/domain/source/schema/RepoRef"
-import { LruCache } from "@slipway/domain/store/LruCache"
 import type { StoreUnavailable } from "@slipway/domain/store/StoreUnavailable"
-import { Context, DateTime, Deferred, Duration, Effect, Layer, Option, type Scope } from "effect"
+import { Context, DateTime, Duration, Effect, Layer, Option } from "effect"
+import * as SharedReadings from "../../shared/SharedReadings.ts"
 
 export const AWAY = "The sandbox's worker cannot be reached just now. Load the page again in a moment."
 
@@ -40,13 +40,6 @@ const MAX_PATCHES = 32 * 2 ** 20
 /** Characters that a file counts for, beside its names. */
 const FILE_CHARACTERS = 200
 
-interface Known<A> {
-  readonly version: string
-  readonly found: A
-  readonly at: DateTime.Utc
-  readonly size: number
-}
-
 const isWhole = (found: Found): found is ChangedFiles => typeof found !== "string" && !found.partialWarnings.includes("unreadable_entries")
 
 const charactersOf = ({ files }: ChangedFiles): number =>
@@ -57,48 +50,6 @@ const restsAs = (sandbox: Sandbox): string | null =>
   workOf(sandbox) !== null || sandbox.pinned || sandbox.checkpoint === 0
     ? null
     : [sandbox.checkpoint, sandbox.restores, sandbox.status, ...sandbox.publications.map(({ headSha }) => headSha)].join(" ")
-
-/** The last reading of each key, up to `most` in size, and the readings under way with their waiters. */
-const makeReadings = <A, E>(
-  most: number,
-  sizeOf: (found: A) => number,
-  /** `resting`: it may be found again as it is. */
-  isKept: (found: A, resting: boolean) => boolean,
-  scope: Scope.Scope
-) => {
-  const known = new LruCache<string, Known<A>>(most, ({ size }) => size)
-  const underWay = new Map<string, Deferred.Deferred<A, E>>()
-
-  /** `resting`: while it is the same, what is found is; `null`: that may change at any moment. `lastSeq`: the sandbox's last event. */
-  const read = Effect.fnUntraced(function*(name: string, resting: string | null, lastSeq: number, find: Effect.Effect<A, E>) {
-    const last = known.get(name)
-    const now = yield* DateTime.now
-    const isFresh = last !== undefined && now.epochMilliseconds - last.at.epochMilliseconds < Duration.toMillis(HOLDS)
-    if (isFresh && last.version === resting) return last.found
-    // Nothing that came after the event is missing in what others wait for.
-    const version = `${name} ${lastSeq}`
-    const others = underWay.get(version)
-    if (others !== undefined) return yield* Deferred.await(others)
-    const reading = yield* Deferred.make<A, E>()
-    underWay.set(version, reading)
-    // It goes on for the others when who asked first has left.
-    yield* find.pipe(
-      Effect.tap((found) =>
-        Effect.sync(() => {
-          if (isKept(found, resting !== null)) known.set(name, { version: resting ?? version, found, at: now, size: sizeOf(found) })
-        })
-      ),
-      Effect.onExit((exit) => {
-        underWay.delete(version)
-        return Deferred.done(reading, exit)
-      }),
-      Effect.forkIn(scope)
-    )
-    return yield* Deferred.await(reading)
-  })
-
-  return { read, last: (name: string): Known<A> | null => known.get(name) ?? null }
-}
 
 type Reads<A> = (by: Principal, sandbox: Sandbox, repo: RepoName) => Effect.Effect<A, SandboxNotFound | StoreUnavailable>
 
@@ -118,21 +69,25 @@ export class ChangesCache extends Context.Service<ChangesCache, {
     Effect.gen(function*() {
       const files = yield* Files
       const scope = yield* Effect.scope
-      const lists = makeReadings<Found, SandboxNotFound | StoreUnavailable>(
+      const lists = SharedReadings.make<Found, SandboxNotFound | StoreUnavailable>(
         MAX_KEPT,
-        (found) => isWhole(found) ? charactersOf(found) : 0,
-        isWhole,
+        (found) => typeof found === "string" ? 0 : charactersOf(found),
         scope
       )
-      const patches = makeReadings<Uint8Array, DiffError>(MAX_PATCHES, ({ length }) => length, (_, resting) => resting, scope)
+      const patches = SharedReadings.make<Uint8Array, DiffError>(MAX_PATCHES, ({ length }) => length, scope)
       const treeOf = ({ id }: Sandbox, repo: RepoName | undefined) => `${id} ${repo ?? ""}`
+      /** No event that a caller knows of is missing in the reading that it waits for. */
+      const stateOf = ({ lastSeq }: Sandbox) => String(lastSeq)
+      const isFreshAs = (resting: string | null) => ({ version }: { readonly version: string }, ageMillis: number) =>
+        version === resting && ageMillis < Duration.toMillis(HOLDS)
 
       const read: Reads<Found> = (by, sandbox, repo) =>
-        lists.read(
-          treeOf(sandbox, repo),
-          restsAs(sandbox),
-          sandbox.lastSeq,
-          Effect.catchTags(files.changes(by, sandbox.id, repo), {
+        lists.read({
+          key: treeOf(sandbox, repo),
+          state: stateOf(sandbox),
+          isFresh: isFreshAs(restsAs(sandbox)),
+          versionOf: (found) => isWhole(found) ? restsAs(sandbox) ?? "" : null,
+          find: Effect.catchTags(files.changes(by, sandbox.id, repo), {
             SandboxNotRunning: () =>
               Effect.succeed("There are no files to look at: the sandbox does not run, and nothing of it was saved."),
             AgentDisconnected: () => Effect.succeed(AWAY),
@@ -140,23 +95,25 @@ export class ChangesCache extends Context.Service<ChangesCache, {
             RepoNotFound: Effect.die,
             RepoRequired: Effect.die
           })
-        )
+        })
 
       const soon = Effect.fnUntraced(function*(by: Principal, sandbox: Sandbox, repo: RepoName) {
         const found = yield* Effect.timeoutOption(read(by, sandbox, repo), PATIENCE)
         if (Option.isSome(found)) return { found: found.value, at: null }
         const last = lists.last(treeOf(sandbox, repo))
-        return last === null ? null : { found: last.found, at: last.at }
+        return last === null ? null : { found: last.found, at: DateTime.makeUnsafe(last.atMillis) }
       })
 
       const patch = (by: Principal, sandbox: Sandbox, asked: ComparedTrees) => {
         const { from, path = "", repo, to } = asked
-        return patches.read(
-          `${treeOf(sandbox, repo)} ${from} ${to} ${path}`,
-          restsAs(sandbox),
-          sandbox.lastSeq,
-          files.diff(by, sandbox.id, asked)
-        )
+        const resting = restsAs(sandbox)
+        return patches.read({
+          key: `${treeOf(sandbox, repo)} ${from} ${to} ${path}`,
+          state: stateOf(sandbox),
+          isFresh: isFreshAs(resting),
+          versionOf: () => resting,
+          find: files.diff(by, sandbox.id, asked)
+        })
       }
 
       return { read, soon, patch }
