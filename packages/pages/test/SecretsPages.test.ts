@@ -2,24 +2,13 @@
 import { assert, layer } from "@effect/vitest"
 import { AccessStore } from "@slipway/domain/access/ports/AccessStore"
 import { AuditLog } from "@slipway/domain/access/ports/AuditLog"
-import { MemberStore } from "@slipway/domain/access/ports/MemberStore"
 import { MAX_SECRETS, SecretStore } from "@slipway/domain/environment/ports/SecretStore"
-import { Ids } from "@slipway/domain/ids/Ids"
 import { DateTime, Effect, Redacted } from "effect"
-import { browserOf, encoded, type Fields, redirected, textOf } from "../testing/Browser.ts"
-import { ask, joined, layer as http, mintKey, type Reply } from "../testing/Harness.ts"
+import { owner, type Visitor, visitorAs, encoded, type Fields, redirected, textOf } from "../testing/Browser.ts"
+import { ask, joined, layer as http, type Reply } from "../testing/Harness.ts"
 
 const CANARY = "canary-9f2Kq-<'\">&-7Qm2"
 const HOSTILE = `"'><script>alert(1)</script>`
-
-/** A session of the user in a new grant of the owner's organization. */
-const visitor = Effect.fnUntraced(function*(userId: string) {
-  return yield* browserOf(userId, (yield* mintKey({ grant: yield* (yield* Ids).uuid7 })).grant.id)
-})
-const owner = Effect.gen(function*() {
-  return yield* visitor((yield* (yield* MemberStore).owner).userId)
-})
-type Visitor = Effect.Success<typeof owner>
 
 const isPage = (reply: Reply, status = 200, title?: string) => {
   assert.strictEqual(reply.status, status, reply.text)
@@ -43,7 +32,7 @@ layer(http(), { excludeTestServices: true })("the pages of secrets", (it) => {
     Effect.gen(function*() {
       const mine = yield* owner
       redirected(yield* mine.post("/secrets", secret), "/secrets?done=set")
-      const member = yield* visitor(yield* joined("grace"))
+      const member = yield* visitorAs(yield* joined("grace"))
       for (const path of ["/secrets", "/secrets/remove", "/secrets/remove?repo=acme%2Fshop&name=NPM_TOKEN"]) {
         isPage(yield* member.get(path), 403, "Secrets are for owners")
         isPage(yield* member.post(path, secret), 403, "Secrets are for owners")
@@ -188,7 +177,7 @@ layer(http(), { excludeTestServices: true })("the pages of secrets", (it) => {
         assert.notInclude(refused.text, HOSTILE)
       }
       assert.include(textOf(yield* mine.post("/secrets/refs", { repo: "shop", ref: "x" })), "The repository cannot be used: ")
-      const member = yield* visitor(yield* joined("ada"))
+      const member = yield* visitorAs(yield* joined("ada"))
       for (const path of ["/secrets/refs", "/secrets/refs/remove"]) {
         isPage(yield* member.post(path, { repo: "acme/shop", ref: "release/*" }), 403, "Secrets are for owners")
       }

@@ -1,27 +1,17 @@
 /** The pages of webhooks as HTML: whom they serve, what they show and escape, and what their forms do. */
 import { assert, layer } from "@effect/vitest"
 import { AuditLog } from "@slipway/domain/access/ports/AuditLog"
-import { MemberStore } from "@slipway/domain/access/ports/MemberStore"
 import { Ids } from "@slipway/domain/ids/Ids"
 import { PartnerStore } from "@slipway/domain/partner/ports/PartnerStore"
 import { WebhookStore } from "@slipway/domain/partner/ports/WebhookStore"
 import { EVENT_TYPES, type Next, type Outcome } from "@slipway/domain/partner/rules/Webhook"
 import { DateTime, Effect, Redacted } from "effect"
-import { browserOf, type Fields, redirected, textOf } from "../testing/Browser.ts"
-import { ask, joined, layer as http, mintKey, type Reply, withoutNames } from "../testing/Harness.ts"
+import { owner, type Visitor, visitorAs, type Fields, redirected, textOf } from "../testing/Browser.ts"
+import { ask, joined, layer as http, type Reply, withoutNames } from "../testing/Harness.ts"
 
 const URL = "https://hooks.example.com/slipway"
 const HOSTILE = `"'><script>alert(1)</script>`
 const absent = "0192f5a0-5c3e-4b1c-9b7e-2f4a8c6d1eff"
-
-/** A session of the user in a new grant of the owner's organization. */
-const visitor = Effect.fnUntraced(function*(userId: string) {
-  return yield* browserOf(userId, (yield* mintKey({ grant: yield* (yield* Ids).uuid7 })).grant.id)
-})
-const owner = Effect.gen(function*() {
-  return yield* visitor((yield* (yield* MemberStore).owner).userId)
-})
-type Visitor = Effect.Success<typeof owner>
 
 const isPage = (reply: Reply, status = 200, title?: string) => {
   assert.strictEqual(reply.status, status, reply.text)
@@ -72,7 +62,7 @@ layer(http(), { excludeTestServices: true })("the pages of webhooks", (it) => {
       const mine = yield* owner
       const { id } = yield* register(mine)
       const event = yield* tell(mine)
-      const member = yield* visitor(yield* joined("grace"))
+      const member = yield* visitorAs(yield* joined("grace"))
       const paths = ["", `/${id}`, `/${absent}`, "/x", `/${id}/rotate-secret`, `/${id}/remove`]
       for (const path of paths) isPage(yield* member.get(`/webhooks${path}`), 403, "Webhooks are for owners")
       for (const path of ["", `/${id}/rotate-secret`, `/${id}/remove`, `/${id}/enable`, `/${id}/deliveries/${event}/redeliver`]) {

@@ -1,6 +1,8 @@
 /** Browsers of people who are signed in, and what they read on pages. */
 import { assert } from "@effect/vitest"
+import { MemberStore } from "@slipway/domain/access/ports/MemberStore"
 import { Sessions } from "@slipway/domain/access/usecases/Sessions"
+import { Ids } from "@slipway/domain/ids/Ids"
 import { Effect, Redacted } from "effect"
 import { ask, type Ask, COOKIE, joined, mintKey, openStream, type Reply } from "./Harness.ts"
 
@@ -35,6 +37,13 @@ export const visitor = Effect.fnUntraced(function*(grant: string) {
   const minted = yield* mintKey({ grant })
   return { key: minted.key, ...(yield* browserOf(yield* joined(`person-of-${grant}`), minted.grant.id)) }
 })
+
+/** A session of the user in a new grant of the owner's organization. */
+export const visitorAs = Effect.fnUntraced(function*(userId: string) {
+  return yield* browserOf(userId, (yield* mintKey({ grant: yield* (yield* Ids).uuid7 })).grant.id)
+})
+export const owner = Effect.flatMap(MemberStore, (members) => Effect.flatMap(members.owner, ({ userId }) => visitorAs(userId)))
+export type Visitor = Effect.Success<typeof owner>
 
 /** The text of a page, without markup and runs of spaces. */
 export const textOf = ({ text }: Reply): string => text.replaceAll(/<[^>]*>/gu, " ").replaceAll(/\s+/gu, " ")

@@ -1,4 +1,4 @@
-/** Pictures of numbers: SVG for who sees it, and the same as a table. Values are of any unit; `text` says them. */
+/** Charts as SVG, each with a table of the same numbers. Values have any unit; `text` shows a value with its unit. */
 import { html, type Html } from "../html/Html.ts"
 
 export interface Bar {
@@ -8,7 +8,7 @@ export interface Bar {
   readonly text: string
 }
 
-/** The names of a picture: of its labels, and of its values. */
+/** The heads of a chart's labels and values. */
 interface Named {
   readonly caption: string
   readonly head: string
@@ -24,7 +24,7 @@ const TEXTS = 100
 
 const rounded = (value: number) => Math.round(value * 10) / 10
 
-/** Told to who does not see it: the table has the rest. */
+/** The description for screen readers; the table has the rest. */
 const summaryOf = (caption: string, bars: ReadonlyArray<Bar>): string => {
   const largest = bars.reduce<Bar | null>((known, bar) => known === null || bar.value > known.value ? bar : known, null)
   return largest === null ? caption : `${caption}. The most: ${largest.label}, ${largest.text}.`
@@ -46,7 +46,7 @@ ${rows}</tbody></table></details></figure>
 `
 }
 
-/** Upright bars in the order given, as for days. */
+/** Vertical bars in the given order, such as days. */
 export const columns = (named: Named, bars: ReadonlyArray<Bar>): Html => {
   const most = Math.max(...bars.map(({ value }) => value), 1)
   const step = WIDTH / Math.max(bars.length, 1)
@@ -69,7 +69,7 @@ const short = (label: string): string => {
   return characters.length > 20 ? `${characters.slice(0, 19).join("")}…` : label
 }
 
-/** Lying bars with their names, as for repositories. */
+/** Horizontal bars with their names, such as repositories. */
 export const rows = (named: Named, bars: ReadonlyArray<Bar>): Html => {
   const most = Math.max(...bars.map(({ value }) => value), 1)
   const drawn = bars.map(({ label, text, value }, i) => {

@@ -28,13 +28,13 @@ const SHOWN = 20
 const LOOKED_AT = 100
 /** Named bars of a picture. */
 const BARS = 8
-/** How far back the pictures go. */
+/** Days that the charts can cover. */
 const PERIODS = [7, 30, 90] as const
 const DAYS = 30
 
 const isReason = Schema.is(StatusReason)
 
-/** Owners see the grant's; members what they asked for themselves. */
+/** Owners see all sandboxes of the grant, members their own. */
 const isShownTo = ({ visit: { place, user } }: Page.Member) => ({ createdBy }: Sandbox): boolean =>
   place.role === "owner" || createdBy === user.id
 
@@ -97,7 +97,7 @@ const workerRow = (known: KnownWorker): Html => {
 
 const WORKER_HEADS = columnHeads("Machine", "State", "Slots", "Agents", "Boots", "Heard of")
 
-/** `workers`: `null` for those who do not run the service. */
+/** `workers`: `null` for readers who may not see them. */
 const room = (queue: Queue, workers: ReadonlyArray<KnownWorker> | null): Html => {
   const table = workers !== null && workers.length > 0 && html`<table class="rows"><caption class="unseen">Workers</caption>
 <thead><tr>${WORKER_HEADS}</tr></thead>
@@ -158,7 +158,7 @@ ${Chart.rows(model, byName(past, (group) => group.model))}
 ${failures(past)}</section>`
 }
 
-/** Messages of forms that lead back here. */
+/** Messages after forms that lead back to this page. */
 const MESSAGES = {
   approved: "Approved.",
   approved_turn: "Approved, and all of this kind until the turn ends.",

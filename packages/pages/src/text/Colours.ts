@@ -31,7 +31,7 @@ const matched = (pattern: RegExp, code: string, at: number): number => {
   return pattern.test(code) ? pattern.lastIndex - at : 0
 }
 
-/** Behind the end of the string that begins at `at`, or where it was given up: at the end of its line. */
+/** The position after the string that begins at `at`; for an unclosed string the end of its line. */
 const endOfString = (code: string, at: number, quote: string, isLong: boolean): { readonly end: number; readonly isClosed: boolean } => {
   for (let i = at + quote.length; i < code.length; i++) {
     const char = code[i]
@@ -42,7 +42,7 @@ const endOfString = (code: string, at: number, quote: string, isLong: boolean): 
   return { end: code.length, isClosed: isLong }
 }
 
-/** Characters of the comment that begins at `at`; 0: none does. */
+/** The length of the comment that begins at `at`; 0 if there is none. */
 const comment = ({ block, line, shell }: Language, code: string, at: number): number => {
   const open = block.find(([open]) => code.startsWith(open, at))
   if (open !== undefined) {
@@ -81,7 +81,7 @@ export const read = function*(code: string, language: Language): Generator<Piece
   let before = ""
   let isLineStart = true
   let isInTag = false
-  /** By quote: up to where none of these ends a string. */
+  /** By quote: the position up to which an unclosed string was searched. */
   const unclosed = new Map<string, number>()
 
   const take = (length: number, colour: Colour | null) => {

@@ -17,7 +17,7 @@ export const MAX_LENGTH = 16 * 1024
 /** Characters of one paragraph, which is read in one go; a longer one is text alone. */
 const MAX_PARAGRAPH = 8 * 1024
 
-/** A longer look for what closes it is taken at each. */
+/** For each bracket the reader searches for the closing one. */
 const MAX_BRACKETS = 600
 
 /** Bars times lines of a text: a row of two characters makes as many cells as its table has columns. */
@@ -37,7 +37,7 @@ const reader = (rules: ReadonlyArray<string>): Reader => {
   made.validateLink = isLink
   return made
 }
-/** Reads paragraphs, and leaves what stands in them as it is. */
+/** Reads blocks, but not the text in paragraphs. */
 const blocks = (rules: ReadonlyArray<string>): Reader => {
   const made = reader(rules)
   made.core.ruler.enableOnly(["normalize", "block"])
@@ -49,7 +49,7 @@ const withoutTables = blocks(["table"])
 const inline = reader([])
 inline.core.ruler.enableOnly(["inline", "linkify", "text_join"])
 
-/** Reads what stands in a paragraph. */
+/** Reads the text of a paragraph. */
 const childrenOf = (token: Token): ReadonlyArray<Token> => {
   const state = new inline.core.State("", inline, {})
   if (token.content.length > MAX_PARAGRAPH) return [Object.assign(new state.Token("text", "", 0), { content: token.content })]
@@ -85,12 +85,12 @@ const listOf = (open: Token, content: Part): Html => {
 
 const alignOf = (open: Token): string | false => /^text-align:(center|right)$/u.exec(attribute(open, "style") ?? "")?.[1] ?? false
 
-/** An element around what stands within it. */
+/** The element of a token that opens, with its content. */
 const around = (open: Token, content: ReadonlyArray<Part>): Part => {
   switch (open.type) {
     case "paragraph_open":
       return open.hidden ? [content, "\n"] : html`<p>${content}</p>\n`
-    // Beneath the headings of the page, which say where on it somebody is.
+    // No `<h1>` to `<h6>`: the page has its own headings.
     case "heading_open":
       return html`<p class="heading ${open.tag}">${content}</p>\n`
     case "bullet_list_open":
@@ -156,7 +156,7 @@ const imageOf = (token: Token, isInLink: boolean): Part => {
   return isInLink ? name : linkTo(attribute(token, "src") ?? "", attribute(token, "title"), name)
 }
 
-/** Without a call within a call: texts are nested as deep as their writers like. */
+/** Not recursive over blocks, because their nesting is as deep as an agent likes. */
 const shown = function*(tokens: ReadonlyArray<Token>): Steps<ReadonlyArray<Part>> {
   const top: Array<Part> = []
   const within: Array<{ readonly open: Token; readonly content: Array<Part> }> = []
@@ -180,7 +180,7 @@ const shown = function*(tokens: ReadonlyArray<Token>): Steps<ReadonlyArray<Part>
   return top
 }
 
-/** Why it is shown as it was written; `null`: it is read. */
+/** The reason to show the text as it was written; `null`: it is read as Markdown. */
 const tooMuch = (text: string): string | null =>
   text.length > MAX_LENGTH
     ? `Longer than ${MAX_LENGTH / 1024} kB`
@@ -195,7 +195,7 @@ const page = (text: string): Later =>
     return html`<div class="markdown">${yield* shown(tokens)}</div>`
   })
 
-/** Characters of the texts that are kept, and of their HTML: more than any page shows, of a few people who look at it. */
+/** Characters of the kept texts and their HTML: more than the pages of a few people have. */
 const MAX_KEPT = 8 * 2 ** 20
 
 /** A page shows the same texts again and again. */

@@ -1,14 +1,14 @@
-/** Which words of a changed line are not those it had. Pure. */
+/** The words of a line that changed. Pure. */
 import { diffArrays } from "diff"
 
-/** Places in a line, in characters: in order, and apart. */
+/** Ranges of characters in a line, in order and not adjacent. */
 export type Ranges = ReadonlyArray<readonly [start: number, end: number]>
 
-/** Words of a line that are compared: more make it a new one. */
+/** Words of a line that are compared. A longer line counts as a new line. */
 const MAX_WORDS = 200
 /** Words added and removed. The time grows with its square. */
 const MAX_EDITS = 80
-/** How much of the shorter line must have stayed, for words to be worth telling. */
+/** The part of the shorter line that must be unchanged, or the whole line counts as new. */
 const KEPT = 0.3
 
 const wordsOf = (line: string): ReadonlyArray<string> => line.match(/[\p{L}\p{N}_]+|\s+|./gsu) ?? []

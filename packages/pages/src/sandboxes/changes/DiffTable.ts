@@ -7,10 +7,10 @@ import * as Languages from "../../text/Languages.ts"
 import * as ChangedWords from "./ChangedWords.ts"
 import * as Diff from "./Diff.ts"
 
-/** Characters of a line that are shown; the rest of a minified file says nothing to people. */
+/** Characters of a line that are shown, since people do not read minified files. */
 const MAX_LINE = 400
 
-/** Characters of lines that get their colours together: what a comment or a string began before is not known within them. */
+/** Characters of lines that are coloured together. A comment or string that began before them is not recognised. */
 const MAX_TOGETHER = 14 * 1024
 
 /** Bytes of the head of a hunk. */
@@ -45,7 +45,7 @@ const shownOf = (line: Diff.Line): Shown => {
 /** Whether all of the line is shown. */
 export const isWhole = (line: Diff.Line): boolean => shownOf(line).more === 0
 
-/** The pieces with what lies within each of the ranges in one mark. */
+/** The pieces, with a mark around each of the ranges. */
 const marked = (pieces: ReadonlyArray<Colours.Piece>, ranges: ChangedWords.Ranges, mark: (part: Part) => Html): ReadonlyArray<Part> => {
   const parts: Array<Part> = []
   let within: Array<Part> = []

@@ -11,7 +11,7 @@ export interface PatchedFile {
   readonly additions: number
   readonly deletions: number
   readonly hunks: ReadonlyArray<Hunk>
-  /** Lines of hunks that are counted, and not among them. */
+  /** Lines that are counted but not kept in `hunks`. */
   readonly left: number
   /** Why there are no hunks, if there are none to show. */
   readonly note: "binary" | "protected" | "large" | null
@@ -19,7 +19,7 @@ export interface PatchedFile {
 
 /** How much of a patch is read. */
 export interface Extent {
-  /** Files, from the first. As many as a tree has that people read through, unless said. */
+  /** The number of files that are read, {@link MAX_FILES} by default. */
   readonly files?: number
   /** Lines of each file that are kept: each takes as much memory as a hundred characters. */
   readonly lines: number
@@ -29,7 +29,7 @@ export interface Extent {
 
 const MAX_FILES = 500
 
-/** Bytes of what is said of one file; of a longer one it is only known that it changed. */
+/** Bytes of one file's part of a patch. Of a longer part only the head is read. */
 const MAX_FILE = 512 * 1024
 
 /** Lines that are read in one go. */
@@ -37,11 +37,11 @@ const STEP = 256
 
 const START = "diff --git "
 
-/** A comment: such a file differs. */
+/** Our git writes this line instead of a protected file. */
 const COMMENT = "# Protected file "
 const PROTECTED = /^# Protected file (?<status>added|deleted|modified): (?<name>.*)$/u
 
-/** A name as git writes it: in quotes, byte by byte, where it would not be clear where it ends. */
+/** A name as git writes it: in quotes and escaped by bytes if it has special characters. */
 const unquoted = (name: string): string => {
   const bare = name.replace(/\t$/u, "")
   if (!bare.startsWith("\"")) return bare
@@ -157,7 +157,7 @@ export const read = function*(patch: Uint8Array, extent: Extent): Steps<Readonly
   const starts = (text: string) => bytes.subarray(0, text.length).toString() === text
   const follows = (text: string, at: number) => (bytes.indexOf(`\n${text}`, at) + 1) || bytes.length
   for (let at = starts(START) || starts(COMMENT) ? 0 : bytes.length; at < bytes.length && found.length < most;) {
-    // No line of a file begins so: it has a mark before it.
+    // No line of a file begins so, because each has a mark before it.
     const end = Math.min(follows(START, at), follows(COMMENT, at))
     found.push(yield* fileOf(bytes.subarray(at, end), extent))
     at = end

@@ -15,5 +15,5 @@ export const typeOf = (bytes: Uint8Array): string | null =>
     ? "image/webp"
     : null
 
-/** Whether it is worth a look: by its name. */
+/** Whether the name is that of a picture, so that its bytes are read. */
 export const mayBe = (path: string): boolean => /\.(?:png|jpe?g|gif|webp)$/iu.test(path)

@@ -24,9 +24,9 @@ import type { PatchedFile } from "../changes/Patch.ts"
 import { breadcrumb, idOf, noSandbox } from "../page/SandboxPage.ts"
 import * as FilesAddress from "./FilesAddress.ts"
 
-/** Lines of one file that are shown where it stands alone. */
+/** Lines of a file that is shown alone. */
 const MAX_ALONE = 2_000
-/** Lines that are shown where all files do, and of each of them. */
+/** Lines of all files together, and of each of them. */
 const MAX_TOGETHER = 1_500
 const MAX_EACH = 300
 /** Bytes of the list of files, of all sections together, of each section, and of a file that is shown alone. */
@@ -161,7 +161,7 @@ export const sectionsOf = (
   )
 }
 
-/** The first files of a patch: all lines of the file that is shown alone, and of others as many as are shown together. */
+/** The first files of a patch: all lines of the file that is shown alone, and {@link MAX_EACH} of others. */
 export const filesOf = (patch: Uint8Array, whole: string | null) => Render.run(Patch.read(patch, { lines: MAX_EACH, whole }))
 
 export const patchedShown = (file: PatchedFile, restFrom: (after: number) => string, after: number): Html => {
@@ -238,7 +238,7 @@ const fileOf = Effect.fnUntraced(
     const previous = changed.find((file) => file.path === path && file.status === "renamed")?.previousPath ?? null
     const before = previous === null ? base : (yield* services.files.compare(by, id, { repo, path: previous })).base
     if (isLong(before) || isLong(working)) {
-      // Git is quicker than we are.
+      // Git compares long files faster.
       const patched = yield* patchOf(services, by, sandbox, repo, ALL, path)
       const [one] = typeof patched === "string" || patched === null ? [] : patched
       return one === undefined
@@ -288,7 +288,7 @@ const shownOf = Effect.fnUntraced(function*(services: Services, { csrf, visit }:
   const linkOf = (of: string) => addressOf(sandbox, repo, range, of)
   const linkToAll = addressOf(sandbox, repo, range)
   const changed = isAll(range) ? yield* services.changes.read(by, sandbox, repo) : nothingYet
-  // One file of all that changed is compared as it is, however much there is of others.
+  // A single file is compared directly, however much changed in others.
   const isAlone = path !== null && isAll(range)
   const patched = typeof changed === "string" || isAlone ? [] : yield* patchOf(services, by, sandbox, repo, range, path)
   const problem = typeof changed === "string" ? changed : typeof patched === "string" ? patched : null

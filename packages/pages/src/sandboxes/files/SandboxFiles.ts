@@ -40,7 +40,7 @@ const PAGE_BYTES = 768 * 1024
 /** Bytes of a picture that is shown. */
 const MAX_PICTURE_BYTES = 5 * 2 ** 20
 
-/** Nothing in it runs, loads or leads anywhere, whatever a browser takes it for. */
+/** A browser runs, loads and follows nothing in it, whatever type it detects. */
 const INERT = { "content-security-policy": "default-src 'none'; sandbox; frame-ancestors 'none'", "x-content-type-options": "nosniff" }
 
 type Place = "files" | "files/download" | "files/picture"
@@ -48,7 +48,7 @@ type Place = "files" | "files/download" | "files/picture"
 const addressOf = (sandbox: Sandbox, place: Place, repo: RepoName, path: string) =>
   `/sandboxes/${sandbox.id}/${place}?${new URLSearchParams({ repo, path })}`
 
-/** Where a page of files goes on: after so many entries, or lines. */
+/** The number of entries or lines before the first shown one, and the links to others. */
 interface Position {
   readonly after: number
   readonly linkTo: (after: number) => string
@@ -94,7 +94,7 @@ ${more > 0 && html`<p class="warning">${more} more are not shown here. <a href="
   })
 }
 
-/** Where the line after so many begins; `null`: there are not so many. */
+/** The position of the line after `after` lines; `null` if there are fewer. */
 const startOf = (text: string, after: number): number | null => {
   let start = 0
   for (let i = 0; i < after; i++) {

@@ -38,5 +38,5 @@ export const repoField = ({ noRepo, repo }: Narrowed): Html =>
   html`<div class="field"><label for="repo">In repository</label>
 <input id="repo" name="repo" value="${repo ?? noRepo ?? ""}" placeholder="owner/name" autocomplete="off" spellcheck="false"></div>`
 
-/** Instead of what was asked for. */
+/** Shown in place of the list. */
 export const notARepo = html`<p class="problem" role="alert">A repository is named owner/name.</p>`

@@ -139,7 +139,7 @@ const look = Effect.fnUntraced(function*({ cursorKey, dashboard, publicUrl }: Se
         attention: Option.getOrNull(attention),
         search
       }))
-  // The line is asked about for those who stand in it.
+  // The queue is read only if a sandbox of the page is in it.
   const queue = page.some(({ status }) => status === "queued") ? yield* dashboard.queue(by.grantId) : NOTHING
   const changes = yield* dashboard.changes(page.map(({ id }) => id))
   const chosen = ListFilters.kept(url, ["state", "repo", "search"])

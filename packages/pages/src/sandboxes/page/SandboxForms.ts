@@ -28,7 +28,7 @@ const notFound = () => Effect.fail(noSandbox)
 
 const noMessage = Refused.notFound("There is no such message.")
 
-/** Why it is no message. */
+/** Why the text is refused as a message. */
 const unfit = (prompt: string): string => {
   const length = Array.from(prompt).length
   const says = length <= MAX_PROMPT ? "" : ` Yours has ${length.toLocaleString("en")}.`
@@ -39,7 +39,7 @@ const decodeApproval = Schema.decodeUnknownOption(ApprovalId)
 const decodeDecision = Schema.decodeUnknownOption(ApprovalDecision)
 const decodeRepo = Schema.decodeUnknownOption(RepoName)
 
-/** The overview, narrowed as it was; `null`: no other page is gone back to. */
+/** The address of the overview with its filters; `null` if the form came from another page. */
 const overviewOf = (next: string): URL | null => {
   const path = Page.localPath(next)
   const url = path === null ? null : new URL(path, "http://slipway.invalid")

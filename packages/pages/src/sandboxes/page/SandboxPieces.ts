@@ -47,9 +47,9 @@ export const shownTo = (member: Member, sandbox: Sandbox): Shown => ({ by: princ
 interface Piece {
   /** Types of the events that change it. */
   readonly on: ReadonlyArray<SandboxEvent["type"]>
-  /** Asks others than the sandbox: nothing else waits for it. */
+  /** Needs more than the sandbox's row: other pieces do not wait for it. */
   readonly isSlow: boolean
-  /** Takes too long for a page that is being loaded: the page has {@link later} in its place, and its stream begins with it. */
+  /** Too slow for the first load: the page has {@link later} in its place, and the stream sends it first. */
   readonly isLate?: boolean
   /** Renders the part that is ready in time for a page that is being loaded. */
   readonly soon?: Piece["render"]
@@ -65,7 +65,7 @@ interface Piece {
 const LIFE = ["sandbox.status", "turn.started", "turn.updated", "turn.completed"] as const
 const QUEUE = ["message.queued", "message.steered", "message.cancelled"] as const
 
-/** Characters of a sentence that says what went wrong. */
+/** Characters of an error that are shown. */
 const MAX_SENTENCE = 2_000
 
 const hiddenUnless = (shown: boolean) => !shown && html` hidden`
@@ -142,7 +142,7 @@ ${ofKind}
 `
 }
 
-/** Bytes of those that wait in one place. */
+/** Bytes of the approvals on one page. */
 export const APPROVALS_BYTES = 160 * 1024
 /** Approvals without space on the page that are listed as links to pages of their own. */
 const MAX_ELSEWHERE = 10
@@ -171,7 +171,7 @@ const approvals = ({ csrf, sandbox }: Shown): Html =>
 <h2 id="approvals-title" tabindex="-1">Waiting for you</h2>
 ${approvalCards(sandbox, csrf, { bytes: APPROVALS_BYTES })}</section>`
 
-/** For who does not see it. What the agent writes is not among it: that would never end. */
+/** For screen readers. It leaves out the agent's text, which would never end. */
 const announcement = ({ sandbox: { approvals, reason, status, turn } }: Shown): Html => {
   const because = reason === null ? "" : ` ${labels.reason[reason]}`
   const text = approvals.length > 0
@@ -184,7 +184,7 @@ const announcement = ({ sandbox: { approvals, reason, status, turn } }: Shown): 
   return html`<p id="announcement" data-piece="announcement" class="unseen" role="status">${text}</p>`
 }
 
-/** Characters of a message that waits that are shown. */
+/** Characters of a queued message that are shown. */
 const SHOWN_CHARACTERS = 600
 
 const beginningOf = (text: string): string => text.length <= SHOWN_CHARACTERS ? text : `${text.slice(0, SHOWN_CHARACTERS).toWellFormed()}…`
@@ -260,14 +260,14 @@ export type PieceName =
 /** Bytes of the lists of what changed. */
 const CHANGES_BYTES = 192 * 1024
 
-/** How long a page that is being loaded waits for a source host. */
+/** How long the first load waits for a source host. */
 const PAGE_PATIENCE = Duration.millis(60)
-/** And a page that is open, where other pieces may wait behind it. What comes later is looked for again. */
+/** How long the stream of an open page waits, since other pieces wait behind it. It asks again later. */
 const HOST_PATIENCE = Duration.seconds(1)
 
 const STILL_READING = "They are being read."
 
-/** By name. Add yours here, and where it is to be in `SandboxPage.ts`. */
+/** Pieces by name. A new piece also needs its place in `SandboxPage.ts`. */
 export const make = Effect.gen(function*() {
   const sandboxes = yield* Sandboxes
   const dashboard = yield* SandboxDashboard
@@ -288,7 +288,7 @@ export const make = Effect.gen(function*() {
     for (const { fullName } of sandbox.repos) {
       const reading = yield* read(fullName)
       const found = reading?.found ?? STILL_READING
-      // Git runs in the sandbox's box, and went with it if that was made anew meanwhile: after going back to a checkpoint it is.
+      // Git runs in the sandbox's box, which is made anew after going back to a checkpoint.
       if (typeof found === "string" || found.partialWarnings.includes("unreadable_entries")) isAway = true
       const list = typeof found === "string"
         ? html`<p>${found}</p>`

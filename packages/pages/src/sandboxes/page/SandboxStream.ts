@@ -28,7 +28,7 @@ import * as SandboxPieces from "./SandboxPieces.ts"
 
 /** Events within this time are sent together: people cannot read faster than five updates a second. */
 const TOGETHER = "150 millis"
-/** Reads of the log that are told at once. */
+/** Reads of the log that are sent together. */
 const TOGETHER_READS = 4
 /** How often a piece is rendered again that changes without events. */
 const AGAIN_MILLIS = 2_000
@@ -39,13 +39,13 @@ const RETRY_MILLIS = 2_000
 
 const STREAM = {
   "content-type": "text/event-stream; charset=utf-8",
-  // Proxies must hand on what they get (nginx).
+  // nginx must not buffer the stream.
   "x-accel-buffering": "no"
 }
 
 const utf8 = new TextEncoder()
 
-/** There is nothing to come back for. */
+/** Tells the browser not to reconnect. */
 const over = utf8.encode("event: over\ndata:\n\n")
 
 const cursorOf = ({ url }: Page.Asked, request: HttpServerRequest.HttpServerRequest): number | null => {
@@ -123,7 +123,7 @@ const soon = Effect.fnUntraced(function*(services: Services, page: Watched, fram
   for (const name of due) {
     if (!pieces[name].isSlow) continue
     slowOnes.add(name)
-    // Its obstacle may be gone: try it at once.
+    // An event may have removed the obstacle: try again at once.
     page.unmade.delete(name)
   }
   if (slowOnes.size > 0) page.isSlowDue.openUnsafe()
@@ -207,7 +207,7 @@ const get = (services: Services): Page.Handler<Page.Member> => {
           haltStrategy: "left"
         }),
         Stream.tap(() => Effect.sync(() => connection.wrote())),
-        // The reader comes back and misses nothing.
+        // The browser reconnects and misses nothing.
         Stream.catchTags({
           StoreUnavailable: (error) =>
             Stream.fromEffectDrain(Effect.annotateLogs(Effect.logWarning("the stream of a page ended early", error), { requestId })),

@@ -1,4 +1,4 @@
-/** `/sandboxes/:id/text`: all of a text that a sandbox's page had no room for, as it was written, one part after the other. */
+/** `/sandboxes/:id/text`: the whole of a text that does not fit on the sandbox's page, as it was written, part by part. */
 import { principalOf } from "@slipway/domain/access/rules/Session"
 import { Sandboxes } from "@slipway/domain/sandbox/usecases/Sandboxes"
 import { Effect } from "effect"
@@ -10,7 +10,7 @@ import * as Conversation from "../conversation/Conversation.ts"
 import * as SandboxWindow from "../conversation/SandboxWindow.ts"
 import { breadcrumb, idOf, noSandbox } from "./SandboxPage.ts"
 
-/** Characters of one part: fewer than a page has room for, whatever they are. */
+/** Characters of one part: they fit on a page whatever they are. */
 const PART = 24 * 1024
 
 /** The output of the setup. */

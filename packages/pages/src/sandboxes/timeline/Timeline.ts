@@ -40,11 +40,11 @@ export interface TurnTold {
   readonly tokens: TokenCounts
 }
 
-/** Parts of the whole that can be told apart in the picture: shorter segments are merged with their neighbours. */
+/** Segments shorter than this part of the whole are merged, since the picture cannot show them. */
 const RESOLUTION = 300
 /** Segments that are kept while reading; merged beyond that. */
 const MAX_SEGMENTS = 4000
-/** Tool calls and approvals under way that are told apart. */
+/** Open tool calls and approvals that are counted. */
 const MAX_OPEN = 1000
 const MAX_TURNS = 100
 

@@ -11,10 +11,10 @@ import { moment } from "../../html/Moments.ts"
 import { dollars, labels, tokensTold } from "../../shared/SandboxLabels.ts"
 import * as Timeline from "./Timeline.ts"
 
-/** Events that are read of a log: its newest. What was before them is one segment. */
+/** The newest events of a log that are read. The time before them is one segment. */
 const MOST_EVENTS = 10_000
 
-/** Runs that are remembered, so that only what is new has to be read: of those that were looked at last. */
+/** Kept runs, of the sandboxes that were looked at last: only their new events are read. */
 const MOST_RUNS = 100
 
 const NAMES: Record<Timeline.Kind, string> = {
