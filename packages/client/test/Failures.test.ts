@@ -247,7 +247,7 @@ describe("aborting", () => {
     assert.strictEqual(vi.getTimerCount(), 0)
   })
 
-  it("ends a download that is under way, and whoever cancels it gives up the connection", async () => {
+  it("ends a running download, and cancelling it closes the connection", async () => {
     const why = new Error("enough")
     const stop = new AbortController()
     const closed: Array<Promise<unknown>> = []
@@ -275,7 +275,7 @@ describe("streams", () => {
     assert.deepStrictEqual(lost, ["unreachable", "told"])
   })
 
-  it("wait about twice as long after each connection in a row that brought nothing, and as at first after one that did", async () => {
+  it("wait about twice as long after each connection in a row without an event, and start over after an event", async () => {
     const base = 8
     const { url } = await serve(frames(frame(1)), cut, cut, cut, cut, frames(frame(2)), cut, nothingLeft)
     const waits: Array<number> = []
@@ -414,7 +414,7 @@ describe("streams", () => {
     assert.deepStrictEqual(await told("https://app.example/below"), ["unreachable", false])
   })
 
-  it("fail when nobody answers for long", async () => {
+  it("fail when the server does not answer for long", async () => {
     vi.useFakeTimers()
     let asked = 0
     const client = clientOf("http://slipway.example", {
@@ -431,7 +431,7 @@ describe("streams", () => {
 })
 
 describe("the platform's fetch", () => {
-  it("is called as a function of nobody, as browsers want it", async () => {
+  it("is called as a plain function, as browsers require", async () => {
     const client = clientOf("http://slipway.example", {
       fetch: function(this: unknown) {
         assert.strictEqual(this, undefined)

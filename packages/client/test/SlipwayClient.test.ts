@@ -184,7 +184,7 @@ layer(
 layer(http().pipe(Layer.provideMerge(FetchHttpClient.layer)), { excludeTestServices: true })("the Effect client", (it) => {
   type Failure = Effect.Error<ReturnType<EffectClient.EffectClient[keyof EffectClient.EffectClient]>>
 
-  it.effect("fails with one error, told apart by its code, whoever refuses: the key's check, a schema, the domain", () =>
+  it.effect("fails with one kind of error with a code, for every refusal: by the key's check, a schema, the domain", () =>
     Effect.gen(function*() {
       const { host, port } = yield* address
       const effectClient = (apiKey: string) => EffectClient.make({ baseUrl: `http://${host}:${port}`, apiKey: Redacted.make(apiKey) })

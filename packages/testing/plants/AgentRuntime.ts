@@ -15,7 +15,7 @@ export const plants: Plants = {
         "nextId(performance, \"msg\")"],
       ["tells what was added to a text", "text: said })\n    yield* pause", "text: `word${word} ` })\n    yield* pause"],
       ["asks in auto mode", "if (toolApprovalMode === \"prompt\")", "if (true)"],
-      ["asks nobody", "if (toolApprovalMode === \"prompt\")", "if (false)"],
+      ["asks for no approval", "if (toolApprovalMode === \"prompt\")", "if (false)"],
       ["edits before it asks", "yield* updated(\"pending\")\n", "yield* updated(\"pending\")\n  work()\n"],
       ["does what was denied", "decided.decision !== \"approve\"", "false"],
       ["says that what was denied is done", "yield* failed(\"Denied.\")", "yield* updated(\"completed\")"],

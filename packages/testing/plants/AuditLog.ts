@@ -16,9 +16,9 @@ export const plants: Plants = {
     ["appends the first of many", "...events.map(", "...events.slice(0, 1).map("],
     ["appends many in the reverse order", "...events.map(", "...events.toReversed().map("],
     ["writes its own time", "{ ...event, actor, origin }", "{ ...event, at: DateTime.makeUnsafe(0), actor, origin }"],
-    ["tells whoever follows what was before", "let told = log.length", "let told = 0"],
-    ["tells whoever follows everything again", "told = log.length\n        return", "return"],
-    ["tells whoever follows one entry of many", "log.slice(told)", "log.slice(told, told + 1)"],
+    ["gives followers earlier entries", "let told = log.length", "let told = 0"],
+    ["gives followers every entry again", "told = log.length\n        return", "return"],
+    ["gives followers one entry of many", "log.slice(told)", "log.slice(told, told + 1)"],
     ["tells an entry to one of those who follow", follow,
       "log.told ??= log.length\n return Effect.sync(() => { const entries = log.slice(log.told); log.told = log.length"]
   ])

@@ -35,7 +35,7 @@ export const plants: Plants = {
       ["keeps what a fork started with that is over", " && !isSettled(status)\n", "\n"],
       ["keeps all where a fork started with one", "origin.checkpoint === checkpoint && ", ""],
       ["keeps what a lost lease put", "content.fence < fence ||", ""],
-      ["keeps what was put of one that is recorded", "content.checkpoint <= sandbox.checkpoint ||", ""],
+      ["keeps other puts of a recorded checkpoint", "content.checkpoint <= sandbox.checkpoint ||", ""],
       ["keeps what was put of a settled sandbox", "isSettled(sandbox.status) ||", ""],
       ["keeps what a later put replaced", "contents.findLast(", "contents.find("],
       ["forgets for all at once", "if (count === limit) break", ""],

@@ -8,7 +8,7 @@ export const plants: Plants = {
   port: "Hints",
   subject: "packages/testing/test/store/Hints.suites.ts",
   plants: plantsIn("packages/domain/src/store/Hints.ts", [
-    ["tells nobody", publish, ""],
+    ["sends no hint", publish, ""],
     ["tells the first topic alone", publish, "listeners.get(topics[0])?.forEach((listener) => listener(note))"],
     ["tells one watcher of a topic alone", publish,
       "for (const topic of topics) for (const listener of listeners.get(topic) ?? []) { listener(note); break }"],

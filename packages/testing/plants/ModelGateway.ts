@@ -31,7 +31,7 @@ export const plants: Plants = {
       "{ id: yield* ids.uuid7, sandboxId, grantId: sandboxId }"],
     ["tells agents that the model writes as much as it reads", "outputTokens: upstream.outputTokens",
       "outputTokens: upstream.contextTokens"],
-    ["tells whoever listens the present account alone", "SubscriptionRef.changes(session.account)",
+    ["tells listeners the present account alone", "SubscriptionRef.changes(session.account)",
       "SubscriptionRef.changes(yield* SubscriptionRef.make(yield* SubscriptionRef.get(session.account)))"]
   ])
 }

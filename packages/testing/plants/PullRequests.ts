@@ -9,10 +9,10 @@ export const plants: Plants = {
   subject: "packages/testing/test/source/PullRequests.suites.ts",
   plants: plantsIn("packages/domain/memory/source/SourceHostMemory.ts", [
     ["shows what came to the base", "const from = repository.mergeBase(before, headSha)", "const from = before"],
-    ["shows nothing of one that is merged", "const before = merged\n", "const before = false\n"],
+    ["shows nothing of a merged pull request", "const before = merged\n", "const before = false\n"],
     ["shows it the other way round", "patch(contentOf(repository, from), contentOf(repository, headSha))",
       "patch(contentOf(repository, headSha), contentOf(repository, from))"],
-    ["merges what nobody looked at", "if (pull.headSha !== headSha) return", "if (false) return"],
+    ["merges a commit that no person reviewed", "if (pull.headSha !== headSha) return", "if (false) return"],
     ["merges what was closed", "if (pull.state === \"closed\") return yield* refuse(", "if (false) return yield* refuse("],
     ["merges what conflicts", "if (conflicts(repository, base, headSha).length > 0) return", "if (false) return"],
     ["refuses what both changed in different files", "if (conflicts(repository, base, headSha).length > 0)",

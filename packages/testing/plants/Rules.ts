@@ -63,7 +63,7 @@ export const plants: Plants = {
         "    return Result.succeed(events)"
       ],
       [
-        "approves what nobody decided in time",
+        "approves an expired approval",
         "outcome: \"denied\", by: \"timeout\"",
         "outcome: \"approved\", by: \"timeout\""
       ]
@@ -196,7 +196,7 @@ export const plants: Plants = {
         "const isLost = false"
       ],
       [
-        "goes on with nobody's message after a lost turn",
+        "continues with no message after a lost turn",
         "...(isLost ? nextTurn(sandbox) : [])",
         ""
       ],
@@ -260,7 +260,7 @@ export const plants: Plants = {
     ]),
     ...plantsIn("packages/domain/src/sandbox/rules/Transition.ts", [
       [
-        "lets a finished sandbox be ended by nobody",
+        "refuses to terminate a finished sandbox",
         "terminated: { from: [...live, \"succeeded\", \"failed\"]",
         "terminated: { from: [...live]"
       ],

@@ -40,7 +40,7 @@ export const plants: Plants = {
         "return box })()"
       )],
     ["writes files beside the home", "(path) => !isPath(path))", "() => false)"],
-    ["loses what nobody had read", "end(0, null))", "Effect.andThen(Queue.shutdown(output), end(0, null)))"],
+    ["loses unread output", "end(0, null))", "Effect.andThen(Queue.shutdown(output), end(0, null)))"],
     ["reads what has the same beginning", isBelow, "path.startsWith(other)"],
     ["reads a file alone, not what is below a folder", isBelow, "false"],
     ["reads files in the order in which they were written", ".sort(([a], [b]) => a < b ? -1 : 1)", ""],

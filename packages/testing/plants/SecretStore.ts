@@ -40,8 +40,8 @@ export const plants: Plants = {
       "if (found === undefined) return"],
     ["keeps the ref that is removed", "listed = listed.filter((one) => one !== found)", ""],
     ["lists refs of capitals first", "`${repo.toLowerCase()} ${ref}`", "`${repo} ${ref}`"],
-    ["tells nobody that a ref was listed", "yield* audit.append([refTold(\"trusted_ref.listed\", of, ref, at)])", ""],
-    ["tells nobody that a ref was removed", "yield* audit.append([refTold(\"trusted_ref.removed\", of, ref, at)])", ""],
+    ["does not log that a ref was listed", "yield* audit.append([refTold(\"trusted_ref.listed\", of, ref, at)])", ""],
+    ["does not log that a ref was removed", "yield* audit.append([refTold(\"trusted_ref.removed\", of, ref, at)])", ""],
     ["tells the audit log what the value is", "[told(\"secret.set\", key, at)]",
       "[told(\"secret.set\", { ...key, name: `${key.name}=${Redacted.value(value)}` }, at)]"]
   ])

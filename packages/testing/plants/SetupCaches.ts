@@ -8,7 +8,7 @@ export const plants: Plants = {
   subject: "packages/testing/test/environment/SetupCaches.suites.ts",
   plants: [
     ...plantsIn("packages/domain/memory/environment/SetupCachesMemory.ts", [
-      ["removes what was filled first, whoever used it since", "all.delete(name)\n            all.set(name, found)", ""],
+      ["removes the cache that was filled first, even if it was used since", "all.delete(name)\n            all.set(name, found)", ""],
       ["removes first what was used last", "Effect.forEach(Array.from(all),", "Effect.forEach(Array.from(all).toReversed(),"],
       ["removes what somebody reads", "readers > 0 || until()", "until()"],
       ["keeps what was read once for ever", "() => Effect.sync(() => found.readers--)", "() => Effect.void"],

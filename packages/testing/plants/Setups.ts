@@ -38,7 +38,7 @@ export const plants: Plants = {
     ]),
     ...plantsIn("packages/domain/memory/sandbox/SandboxRows.ts", [
       ["takes a lease that is another's by now", "row?.fence === fence", "row !== undefined && row.fence >= fence"],
-      ["takes a lease that nobody had yet", "row?.fence === fence", "row !== undefined && row.fence <= fence"]
+      ["takes a lease that no worker had yet", "row?.fence === fence", "row !== undefined && row.fence <= fence"]
     ])
   ]
 }

@@ -17,7 +17,7 @@ export const plants: Plants = {
       "report: { ...report, slots: { ...report.slots, taken: Math.min(report.slots.all, report.slots.taken) } },"
     )],
     ["takes boots for slots", report, report.replace("report,", "report: { ...report, boots: report.slots },")],
-    ["goes on telling of one that left", leave, "undefined"],
+    ["lists a worker that left", leave, "undefined"],
     ["forgets a whole machine with one worker", leave,
       "rows.workers.forEach((one, name) => one.report.machine === rows.workers.get(worker)?.report.machine && rows.workers.delete(name))"],
     ["holds none for gone", "isThere: since(GONE_SECONDS)", "isThere: true"],

@@ -52,7 +52,7 @@ export const plants: Plants = {
       ["tells a patch of any size", tooLong, "return bytes"]
     ]),
     ...plantsIn("packages/domain/memory/files/TreePublishing.ts", [
-      ["commits for whoever asks", "[message, author.name, author.email,", "[message, author.name,"],
+      ["commits for every caller", "[message, author.name, author.email,", "[message, author.name,"],
       ["does not say where a commit goes", "return { sha, baseRef: tree.baseRef }", "return { sha, baseRef: null }"],
       ["pushes to a branch that is elsewhere", "if (current !== (expected ?? undefined)) return", "if (false) return"],
       ["replaces what it is told to expect", "!commit.parents.includes(expected)", "false"],
@@ -104,7 +104,7 @@ export const plants: Plants = {
       ["commits what is ignored", " && !isIgnored(path, false)", ""],
       ["commits what is in repositories within the tree", "!ancestors(path).some((above) => nested.includes(above)) && ", ""],
       ["publishes files of the environment", "kind === \"saved\" || !isEnvironmentFile(path)", "true"],
-      ["takes any deleted file for the one that was renamed", renamed, "sources[0]"],
+      ["takes any deleted file for the renamed one", renamed, "sources[0]"],
       ["takes new files for published ones", "published.has(path) ? \"added\" : \"untracked\"", "\"added\""],
       ["tells how many lines of protected files differ", "isProtected(change.path) ? { ...change, additions: 0, deletions: 0 } : change",
         "change"],

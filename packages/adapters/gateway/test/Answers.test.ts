@@ -175,20 +175,20 @@ describe.each(Object.keys(requests) as ReadonlyArray<UpstreamProtocol>)("%s", (p
         yield* told(({ request }) =>
           request.socket.resetAndDestroy()
         ),
-        [502, "The model's provider broke off the connection."]
+        [502, "The model's provider closed the connection."]
       )
       assert.deepStrictEqual(
         yield* told(({ request }) => {
           request.socket.write("HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n")
         }),
-        [502, "The model's provider answered with something that is no answer of a model."]
+        [502, "The model's provider sent an invalid answer."]
       )
       assert.deepStrictEqual(
         yield* told(({ response }) => {
           response.writeHead(200, { "content-type": "text/html" })
           response.end("<html>")
         }),
-        [502, "The model's provider answered with something that is no answer of a model."]
+        [502, "The model's provider sent an invalid answer."]
       )
       assert.deepStrictEqual(
         yield* told(({ response }) => {

@@ -31,7 +31,7 @@ describe("a provider that does not answer", () => {
       yield* refuse(401, `Incorrect API key provided: ${KEY}`)
       assert.match(
         (yield* told) ?? "",
-        /refuses this service: the key in PROVIDER_KEY \(status 401\)\. Whoever runs the service must set a valid key\.$/u
+        /refuses this service: the key in PROVIDER_KEY \(status 401\)\. The operator must set a valid key\.$/u
       )
       yield* refuse(401, "no")
       yield* refuse(429, "You exceeded your current quota: insufficient_quota")

@@ -42,7 +42,7 @@ export const rules = [
   rule("list-over", "Of a sandbox that is over the last checkpoint is listed still.", async (world) => {
     const { checkpoint, origin } = await world.forkedLate()
     const { json } = answered(await world.get(origin, "/checkpoints"), 200, "checkpoints")
-    same(json.at("data").items.at(-1)?.at("checkpoint").value, checkpoint, "the last one that is listed")
+    same(json.at("data").items.at(-1)?.at("checkpoint").value, checkpoint, "the last listed one")
   }, running),
   rule("query", "limit is 1 to 100, and after an integer.", async (world) => {
     for (const limit of [0, 101]) {

@@ -313,7 +313,7 @@ export const rules = [
       await box.turnEnd(turn)
       const next = await world.pending()
       const open = (await world.readLog(next.box)).filter(({ turnId, type }) => turnId === next.turn && type === "approval.resolved")
-      same(open.length, 0, "approvals of the next turn that nobody decided")
+      same(open.length, 0, "approvals of the next turn without a decision")
     },
     running
   ),
@@ -332,7 +332,7 @@ export const rules = [
     }
     refused(await world.http.ask(path, { method: "POST" }), 400, "invalid_request", "no body")
     for (const body of [{ decision: "deny" }, { decision: "deny", reason: "x".repeat(2000) }, { decision: "approve", scope: "turn" }]) {
-      refused(await world.http.ask(path, { body }), 404, "not_found", "a good body for nobody's sandbox")
+      refused(await world.http.ask(path, { body }), 404, "not_found", "a valid body for a sandbox that does not exist")
     }
   }),
   rule("approval-id", "An approval id has 1 to 300 characters.", async (world) => {

@@ -178,7 +178,7 @@ export const rules = [
     }
     holds(
       found.some((data) => data.at("action_state").value === "idle" && data.at("number").value === number),
-      `one that is idle with number ${number}`,
+      `an idle sandbox with number ${number}`,
       found.at(-1)?.value
     )
   }, { ...running, source: "docs/decisions/5" }),
@@ -316,7 +316,7 @@ export const messages = [
   ),
   message(
     "queue-order",
-    "Messages that queue get their turns in order, each the one that it was told, however the turn before ended.",
+    "Queued messages get their turns in order, each the announced turn, however the turn before ended.",
     async (world) => {
       const { box, turn, turns } = await wait(world, "queue", "queue")
       answered(await world.post(box, "/interrupt"), 200, "an interrupt")
@@ -390,7 +390,7 @@ export const messages = [
     },
     waiting
   ),
-  message("when-busy", "whenBusy is reject, queue or steer, and a message that nobody sent is 404.", async (world) => {
+  message("when-busy", "whenBusy is reject, queue or steer, and an unknown message is 404.", async (world) => {
     const body = { prompt: "x", whenBusy: "later" }
     refused(await world.http.ask(`${UNKNOWN}/messages`, { body }), 400, "invalid_request", "whenBusy later")
     const { box } = await world.waiting()
@@ -399,7 +399,7 @@ export const messages = [
       await world.http.ask(`${box.path}/messages/6ba7b810-9dad-51d1-80b4-00c04fd430c8`, { method: "DELETE" }),
       404,
       "not_found",
-      "taking back what nobody sent"
+      "taking back an unknown message"
     )
   }, waiting),
   message("not-running", "A message to a sandbox that does not run is 409 sandbox_not_running.", async (world) => {
@@ -423,7 +423,7 @@ export const messages = [
       await world.http.ask(path, { body: { prompt: "x".repeat(60_000) } }),
       404,
       "not_found",
-      "a good body for nobody's sandbox"
+      "a valid body for a sandbox that does not exist"
     )
   }),
   message(
@@ -502,7 +502,7 @@ export const messages = [
       same(
         [said[at - 1], said[at], said[at + 1]],
         [INTERRUPTED, "Conformance: [[say Steered.]]", "Steered."],
-        "the messages around the one that steered"
+        "the messages around the steering message"
       )
       same(items[at]?.at("turnId").value, items[at - 1]?.at("turnId").value, "turnId of the message that steered")
     },

@@ -106,7 +106,7 @@ const creation = [
     same(json.at("title").value, "  A title \u00e9 e\u0301 \u{1f600} ", "title")
     same(json.at("metadata").value, { ticket: "C-1" }, "metadata")
   }, { source: "docs/decisions/12" }),
-  rule("model", "The model is returned by its id; one that is left out is the default's.", async (world) => {
+  rule("model", "The model is returned by its id; without a model it is the default's id.", async (world) => {
     same(created(await world.created()).at("model").value, world.options.model, "model")
     fits(created(await world.create({ model: undefined })).at("model").value, filled, "model")
   }, { source: "docs/decisions/2.3" }),
@@ -154,7 +154,7 @@ const creation = [
     },
     { source: "docs/decisions/1", needs: ["repo"] }
   ),
-  rule("unknown-model", "A model that nobody knows is 400 invalid_model.", async (world) => {
+  rule("unknown-model", "An unknown model is 400 invalid_model.", async (world) => {
     await world.refuses({ model: "conformance/no-such-model" }, "an unknown model", "invalid_model")
   }, { source: "docs/decisions/2.3" }),
   rule("efforts", "reasoningEffort is one of eight words.", async (world) => {

@@ -263,7 +263,7 @@ export const rules = [
         } else if (type === "message.steered" || type === "message.cancelled") {
           const at = waiting.findIndex(({ id }) => id === data.at("message_id").value)
           const [message] = at < 0 ? [] : waiting.splice(at, 1)
-          holds(message !== undefined, `the message_id of ${type} to be one that waits`, data.value)
+          holds(message !== undefined, `the message_id of ${type} to be a waiting message`, data.value)
           const isSteered = type === "message.steered"
           same(turn, isSteered ? active : undefined, `turn_id of ${type}`)
           if (isSteered) same([message?.steers, message?.text], [true, data.at("text").value], "what message.steered tells of")

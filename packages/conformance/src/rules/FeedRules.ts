@@ -163,7 +163,7 @@ export const rules = [
     same(
       (await page(world, `?after=${Number.MAX_SAFE_INTEGER}&color=red&color=blue&since=x`)).json.value,
       { data: [], nextCursor: Number.MAX_SAFE_INTEGER },
-      "the page with parameters that nobody knows:"
+      "the page with unknown parameters:"
     )
   }, { source: "docs/decisions/1" }),
   rule("key", "Without a valid key: 401 with the challenge.", async (world) => {

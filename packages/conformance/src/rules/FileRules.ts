@@ -319,7 +319,7 @@ export const rules = [
   }, running),
   rule(
     "repo",
-    "repo names the repository in any case; one that is not in the sandbox is 404 repo_not_found.",
+    "repo names the repository in any case; a repository that is not in the sandbox is 404 repo_not_found.",
     async (world) => {
       const box = await world.worked()
       const repo = encodeURIComponent(world.repo)

@@ -29,7 +29,7 @@ export const rules = [
     }
     refused(await world.http.ask(`${UNKNOWN}/restore`, { method: "POST" }), 400, "invalid_request", "no body")
     for (const checkpoint of [0, 1, Number.MAX_SAFE_INTEGER]) {
-      refused(await restore({ checkpoint }), 404, "not_found", `checkpoint ${checkpoint} of nobody's sandbox`)
+      refused(await restore({ checkpoint }), 404, "not_found", `checkpoint ${checkpoint} of a sandbox that does not exist`)
     }
   }),
   rule("restore-unknown", "restore to a checkpoint that there is not is 404 not_found.", async (world) => {
@@ -92,7 +92,7 @@ export const rules = [
     for (const body of bad) refused(await fork(body), 400, "invalid_request", JSON.stringify(body).slice(0, 80))
     refused(await world.http.ask(`${UNKNOWN}/fork`, { method: "POST" }), 400, "invalid_request", "no body")
     const full = { prompt: PROMPT, title: "T", reasoningEffort: "low", toolApprovalMode: "auto", metadata: { a: "1" }, checkpoint: 1 }
-    for (const body of [{ prompt: PROMPT }, full]) refused(await fork(body), 404, "not_found", "a fork of nobody's sandbox")
+    for (const body of [{ prompt: PROMPT }, full]) refused(await fork(body), 404, "not_found", "a fork of a sandbox that does not exist")
   }),
   rule("fork-key", "fork takes an Idempotency-Key of 1 to 255 printable characters.", async (world) => {
     const fork = (key: string) => world.http.ask(`${UNKNOWN}/fork`, { body: { prompt: PROMPT }, headers: { "idempotency-key": key } })
@@ -100,7 +100,7 @@ export const rules = [
     refused(await fork("k".repeat(255)), 404, "not_found", "one of 255")
   }),
   rule("fork-none", "fork of a sandbox that has no checkpoint is 409 conflict.", async (world) => {
-    refused(await world.post(await world.failed(), "/fork", { prompt: PROMPT }), 409, "conflict", "a fork of one that never ran")
+    refused(await world.post(await world.failed(), "/fork", { prompt: PROMPT }), 409, "conflict", "a fork of a sandbox that never ran")
   }, running),
   rule("diff", "diff is text/x-diff of what the tree holds beyond where it started: protected files named, not shown.", async (world) => {
     const reply = answered(await world.get(await world.worked(), `/files/diff?repo=${world.repo}`), 200, "diff")

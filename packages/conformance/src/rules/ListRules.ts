@@ -106,7 +106,7 @@ export const rules = [
     same(
       ids(await list(world, `?repo=conformance/${unique()}`)),
       [],
-      `sandboxes of a repository that nobody used (${id})`
+      `sandboxes of an unused repository (${id})`
     )
   }, { source: "docs/decisions/1" }),
   rule("repo-any", "repo matches any of a sandbox's repositories.", async (world) => {

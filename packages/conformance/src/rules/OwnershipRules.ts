@@ -49,7 +49,7 @@ export const rules = [
   ...paths.map(([name, method, path, body]) =>
     rule(
       name,
-      `${method} ${path === "" ? "of the sandbox" : path.replace(/\?.*/u, "")} answers for another grant's sandbox as for nobody's.`,
+      `${method} ${path === "" ? "of the sandbox" : path.replace(/\?.*/u, "")} answers for another grant's sandbox as for an unknown one.`,
       async (world) => {
         const { nobodys, theirs } = await foreign(world, method, path, body)
         refused(theirs, 404, "not_found", "another grant's sandbox")

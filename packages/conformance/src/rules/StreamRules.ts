@@ -109,7 +109,7 @@ export const rules = [
     },
     running
   ),
-  rule("snapshot-sandbox", "The snapshot's sandbox is the one that GET gives.", async (world) => {
+  rule("snapshot-sandbox", "The snapshot's sandbox equals the sandbox from GET.", async (world) => {
     const { box } = await world.ended()
     const { blocks } = await fresh(world, box)
     same(

@@ -113,7 +113,7 @@ export const rules = [
       "an unknown route outside /api/, without a key"
     )
   }),
-  rule("unknown-object", "A sandbox that nobody has is 404 not_found.", async (world) => {
+  rule("unknown-object", "A sandbox that does not exist is 404 not_found.", async (world) => {
     refused(await world.http.ask(UNKNOWN), 404, "not_found", "an unknown sandbox")
   }),
   rule("wrong-method", "A wrong method is 405 method_not_allowed with Allow.", async (world) => {
@@ -194,7 +194,7 @@ export const rules = [
       await world.http.ask(`${UNKNOWN}/messages`, { body: {} }),
       400,
       "invalid_request",
-      "an invalid message to nobody's sandbox"
+      "an invalid message to a sandbox that does not exist"
     )
   }),
   rule("no-json", "A body that is not JSON is 400 invalid_request.", async (world) => {
@@ -227,7 +227,7 @@ export const rules = [
     )
   }),
   rule("unknown-property", "An unknown property of a body is 400 invalid_request.", async (world) => {
-    await world.refuses({ color: "red" }, "a property that nobody knows")
+    await world.refuses({ color: "red" }, "an unknown property")
     await world.refuses({ repos: [{ fullName: world.repo, color: "red" }] }, "one within repos")
   }, { source: "docs/interface.md 4.2" }),
   rule("wrong-type", "A property of another type is 400 invalid_request.", async (world) => {
@@ -269,7 +269,7 @@ export const rules = [
     )
   }),
   rule("unknown-query", "Unknown query parameters are ignored.", async (world) => {
-    answered(await world.http.ask(`${SANDBOXES}?limit=1&color=red&color=blue`), 200, "a parameter that nobody knows")
+    answered(await world.http.ask(`${SANDBOXES}?limit=1&color=red&color=blue`), 200, "an unknown parameter")
   }),
   rule("repeated-query", "A known query parameter that is repeated is 400.", async (world) => {
     refused(await world.http.ask(`${SANDBOXES}?limit=1&limit=1`), 400, "invalid_request", "limit twice")
@@ -377,7 +377,7 @@ export const rules = [
         ...["a,b", "a b", "a/b", "a@b", "a:b", "[::1", ""].map((host) => `Host: ${host}\n`)
       ].map((lines) => `${HEALTH}${lines}\n`)
     )),
-  rule("transfer-encoding", "A Transfer-Encoding other than chunked is 400: nobody can tell where the body ends.", (world) =>
+  rule("transfer-encoding", "A Transfer-Encoding other than chunked is 400: the end of the body would be unknown.", (world) =>
     refusesRaw(
       world,
       ["gzip, chunked", "identity, chunked", "chunked, chunked"].map((encoding) =>

@@ -84,7 +84,7 @@ export const publishes = (trees: PreparedTrees): Pick<WorkingTrees["Service"], "
       const repository = repositories.at(remote.url)
       if (repository === undefined) return yield* refuse(key.repo, "The repository was not found.")
       const commit = tree.snapshots.get(sha) ?? repository.commits.get(sha)
-      if (commit === undefined) return yield* refuse(key.repo, "The commit is none of this tree.")
+      if (commit === undefined) return yield* refuse(key.repo, "The commit does not belong to this tree.")
       const current = repository.branches.get(headRef)
       if (current !== sha) {
         if (current !== (expected ?? undefined)) return yield* new BranchMoved({ repo: key.repo, branch: headRef })

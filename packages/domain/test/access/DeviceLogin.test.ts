@@ -29,7 +29,7 @@ const answers = (login: DeviceLogin, ...seconds: ReadonlyArray<number>) => {
 }
 
 describe("a device login", () => {
-  it("tells whoever keeps to the interval what the person said", () => {
+  it("gives a command that keeps to the interval the person's decision", () => {
     assert.deepStrictEqual(answers(waiting, 0, 5, 10), [["authorization_pending", 5], ["authorization_pending", 5], [
       "authorization_pending",
       5
@@ -38,7 +38,7 @@ describe("a device login", () => {
     assert.deepStrictEqual(answers(denied, 7), [["access_denied", 5]])
   })
 
-  it("tells whoever asks too soon nothing, and to wait five seconds more from then on", () => {
+  it("gives a command that asks too soon slow_down only, and adds five seconds to its interval", () => {
     assert.deepStrictEqual(answers(approved, 0, 4.999, 14.998), [["Approved", 5], ["slow_down", 10], ["slow_down", 15]])
     assert.deepStrictEqual(answers(waiting, 0, 4, 14, 24), [["authorization_pending", 5], ["slow_down", 10], ["authorization_pending", 10],
       ["authorization_pending", 10]])

@@ -44,7 +44,7 @@ describe("somebody who signs in with GitHub", () => {
     }
   })
 
-  it("is the user an administrator added with the login, if nobody signed in as that one yet; approval and name stay", () => {
+  it("is the user an administrator added with the login, if no account signed in as that user yet; approval and name stay", () => {
     const invited = user("1", { githubLogin: "ada" })
     assert.deepStrictEqual(recognize(ada, { bySubject: null, byLogin: invited }, fresh), {
       user: { ...invited, githubId: "1", githubLogin: "Ada" },

@@ -20,7 +20,7 @@ const decided = (more: Partial<Given>) => {
 describe("a key is minted", () => {
   it("for an approved user who is an active member of an organization that is not suspended", () => assert.isNull(decided({})))
 
-  it("for nobody else, whoever mints it", () => {
+  it("for no other user, by any minter", () => {
     for (const by of ["person", "operator"] as const) {
       assert.strictEqual(decided({ by, member: { ...memberAs("owner"), user: { ...user, approvedAt: null } } }), "not_approved")
       assert.strictEqual(decided({ by, member: { ...memberAs("owner"), active: false } }), "not_a_member")

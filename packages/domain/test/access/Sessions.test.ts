@@ -53,7 +53,7 @@ it.effect("every sign-in has a token of its own, of 256 bits, and ends that of t
     assert.deepStrictEqual([last?.action, last?.actor], ["session.started", { _tag: "User", userId }])
   }).pipe(Effect.provide(layer)))
 
-it.effect("a session that is used lives on for 14 days, one that is not for 12 hours", () =>
+it.effect("a used session lives for 14 days, an unused session for 12 hours", () =>
   Effect.gen(function*() {
     const sessions = yield* Sessions
     const { userId } = yield* owner

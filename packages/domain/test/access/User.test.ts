@@ -45,7 +45,7 @@ describe("a handle", () => {
     `x${ID}`,
     ID.toLowerCase(),
     "user_"
-  ])("that is none: %j", (text) => assert.isNull(handleOf(text)))
+  ])("that is invalid: %j", (text) => assert.isNull(handleOf(text)))
 })
 
 describe("a role", () => {

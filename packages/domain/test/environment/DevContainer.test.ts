@@ -50,7 +50,7 @@ describe("JSON with comments", () => {
       maxLength: 40
     }
   )
-  it.prop("that is none is refused as JSON is, wherever its signs stand", [pieces], ([signs]) => {
+  it.prop("that is invalid is refused like invalid JSON, wherever its comments stand", [pieces], ([signs]) => {
     assert.isTrue(Result.isResult(readText(signs.join(""))))
   }, { arbitrary: { runs: 500 } })
 

@@ -14,7 +14,7 @@ describe("the name of a secret", () => {
     }
   })
 
-  it("is none that the service sets itself, whatever the case of its letters", () => {
+  it("is not a name that the service sets itself, in any case", () => {
     const some = "PATH HOME HOSTNAME TMPDIR LANG TERM HTTP_PROXY HTTPS_PROXY NO_PROXY"
     const others = "GATEWAY_TOKEN XAI_API_KEY IS_SANDBOX OFFLINE_AGENT DISABLE_AUTOUPDATER"
     const rest = "DISABLE_TELEMETRY DISABLE_ERROR_REPORTING NODE_OPTIONS BUN_OPTIONS BASH_ENV"

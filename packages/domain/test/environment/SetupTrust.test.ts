@@ -18,7 +18,7 @@ describe("a commit", () => {
     assert.isNull(distrust(point({ on: "main", isPushedUnmerged: true })), "who puts it on the default branch has merged it")
   })
 
-  it("is trusted on a ref that an owner listed, unless a sandbox pushed it and nobody merged it", () => {
+  it("is trusted on a ref that an owner listed, unless a sandbox pushed it and no person merged it", () => {
     const listed = ["release/*", "v1"]
     assert.isNull(distrust(point({ ref: "release/2", listed, on: "release/*" })))
     assert.isNull(distrust(point({ ref: "v1", listed, on: "v1" })))

@@ -63,7 +63,7 @@ describe("an amount in US dollars", () => {
   )
 
   it.each(["", "-1", "+1", "1.", ".5", "1,5", "1e3", "0.0000001", "1000000000", " 1", "1 USD"])(
-    "%j is none",
+    "%j is invalid",
     (text) => assert.throws(() => Schema.decodeSync(Usd)(text))
   )
 
@@ -81,7 +81,7 @@ describe("a budget", () => {
     assert.deepInclude(refusalOf(accounts(90, 0), limits, 11), { of: "sandbox", held: false })
   })
 
-  it("names the one that no wait helps against", () =>
+  it("names the budget for which no wait helps", () =>
     assert.deepInclude(
       refusalOf({ sandbox: { ...noAccount, spent: 100 }, grant: { ...noAccount, reserved: 5 } }, { sandbox: 100, grant: 5 }, 1),
       {

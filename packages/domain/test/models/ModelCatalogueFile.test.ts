@@ -55,9 +55,9 @@ describe("a catalogue file", () => {
   it.each<readonly [string, (file: any) => void, RegExp]>([
     ["an unknown field", (file) => file.models[1].price = 1, /models.*1.*price/su],
     ["an unknown field of the upstream", (file) => file.models[1].upstream.key = "sk-1", /upstream.*key/su],
-    ["a runtime that is none", (file) => file.models[1].agentRuntime = "aider", /models.*1.*agentRuntime/su],
+    ["an unknown runtime", (file) => file.models[1].agentRuntime = "aider", /models.*1.*agentRuntime/su],
     ["a price that is no whole number", (file) => file.models[2].upstream.prices.input = 1.5, /prices.*input/su],
-    ["an address that is none", (file) => file.models[2].upstream.baseUrl = "api.openai.com", /baseUrl/u],
+    ["an invalid address", (file) => file.models[2].upstream.baseUrl = "api.openai.com", /baseUrl/u],
     ["an address with an account in it", (file) => file.models[2].upstream.baseUrl = "https://u:p@api.openai.com", /baseUrl/u],
     ["two models of one name", (file) => file.models[2].id = file.models[1].id, /anthropic\/claude-opus-5-5 is there twice/u],
     ["a default that is not there", (file) => file.default = "gone", /there is no model gone/u]

@@ -64,7 +64,7 @@ it.effect("where spans are collected, a traceparent carries the trace and whethe
     }
   }).pipe(Effect.provideService(RootSpan.Collected, true)))
 
-it.effect("where nobody collects spans, what is traced is for the log, and no trace is carried on", () =>
+it.effect("without a collector spans serve the log only, and no trace is continued", () =>
   Effect.gen(function*() {
     const [text, own] = yield* RootSpan.traced("one")(Effect.all([RootSpan.traceparent, ids]))
     assert.isNull(text)

@@ -46,7 +46,7 @@ describe("creating a claim", () => {
       }]
     })
   })
-  it("again is known and told nobody, also when it was claimed since", () => {
+  it("again is known and adds no event, also when it was claimed since", () => {
     for (const known of [pending, { ...pending, claimed: { ...somebody, at: at(2) } }]) {
       assert.deepStrictEqual(Result.getOrThrow(createClaim(known, { ...terms }, at(9))), { recorded: "known", claim: known, tell: [] })
     }
@@ -88,7 +88,7 @@ describe("claiming", () => {
     assert.deepStrictEqual(recipient.touch, { recipient: null, organization: touch })
   })
   const claimed: Claim = { ...pending, claimed: { ...somebody, at: at(10) } }
-  it("again for the same is known, gives no credits, sets no touch and tells nobody", () => {
+  it("again for the same is known, gives no credits, sets no touch and adds no event", () => {
     assert.deepStrictEqual(Result.getOrThrow(claim(claimed, { ...somebody }, none, at(20))), {
       recorded: "known",
       claim: claimed,
@@ -121,9 +121,9 @@ describe("connecting a project", () => {
       })
     }
   )
-  it("by somebody without a touch tells nobody", () =>
+  it("by somebody without a touch adds no event", () =>
     assert.deepStrictEqual(Result.getOrThrow(connectProject(null, project, null)), { recorded: "new", tell: [] }))
-  it("again tells nobody, also when there is a touch by now", () =>
+  it("again adds no event, also when there is a touch by now", () =>
     assert.deepStrictEqual(Result.getOrThrow(connectProject({ ...project }, project, touch)), { recorded: "known", tell: [] }))
   it.each<Partial<Project>>([{ recipientId: "x" }, { organizationId: terms.claimId }, { repo: "acme/two" }, { connectedAt: at(11) }])(
     "again with %o is a conflict",
@@ -152,7 +152,7 @@ describe("a task", () => {
       fact: { type: "pull_request.opened", data: { ...lead, occurredAt: at(4), pullRequestId: "id", taskId: task.taskId, projectId: "p" } }
     }])
   })
-  it("without a touch tells nobody, nor does its pull request", () => {
+  it("without a touch adds no event, nor does its pull request", () => {
     assert.deepStrictEqual(startTask({ ...task, touch: null }, at(3)), [])
     assert.deepStrictEqual(openPullRequest({ ...task, touch: null }, "id", at(3)), [])
   })
@@ -173,7 +173,7 @@ describe("the project of a task", () => {
     assert.strictEqual(projectFor([projectAt("a", 2), projectAt("b", 1)], somebody.organizationId, "acme/shop"), "b")
     assert.strictEqual(projectFor([projectAt("a", 1), projectAt("b", 1)], somebody.organizationId, "acme/shop"), "a")
   })
-  it("is none where there is none", () => assert.isNull(projectFor([projectAt("a", 1)], somebody.organizationId, "acme/docs")))
+  it("is null where there is no project", () => assert.isNull(projectFor([projectAt("a", 1)], somebody.organizationId, "acme/docs")))
 })
 
 describe("a paid invoice", () => {
@@ -205,7 +205,7 @@ describe("a paid invoice", () => {
       ["another kind", { kind: "other" }, { touch, paid: false }, [false, 0]],
       ["of nothing", { amountMinor: 0 }, { touch, paid: false }, [false, 0]]
     ] as const
-  )("%s tells nobody", (_, change, organization, expected) => assert.deepStrictEqual(pay(change, organization), expected))
+  )("%s adds no event", (_, change, organization, expected) => assert.deepStrictEqual(pay(change, organization), expected))
   it("again changes nothing, whatever came between", () => {
     for (const paid of [true, false]) {
       assert.deepStrictEqual(Result.getOrThrow(payInvoice({ ...invoice }, invoice, { touch, paid }, "id")), {

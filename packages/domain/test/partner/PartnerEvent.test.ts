@@ -66,7 +66,7 @@ describe("a fact", () => {
     assert.deepStrictEqual([0, -1, 1.5, Number.MAX_SAFE_INTEGER + 1, "1"].map(accepts), [false, false, false, false, false])
   })
 
-  it("of another type is none", () => {
+  it("of another type is invalid", () => {
     assert.strictEqual(reads(PartnerFact, { ...samples[5][0], type: "invoice.paid" }), "refused")
   })
 })

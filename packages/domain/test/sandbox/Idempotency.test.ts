@@ -63,7 +63,7 @@ describe("the fingerprint", () => {
     ["a ref", { ...body, repos: [{ fullName: "acme/shop", ref: "main" }, { fullName: "acme/other", ref: "main" }] }],
     ["a space in the prompt", { ...body, prompt: "Fix it " }],
     ["a model, even the default one", { ...body, model: "offline/demo" }],
-    ["a title, even the one that would be made", { ...body, title: "Fix it" }],
+    ["a title, even if it equals the default title", { ...body, title: "Fix it" }],
     ["an effort", { ...body, reasoningEffort: "none" }],
     ["the approval mode", { ...body, toolApprovalMode: "prompt" }],
     ["metadata", { ...body, metadata: { a: "1" } }]

@@ -322,7 +322,7 @@ const takeAll = (reading: Reading) => {
 
 for (const [whose, hints] of commits) {
   layer(on(counted, hints))(`readers that are called, of commits ${whose}`, (it) => {
-    it.effect("take each event once and in order, whether they take it when it comes or later, and hold nobody up", () =>
+    it.effect("take each event once and in order, at once or later, and delay no other reader", () =>
       Effect.gen(function*() {
         const store = yield* SandboxStore
         const events = yield* SandboxEvents
@@ -413,7 +413,7 @@ layer(on(counted, deafened))("what this process commits", (it) => {
       trouble.on = true
       yield* write(id, [step("a"), step("b")])
       yield* write(id, [step("c")])
-      assert.deepStrictEqual(given, [], "nobody who commits waits for readers")
+      assert.deepStrictEqual(given, [], "a commit does not wait for readers")
       yield* settled
       yield* write(id, [step("d")])
       yield* settled

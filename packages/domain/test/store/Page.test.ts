@@ -11,7 +11,7 @@ it("a page has as many items as asked for, unless its bytes end it, and at least
   assert.deepStrictEqual(pageOf([PAGE_BYTES, 5], 9, bytesOf), [PAGE_BYTES])
 })
 
-it("whoever reads on knows a page that its bytes may have ended, and few others", () => {
+it("a reader recognizes pages that the byte limit may have ended, and few others", () => {
   for (const item of [1000, 50_000, PAGE_BYTES / 3]) {
     const all = Array.from({ length: 2000 }, () => item)
     assert.isTrue(mayBeCut(pageOf(all, 2000, bytesOf), bytesOf))

@@ -40,7 +40,7 @@ describe("a text", () => {
     { arbitrary: { runs: 500 } }
   )
 
-  it("is one that Postgres can store", () => {
+  it("can be stored in Postgres", () => {
     const accepts = Schema.is(StorableText)
     for (const value of ["", "a", rocket, "\ud83d\ude80", "\u0001\uffff"]) assert.isTrue(accepts(value), JSON.stringify(value))
     for (const value of ["\0", "a\0", "\ud83d", "\ude80", "\ude80\ud83d"]) assert.isFalse(accepts(value), JSON.stringify(value))

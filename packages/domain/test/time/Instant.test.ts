@@ -10,7 +10,7 @@ const millis = Schema.Int.check(Schema.isBetween({ minimum: -31_536_000_000, max
 const few = Schema.Int.check(Schema.isBetween({ minimum: 0, maximum: 2 }))
 
 describe("an instant", () => {
-  it.prop("later by a duration is the one that DateTime makes, in all that can be asked of it", [millis, millis], ([start, length]) => {
+  it.prop("later by a duration equals the instant of DateTime in every property", [millis, millis], ([start, length]) => {
     const at = DateTime.makeUnsafe(start)
     const duration = Duration.millis(Math.abs(length))
     const later = Instant.addDuration(at, duration)

@@ -148,7 +148,7 @@ const ofNode = Layer.effectDiscard(Effect.gen(function*() {
     Effect.runSyncWith(context)(Effect.logWithLevel(level)(message, error))
   const warned = (warning: Error) => log("Warn", "Node warns", warning)
   const broke = (error: Error) => {
-    log("Fatal", "an error that nobody caught", error)
+    log("Fatal", "an uncaught error", error)
     process.exit(1)
   }
   yield* Effect.acquireRelease(

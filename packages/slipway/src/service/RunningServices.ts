@@ -126,7 +126,7 @@ export const find = Effect.fn("RunningServices.find")(function*(settings: Settin
   const [folder, database] = [dataDirSetting.name, databaseUrlSetting.name]
   const next = others.length === 0
     ? `Start one with "slipway serve" (npm start), ` +
-      `or set ${folder} to the data folder of the one that is meant, or ${database} to its database.`
+      `or set ${folder} to the data folder of the service, or ${database} to its database.`
     : others.length === 1 && shared.length === 1
     ? `One runs as ${others.map(named).join()}: set ${database} to what it has.`
     : `Set ${shared.length === 0 ? folder : `${folder} or ${database}`} to one of those that run: ${others.map(named).join("; ")}.`

@@ -25,7 +25,7 @@ import * as TemporaryFolder from "./storage/TemporaryFolder.ts"
 class NoBox extends Schema.TaggedError<NoBox>()("NoBox", { problem: Schema.String }) {
   override get message() {
     return `There is no box for the setup, so nothing was run. ${this.problem} ` +
-      `${isolationSettings.isolation.name}=none runs it as this user, kept in by nothing.`
+      `${isolationSettings.isolation.name}=none runs it as this user, without isolation.`
   }
 }
 

@@ -13,7 +13,7 @@ export const settings = {
   image: Setting.optional({
     name: "SLIPWAY_KUBERNETES_IMAGE",
     type: Type.pattern("the name of an image", /^[a-z\d][\w./:-]*(?:@sha256:[\da-f]{64})?$/u),
-    about: "The image of machines: the service's own image, or one that adds agents and programs to it.",
+    about: "The image of machines: the service's own image, or an image that adds agents and programs to it.",
     role: "worker"
   }),
   podTemplate: Setting.optional({

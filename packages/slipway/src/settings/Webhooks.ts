@@ -7,8 +7,7 @@ export const settings = {
     name: "SLIPWAY_WEBHOOK_PRIVATE",
     type: Type.flag,
     default: "false",
-    about:
-      "Whether webhooks may also go to http and to private addresses: true or false. Whoever may register them then reaches this network.",
+    about: "Whether webhooks may also go to http and to private addresses. Grants that may register them then reach this network.",
     role: "all"
   })
 }

@@ -128,7 +128,7 @@ export const queueIsKept = (log: Log, sandbox: Sandbox): void => {
         if (event.data.state !== "pending" || waiting.length === 0) break
         {
           const { at, message } = leave(event.turn_id ?? "")
-          hold(at === 0 && message?.text === event.data.text, `${event.turn_id} came before another one that waited longer`)
+          hold(at === 0 && message?.text === event.data.text, `${event.turn_id} came before a message that waited longer`)
         }
         break
       case "turn.started":
@@ -179,7 +179,7 @@ export const policyApprovesAsTold = (log: Log): void => {
       approved.add(covered)
     }
     if (by === "policy") {
-      hold(outcome === "approved" && approved.has(covered) && over !== event.turn_id, `${approval_id} was ${outcome} by nobody`)
+      hold(outcome === "approved" && approved.has(covered) && over !== event.turn_id, `${approval_id} was ${outcome} without a decision`)
     }
   }
 }

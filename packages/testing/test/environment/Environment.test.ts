@@ -62,7 +62,7 @@ describe("an environment file", () => {
   it("may begin with a byte order mark", () => assert.isTrue(Result.isSuccess(readEnvironment(FILE, "\ufeff{}"))))
 
   it.each<readonly [what: string, value: unknown, said: string]>([
-    ["a key that is not known, with the one that was meant", { setpu: [] }, "setpu: is not known. Did you mean setup?"],
+    ["an unknown key, with the nearest known one", { setpu: [] }, "setpu: is not known. Did you mean setup?"],
     ["a key that is like no other", { postgres: 17 }, "postgres: is not known."],
     ["a list in place of an object", [], "is no JSON object"],
     ["a command in place of a list", { setup: "npm ci" }, "setup: expected array"],

@@ -34,7 +34,7 @@ describe("LocalTrees", () => {
       assert.strictEqual(yield* refusal(reader.open(key, "b.txt", 100)), "FileNotFound")
     }).pipe(Effect.provide(Memory)))
 
-  it.effect("trees that went while they were read say nothing about files: whoever asks comes again", () =>
+  it.effect("trees that were removed while they were read say nothing about files: the caller retries", () =>
     Effect.gen(function*() {
       const { key, reader } = yield* started
       yield* (yield* WorkingTrees).remove(key.sandboxId)

@@ -71,7 +71,7 @@ describe("the repository of a request", () => {
     assert.strictEqual(tag(selectRepo(sandbox, "acme/third")), "RepoNotFound")
   })
 
-  it("that is none is refused with a sentence", () => {
+  it("that is invalid is refused with a sentence", () => {
     for (const error of [new RepoRequired(), new RepoNotFound()]) assert.match(error.message, /^[A-Z].*\.$/u)
   })
 })
@@ -94,7 +94,7 @@ describe("a wish to publish", () => {
     )
   })
 
-  it.each(["publishing", "updating"] as const)("joins the one that is %s", (action_state) => {
+  it.each(["publishing", "updating"] as const)("joins the publication that is %s", (action_state) => {
     const sandbox = having("idle", { action_state })
     assert.isTrue(isUnderWay(publicationOf(sandbox, "ACME/shop")))
     assert.deepStrictEqual(request(sandbox, REPO), Result.succeed([]))
@@ -365,7 +365,7 @@ describe("what happens to a pull request on its host", () => {
     })
   }
 
-  it.effect("is none of ours on other branches, in other repositories, and before anything was published", () => {
+  it.effect("is not ours on other branches, in other repositories, and before anything was published", () => {
     const { asked, ports } = host(merged)
     return Effect.gen(function*() {
       const publishing = yield* Publishing

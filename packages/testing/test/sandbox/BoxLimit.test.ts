@@ -8,7 +8,7 @@ import * as Result from "effect/Result"
 const { sandbox: working, turn } = reach("working")
 
 describe("a limit of the box that programs of a turn meet", () => {
-  it("is one that was met since the turn began, the one that ends programs first", () => {
+  it("is a limit that was reached since the turn began, the limit that ends programs first", () => {
     const before = { outOfMemory: 1, tooManyProcesses: 2 }
     assert.deepStrictEqual(metSince(before, before), [])
     assert.deepStrictEqual(metSince(before, { outOfMemory: 2, tooManyProcesses: 2 }), ["out_of_memory"])

@@ -26,7 +26,7 @@ const settledDown = () => {
 }
 
 describe("checkpoints of a sandbox", () => {
-  it("an ended turn is named by the checkpoint after it, one that runs is not", () => {
+  it("an ended turn is named by the checkpoint after it, a running turn is not", () => {
     const turnIn = (scene: "working" | "idle") => record(reach(scene), 1).events
     const { turn } = reach("idle")
     assert.deepStrictEqual(turnIn("idle"), [{
@@ -36,7 +36,7 @@ describe("checkpoints of a sandbox", () => {
     assert.deepStrictEqual(turnIn("working"), [{ type: "sandbox.checkpoint", data: { checkpoint: 1, bytes: 1234, ms: 5, repos } }])
   })
 
-  it("one whose files were read before the last turn is none: what that turn left is owed still", () => {
+  it("a checkpoint whose files were read before the last turn does not count: the files of that turn are still unsaved", () => {
     const history = reach("idle")
     for (const data of [{ checkpoint: 1, bytes: 1234, ms: 5, repos }, { error: "It is too large." }]) {
       const late = history.system({ _tag: "RecordCheckpoint", data, workedTurns: 0 })
@@ -45,14 +45,14 @@ describe("checkpoints of a sandbox", () => {
     assert.isNull(history.system({ _tag: "RecordCheckpoint", data: { checkpoint: 1, bytes: 1234, ms: 5, repos }, workedTurns: 1 }).refused)
   })
 
-  it("one that could not be taken counts as tried: its number is the next one's", () => {
+  it("a failed checkpoint counts as an attempt: the next one gets its number", () => {
     const history = reach("idle")
     const tried = history.system({ _tag: "RecordCheckpoint", data: { error: "It is too large." } })
     assert.deepStrictEqual([tried.after.checkpoint, tried.after.owesCheckpoint], [0, false])
     assert.strictEqual(record(history, 1).after.checkpoint, 1)
   })
 
-  it("one that could not be taken pins the sandbox, also where nothing of what a person wanted back could be read", () => {
+  it("a failed checkpoint pins the sandbox, also after a failed restore", () => {
     const history = settledDown()
     const pinned = () => history.sandbox.pinned
     assert.isFalse(pinned())
@@ -76,7 +76,7 @@ describe("checkpoints of a sandbox", () => {
       [1, "command", true]
     ] as const
   ) {
-    it(`one that is restored from checkpoint ${checkpoint} of 2 for ${cause} ${owes ? "owes another one" : "owes none"}`, () => {
+    it(`a sandbox restored from checkpoint ${checkpoint} of 2 for ${cause} ${owes ? "owes another one" : "owes none"}`, () => {
       assert.strictEqual(restore(settledDown(), checkpoint, cause).after.owesCheckpoint, owes)
     })
   }

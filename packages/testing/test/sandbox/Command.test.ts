@@ -63,7 +63,7 @@ describe("a command", () => {
 
 describe("terminate", () => {
   it.each<Scene>(["queued", "creating", "pending", "working", "interrupting", "idle", "stuck", "succeeded", "failed"])(
-    "is applied to one that is %s, and counts once",
+    "is applied to a sandbox that is %s, and counts once",
     (scene) => {
       const { after, before, events, result } = reach(scene).person(terminate)
       const data = { status: "terminating", previous: before.status, reason: "terminated", initiator: "user" } as const
@@ -105,7 +105,7 @@ describe("terminate", () => {
     assert.strictEqual(history.person(terminate).result?.outcome, "duplicate")
   })
 
-  it("is applied to one that time or a revoked grant already ends, and changes nothing of it", () => {
+  it("is applied to a sandbox that time or a revoked grant already ends, and changes nothing of it", () => {
     const history = reach("working")
     history.system({ _tag: "RevokeGrant" })
     const ending = history.person(terminate)
@@ -241,7 +241,7 @@ describe("a decision on an approval", () => {
     }
   })
 
-  it.each(["approve", "deny"] as const)("%s on a sandbox that is over is rejected as sandbox_terminal, whoever resolved it", (decision) => {
+  it.each(["approve", "deny"] as const)("%s on an ended sandbox is rejected as sandbox_terminal, for any resolver", (decision) => {
     const history = reach("asking")
     history.person(terminate)
     assert.strictEqual(history.person(decide(decision)).result?.rejection, "sandbox_terminal")
@@ -271,7 +271,7 @@ describe("a denial with a reason", () => {
     assert.deepStrictEqual(history.approvals[0]?.reason, reason)
   })
 
-  it.each(["steer", "message"] as const)("waits as a message of whoever denied, to be told by %s", (telling) => {
+  it.each(["steer", "message"] as const)("waits as a message of the person who denied, to be told by %s", (telling) => {
     const { sandbox } = reach("asking")
     const approval = { approvalId: "call-1", outcome: null, by: null }
     const command = decideApproval(ids, "call-1", { decision: "deny", reason }, { userId: "user-3", tellingOf: () => telling })

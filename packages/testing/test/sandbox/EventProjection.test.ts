@@ -78,7 +78,7 @@ describe("what is recorded of events", () => {
     assert.deepStrictEqual(texts([said("m1", "I look.")], [end]), [["m1", "I look."]])
   })
 
-  it("lists one that went on where it was, with all of its text, and none that only thought", () => {
+  it("lists a continued message at its old place with all of its text, and no message that only thought", () => {
     const on = [said("m1", "One"), said("m2", "Two"), said("m1", "One more"), completed("m1"), completed("m2")]
     assert.deepStrictEqual(texts(on), [["m1", "One more"], ["m2", "Two"]])
     assert.deepStrictEqual(texts([said("m1", "hm", "reasoning"), completed("m1")]), [])

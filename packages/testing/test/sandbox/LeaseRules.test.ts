@@ -74,13 +74,13 @@ it("a worker has three chances to renew a lease before it runs out, and a lost m
   assert.isAbove(Duration.toSeconds(Policy.defaultValue().lost), LEASE_SECONDS)
 })
 
-it("what is at rest or over needs nobody, whoever had it", () => {
+it("resting and ended sandboxes need no worker", () => {
   for (const lease of [null, { machine: "mine", until: ago(600) }]) {
     assert.isFalse(mayLease(sandbox(0, { work: null, workSince: null, lease, drained: true }), taker))
   }
 })
 
-it("a publication of one that is over may be any machine's at once: nothing of it is on any", () => {
+it("a publication of an ended sandbox may go to any machine at once: no machine has its data", () => {
   const lease = { machine: "other", until: now }
   const may = (status: SandboxStatus) => mayLease(sandbox(0, { status, work: "errand", workSince: now, lease }), taker)
   assert.deepStrictEqual([may("succeeded"), may("failed"), may("running")], [true, true, false])

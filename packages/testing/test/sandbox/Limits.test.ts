@@ -85,7 +85,7 @@ describe("a limit counts from", () => {
     const end = { _tag: "ReportBoot", data: { stage: "setup", ms: 1, repo: "acme/shop", cache: "none" } } as const
     const minutesOf = ({ sandbox }: History) => Duration.toMinutes(DateTime.distance(createdAt, nextDeadline(sandbox, limits) ?? createdAt))
 
-    it("one that runs has what it may take, and when it ended what it took", () => {
+    it("a running setup extends the boot by its limit, an ended one by its duration", () => {
       const history = reach("creating").wait("2 minutes")
       history.system(start(30))
       assert.strictEqual(minutesOf(history), 40)
@@ -98,14 +98,14 @@ describe("a limit counts from", () => {
       assert.deepStrictEqual<ReadonlyArray<object>>(expire(history.wait("7 minutes")), [status("failed", "creating", "boot_timeout")])
     })
 
-    it("one that hangs ends the boot when all of its time is over", () => {
+    it("a setup that hangs ends the boot at its limit", () => {
       const history = reach("creating")
       history.system(start(60))
       assert.deepStrictEqual(expire(history.wait(Duration.millis(70 * 60_000 - 1))), [])
       assert.deepStrictEqual<ReadonlyArray<object>>(expire(history.wait("1 milli")), [status("failed", "creating", "boot_timeout")])
     })
 
-    it("one that begins again where a worker was lost has its time anew, and all together have an hour", () => {
+    it("a setup that restarts after a lost worker has its full time again, and all runs together have an hour", () => {
       const history = reach("creating")
       history.system(start(30))
       history.wait("20 minutes").system(start(30))
@@ -116,7 +116,7 @@ describe("a limit counts from", () => {
       assert.strictEqual(minutesOf(history), 70)
     })
 
-    it("nor has any other stage more time, or one that runs again once the sandbox runs", () => {
+    it("no other stage has more time, nor a setup that runs again in a running sandbox", () => {
       const history = reach("creating")
       for (const stage of ["provision", "clone", "agent_start"] as const) {
         history.system({ _tag: "ReportBoot", data: { stage, ms: 1 } })

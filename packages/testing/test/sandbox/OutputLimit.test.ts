@@ -52,7 +52,7 @@ const toldOf = (events: ReadonlyArray<SandboxEvent>) =>
 const end = { state: "failed", reason: OUTPUT_LIMIT, initiator: "policy" } as const
 
 describe("what is recorded of an agent's work", () => {
-  it("a text has 256 KiB at most, and one that is cut ends with the mark, between two characters", () => {
+  it("a text has 256 KiB at most, and a cut text ends with the mark, between two characters", () => {
     for (const text of ["x".repeat(PART_BYTES), "é".repeat(PART_BYTES / 2), "\u{1F680}".repeat(PART_BYTES / 4)]) {
       const whole = decided(working, works(says(text)))[0] as SandboxEventOf<"message.updated">
       assert.strictEqual(whole.data.text, text)

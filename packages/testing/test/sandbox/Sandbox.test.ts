@@ -393,7 +393,7 @@ describe("what a sandbox remembers", () => {
     assert.strictEqual(history.sandbox.status, "terminated")
   })
 
-  it("one that never ran was never started, and is complete when it is terminated", () => {
+  it("a sandbox that never ran was never started, and is complete when it is terminated", () => {
     const history = reach("creating")
     history.person({ _tag: "Terminate" })
     assert.strictEqual(history.sandbox.completedAt, null)
@@ -416,7 +416,7 @@ describe("what a sandbox remembers", () => {
     ["creating", limits.boot],
     ["stuck", limits.idle],
     ["terminating", limits.release]
-  ])("one that fails of a time limit while %s has a sentence too", (scene, limit) => {
+  ])("a sandbox that fails of a time limit while %s has a sentence too", (scene, limit) => {
     const { after } = reach(scene).wait(limit).system({ _tag: "Expire" })
     assert.strictEqual(after.status, "failed")
     assert.match(after.error ?? "", /^[A-Z].*\.$/u)

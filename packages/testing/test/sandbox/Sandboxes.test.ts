@@ -52,7 +52,7 @@ const world = () => {
   return { layer, refusals }
 }
 
-it.effect("a creation that may not be is refused and leaves its key free; one that was accepted is answered all the same", () => {
+it.effect("a forbidden creation is refused and leaves its key free; an accepted creation is still answered", () => {
   const { layer, refusals } = world()
   return Effect.gen(function*() {
     const sandboxes = yield* Sandboxes
@@ -94,7 +94,7 @@ it.effect("counts each sandbox once, however often its creation is repeated", ()
   }).pipe(Effect.provide(layer), Effect.provideService(Metric.MetricRegistry, new Map()))
 })
 
-it.effect("forks the newest checkpoint unless another one is named, also of one that is over", () => {
+it.effect("forks the newest checkpoint unless another one is named, also of an ended sandbox", () => {
   const { layer } = world()
   return Effect.gen(function*() {
     const sandboxes = yield* Sandboxes

@@ -76,7 +76,7 @@ describe("an approval", () => {
   })
 })
 
-describe("a publication that nobody will carry out any more", () => {
+describe("a publication that no worker will execute any more", () => {
   const failed = (repo: string) => ({
     type: "pull_request.updated",
     data: { repo, action_state: "failed", error: { code: "sandbox_not_running", message: "The sandbox is not running." } }

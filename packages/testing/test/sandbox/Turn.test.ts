@@ -240,7 +240,7 @@ describe("approvals", () => {
     ])
   })
 
-  it("one that is requested while the turn is being interrupted is denied at once", () => {
+  it("an approval that is requested while the turn is being interrupted is denied at once", () => {
     const { after, events } = reach("interrupting").system(request(turn, "call-1"))
     assert.strictEqual(events[0]?.type, "approval.requested")
     assert.deepStrictEqual<ReadonlyArray<object>>(events.slice(1), [

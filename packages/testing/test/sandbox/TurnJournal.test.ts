@@ -256,7 +256,7 @@ describe("the end of a turn", () => {
   })
 })
 
-describe("a journal that nobody takes from", () => {
+describe("a journal that no worker takes from", () => {
   it("is full with 256 entries, or a MiB of them, which goes into a transaction by itself", () => {
     const many = keep()
     for (let i = 1; i <= 255; i++) many.add(calls(`${i}`, "completed"))

@@ -293,7 +293,7 @@ scenario(
       const { agent, id } = yield* work(world)
       const { access } = agent.options
       assert(access !== null)
-      const trouble = "The provider refuses this service. Whoever runs the service must set a valid key."
+      const trouble = "The provider refuses this service. The operator must set a valid key."
       const reasons = Effect.map(eventsOf(id, "turn.completed"), (all) => all.map(({ data }) => data.reason))
       yield* MemoryModel.use((model) => model.fail(access, trouble))
       yield* agent.end({ state: "failed", reason: "unexpected status 401" })

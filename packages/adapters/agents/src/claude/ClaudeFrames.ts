@@ -36,7 +36,7 @@ const control = (state: ClaudeState, { request, request_id }: Claude.ControlRequ
   if (agent_id != null && unreported.size < MAX_UNREPORTED) unreported.set(id, agent_id)
   // Questions are not offered. Allowing one would tell the model that the person gave no answer.
   return tool_name === Claude.QUESTION
-    ? conversation.refuse(id, about, approval, "Nobody can answer questions here. Ask in your answer, and end the turn.")
+    ? conversation.refuse(id, about, approval, "Questions cannot be answered here. Ask in your answer, and end the turn.")
     : conversation.ask(id, about, approval)
 }
 

@@ -89,8 +89,8 @@ const failures: Readonly<Record<string, string>> = {
   connect: "The model's provider cannot be reached.",
   slow: "The model's provider did not answer in time.",
   stalled: "The model's provider stopped in the middle of its answer.",
-  reset: "The model's provider broke off the connection.",
-  strange: "The model's provider answered with something that is no answer of a model."
+  reset: "The model's provider closed the connection.",
+  strange: "The model's provider sent an invalid answer."
 }
 
 /** A request to a provider under way. */

@@ -19,20 +19,20 @@ export const providerErrorOf = ({ keyVariable, model }: Upstream, status: number
     const key = keyVariable === null ? "it is asked without a key" : `the key in ${keyVariable}`
     return {
       kind: "key",
-      message: `The provider of ${about} refuses this service: ${key}${because}. Whoever runs the service must set a valid key.`
+      message: `The provider of ${about} refuses this service: ${key}${because}. The operator must set a valid key.`
     }
   }
   if (status === 402 || status !== null && status < 500 && NOTHING_LEFT.test(said)) {
     return {
       kind: "account",
-      message: `The service's account with the provider of ${about} is used up${because}. Whoever runs the service must top it up.`
+      message: `The service's account with the provider of ${about} is used up${because}. The operator must top it up.`
     }
   }
   if (status === 429) {
     return { kind: "rate", message: `The provider of ${about} takes no more requests for now${because}. Send the message again later.` }
   }
   if (status === 404) {
-    return { kind: "model", message: `The provider does not know ${about}${because}. Whoever runs the service must correct the catalogue.` }
+    return { kind: "model", message: `The provider does not know ${about}${because}. The operator must correct the catalogue.` }
   }
   if (status === null || status >= 500) {
     return { kind: "provider", message: `The provider of ${about} does not answer${because}. Send the message again later.` }

@@ -44,7 +44,7 @@ export const unprepared = (why: Fetching | "too busy" | null, addresses: string)
   }
   if (why === null) return { status: 400, code: "invalid_request", message: "The request is not a JSON object that can be read." }
   const what = `The model's provider would have to fetch an address (${why.field.slice(0, 50)}).`
-  const help = `Send the content itself as a data URL. Whoever runs the service can allow addresses with ${addresses}.`
+  const help = `Send the content itself as a data URL. The operator can allow addresses with ${addresses}.`
   return { status: 400, code: "address_not_allowed", message: `${what} ${help}` }
 }
 

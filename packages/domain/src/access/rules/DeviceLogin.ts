@@ -44,8 +44,8 @@ export class DeviceLoginRefused extends Data.TaggedError("DeviceLoginRefused")<{
 }
 
 const REASONS: Record<DeviceLoginRefused["because"], string> = {
-  authorization_pending: "Nobody decided yet. Ask again after the interval.",
-  slow_down: "Asked too soon: the interval is five seconds longer from now on.",
+  authorization_pending: "The request is undecided. Ask again after the interval.",
+  slow_down: "The command asked too soon. The interval is five seconds longer from now on.",
   access_denied: "The request was denied.",
   expired_token: "The request expired. Begin again.",
   invalid_grant: "The device code is unknown, or its key was fetched. Begin again."

@@ -27,7 +27,7 @@ const REASONS: Record<MintRefused["because"], string> = {
   scope: "The scopes are more than the user may give.",
   already_expired: "The key would have expired already.",
   expires_too_late: `A key that expires does so within ${MAX_LIFE_DAYS} days.`,
-  too_many_keys: "The user has as many good keys as a user may have. Revoke one that is not used."
+  too_many_keys: "The user has as many valid keys as a user may have. Revoke an unused key."
 }
 
 /** Valid keys of one user, over all grants. Rate limits count by key, so the number of keys is limited too. A setting. */

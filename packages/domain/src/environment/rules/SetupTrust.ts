@@ -58,7 +58,7 @@ export const distrust = ({ defaultBranch, isPushedUnmerged, listed, on, ref }: S
   if (ref !== undefined && isPushed(ref)) return `It starts from ${ref}, a branch that a sandbox pushed.`
   if (on !== null && on === defaultBranch && !isPushed(on)) return null
   if (on !== null && listed.includes(on) && !isPushed(on)) {
-    return isPushedUnmerged ? "A sandbox pushed the commit that it starts from, and nobody merged its pull request." : null
+    return isPushedUnmerged ? "A sandbox pushed the commit that it starts from, and no person merged its pull request." : null
   }
   return "The commit that it starts from is neither on the default branch nor on a ref that an owner listed."
 }

@@ -145,7 +145,7 @@ const trust = Command.make(
       yield* print(
         json,
         shownRef(record),
-        () => `Setups of commits on ${ref} of ${repo} have its secrets in grant ${grant}. Whoever may push there can read them.`
+        () => `Setups of commits on ${ref} of ${repo} have its secrets in grant ${grant}. People who may push to that ref can read them.`
       )
     }))
 ).pipe(

@@ -101,7 +101,10 @@ export const wait = Effect.fnUntraced(function*(server: string, { device_code, e
       return yield* new CommandFailed({ detail: `not signed in: ${error_description ?? error}`, exitCode: ExitCode.refused })
     }
   }
-  return yield* new CommandFailed({ detail: "nobody approved in time. Begin again: slipway auth login", exitCode: ExitCode.refused })
+  return yield* new CommandFailed({
+    detail: "the request expired before a person approved it. Begin again: slipway auth login",
+    exitCode: ExitCode.refused
+  })
 })
 
 /** Revokes the key. Succeeds for an invalid key too. */

@@ -77,7 +77,7 @@ const firstRun = Effect.fnUntraced(function*(settings: Settings.Settings, into: 
   const { host, kind, problem } = yield* Isolation.choose({ ...settings, role: "all" }, () => workspace)
   if (kind === "none") {
     yield* progress(
-      `what is fetched is started once as this user, in no box: ${problem ?? `${settingsOfIsolation.isolation.name} is none.`}`
+      `the download is started once as this user, without a box: ${problem ?? `${settingsOfIsolation.isolation.name}=none.`}`
     )
     return Install.unboxed(into)
   }

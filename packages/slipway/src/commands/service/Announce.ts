@@ -39,7 +39,7 @@ export const announce = (settings: Settings.Settings, publicUrl: string) =>
     const link = role === "worker" ? null : yield* firstLink(publicUrl)
     if (role !== "worker" && !keepsSessions(publicUrl)) {
       yield* Effect.logWarning(
-        `nobody can stay signed in at ${publicUrl}: browsers keep a session only at an https address or on this machine ` +
+        `people cannot stay signed in at ${publicUrl}: browsers keep a session only at an https address or on this machine ` +
           `(${Listening.settings.publicUrl.name})`
       )
     }

@@ -63,8 +63,8 @@ const make = Effect.fnUntraced(function*(at: string, withoutKey: boolean) {
   const given = yield* Settings.load
   if (given.databaseUrl !== null) {
     return yield* new CannotBackUp({
-      problem: `This is for the database in a data folder. Back up the one that ${Storage.settings.databaseUrl.name} names with pg_dump, ` +
-        "or by archiving its log: docs/backup.md."
+      problem: "This is for the database in a data folder. Back up the database that " +
+        `${Storage.settings.databaseUrl.name} names with pg_dump, or by archiving its log: docs/backup.md.`
     })
   }
   const settings = yield* RunningServices.find(given)
@@ -123,7 +123,7 @@ const tell = Effect.fnUntraced(function*(
   yield* Console.log(`\nThe backup is in ${at}, for your account alone.`)
   yield* Console.log(
     key !== null
-      ? "It has the key of stored secrets: whoever has the backup has them."
+      ? "It has the key of stored secrets: a person with the backup can read them."
       : secretsKeyFile === null
       ? "It has no key of stored secrets: keep secrets.key of the data folder elsewhere. Without it they are lost."
       : `The key of stored secrets is not in it: keep ${secretsKeyFile} elsewhere. Without it they are lost.`

@@ -113,7 +113,7 @@ const isolation = (settings: Settings.Settings) =>
         ? {
           what: "isolation",
           state: "note",
-          detail: `${IsolationSettings.settings.isolation.name} is none: agents run as this user, kept in by nothing`
+          detail: `${IsolationSettings.settings.isolation.name}=none: agents run as this user, without isolation`
         }
         : { what: "isolation", state: "missing", detail: problem }]
     }

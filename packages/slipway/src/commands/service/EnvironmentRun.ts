@@ -17,7 +17,7 @@ const NOTHING = `There is no ${FILES.join(", ")}: the repository says nothing of
 
 /** The text for a repository without an environment file. */
 export const nothing = ({ unread }: { readonly unread: ReadonlyArray<string> }): string =>
-  unread.length === 0 ? NOTHING : `${NOTHING}\nNot read, since nobody could choose among several: ${visible(unread.join(", "))}. ` +
+  unread.length === 0 ? NOTHING : `${NOTHING}\nNot read, because there is no way to choose among several: ${visible(unread.join(", "))}. ` +
     `Move one to ${FILES[1]}, or write ${FILES[0]}.`
 
 export const folder = Argument.Directory("folder", { mustExist: true }).pipe(

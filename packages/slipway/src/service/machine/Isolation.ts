@@ -275,7 +275,7 @@ export const announce = (settings: Settings, isolation: Isolation) =>
     }
     yield* Effect.logWarning(
       problem === null
-        ? `${known.isolation.name} is none: agents run as this user and can read and change whatever this user can, ` +
+        ? `${known.isolation.name}=none: agents run as this user and can read and change whatever this user can, ` +
           "also what other sandboxes do"
         : `sandboxes cannot be isolated, so only the offline agent runs: ${problem}`
     )
@@ -294,5 +294,5 @@ export const summary = ({ kind, problem }: Isolation): string =>
   kind !== "none"
     ? kind
     : problem === null
-    ? "none: agents run as this user, kept in by nothing"
+    ? "none: agents run as this user, without isolation"
     : `none: only the offline agent runs. ${problem}`

@@ -186,7 +186,7 @@ export const manifestOf = Effect.fnUntraced(function*(folder: string) {
   const refuse = (problem: string) => new NotRestorable({ folder, problem })
   const [text, check] = yield* Effect.tryPromise({
     try: () => Promise.all([readSmall(path.join(folder, MANIFEST)), readSmall(path.join(folder, CHECK))]),
-    catch: (cause) => refuse(`it is none, or not a whole one. ${sentence(cause)}`)
+    catch: (cause) => refuse(`it is not a complete backup. ${sentence(cause)}`)
   })
   if (check !== `${createHash("sha256").update(text).digest("hex")}  ${MANIFEST}\n`) {
     return yield* refuse(`${MANIFEST} was changed since it was made: it has another digest than ${CHECK} says.`)

@@ -76,7 +76,7 @@ describe("slipway login", () => {
         const github = { SLIPWAY_GITHUB_CLIENT_ID: "Iv1.0123456789abcdef", SLIPWAY_GITHUB_CLIENT_SECRET_FILE: secret }
         const server = yield* serve(data, { SLIPWAY_ISOLATION: "none", SLIPWAY_PUBLIC_URL: "http://10.0.0.5:4000", ...github })
         assert.isNull(printed(server))
-        assert.include(server.output(), "nobody can stay signed in at http://10.0.0.5:4000")
+        assert.include(server.output(), "people cannot stay signed in at http://10.0.0.5:4000")
       }),
     LONG
   )

@@ -152,7 +152,7 @@ describe("slipway doctor", () => {
       assert.strictEqual(found.get("Postgres")?.state, "missing")
       assert.deepInclude(found.get("isolation"), {
         state: "note",
-        detail: "SLIPWAY_ISOLATION is none: agents run as this user, kept in by nothing"
+        detail: "SLIPWAY_ISOLATION=none: agents run as this user, without isolation"
       })
       assert.match(stderr, /^slipway: agents cannot run here: Postgres\.[^\n]*\n$/u)
     }).pipe(Effect.scoped), LONG)

@@ -127,7 +127,8 @@ describe("slipway env check", () => {
         const named = ".devcontainer/python/devcontainer.json"
         const { check, head } = yield* shop({ [named]: "{}", ".devcontainer/a/b/devcontainer.json": "{}" })
         const { stdout } = yield* check()
-        assert.include(stdout, `Not read, since nobody could choose among several: ${named}. Move one to .devcontainer/devcontainer.json`)
+        const reason = "because there is no way to choose among several"
+        assert.include(stdout, `Not read, ${reason}: ${named}. Move one to .devcontainer/devcontainer.json`)
         assert.deepStrictEqual(JSON.parse((yield* check("--json")).stdout), { file: null, commit: head, unread: [named] })
       }).pipe(Effect.scoped),
     LONG

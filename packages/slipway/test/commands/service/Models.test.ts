@@ -121,7 +121,7 @@ describe("slipway models", () => {
       Effect.gen(function*() {
         const data = yield* folder
         const server = yield* serve(data, { SLIPWAY_ISOLATION: "none", OPENAI_API_KEY: KEY, SLIPWAY_APPROVAL_MINUTES: "7" })
-        assert.match(server.output(), /"level":"warning"[^\n]*SLIPWAY_ISOLATION is none/u)
+        assert.match(server.output(), /"level":"warning"[^\n]*SLIPWAY_ISOLATION=none/u)
         const key = server.key ?? ""
         const refused = yield* ask(server.url, key, { model: "openai/gpt-6.1-sol" })
         assert.deepStrictEqual([refused.status, refused.body.error], [400, {
