@@ -7,29 +7,29 @@ export const settings = {
   depth: Setting.optional({
     name: "SLIPWAY_CLONE_DEPTH",
     type: Type.integer(1, 1_000_000),
-    about: "Commits of history that clones have. Without it, all.",
+    about: "Commits of history in clones. Without it, all.",
     role: "worker"
   }),
   time: Setting.withDefault({
     name: "SLIPWAY_CLONE_MINUTES",
     type: Type.minutes(1, 1440),
     default: "9",
-    about: "How long one download of a repository may take. A boot may take ten minutes, or one more than this.",
+    about: "Time limit of one download of a repository. A boot has ten minutes, or one more than this.",
     role: "all"
   }),
   bytes: Setting.withDefault({
     name: "SLIPWAY_CLONE_MIB",
     type: Type.mebibytes(1, 100_000_000),
     default: "10240",
-    about: "What one download of a repository may have.",
+    about: "Size limit of one download of a repository.",
     role: "worker"
   }),
   checkoutBytes: Setting.withDefault({
     name: "SLIPWAY_CHECKOUT_MIB",
     type: Type.mebibytes(1, 100_000_000),
     default: "5120",
-    about: "What the files of the commit that a sandbox starts from may have together. There may be 500,000 files, " +
-      "and more in proportion where this is raised.",
+    about: "Size limit of the files of a sandbox's start commit. There may be 500,000 files, and proportionally more if this is " +
+      "raised.",
     role: "worker"
   })
 }

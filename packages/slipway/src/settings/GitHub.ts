@@ -8,21 +8,20 @@ export const app = {
   appId: Setting.optional({
     name: "SLIPWAY_GITHUB_APP_ID",
     type: Type.pattern("the id of a GitHub App", /^[A-Za-z0-9.]{1,100}$/u),
-    about: "Id or client id of the GitHub App that sandboxes' repositories and pull requests go through. " +
+    about: "Id or client id of the GitHub App for repositories and pull requests. " +
       "Without it, repositories of this machine; see slipway repos.",
     role: "all"
   }),
   privateKeyFile: Setting.optional({
     name: "SLIPWAY_GITHUB_PRIVATE_KEY_FILE",
     type: Type.file,
-    about: "File with the private key of the GitHub App, as GitHub hands it out.",
+    about: "File with the private key of the GitHub App, from GitHub.",
     role: "all"
   }),
   webhookSecret: Setting.optional({
     name: "SLIPWAY_GITHUB_WEBHOOK_SECRET",
     type: Type.redacted(Type.parsed("at least 16 characters", (value) => value.length >= 16)),
-    about: "Secret of the App's webhook, which is sent to /hooks/source-host. " +
-      "Without it, changes on GitHub are seen when somebody asks for them.",
+    about: "Secret of the App's webhook at /hooks/source-host. Without it, changes on GitHub are seen on request.",
     role: "http",
     secret: true
   })

@@ -9,49 +9,46 @@ export const settings = {
     name: "SLIPWAY_ISOLATION",
     type: Type.oneOf(["auto", "bubblewrap", "docker", "gvisor", "runner", "kubernetes", "none"]),
     default: "auto",
-    about: "bubblewrap, the Docker daemon of this machine, or gVisor's runsc keeps agents in, or the service does not start. " +
-      "runner: machines that SLIPWAY_RUNNER_MACHINES makes, here or elsewhere, one for each sandbox. " +
-      "kubernetes (experimental): pods of a cluster, one for each sandbox (docs/operating/machines.md). " +
-      "auto: bubblewrap where it can, else only the offline agent runs. " +
-      "none lets agents with a model account run as this user, with nothing to keep them in. See slipway doctor.",
+    about: "Isolation of agents by bubblewrap, this machine's Docker daemon, or gVisor's runsc; if it fails, the service does not " +
+      "start. runner: a machine for each sandbox, made by SLIPWAY_RUNNER_MACHINES. kubernetes (experimental): a pod for each sandbox " +
+      "(docs/operating/machines.md). auto: bubblewrap if possible, else only the offline agent runs. none: agents with a model " +
+      "account run as this user, without isolation. See slipway doctor.",
     role: "worker"
   }),
   runnerMachines: Setting.optional({
     name: "SLIPWAY_RUNNER_MACHINES",
     type: Type.file,
-    about:
-      "The program that makes the machines of sandboxes with SLIPWAY_ISOLATION=runner, and is called as docs/operating/machines.md says. " +
-      "It runs as the service's user, with nothing of its environment but PATH, HOME, LANG and TMPDIR.",
+    about: "Program that makes machines with SLIPWAY_ISOLATION=runner (docs/operating/machines.md). It runs as the service's user, " +
+      "with only PATH, HOME, LANG and TMPDIR of its environment.",
     role: "worker"
   }),
   dockerImage: Setting.withDefault({
     name: "SLIPWAY_DOCKER_IMAGE",
     type: Type.text("the name of an image"),
     default: "node:24-bookworm",
-    about: "The image that sandboxes run in with SLIPWAY_ISOLATION=docker. It needs glibc, sh, unshare and git. " +
-      "It is pulled when it is not there.",
+    about: "Image of sandboxes with SLIPWAY_ISOLATION=docker, pulled if missing. It needs glibc, sh, unshare and git.",
     role: "worker"
   }),
   dockerImages: Setting.optional({
     name: "SLIPWAY_DOCKER_IMAGES",
     type: Type.images,
     about: "Images that repositories may ask for in their devcontainer.json, with SLIPWAY_ISOLATION=docker, such as " +
-      "golang:1.25-bookworm,python:3.13-bookworm@sha256:…. Each is like SLIPWAY_DOCKER_IMAGE, and is pulled when the service starts. " +
-      "A repository that asks for another one gets SLIPWAY_DOCKER_IMAGE.",
+      "golang:1.25-bookworm,python:3.13-bookworm@sha256:…. Each needs what SLIPWAY_DOCKER_IMAGE needs, and is pulled at the start. " +
+      "Other requests get SLIPWAY_DOCKER_IMAGE.",
     role: "worker"
   }),
   toolchains: Setting.optional({
     name: "SLIPWAY_TOOLCHAINS",
     type: Type.folders,
-    about: "Folders with programs for repositories, as a version manager keeps them or unpacked by hand, such as " +
-      "/opt/mise,/usr/local/go. Sandboxes see them read-only, and find their programs before others. Nothing secret may be in them.",
+    about: "Folders with programs for repositories, of a version manager or unpacked, such as /opt/mise,/usr/local/go. Sandboxes see " +
+      "them read-only, and find their programs first. They may hold no secrets.",
     role: "worker"
   }),
   dockerSocket: Setting.withDefault({
     name: "SLIPWAY_DOCKER_SOCKET",
     type: Type.text("a file"),
     default: "/var/run/docker.sock",
-    about: "Where the Docker daemon of this machine listens.",
+    about: "Socket of this machine's Docker daemon.",
     role: "worker"
   }),
   egressAllow: Setting.optional({
@@ -60,9 +57,8 @@ export const settings = {
       "names with ports between commas, such as registry.npmjs.org:443",
       (value) => Result.isSuccess(AllowList.parse(value))
     ),
-    about: "What isolated sandboxes may reach beside their model, as name:port between commas, " +
-      "such as registry.npmjs.org:443,pypi.org:443,files.pythonhosted.org:443. " +
-      "Without it, nothing.",
+    about: "Destinations of isolated sandboxes beside their model, such as " +
+      "registry.npmjs.org:443,pypi.org:443,files.pythonhosted.org:443. Without it, none.",
     role: "worker"
   })
 }
@@ -78,29 +74,29 @@ export const limits = {
     name: "SLIPWAY_SANDBOX_MEMORY_MIB",
     type: Type.mebibytes(64, 1_048_576),
     default: "4096",
-    about: "Memory of an isolated sandbox, where the kernel limits it.",
+    about: "Memory of an isolated sandbox, if the kernel limits it.",
     role: "worker"
   }),
   processes: Setting.withDefault({
     name: "SLIPWAY_SANDBOX_PROCESSES",
     type: Type.integer(32, 100_000),
     default: "1024",
-    about: "Processes and threads of an isolated sandbox, where the kernel limits them.",
+    about: "Processes and threads of an isolated sandbox, if the kernel limits them.",
     role: "worker"
   }),
   cpus: Setting.withDefault({
     name: "SLIPWAY_SANDBOX_CPUS",
     type: Type.integer(1, 1024),
     default: "2",
-    about: "Processors of an isolated sandbox, where the kernel limits them.",
+    about: "Processors of an isolated sandbox, if the kernel limits them.",
     role: "worker"
   }),
   diskBytes: Setting.withDefault({
     name: "SLIPWAY_SANDBOX_DISK_MIB",
     type: Type.mebibytes(64, 100_000_000),
     default: "10240",
-    about: "Disk that an isolated sandbox may take. Where the kernel keeps it, more is refused, and sandboxes that exist " +
-      "keep what they have; elsewhere it is measured, and what runs is ended when it takes more. See slipway doctor.",
+    about: "Disk of an isolated sandbox. The kernel refuses more, with existing sandboxes keeping their size; if it cannot, the disk " +
+      "is measured, and programs over the limit are ended. See slipway doctor.",
     role: "worker"
   })
 }

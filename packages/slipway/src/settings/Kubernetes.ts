@@ -7,7 +7,7 @@ export const settings = {
     name: "SLIPWAY_KUBERNETES_NAMESPACE",
     type: Type.pattern("the name of a namespace", /^[a-z\d]([a-z\d-]{0,61}[a-z\d])?$/u),
     default: "slipway-sandboxes",
-    about: "The namespace for the machines of sandboxes, and for nothing else, with SLIPWAY_ISOLATION=kubernetes.",
+    about: "Namespace only for the machines of sandboxes, with SLIPWAY_ISOLATION=kubernetes.",
     role: "worker"
   }),
   image: Setting.optional({
@@ -28,16 +28,15 @@ export const settings = {
     name: "SLIPWAY_KUBERNETES_USER_NAMESPACES",
     type: Type.flag,
     default: "true",
-    about: "Whether the root of a machine has no privileges on its node (hostUsers: false). " +
-      "It may be off only where a runtime class keeps the two apart.",
+    about: "Whether the root of a machine has no privileges on its node (hostUsers: false). It may be off only with a runtime class " +
+      "that separates them.",
     role: "worker"
   }),
   owner: Setting.optional({
     name: "SLIPWAY_KUBERNETES_OWNER",
     type: Type.pattern("the name of a ConfigMap, of at most 63 characters", /^[a-z\d]([a-z\d.-]{0,61}[a-z\d])?$/u),
-    about: "A ConfigMap in the namespace that stands for this service: when it is deleted, Kubernetes deletes all machines. " +
-      "Its name also tells machines of this service from those of another service in the namespace. " +
-      "Without it machines stay, and the service is called slipway.",
+    about: "ConfigMap in the namespace that owns this service's machines: Kubernetes deletes them with it. Its name distinguishes " +
+      "them from those of other services there. Without it machines stay, and the service is called slipway.",
     role: "worker"
   }),
   kubeconfig: Setting.optional({

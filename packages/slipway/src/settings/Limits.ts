@@ -15,13 +15,13 @@ export const settings = {
     name: "SLIPWAY_KEYS_PER_USER",
     type: Type.integer(1, 100_000),
     default: "100",
-    about: "Good API keys one user may have, in all grants together.",
+    about: "Valid API keys of one user, in all grants together.",
     role: "http"
   }),
   maxActiveSandboxes: Setting.optional({
     name: "SLIPWAY_MAX_ACTIVE_SANDBOXES",
     type: Type.integer(1, 1_000_000),
-    about: "Sandboxes of one grant that may be active at once. Without it, any number.",
+    about: "Active sandboxes of one grant. Without it, any number.",
     role: "http"
   })
 }
@@ -48,9 +48,9 @@ export const edge = {
     name: "SLIPWAY_STREAMS_PER_USER",
     type: Type.integer(1, 100_000),
     default: "200",
-    about: "Event streams one user may have open in this process, with all keys and sessions; one key may have 100. " +
-      "A grant may have 2.5 times as many. Neither may have more than half of all that the process holds. " +
-      "A user may run a download at once for each 12 streams, a grant two; one key may run 8.",
+    about: "Open event streams of one user in this process, with all keys and sessions; one key may have 100, a grant 2.5 times as " +
+      "many, and each at most half of the process's capacity. Simultaneous downloads: a user one for each 12 streams, a grant two; " +
+      "one key 8.",
     role: "http"
   })
 }

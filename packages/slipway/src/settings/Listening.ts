@@ -23,7 +23,7 @@ export const settings = {
   publicUrl: Setting.optional({
     name: "SLIPWAY_PUBLIC_URL",
     type: Type.publicAddress,
-    about: "Address that clients use: it starts every link, and may have a path. " +
+    about: "Address for clients, the beginning of every link; may have a path. " +
       "Without it, http:// and the address listened on; a process with SLIPWAY_ROLE=worker needs it.",
     role: "all"
   })
@@ -41,15 +41,14 @@ export const edge = {
     name: "SLIPWAY_CONNECTIONS_PER_ADDRESS",
     type: Type.integer(1, 100_000),
     default: "512",
-    about: "Connections one address may have, and requests from it that may be under way; " +
-      "never more than half of all that this process can hold.",
+    about: "Connections and active requests of one address; at most half of the process's capacity.",
     role: "http"
   }),
   allowedOrigins: Setting.optional({
     name: "SLIPWAY_ALLOWED_ORIGINS",
     type: Type.parsed("origins between commas, such as https://app.example,http://localhost:3000", (value) => Cors.parse(value) !== null),
-    about: "Origins whose pages may read the API from a browser, between commas, such as https://app.example,http://localhost:3000. " +
-      "They need an API key: a session of a person counts on our own pages alone. Without it, no page of another origin may.",
+    about: "Origins whose pages may use the API in a browser, such as https://app.example,http://localhost:3000. They need an API " +
+      "key: sessions count only on our pages. Without it, no other origin.",
     role: "http"
   }),
   trustedProxies: Setting.optional({
@@ -58,9 +57,8 @@ export const edge = {
       "addresses and networks between commas, such as 127.0.0.1,10.0.0.0/8",
       (value) => ClientAddress.parse(value) !== null
     ),
-    about: "Proxies in front of the service, as addresses and networks between commas, such as 127.0.0.1,10.0.0.0/8. " +
-      "Requests through them count " +
-      "for the address in X-Forwarded-For. Without it, for the one they come from.",
+    about: "Proxies in front of the service, such as 127.0.0.1,10.0.0.0/8. Their requests count for the address in X-Forwarded-For. " +
+      "Without it, all count for the sender.",
     role: "http"
   })
 }

@@ -7,13 +7,13 @@ export const settings = {
     name: "SLIPWAY_LOG_FORMAT",
     type: Type.oneOf(["auto", "pretty", "json"]),
     default: "auto",
-    about: "How logs are written to standard error: pretty, or json with one object a line. auto: pretty on a terminal, else json.",
+    about: "Format of logs on standard error: pretty, or json with one object a line. auto: pretty on a terminal, else json.",
     role: "all"
   }),
   level: Setting.optional({
     name: "SLIPWAY_LOG_LEVEL",
     type: Type.oneOf(["debug", "info", "warning", "error"]),
-    about: "The least that is logged: debug, info, warning or error. Without it, info by the service and warning by other commands.",
+    about: "Lowest level that is logged: debug, info, warning or error. Without it, info by the service and warning by other commands.",
     role: "all"
   })
 }

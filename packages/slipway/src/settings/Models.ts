@@ -18,36 +18,36 @@ export const settings = {
     name: "SLIPWAY_MODEL_ADDRESSES",
     type: Type.oneOf(["refuse", "allow"]),
     default: "refuse",
-    about: "Whether agents may name images and documents to their model by address: refuse or allow. The model's provider fetches " +
-      "them, so with allow a sandbox without a network can send data out. Data URLs always work.",
+    about: "Whether agents may name images and documents to their model by address: refuse or allow. The provider fetches them, " +
+      "so with allow a sandbox without a network can send data out. Data URLs always work.",
     role: "worker"
   }),
   sandboxBudget: Setting.optional({
     name: "SLIPWAY_SANDBOX_BUDGET_USD",
     type: usd,
-    about: "What the model of one sandbox may cost, in US dollars. Without it, anything.",
+    about: "Cost limit of one sandbox's models, in US dollars. Without it, none.",
     role: "all"
   }),
   grantBudget: Setting.optional({
     name: "SLIPWAY_GRANT_BUDGET_USD",
     type: usd,
-    about: "What the models of all sandboxes of a grant may cost, in US dollars, unless slipway grants budget says otherwise. " +
-      "Without it, anything.",
+    about: "Cost limit of the models of a grant's sandboxes, in US dollars, unless slipway grants budget sets another. Without it, " +
+      "none.",
     role: "all"
   }),
   credits: Setting.withDefault({
     name: "SLIPWAY_CREDITS",
     type: Type.oneOf(["off", "enforced"]),
     default: "off",
-    about: "Whether models draw on the credits that claims brought to an organization, " +
-      "and new work without any gets 402: off or enforced. The same in every process.",
+    about: "Whether models draw on an organization's credits from claims, and new work without credits gets 402: off or " +
+      "enforced. The same in every process.",
     role: "all"
   }),
   creditPrice: Setting.withDefault({
     name: "SLIPWAY_CREDIT_MICRO_USD",
     type: Type.integer(1, 999_999_999),
     default: "10000",
-    about: "What models may cost for one credit, in millionths of a US dollar. Only with SLIPWAY_CREDITS=enforced.",
+    about: "Model cost of one credit, in millionths of a US dollar, with SLIPWAY_CREDITS=enforced.",
     role: "all"
   })
 }

@@ -12,35 +12,35 @@ export const settings = {
     name: "SLIPWAY_ROLE",
     type: Type.oneOf(["all", "http", "worker"]),
     default: "all",
-    about: "What this process does: http, worker, or all.",
+    about: "Role of this process: http, worker, or all.",
     role: "all"
   }),
   workerAddress: Setting.optional({
     name: "SLIPWAY_WORKER_ADDRESS",
     type: privateAddress("10.0.0.5:4001"),
-    about: "Where a worker serves its files to the other processes on DATABASE_URL, and answers /healthz and /readyz, as host:port " +
-      "of a private network. Without it, a free port of 127.0.0.1.",
+    about: "Where a worker serves files to other processes, /healthz and /readyz: host:port of a private network. Without it, a free " +
+      "port of 127.0.0.1.",
     role: "worker"
   }),
   metricsAddress: Setting.optional({
     name: "SLIPWAY_METRICS_ADDRESS",
     type: privateAddress("127.0.0.1:4002"),
-    about: "Where a process with SLIPWAY_ROLE=worker answers /metrics, /healthz and /readyz without a key, as host:port of loopback or " +
-      "a private network. Without it, it serves no metrics; the other processes have them where they answer requests.",
+    about: "Where a process with SLIPWAY_ROLE=worker answers /metrics, /healthz and /readyz without a key: host:port of loopback or a " +
+      "private network. Without it, it serves no metrics; other processes serve theirs with the API.",
     role: "worker"
   }),
   workerSlots: Setting.optional({
     name: "SLIPWAY_WORKER_SLOTS",
     type: Type.integer(1, 1000),
-    about: "Agents of this process that may be at work or booting at once. Without it, one for each GiB of memory, 4 to 32. " +
-      "Four times as many may be alive, with those that wait for a message or for a person.",
+    about: "Agents of this process that may work or boot at once. Without it, one for each GiB of memory, 4 to 32. Four times as many " +
+      "may be alive, waiting ones included.",
     role: "worker"
   }),
   drain: Setting.withDefault({
     name: "SLIPWAY_DRAIN_SECONDS",
     type: Type.seconds(0, 86_400),
     default: "8",
-    about: "How long turns may still run when this process is asked to end. Those that are left are then interrupted.",
+    about: "How long turns may run after this process is asked to end; then they are interrupted.",
     role: "worker"
   })
 }

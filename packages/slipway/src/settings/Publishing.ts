@@ -9,14 +9,14 @@ export const settings = {
     name: "SLIPWAY_COMMIT_AUTHOR",
     type: Type.pattern("a name and an address, such as Slipway <slipway@example.com>", /^[^<>\n\0]*[^<>\s\0] <[^<>\s\0]+>$/u),
     default: "Slipway <slipway@localhost>",
-    about: "Author of commits that are published.",
+    about: "Author of published commits.",
     role: "worker"
   }),
   message: Setting.withDefault({
     name: "SLIPWAY_COMMIT_MESSAGE",
     type: Type.text("a text"),
     default: "{title}",
-    about: "Message of commits that are published; {title}, {sandbox} and {repo} stand for the sandbox's.",
+    about: "Message of published commits; {title}, {sandbox} and {repo} are replaced.",
     role: "worker"
   })
 }

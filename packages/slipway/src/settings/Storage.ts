@@ -19,8 +19,7 @@ export const settings = {
       ...Type.parsed("a postgres:// address", (value) => ConnectionUrl.problemOf(value) === null),
       problemOf: ConnectionUrl.problemOf
     }),
-    about:
-      "Postgres 15 or newer, as postgres://user@host/database. sslmode, sslrootcert, sslcert and sslkey mean what they mean to psql: " +
+    about: "Postgres 15 or newer, as postgres://user@host/database. sslmode, sslrootcert, sslcert and sslkey as for psql: " +
       "docs/operating/database.md. Without it, an embedded Postgres in the data folder.",
     role: "all",
     secret: true
@@ -29,23 +28,22 @@ export const settings = {
     name: "SLIPWAY_STARTUP_SECONDS",
     type: Type.seconds(0, 86_400),
     default: "60",
-    about: "How long a process that starts waits for the Postgres at DATABASE_URL to answer.",
+    about: "How long a start waits for the Postgres at DATABASE_URL.",
     role: "all"
   }),
   checkpoints: Setting.withDefault({
     name: "SLIPWAY_CHECKPOINTS",
     type: Type.checkpointPlaces,
     default: "database",
-    about:
-      "Where checkpoints are kept: in the database, or in files of a folder that every process on that database has under this path, " +
-      "as file:/path. Slipway does not make that folder. database,file:/path keeps new ones in the database and reads those in the folder.",
+    about: "Place of checkpoints: the database, or a folder (file:/path) that every process on that database has under this path and " +
+      "Slipway does not make. database,file:/path keeps new ones in the database and reads those in the folder.",
     role: "all"
   }),
   cacheBytes: Setting.optional({
     name: "SLIPWAY_CACHE_MIB",
     type: Type.mebibytes(0, 100_000_000),
-    about: "What a worker keeps of the folders that setups of repositories filled, for the next sandboxes; the least recently used go " +
-      "first. 0 keeps none. Without it, a tenth of the disk of the data folder, at most 20480 MiB.",
+    about: "Size of a worker's caches of setups; the least recently used are removed first. 0 keeps none. Without it, a tenth of the " +
+      "disk of the data folder, at most 20480 MiB.",
     role: "worker"
   }),
   secretsKeyFile: Setting.optional({
@@ -60,7 +58,7 @@ export const settings = {
   postgresAccount: Setting.optional({
     name: "SLIPWAY_PG_USER",
     type: Type.text("the name of an account"),
-    about: "Account the embedded Postgres runs as when this process is root. Without it, slipway or postgres, made if missing.",
+    about: "Account of the embedded Postgres if this process is root. Without it, slipway or postgres, made if missing.",
     role: "all"
   })
 }

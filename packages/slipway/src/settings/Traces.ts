@@ -26,14 +26,13 @@ export const settings = {
   endpoint: Setting.optional({
     name: "OTEL_EXPORTER_OTLP_ENDPOINT",
     type: Type.webAddress,
-    about: "Collector of traces that takes OTLP over HTTP, such as http://127.0.0.1:4318: spans go to /v1/traces there. " +
-      "Without it none are made.",
+    about: "Collector of traces by OTLP over HTTP, such as http://127.0.0.1:4318; spans go to its /v1/traces. Without it, no spans.",
     role: "all"
   }),
   headers: Setting.optional({
     name: "OTEL_EXPORTER_OTLP_HEADERS",
     type: Type.redacted(Type.parsed("name=value between commas, percent-encoded", (value) => headersOf(value) !== null)),
-    about: "Headers of requests to the collector, as name=value between commas: its key, say.",
+    about: "Headers of requests to the collector, such as its key, as name=value between commas.",
     role: "all",
     secret: true
   }),
@@ -41,21 +40,21 @@ export const settings = {
     name: "OTEL_SERVICE_NAME",
     type: Type.text("a name"),
     default: "slipway",
-    about: "What this process is called in traces.",
+    about: "Name of this process in traces.",
     role: "all"
   }),
   sampler: Setting.withDefault({
     name: "OTEL_TRACES_SAMPLER",
     type: Type.oneOf(SAMPLERS),
     default: "parentbased_always_on",
-    about: `Which traces are collected: ${SAMPLERS.join(", ")}. parentbased: what a caller's traceparent says counts first.`,
+    about: `Which traces are collected: ${SAMPLERS.join(", ")}. parentbased: a caller's traceparent decides first.`,
     role: "all"
   }),
   samplerArg: Setting.withDefault({
     name: "OTEL_TRACES_SAMPLER_ARG",
     type: Type.pattern("a number from 0 to 1", /^(?:0(?:\.\d{1,9})?|1(?:\.0{1,9})?|\.\d{1,9})$/u),
     default: "1",
-    about: "Part of the traces that a sampler by ratio collects, from 0 to 1.",
+    about: "Share of traces that a sampler by ratio collects, from 0 to 1.",
     role: "all"
   })
 }
