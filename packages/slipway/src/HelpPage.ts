@@ -45,7 +45,9 @@ const sections = (names: ReadonlyArray<string>, command: Command.Command.Any): E
     const title = `${"#".repeat(names.length + 2)} ${["slipway", ...names].join(" ")}`
     const inner = command.subcommands.flatMap(({ commands }) => commands)
     const below = yield* Effect.forEach(inner, (one) => sections([...names, one.name], one))
-    return [title, prose(description), block(formatter.formatHelpDoc(doc)), ...below.flat()]
+    // A command that only has subcommands has nothing of its own to show.
+    const isGroup = names.length > 0 && inner.length > 0 && rest.flags.length === 0 && (rest.examples ?? []).length === 0
+    return [title, prose(description), ...(isGroup ? [] : [block(formatter.formatHelpDoc(doc))]), ...below.flat()]
   }).pipe(Effect.orDie, Effect.provide(NodeServices.layer))
 
 const INTRODUCTION = `# The command
