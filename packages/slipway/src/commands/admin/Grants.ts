@@ -71,7 +71,7 @@ const list = Command.make("list", { json }, ({ json }) =>
   )
 
 const revoke = Command.make("revoke", {
-  grant: Argument.String("grant").pipe(Argument.withDescription("Id or name of the grant")),
+  grant: Argument.String("grant").pipe(Argument.withDescription("Grant id or name")),
   json
 }, ({ grant: idOrName, json }) =>
   administration(Effect.gen(function*() {
@@ -92,7 +92,7 @@ const Budget: Schema.Codec<GrantBudget, string> = Schema.Union([
 ])
 
 const budget = Command.make("budget", {
-  grant: Argument.String("grant").pipe(Argument.withDescription("Id or name of the grant")),
+  grant: Argument.String("grant").pipe(Argument.withDescription("Grant id or name")),
   usd: Argument.String("usd").pipe(
     Argument.withDescription(`US dollars such as 12.50, none for no limit, or default for ${settings.grantBudget.name}`),
     Argument.withSchema(Budget),

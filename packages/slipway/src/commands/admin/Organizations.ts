@@ -14,7 +14,7 @@ const shown = (organization: Organization) => ({
   suspendedAt: organization.suspendedAt === null ? null : DateTime.formatIso(organization.suspendedAt)
 })
 
-const organization = Argument.String("organization").pipe(Argument.withDescription("Id or name of the organization"))
+const organization = Argument.String("organization").pipe(Argument.withDescription("Organization id or name"))
 
 const list = Command.make("list", { json }, ({ json }) =>
   administration(Effect.gen(function*() {

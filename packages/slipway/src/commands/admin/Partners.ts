@@ -184,7 +184,7 @@ const paid = Command.make(
 const encodeEvent = Schema.encodeSync(PartnerEvent)
 
 const events = Command.make("events", {
-  grant: Argument.String("grant").pipe(Argument.withDescription("Id or name of the grant")),
+  grant: Argument.String("grant").pipe(Argument.withDescription("Grant id or name")),
   after: Flag.Int("after").pipe(Flag.withDescription("Only events with a greater sequence"), Flag.withDefault(0)),
   limit: Flag.Int("limit").pipe(Flag.withDescription("Most events to show"), Flag.withDefault(100)),
   json

@@ -10,8 +10,8 @@ import { columns, json, print } from "../terminal/Output.ts"
 import { administration } from "./Administration.ts"
 import { grantOf } from "./Partners.ts"
 
-const grant = Flag.String("grant").pipe(Flag.withDescription("Id or name of the grant"))
-const repo = Flag.String("repo").pipe(Flag.withDescription("The repository, as owner/name"), Flag.withSchema(RepoName))
+const grant = Flag.String("grant").pipe(Flag.withDescription("Grant id or name"))
+const repo = Flag.String("repo").pipe(Flag.withDescription("Repository, as owner/name"), Flag.withSchema(RepoName))
 // No schema here: its error would repeat the text, which may be a value given by mistake.
 const name = Argument.String("name").pipe(
   Argument.withDescription("Name of the secret, and of the environment variable: capital letters, digits and _")

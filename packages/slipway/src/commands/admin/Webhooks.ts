@@ -10,7 +10,7 @@ import { columns, json, print } from "../terminal/Output.ts"
 import { administration } from "./Administration.ts"
 import { grantOf } from "./Partners.ts"
 
-const grant = Flag.String("grant").pipe(Flag.withDescription("Id or name of the grant"))
+const grant = Flag.String("grant").pipe(Flag.withDescription("Grant id or name"))
 const endpoint = Argument.String("endpoint").pipe(Argument.withDescription("Endpoint id from: slipway webhooks list"))
 
 /** Types as `a,b`. */
@@ -190,7 +190,7 @@ const deliveries = Command.make("deliveries", {
         ) => [at, `${sequence}`, eventId, manual ? "manual" : `${attempt}`, `${durationMs} ms`, `${status ?? error}`])
       ]))
   }))).pipe(
-    Command.withDescription("Show the attempts of the last 30 days, newest first"),
+    Command.withDescription("Show attempts of the last 30 days, newest first"),
     Command.withExamples([{
       command: "slipway webhooks deliveries <endpoint> --grant acme --limit 20",
       description: "The last 20 attempts"

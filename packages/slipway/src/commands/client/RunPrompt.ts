@@ -237,6 +237,6 @@ export const attach = Command.make(
   Command.withShortDescription("Follow a sandbox live, and decide its approvals"),
   Command.withExamples([
     { command: "slipway attach c_abcdefgh2345", description: "Up to the end of its turn" },
-    { command: "slipway attach c_abc", description: "By a unique beginning of its id" }
+    { command: "slipway attach c_abc", description: "By a unique prefix of its id" }
   ])
 )

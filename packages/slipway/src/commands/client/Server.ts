@@ -60,8 +60,7 @@ export const url = Flag.String("url").pipe(
 /** For commands that follow a sandbox. */
 export const giveUp = Flag.Int("give-up").pipe(
   Flag.withDescription(
-    "Seconds without a connection or an event before the command stops following; " +
-      "default: 300, or no limit if standard output is a terminal"
+    "Seconds of silence before the command gives up; default: 300, or never at a terminal"
   ),
   Flag.filter((seconds) => seconds >= 0 && seconds <= 86_400, () => "--give-up is 0 to 86400 seconds"),
   Flag.optional
@@ -192,7 +191,7 @@ const BEGINNING = /^c_[a-z2-9]{1,11}$/u
 const MAX_PAGES = 10
 
 export const id = Argument.String("id").pipe(
-  Argument.withDescription("Sandbox id, or its beginning if that is unique"),
+  Argument.withDescription("Sandbox id or a unique prefix"),
   Argument.filter(
     (value) => WHOLE.test(value) || BEGINNING.test(value),
     (value) => `${JSON.stringify(value)} is no id, such as c_abcdefgh2345`

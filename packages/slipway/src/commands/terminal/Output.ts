@@ -4,7 +4,7 @@ import { Console, type Effect } from "effect"
 import { Flag } from "effect/cli"
 
 export const json = Flag.Boolean("json").pipe(
-  Flag.withDescription("Print JSON instead of a table"),
+  Flag.withDescription("Print JSON"),
   Flag.withDefault(false)
 )
 
