@@ -64,29 +64,6 @@ const logOf = Effect.fnUntraced(function*(id: SandboxId) {
   }
 })
 
-layer(http(), { excludeTestServices: true })("the event list", (it) => {
-  it.effect("gives what the log holds, byte by byte, page by page", () =>
-    Effect.gen(function*() {
-      const { key } = yield* mintKey()
-      const { id, turn } = yield* running(key)
-      yield* say(id, turn, ["a", "b", "c"])
-      const page = (query: string) => ask(`${SANDBOXES}/${id}/events${query}`, { key })
-      const log = yield* logOf(id)
-      const reply = yield* page("")
-      assert.strictEqual(reply.text, `{"data":[${log.map(({ wire }) => wire).join(",")}],"nextCursor":"${log.length}"}`)
-      assert.deepStrictEqual(Object.keys(json(reply).data[0]).sort(), ["data", "id", "object", "sandbox_id", "ts", "type", "version"])
-      const ids: Array<string> = []
-      for (let after = "0", more = true; more;) {
-        const { data, nextCursor } = json(yield* page(`?limit=2&after=${after}`))
-        ids.push(...data.map((event: { readonly id: string }) => event.id))
-        more = data.length > 0
-        after = nextCursor
-      }
-      assert.deepStrictEqual(ids, log.map(({ seq }) => String(seq)))
-      assert.deepStrictEqual(json(yield* page(`?after=${log.length}`)), { data: [], nextCursor: String(log.length) })
-    }))
-})
-
 layer(http(), { excludeTestServices: true })("pages of what is large", (it) => {
   it.effect("have about 1 MiB at most whatever the limit says, and their cursors miss nothing", () =>
     Effect.gen(function*() {
@@ -217,58 +194,6 @@ layer(http(), { excludeTestServices: true })("the tokens that models took", (it)
 })
 
 layer(http(), { excludeTestServices: true })("a fresh stream", (it) => {
-  it.effect("begins with how to come back, a snapshot and the status, and goes on with the next event", () =>
-    Effect.gen(function*() {
-      const { key } = yield* mintKey()
-      const { id, turn } = yield* running(key, { toolApprovalMode: "prompt" })
-      yield* drive(id, [{ _tag: "RequestApproval", turnId: turn, approval: { approval_id: "call-1", tool: "shell ls", kind: "command" } }])
-      const before = (yield* logOf(id)).length
-      const reader = yield* openStream(streamOf(id), { key })
-      assert.strictEqual(reader.status, 200)
-      assert.strictEqual(reader.headers["content-type"], "text/event-stream; charset=utf-8")
-      assert.strictEqual(reader.headers["cache-control"], "no-store")
-      assert.strictEqual(reader.headers["x-accel-buffering"], "no")
-      assert.strictEqual(reader.headers["content-encoding"], undefined)
-      assert.deepStrictEqual(fieldsOf(yield* reader.next), { retry: "2000" })
-
-      const snapshot = fieldsOf(yield* reader.next)
-      assert.deepStrictEqual(Object.keys(snapshot), ["data"])
-      const { data, sandbox_id, ts, type, ...rest } = snapshot.data
-      assert.deepStrictEqual([type, sandbox_id, rest], ["snapshot", id, { object: "sandbox.event", version: "v1" }])
-      assert.match(ts, /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/u)
-      assert.deepStrictEqual(data.sandbox, json(yield* ask(`${SANDBOXES}/${id}`, { key })))
-      assert.deepStrictEqual(data.turn, { id: turn, state: "awaiting_approval" })
-      assert.strictEqual(data.resume_cursor, String(before))
-      assert.deepInclude(data.pending_approvals[0], { approval_id: "call-1", tool: "shell ls", kind: "command" })
-      assert.match(data.pending_approvals[0].expires_at, /Z$/u)
-
-      const status = fieldsOf(yield* reader.next)
-      assert.deepStrictEqual([status.id, status.data.type, status.data.data], [undefined, "sandbox.status", { status: "running" }])
-
-      yield* postJson(`${SANDBOXES}/${id}/approvals/call-1`, key, { decision: "approve" })
-      const next = fieldsOf(yield* reader.next)
-      assert.deepStrictEqual([next.id, next.data.id, next.data.type], [String(before + 1), String(before + 1), "approval.resolved"])
-    }))
-
-  it.effect("has no turn before the sandbox runs", () =>
-    Effect.gen(function*() {
-      const { key } = yield* mintKey()
-      const id = yield* create(key)
-      const reader = yield* openStream(streamOf(id), { key })
-      const read = yield* until(reader, ({ data }) => data?.type === "sandbox.status")
-      assert.strictEqual(read[1]?.data.data.turn, null)
-    }))
-
-  it.effect("of a finished sandbox shows it, asks not to come back soon, and ends", () =>
-    Effect.gen(function*() {
-      const { key } = yield* mintKey()
-      const { id } = yield* running(key)
-      yield* finish(id)
-      const blocks = (yield* (yield* openStream(streamOf(id), { key })).rest).map(fieldsOf)
-      assert.deepStrictEqual(blocks.map(({ data, retry }) => data?.type ?? retry), ["2000", "snapshot", "sandbox.status", "30000"])
-      assert.deepStrictEqual(blocks[2]?.data.data, { status: "failed" })
-    }))
-
   it.effect("of a sandbox that finishes meanwhile ends after its last event", () =>
     Effect.gen(function*() {
       const { key } = yield* mintKey()
@@ -284,46 +209,6 @@ layer(http(), { excludeTestServices: true })("a fresh stream", (it) => {
 })
 
 layer(http(), { excludeTestServices: true })("a resumed stream", (it) => {
-  it.effect("gives everything after the cursor, once and in order, then the status, then what follows; no snapshot", () =>
-    Effect.gen(function*() {
-      const { key } = yield* mintKey()
-      const { id, turn } = yield* running(key)
-      yield* say(id, turn, Array.from({ length: 250 }, (_, i) => `text ${i}`))
-      for (const after of [0, 1, 200, 255]) {
-        const log = yield* logOf(id)
-        const reader = yield* openStream(`${streamOf(id)}?since=${after}`, { key })
-        const read = yield* until(reader, ({ data }) => data?.type === "sandbox.status" && data.id === undefined)
-        assert.deepStrictEqual(read.slice(1, -1).map((fields) => fields.id), log.slice(after).map(({ seq }) => String(seq)))
-        assert.ok(read.every(({ data }) => data?.type !== "snapshot"))
-        yield* say(id, turn, ["more"])
-        const more = (yield* logOf(id)).length
-        assert.ok((yield* until(reader, (fields) => fields.id === String(more))).length > 0)
-      }
-    }))
-
-  it.effect("has the very bytes of the list as data", () =>
-    Effect.gen(function*() {
-      const { key } = yield* mintKey()
-      const { id, turn } = yield* running(key)
-      yield* say(id, turn, ["line\nbreak \u2028 \u{1F680}"])
-      yield* finish(id)
-      const log = yield* logOf(id)
-      const blocks = yield* (yield* openStream(`${streamOf(id)}?since=0`, { key })).rest
-      assert.deepStrictEqual(blocks.filter((block) => block.startsWith("id:")), log.map(({ seq, wire }) => `id: ${seq}\ndata: ${wire}`))
-    }))
-
-  it.effect("believes Last-Event-ID more than its URL", () =>
-    Effect.gen(function*() {
-      const { key } = yield* mintKey()
-      const { id } = yield* running(key)
-      yield* finish(id)
-      const head = (yield* logOf(id)).length
-      const reader = yield* openStream(`${streamOf(id)}?since=1`, { key, headers: { "last-event-id": String(head - 1) } })
-      assert.deepStrictEqual((yield* reader.rest).map(fieldsOf).map((fields) => fields.id), [undefined, String(head), undefined])
-      const done = yield* ask(`${streamOf(id)}?since=1`, { key, headers: { "last-event-id": String(head) } })
-      assert.deepStrictEqual([done.status, done.text], [204, ""])
-    }))
-
   it.effect("misses nothing and repeats nothing, however often it is cut while events are written", () =>
     Effect.gen(function*() {
       const { key } = yield* mintKey()

@@ -1,16 +1,7 @@
 import { assert, layer } from "@effect/vitest"
 import { Access } from "@slipway/domain/access/usecases/Access"
 import { AgentDisconnected } from "@slipway/domain/files/ports/RemoteTrees"
-import {
-  FileNotFound,
-  FileProtected,
-  FileTooLarge,
-  IsDirectory,
-  NotADirectory,
-  OnBehalfOf,
-  TreesUnavailable,
-  type WorkingTrees
-} from "@slipway/domain/files/ports/WorkingTrees"
+import { FileNotFound, OnBehalfOf, TreesUnavailable, type WorkingTrees } from "@slipway/domain/files/ports/WorkingTrees"
 import type { FileTree } from "@slipway/domain/files/schema/FileTree"
 import { SandboxId } from "@slipway/domain/ids/SandboxId"
 import { Deferred, Effect, Exit, Scope, Stream } from "effect"
@@ -50,80 +41,22 @@ const tree: FileTree = {
 
 const CHUNK = new Uint8Array(64 * 1024).fill(97)
 
-/** Trees in which the name of a file says what is wrong with it. */
+/** Trees in which the name of a file says how its bytes arrive. */
 const trees: Partial<WorkingTrees["Service"]> = {
   has: () => Effect.succeed(true),
-  list: (_key, directory) =>
-    directory === "file"
-      ? Effect.fail(new NotADirectory())
-      : directory === "none"
-      ? Effect.fail(new FileNotFound())
-      : Effect.succeed({ ...tree, directory }),
+  list: (_key, directory) => Effect.succeed({ ...tree, directory }),
   open: (_key, path, maximumBytes) => {
     switch (path) {
-      case "none":
-        return Effect.fail(new FileNotFound())
-      case "dir":
-        return Effect.fail(new IsDirectory())
-      case "link":
-        return Effect.fail(new FileProtected())
-      case "huge":
-        return Effect.fail(new FileTooLarge({ maximumBytes }))
       case "short":
         return Effect.succeed({ size: CHUNK.length * 2, bytes: Stream.concat(Stream.succeed(CHUNK), Stream.fail(new FileNotFound())) })
       case "endless":
         return Effect.succeed({ size: maximumBytes, bytes: Stream.concat(Stream.succeed(CHUNK), Stream.never) })
-      case "empty":
-        return Effect.succeed({ size: 0, bytes: Stream.empty })
       default:
-        return Effect.succeed({ size: CHUNK.length * 40, bytes: Stream.range(1, 40).pipe(Stream.map(() => CHUNK)) })
+        return Effect.succeed({ size: 0, bytes: Stream.empty })
     }
   },
-  compare: (_key, path, maximumBytes) =>
-    path === "huge"
-      ? Effect.fail(new FileTooLarge({ maximumBytes }))
-      : path === "never"
-      ? Effect.succeed({ working: null, head: null, base: null })
-      : Effect.succeed({
-        working: { content: "new", hash: "3e757656cf36eca53338e520d134963a44f793f8", ref: "working", size: 3, binary: false },
-        head: null,
-        base: { content: null, hash: "aa".repeat(20), ref: "bb".repeat(20), size: 9, binary: true }
-      })
+  compare: () => Effect.succeed({ working: null, head: null, base: null })
 }
-
-layer(http({ trees }), { excludeTestServices: true })("the file tree", (it) => {
-  it.effect("lists one directory, the root when none is named", () =>
-    Effect.gen(function*() {
-      const { key } = yield* mintKey()
-      const { id } = yield* running(key)
-      const list = (query: string) => ask(`${SANDBOXES}/${id}/files/tree?${query}`, { key })
-      assert.deepStrictEqual(json(yield* list("directory=./src//x/..")), tree)
-      for (const query of ["", "directory=", "directory=.", "repo=ACME/shop"]) assert.strictEqual(json(yield* list(query)).directory, "")
-      refused(yield* list("directory=file"), 400, "not_a_directory")
-      refused(yield* list("directory=none"), 404, "file_not_found")
-      refused(yield* list("directory=.git"), 403, "file_protected")
-      refused(yield* list("repo=acme/other"), 404, "repo_not_found")
-    }))
-
-  it.effect("needs the repository named where there are several", () =>
-    Effect.gen(function*() {
-      const { key } = yield* mintKey()
-      const { id } = yield* running(key, { repos: [{ fullName: "acme/shop" }, { fullName: "acme/other" }] })
-      for (const path of ["tree?", "download?path=x&", "content?path=x&"]) {
-        refused(yield* ask(`${SANDBOXES}/${id}/files/${path}`, { key }), 400, "repo_required")
-        assert.strictEqual((yield* ask(`${SANDBOXES}/${id}/files/${path}repo=acme/OTHER`, { key })).status, 200)
-      }
-    }))
-
-  it.effect("needs a running sandbox", () =>
-    Effect.gen(function*() {
-      const { key } = yield* mintKey()
-      const id = yield* create(key)
-      for (const path of ["tree", "download?path=x", "content?path=x"]) {
-        refused(yield* ask(`${SANDBOXES}/${id}/files/${path}`, { key }), 409, "sandbox_not_running")
-      }
-    }))
-})
 
 /** As another id has them: what was restored. */
 const RESTORED = SandboxId.make("c_rrrrrrrrrrrr")
@@ -223,52 +156,6 @@ layer(http({ trees: { has: () => Effect.succeed(true), list: refusing, open: ref
 layer(http({ trees, settings: { downloadsPerKey: 1 } }), { excludeTestServices: true })("a download", (it) => {
   const of = (id: string, path: string) => `${SANDBOXES}/${id}/files/download?path=${encodeURIComponent(path)}`
 
-  it.effect("is the file's bytes as an attachment, whole and of known length", () =>
-    Effect.gen(function*() {
-      const { key } = yield* mintKey()
-      const { id } = yield* running(key)
-      const reply = yield* ask(of(id, "src/r\u00e9sum\u00e9.txt"), { key, headers: { range: "bytes=0-9" } })
-      assert.strictEqual(reply.status, 200)
-      assert.strictEqual(reply.text.length, CHUNK.length * 40)
-      const {
-        date: _date,
-        connection: _connection,
-        ratelimit: _rate,
-        "ratelimit-policy": _policy,
-        "x-request-id": _id,
-        "keep-alive": _alive,
-        ...headers
-      } = reply.headers
-      assert.deepStrictEqual(headers, {
-        "accept-ranges": "none",
-        "cache-control": "no-store",
-        "content-disposition": "attachment; filename=\"r__sum__.txt\"; filename*=UTF-8''r%C3%A9sum%C3%A9.txt",
-        "content-length": String(CHUNK.length * 40),
-        "content-type": "application/octet-stream",
-        "x-content-type-options": "nosniff"
-      })
-      const head = yield* ask(of(id, "a"), { key, method: "HEAD" })
-      assert.deepStrictEqual([head.status, head.headers["content-length"], head.text], [200, String(CHUNK.length * 40), ""])
-      const empty = yield* ask(of(id, "empty"), { key })
-      assert.deepStrictEqual([empty.status, empty.headers["content-length"], empty.text], [200, "0", ""])
-    }))
-
-  it.effect("is refused by what is there", () =>
-    Effect.gen(function*() {
-      const { key } = yield* mintKey()
-      const { id } = yield* running(key)
-      refused(yield* ask(of(id, "none"), { key }), 404, "file_not_found")
-      refused(yield* ask(of(id, "dir"), { key }), 400, "is_directory")
-      refused(yield* ask(of(id, "link"), { key }), 403, "file_protected")
-      refused(yield* ask(of(id, "huge"), { key }), 413, "file_too_large")
-      for (const path of [".env", "a/.ENV", "x/.git/config", "./a/../.git/HEAD", ".claude/settings.json"]) {
-        refused(yield* ask(of(id, path), { key }), 403, "file_protected")
-      }
-      for (const path of ["/etc/passwd", "../x", "a/../../x", "a\u0000b", ".", ""]) {
-        refused(yield* ask(of(id, path), { key }), 400, path === "" ? "invalid_request" : "invalid_path")
-      }
-    }))
-
   it.effect("that falls short breaks off, so that it is not taken for whole", () =>
     Effect.gen(function*() {
       const { key } = yield* mintKey()
@@ -346,40 +233,6 @@ layer(
       const { id } = yield* running(key)
       yield* Effect.scoped(openStream(`${SANDBOXES}/${id}/files/download?path=x`, { key }))
       yield* Effect.timeout(Deferred.await(released), "2 seconds")
-    }))
-})
-
-layer(http({ trees }), { excludeTestServices: true })("a file's content", (it) => {
-  it.effect("is shown as it is, as published and as it was", () =>
-    Effect.gen(function*() {
-      const { key } = yield* mintKey()
-      const { id } = yield* running(key)
-      const content = (path: string) => Effect.map(ask(`${SANDBOXES}/${id}/files/content?path=${path}`, { key }), json)
-      const { editReason, ...file } = yield* content("./src//main.ts")
-      assert.deepStrictEqual(file, {
-        path: "src/main.ts",
-        repo: "acme/shop",
-        status: "modified",
-        binary: false,
-        size: 3,
-        previousPath: null,
-        editable: false,
-        working: {
-          content: "new",
-          text: "new",
-          hash: "3e757656cf36eca53338e520d134963a44f793f8",
-          ref: "working",
-          size: 3,
-          binary: false
-        },
-        head: null,
-        base: { content: null, text: null, hash: "aa".repeat(20), ref: "bb".repeat(20), size: 9, binary: true },
-        reviewHead: null
-      })
-      assert.include(editReason, "read-only")
-      assert.deepInclude(yield* content("never"), { status: null, binary: false, size: null, working: null, head: null, base: null })
-      refused(yield* ask(`${SANDBOXES}/${id}/files/content?path=huge`, { key }), 413, "file_too_large")
-      refused(yield* ask(`${SANDBOXES}/${id}/files/content?path=.env`, { key }), 403, "file_protected")
     }))
 })
 

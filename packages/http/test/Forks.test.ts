@@ -25,17 +25,6 @@ import {
 const restored = (id: SandboxId, checkpoint: number) => drive(id, [{ _tag: "RecordRestore", data: { checkpoint, cause: "command" } }])
 const eventsOf = (key: string, id: string) => Effect.map(ask(`${SANDBOXES}/${id}/events`, { key }), (reply) => json(reply).data)
 
-/** Bodies that no endpoint takes, for any sandbox. */
-const hostile = Effect.fnUntraced(function*(key: string, path: string, good: object, bad: ReadonlyArray<unknown>) {
-  for (const body of [...bad, [], null, "x", 1, { ...good, extra: 1 }]) refused(yield* postJson(path, key, body), 400, "invalid_request")
-  refused(yield* ask(path, { key, method: "POST" }), 400, "invalid_request")
-  refused(yield* ask(path, { key, body: JSON.stringify(good).replace("{", "{,") }), 400, "invalid_request")
-  refused(yield* ask(path, { key, body: `${JSON.stringify(good)}${" ".repeat(2 ** 20)}` }), 413, "payload_too_large")
-  const typed = yield* ask(path, { key, body: JSON.stringify(good), headers: { "content-type": "text/plain" } })
-  refused(typed, 415, "unsupported_media_type")
-  refused(yield* ask(path, { key, method: "GET" }), 405, "method_not_allowed")
-})
-
 layer(http(), { excludeTestServices: true })("going back to a checkpoint", (it) => {
   const restore = (key: string, id: string, checkpoint: unknown) => postJson(`${SANDBOXES}/${id}/restore`, key, { checkpoint })
 
@@ -62,30 +51,6 @@ layer(http(), { excludeTestServices: true })("going back to a checkpoint", (it) 
       const { id } = yield* checkpointed(key)
       const replies = yield* Effect.all([restore(key, id, 1), restore(key, id, 2)], { concurrency: "unbounded" })
       assert.deepStrictEqual(replies.map((reply) => json(reply).outcome).toSorted(), ["applied", "rejected"])
-    }))
-
-  it.effect("is between turns only, of a sandbox that runs, to a checkpoint that is kept", () =>
-    Effect.gen(function*() {
-      const { key } = yield* mintKey()
-      const { id } = yield* checkpointed(key)
-      for (const n of [0, 3, Number.MAX_SAFE_INTEGER]) refused(yield* restore(key, id, n), 404, "not_found")
-      yield* postJson(`${SANDBOXES}/${id}/messages`, key, { prompt: "Go on." })
-      assert.deepInclude(json(yield* restore(key, id, 1)), { outcome: "rejected", rejection: "turn_active" })
-      yield* ask(`${SANDBOXES}/${id}/terminate`, { key, method: "POST" })
-      assert.deepInclude(json(yield* restore(key, id, 1)), { outcome: "rejected", rejection: "sandbox_terminal" })
-      refused(yield* restore(key, yield* create(key), 1), 409, "sandbox_not_running")
-    }))
-
-  it.effect("takes {checkpoint} and nothing else", () =>
-    Effect.gen(function*() {
-      const { key } = yield* mintKey()
-      const { id } = yield* checkpointed(key)
-      const bad = [{}, ...[-1, 1.5, 2 ** 53, "1", null, true, [1]].map((checkpoint) => ({ checkpoint }))]
-      yield* hostile(key, `${SANDBOXES}/${id}/restore`, { checkpoint: 1 }, bad)
-      assert.notProperty(
-        yield* Effect.map(eventsOf(key, id), (events) => Object.groupBy(events, ({ type }: any) => type)),
-        "sandbox.restoring"
-      )
     }))
 })
 
@@ -188,25 +153,6 @@ layer(
       gone.clear()
       yield* (yield* Spending).setBudget(grant.id, 0)
       refused(yield* fork(key, id), 402, "budget_exceeded")
-    }))
-
-  it.effect("takes its body and nothing else", () =>
-    Effect.gen(function*() {
-      const { key } = yield* mintKey({ grant: "strict" })
-      const { id } = yield* checkpointed(key)
-      const prompt = "Try it otherwise."
-      const bad = [
-        {},
-        { prompt: "" },
-        { prompt: "x".repeat(60_001) },
-        { prompt: "\0" },
-        { prompt, repos: [{ fullName: "acme/other" }] },
-        { prompt, title: "" },
-        { prompt, metadata: { a: 1 } },
-        ...[-1, 1.5, 2 ** 53, "1", null, true].map((checkpoint) => ({ prompt, checkpoint }))
-      ]
-      yield* hostile(key, `${SANDBOXES}/${id}/fork`, { prompt }, bad)
-      assert.strictEqual(json(yield* ask(SANDBOXES, { key })).data.filter(({ title }: { title: string }) => title === prompt).length, 0)
     }))
 
   it.effect("of another grant's sandbox answers like a missing one, and so does going back", () =>

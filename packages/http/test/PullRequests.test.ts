@@ -75,13 +75,6 @@ layer(http(answers), { excludeTestServices: true })("a pull request", (it) => {
       assert.deepStrictEqual(json(yield* ask(`${SANDBOXES}/${id}/pull-request?repo=ACME/shop`, { key })), json(reply))
     }))
 
-  it.effect("needs no body where there is one repository", () =>
-    Effect.gen(function*() {
-      const { key } = yield* mintKey()
-      const { id } = yield* running(key)
-      assert.strictEqual((yield* publish(key, id, { repo: "acme/shop", action_state: "idle", number: 3 }, undefined)).status, 200)
-    }))
-
   it.effect("that did not come about says why", () =>
     Effect.gen(function*() {
       const { key } = yield* mintKey()
@@ -106,20 +99,6 @@ layer(http(answers), { excludeTestServices: true })("a pull request", (it) => {
       assert.strictEqual((yield* publish(key, id, { repo: "acme/shop", action_state: "idle", number: 3 })).status, 200)
     }))
 
-  it.effect("names its repository, strictly", () =>
-    Effect.gen(function*() {
-      const { key } = yield* mintKey()
-      const { id } = yield* running(key, { repos: [{ fullName: "acme/shop" }, { fullName: "acme/other" }] })
-      const post = (body: unknown) => postJson(`${SANDBOXES}/${id}/pull-request`, key, body)
-      refused(yield* post({}), 400, "repo_required")
-      refused(yield* ask(`${SANDBOXES}/${id}/pull-request`, { key, method: "POST" }), 400, "repo_required")
-      refused(yield* ask(`${SANDBOXES}/${id}/pull-request`, { key }), 400, "repo_required")
-      refused(yield* post({ repo: "acme/third" }), 404, "repo_not_found")
-      for (const body of [{ repo: "acme" }, { repo: null }, { repo: "acme/shop", draft: true }, []]) {
-        refused(yield* post(body), 400, "invalid_request")
-      }
-    }))
-
   it.effect("is published of a sandbox that failed, too, as long as it has a checkpoint", () =>
     Effect.gen(function*() {
       const { key } = yield* mintKey()
@@ -131,13 +110,6 @@ layer(http(answers), { excludeTestServices: true })("a pull request", (it) => {
       const without = yield* create(key)
       yield* drive(without, [{ _tag: "StartBoot" }, { _tag: "Fail", reason: "boot_failed", error: "It did not start.", retryable: false }])
       refused(yield* postJson(`${SANDBOXES}/${without}/pull-request`, key, {}), 409, "sandbox_not_running")
-    }))
-
-  it.effect("needs a running sandbox to be published", () =>
-    Effect.gen(function*() {
-      const { key } = yield* mintKey()
-      const id = yield* create(key)
-      refused(yield* postJson(`${SANDBOXES}/${id}/pull-request`, key, {}), 409, "sandbox_not_running")
     }))
 })
 

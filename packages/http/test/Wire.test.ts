@@ -1,58 +1,8 @@
 import { assert, layer } from "@effect/vitest"
-import { Access } from "@slipway/domain/access/usecases/Access"
 import { Members } from "@slipway/domain/access/usecases/Members"
 import { Sessions } from "@slipway/domain/access/usecases/Sessions"
 import { Duration, Effect, Redacted } from "effect"
-import {
-  ask,
-  COOKIE,
-  create,
-  creation,
-  joined,
-  json,
-  layer as http,
-  mintKey,
-  raw,
-  refused,
-  type Reply,
-  SANDBOXES
-} from "../testing/Harness.ts"
-
-layer(http(), { excludeTestServices: true })("every reply", (it) => {
-  it.effect("names itself, is not cached, and says what it is", () =>
-    Effect.gen(function*() {
-      const { key } = yield* mintKey()
-      const replies = yield* Effect.all([
-        ask(SANDBOXES, { key }),
-        ask(SANDBOXES),
-        ask("/nothing"),
-        ask("/healthz"),
-        ask(SANDBOXES, { key, method: "PATCH" }),
-        ask(SANDBOXES, { key, body: "{" })
-      ])
-      for (const { headers } of replies) {
-        assert.match(String(headers["x-request-id"]), /^req_[0-9A-HJKMNP-TV-Z]{26}$/u)
-        assert.strictEqual(headers["cache-control"], "no-store")
-        assert.strictEqual(headers["x-content-type-options"], "nosniff")
-        assert.strictEqual(headers["content-type"], "application/json; charset=utf-8")
-      }
-      assert.strictEqual(new Set(replies.map(({ headers }) => headers["x-request-id"])).size, replies.length)
-    }))
-
-  it.effect("never repeats the caller's request id", () =>
-    Effect.gen(function*() {
-      const reply = yield* ask("/healthz", { headers: { "x-request-id": "req_01ARZ3NDEKTSV4RRFFQ69G5FAV" } })
-      assert.notStrictEqual(reply.headers["x-request-id"], "req_01ARZ3NDEKTSV4RRFFQ69G5FAV")
-    }))
-
-  it.effect("to a known key tells its rate", () =>
-    Effect.gen(function*() {
-      const { key } = yield* mintKey()
-      const { headers } = yield* ask(SANDBOXES, { key })
-      assert.strictEqual(headers["ratelimit-policy"], `"default";q=100000;w=60`)
-      assert.match(String(headers["ratelimit"]), /^"default";r=99999;t=\d+$/u)
-    }))
-})
+import { ask, COOKIE, creation, joined, json, layer as http, mintKey, raw, refused, type Reply, SANDBOXES } from "../testing/Harness.ts"
 
 layer(http(), { excludeTestServices: true })("an address", (it) => {
   it.effect("that does not exist is 404, under /api/ only with a key", () =>
@@ -70,47 +20,6 @@ layer(http(), { excludeTestServices: true })("an address", (it) => {
       }
     }))
 
-  it.effect("answers 405 with its methods to any other", () =>
-    Effect.gen(function*() {
-      const { key } = yield* mintKey()
-      const of = (path: string, method: string) => ask(path, { key, method })
-      for (const method of ["PUT", "PATCH", "DELETE", "PROPFIND", "QUERY"]) {
-        const reply = yield* of(SANDBOXES, method)
-        refused(reply, 405, "method_not_allowed")
-        assert.strictEqual(reply.headers.allow, "POST, GET, HEAD, OPTIONS")
-      }
-      const terminate = yield* of(`${SANDBOXES}/c_aaaaaaaaaaaa/terminate`, "GET")
-      refused(terminate, 405, "method_not_allowed")
-      assert.strictEqual(terminate.headers.allow, "POST, OPTIONS")
-      // Before the id is looked at.
-      refused(yield* of(`${SANDBOXES}/nonsense/terminate`, "GET"), 405, "method_not_allowed")
-      refused(yield* ask("/healthz", { method: "POST" }), 405, "method_not_allowed")
-    }))
-
-  it.effect("answers OPTIONS with its methods, after authentication", () =>
-    Effect.gen(function*() {
-      const { key } = yield* mintKey()
-      refused(yield* ask(SANDBOXES, { method: "OPTIONS" }), 401, "unauthorized")
-      const reply = yield* ask(`${SANDBOXES}/c_aaaaaaaaaaaa`, { key, method: "OPTIONS" })
-      assert.deepStrictEqual([reply.status, reply.headers.allow, reply.text], [204, "GET, HEAD, OPTIONS", ""])
-      refused(yield* ask("/api/nothing", { key, method: "OPTIONS" }), 404, "not_found")
-    }))
-
-  it.effect("answers HEAD as GET, without the body", () =>
-    Effect.gen(function*() {
-      const { key } = yield* mintKey()
-      for (const path of [SANDBOXES, `${SANDBOXES}/c_aaaaaaaaaaaa`, `${SANDBOXES}?limit=0`, "/healthz"]) {
-        const get = yield* ask(path, { key })
-        const head = yield* ask(path, { key, method: "HEAD" })
-        assert.strictEqual(head.status, get.status)
-        assert.strictEqual(head.headers["content-length"], get.headers["content-length"])
-        assert.strictEqual(head.headers["content-type"], get.headers["content-type"])
-        assert.strictEqual(head.text, "")
-      }
-      const stream = yield* ask(`${SANDBOXES}/c_aaaaaaaaaaaa/events/stream`, { key, method: "HEAD" })
-      assert.deepStrictEqual([stream.status, stream.headers.allow], [405, "GET, OPTIONS"])
-    }))
-
   it.effect("with a broken percent-encoding is 400, another spelling is the same address", () =>
     Effect.gen(function*() {
       const { key } = yield* mintKey()
@@ -123,115 +32,10 @@ layer(http(), { excludeTestServices: true })("an address", (it) => {
       assert.strictEqual((yield* ask("/%61pi/public/v1/sandboxes", { key })).status, 200)
     }))
 
-  it.effect("with an empty segment is not found, whatever is asked of it", () =>
-    Effect.gen(function*() {
-      const { key } = yield* mintKey()
-      const id = yield* create(key)
-      for (
-        const path of [`${SANDBOXES}/`, `${SANDBOXES}//`, `${SANDBOXES}/${id}/`, `/api/public/v1//sandboxes`,
-          `${SANDBOXES}/${id}/approvals/`, "/api/public/v1/events/"]
-      ) {
-        for (const method of ["GET", "HEAD", "POST", "DELETE", "OPTIONS"]) {
-          const reply = yield* ask(path, { key, method })
-          assert.strictEqual(reply.status, 404, `${method} ${path}`)
-          if (method !== "HEAD") refused(reply, 404, "not_found")
-        }
-        refused(yield* ask(path), 401, "unauthorized")
-      }
-      for (const path of ["/healthz/", "//healthz", "/sandboxes/", "/keys/"]) assert.strictEqual((yield* ask(path)).status, 404, path)
-    }))
-
   it.effect("that is no path is 400", () =>
     Effect.gen(function*() {
       for (const target of ["*", "http://[/sandboxes", `http://[${SANDBOXES}`, "foo://x/sandboxes"]) {
         assert.match(yield* raw(`GET ${target} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n`), /^HTTP\/1\.1 400 /u, target)
-      }
-    }))
-})
-
-layer(http(), { excludeTestServices: true })("authentication", (it) => {
-  const nothing = `Bearer realm="slipway"`
-  const invalid = `${nothing}, error="invalid_token", error_description="The API key is not valid."`
-
-  it.effect("asks for a key where none is given", () =>
-    Effect.gen(function*() {
-      const { key } = yield* mintKey()
-      const asked = [
-        {},
-        { authorization: "Basic dXNlcjpwYXNz" },
-        { authorization: key },
-        { "x-api-key": key }
-      ]
-      for (const headers of asked) {
-        const reply = yield* ask(SANDBOXES, { headers })
-        refused(reply, 401, "unauthorized")
-        assert.strictEqual(reply.headers["www-authenticate"], nothing)
-      }
-      assert.strictEqual((yield* ask(`${SANDBOXES}?access_token=${key}&api_key=${key}`)).status, 401)
-    }))
-
-  it.effect("has one answer for malformed, unknown and revoked keys", () =>
-    Effect.gen(function*() {
-      const { key } = yield* mintKey()
-      const revoked = yield* mintKey()
-      yield* (yield* Access).revokeKey(revoked.record.id)
-      const ofRevokedGrant = yield* mintKey({ grant: "gone" })
-      yield* (yield* Access).revokeGrant("gone")
-      const given: ReadonlyArray<string | ReadonlyArray<string>> = [
-        "Bearer",
-        "Bearer ",
-        `Bearer ${key} `.replace(/ $/u, " x"),
-        `Bearer  ${key}`,
-        `Bearer ${key.slice(0, -1)}${key.endsWith("0") ? "1" : "0"}`,
-        `Bearer ${key.toLowerCase()}`,
-        `Bearer ${"x".repeat(8192)}`,
-        `Bearer ${key}, Bearer ${key}`,
-        [`Bearer ${key}`, `Bearer ${key}`],
-        [`Bearer ${key}`, "Basic dXNlcjpwYXNz"],
-        `Bearer ${revoked.key}`,
-        `Bearer ${ofRevokedGrant.key}`
-      ]
-      const replies = yield* Effect.forEach(given, (authorization) => ask(SANDBOXES, { headers: { authorization } }))
-      for (const reply of replies) {
-        refused(reply, 401, "unauthorized")
-        assert.strictEqual(reply.headers["www-authenticate"], invalid)
-        assert.strictEqual(reply.text, replies[0]?.text)
-      }
-    }))
-
-  it.effect("takes the scheme in any case", () =>
-    Effect.gen(function*() {
-      const { key } = yield* mintKey()
-      for (const scheme of ["Bearer", "bearer", "BEARER"]) {
-        assert.strictEqual((yield* ask(SANDBOXES, { headers: { authorization: `${scheme} ${key}` } })).status, 200)
-      }
-    }))
-
-  it.effect("refuses a key without the scope, and says which", () =>
-    Effect.gen(function*() {
-      const { key } = yield* mintKey({ scopes: ["partner:ingest", "webhooks", "metrics:read"] })
-      for (const path of [SANDBOXES, "/api/nothing"]) {
-        const reply = yield* ask(path, { key })
-        refused(reply, 403, "insufficient_scope")
-        assert.strictEqual(reply.headers["www-authenticate"], `${nothing}, error="insufficient_scope", scope="sandboxes"`)
-      }
-    }))
-
-  it.effect("comes before everything else a request may do wrong", () =>
-    Effect.gen(function*() {
-      for (
-        const [path, asked] of [
-          ["/api/nothing", {}],
-          [SANDBOXES, { method: "DELETE" }],
-          [SANDBOXES, { body: "{" }],
-          [SANDBOXES, { body: "x", headers: { "content-type": "text/plain" } }],
-          [SANDBOXES, { body: "x".repeat(2 ** 20 + 1) }],
-          [`${SANDBOXES}?limit=0`, {}],
-          [`${SANDBOXES}/nonsense`, {}],
-          [`${SANDBOXES}/c_aaaaaaaaaaaa`, {}]
-        ] as const
-      ) {
-        refused(yield* ask(path, asked), 401, "unauthorized")
       }
     }))
 })
