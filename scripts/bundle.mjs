@@ -16,7 +16,7 @@ const root = path.resolve(import.meta.dirname, "..")
 const packages = path.join(root, "packages")
 const manifestOf = async (name) => JSON.parse(await readFile(path.join(packages, name, "package.json"), "utf8"))
 
-/** What stays a package of its own, and whose dependency it is here: it has native parts, or is read as a file. */
+/** Packages that are not bundled, with the package of ours that depends on each: they have native parts, or are read as files. */
 const outside = { dockerode: "adapters/docker", idiomorph: "pages" }
 
 /** Each is one file: a box sees nothing beside it. */
@@ -49,8 +49,8 @@ const ascii = {
 }
 
 /**
- * Of Node's own modules only what is used is read. An `import` of one reads all that it exports, also what Node loads when it is
- * first read: `node:http` has a whole HTTP client behind its `WebSocket`.
+ * Reads of Node's own modules only the exports that are used. An `import` of a module reads all its exports, and some of them load more
+ * when they are first read: `node:http` has a whole HTTP client behind its `WebSocket`.
  */
 const builtins = {
   name: "builtins",

@@ -36,7 +36,7 @@ const files = execFileSync("git", ["ls-files", "--cached", "--others", "--exclud
   encoding: "utf8"
 }).split("\n").filter((file) => file !== "" && existsSync(path.join(root, file)))
 
-/** What is broken into lines may be broken once more: the formatter needs several passes for some texts. */
+/** Formats until nothing changes: the formatter needs several passes for some texts. */
 const stable = (filePath, fileText, passes = 10) => {
   const formatted = formatter.formatText({ filePath, fileText })
   return formatted === fileText || passes === 0 ? formatted : stable(filePath, formatted, passes - 1)

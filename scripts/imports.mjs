@@ -18,7 +18,7 @@ import { parseArgs } from "node:util"
 import { parseSync } from "rolldown/utils"
 import { importsIn, packagesOf, sourcesOf } from "./sources.mjs"
 
-/** What may not depend on the rest: sources, and what is published beside them. */
+/** Folders that are published, and may import no other folder. */
 const PLACES = ["src", "memory"]
 
 /** Which adapters an adapter may import, beside the domain. Of the other packages only `slipway` imports adapters: it composes them. */

@@ -28,7 +28,7 @@ const source = path.join(domain, "src")
 /** Tests of rules that need arbitrary histories are in the package of those. */
 const testing = path.join(import.meta.dirname, "../packages/testing")
 const BATCH = 24
-/** Far more than any test of a rule takes; a mutant that waits for ever is one that was noticed. */
+/** Far more than any test of a rule takes; a mutant that waits for ever counts as noticed. */
 const PATIENCE_MILLIS = 20_000
 
 /** Modules that import one of these have effects, and contract suites judge them. */

@@ -1,4 +1,4 @@
-/** What `mutants.mjs` changes in a module: one small mistake per mutant, found in its syntax tree. Expressions only. */
+/** The changes that `mutants.mjs` makes in a module: one small mistake per mutant, found in its syntax tree. Expressions only. */
 import { parseAst } from "vitest/node"
 
 const swapped = new Map(Object.entries({
@@ -135,7 +135,7 @@ export const mutate = (source, words) => {
   }
   const literals = (list) => `[${list.map((word) => JSON.stringify(word)).join(", ")}]`
 
-  /** What the lists of the statement at hand choose from. */
+  /** The choices of the lists in the current statement. */
   let choices
   const ofList = (node, list) => {
     list.forEach((_, i) => add(node, literals(list.toSpliced(i, 1))))
@@ -263,7 +263,7 @@ export const mutate = (source, words) => {
   }
 }
 
-/** A test whose groups are made by `$guard`: one that cannot even be collected must not stop the tests of other mutants. */
+/** A test whose groups are made by `$guard`: a group that cannot be collected must not stop the tests of other mutants. */
 export const guard = (source) => {
   const inserts = []
   const visit = (node) => {
@@ -303,7 +303,7 @@ export const combine = (source, { inserts, mutants }) => {
       const [site] = [ordered[nextSite++]]
       const [{ end, start }] = site
       out += plain(at, start, false)
-      // What is inserted before a statement stands before the parenthesis around its expression.
+      // An insertion before a statement goes before the parenthesis around its expression.
       while (nextInsert < pending.length && pending[nextInsert].at === start && pending[nextInsert].text.startsWith("{")) {
         out += pending[nextInsert++].text
       }

@@ -11,7 +11,7 @@ import { promisify } from "node:util"
 const execute = promisify(execFile)
 const run = (command, args) => execute(command, args, { maxBuffer: 64 * 1024 * 1024 })
 
-/** What a consumer may import: the package's `exports`, and where they have a `*`, each file that fits. */
+/** The modules that a consumer may import: the package's `exports`, and where they have a `*`, each file that fits. */
 const modulesOf = async (tarball) => {
   const files = (await run("tar", ["-tzf", tarball])).stdout.split("\n").map((file) => file.replace(/^package/u, "."))
   const { exports } = JSON.parse((await run("tar", ["-xzOf", tarball, "package/package.json"])).stdout)

@@ -4,7 +4,7 @@
  * In the workspace a package exports its TypeScript, so that nothing is built for development. npm packs a folder as it
  * is and cannot replace `exports` while it does so. Hence each package is compiled into a folder of its own, where
  * `src/X.ts` has become `src/X.js` and `src/X.d.ts`: the published manifest is the workspace's with `.js` for `.ts`, and without
- * its `private`, which keeps npm from publishing sources. `slipway`, which nobody imports, is bundled instead, with all that it
+ * its `private`, which keeps npm from publishing sources. `slipway`, which no program imports, is bundled instead, with all that it
  * depends on. Tarballs are named without a version: examples name them too.
  */
 import { execFile } from "node:child_process"

@@ -48,7 +48,7 @@ const folded = (text) =>
         ["Literal[", ...values.split(", ").map((value) => `${indent}    ${value},`), `${indent}]`].join("\n"))
   )
 
-/** What is defined so far, in order: text by name. */
+/** The definitions so far, in order: text by name. */
 const definitions = new Map()
 
 const isNothing = ({ type }) => type === "null"
@@ -139,7 +139,7 @@ ${folded([...definitions.values()].join("\n\n\n"))}
 const JSON_TYPE = "application/json"
 const contentOf = ({ content = {} }) => Object.entries(content)[0]
 
-/** What a method answers, how it is asked for. */
+/** The type of a method's answer, and how the request asks for it. */
 const replyOf = (operation) => {
   const [type, { schema }] = contentOf(operation.responses["200"])
   if (type === JSON_TYPE) return { result: `types.${nameOf(schema.$ref)}`, ask: "_json" }

@@ -33,7 +33,7 @@ export const start = async () => {
   await new Promise((resolve) => server.listen(0, "127.0.0.1", resolve))
   const { port } = server.address()
   return {
-    /** What npm has to be told to use it: it publishes nothing without a token. */
+    /** The settings with which npm uses it: npm publishes nothing without a token. */
     env: { npm_config_registry: `http://127.0.0.1:${port}/`, [`npm_config_//127.0.0.1:${port}/:_authToken`]: "none" },
     close: () => server.close()
   }

@@ -239,14 +239,14 @@ export const measure = (root) => {
   }
 }
 
-// What is allowed
+// Allowed numbers
 
-/** Of a name in one of the lists, what stays the same when its file or folder moves. */
+/** The part of a listed name that stays the same when its file or folder moves. */
 const LAST_PART = { circles: /[^/]+$/u, folders: /[^/]+$/u, functions: /[^ .]+$/u, docstrings: /[^ ]+$/u, words: /: .*/u }
 
 /**
- * Compares numbers with those allowed. An entry that is not listed may take the place of one that is listed and gone, if it is not
- * larger: it has moved. A row of words of a new package may take what other rows of the same kind and word lost.
+ * Compares numbers with those allowed. An unlisted entry may take the place of a listed entry that is gone, if it is not larger:
+ * it has moved. A row of words of a new package may take what other rows of the same kind and word lost.
  */
 export const compare = (check, measured, allowed) => {
   const listed = new Map(Object.entries(allowed))

@@ -106,7 +106,7 @@ try {
     )
     const slipway = path.join(prefix, "bin/slipway")
     await run(slipway, ["--version"], place)
-    // Told, not judged: it depends on the machine. 20 s is what people are promised on one that does nothing else.
+    // Printed, not judged: it depends on the machine. People are promised 20 s on an otherwise idle machine.
     const began = performance.now()
     await run(slipway, ["demo"], place)
     process.stdout.write(`slipway demo, installed: ${((performance.now() - began) / 1000).toFixed(1)} s\n`)

@@ -1,24 +1,15 @@
 /** A service of one checkout, as a person runs it: processes of their own, one Postgres that is kept durable, real repositories. */
-import { EmbeddedPostgres } from "@slipway/embedded-postgres/EmbeddedPostgres"
-import * as Mounts from "@slipway/machine/testing/Mounts"
-import { Context, Effect, Layer } from "effect"
-import { type ChildProcess, execFile, execFileSync, spawn } from "node:child_process"
-import { mkdirSync, mkdtempSync, readFileSync, realpathSync, rmSync, writeFileSync } from "node:fs"
+import { Effect } from "effect"
+import { execFile, execFileSync } from "node:child_process"
+import { mkdirSync, readFileSync, writeFileSync } from "node:fs"
 import { Agent, request } from "node:http"
-import { tmpdir } from "node:os"
 import path from "node:path"
 import { setTimeout as sleep } from "node:timers/promises"
+import { ownDatabase, serviceFolder } from "../../packages/slipway/testing/ServiceCluster.ts"
+import * as ServiceProcess from "../../packages/slipway/testing/ServiceProcess.ts"
 import * as Waiting from "../Waiting.ts"
 
-export const temporaryFolder = Effect.acquireRelease(
-  Effect.sync(() => mkdtempSync(path.join(realpathSync(tmpdir()), "slipway-fleet-"))),
-  (folder) =>
-    Effect.sync(() => {
-      // As a killed service leaves it.
-      Mounts.unmount(folder)
-      rmSync(folder, { recursive: true, force: true, maxRetries: 50, retryDelay: 100 })
-    })
-)
+export const temporaryFolder = serviceFolder("slipway-fleet-")
 
 /** A repository with one commit of as many small files. */
 export const makeRepository = (folder: string, files: number): string => {
@@ -124,8 +115,6 @@ export const follow = async (url: string, key: string, what: string, seconds = L
   }
 }
 
-const urlPattern = /^Slipway +(http:\S+)/mu
-
 export interface Fleet {
   readonly databaseUrl: string
   /** Runs a command to its end, with the machine's data folder. */
@@ -140,30 +129,11 @@ export const make = (checkout: string) =>
     const program = path.join(checkout, "packages/slipway/bin/slipway.js")
     const node = path.join(checkout, "node_modules/.bin/node")
     const home = yield* temporaryFolder
-    const { connection } = Context.get(yield* Layer.build(EmbeddedPostgres.layer({ dataDir: home })), EmbeddedPostgres)
-    const databaseUrl = `postgres:///${connection.database}?${new URLSearchParams({
-      host: path.dirname(connection.path),
-      user: connection.username
-    })}`
-    const children = new Set<ChildProcess>()
-    yield* Effect.addFinalizer(() =>
-      Effect.promise(() =>
-        Promise.all(Array.from(children, (child) => {
-          child.kill("SIGKILL")
-          return Waiting.ended(child)
-        }))
-      )
-    )
-    const environment = (dataDir: string, settings: Readonly<Record<string, string>> = {}) => ({
-      PATH: process.env["PATH"],
-      TMPDIR: tmpdir(),
-      XDG_STATE_HOME: path.join(home, "state"),
-      DATABASE_URL: databaseUrl,
-      SLIPWAY_DATA_DIR: dataDir,
-      SLIPWAY_PORT: "0",
-      SLIPWAY_RATE_LIMIT_PER_MINUTE: "100000",
-      ...settings
-    })
+    const databaseUrl = yield* ownDatabase(home)
+    const running = new Set<ServiceProcess.ServiceProcess>()
+    yield* Effect.addFinalizer(() => Effect.promise(() => Promise.all(Array.from(running, ({ kill }) => kill()))))
+    const environment = (dataDir: string, settings: Readonly<Record<string, string>> = {}) =>
+      ServiceProcess.environment(dataDir, { XDG_STATE_HOME: path.join(home, "state"), DATABASE_URL: databaseUrl, ...settings })
     let key: string | undefined
 
     const fleet: Fleet = {
@@ -182,75 +152,57 @@ export const make = (checkout: string) =>
             }
           )
         }),
-      start: (dataDir, settings) => {
+      start: async (dataDir, settings) => {
         mkdirSync(dataDir, { recursive: true })
-        const child = spawn(node, [program, "serve"], {
-          env: environment(dataDir, settings),
-          cwd: dataDir,
-          stdio: ["ignore", "pipe", "pipe"]
-        })
-        children.add(child)
-        let output = ""
-        const started = new Promise<Service>((resolve, reject) => {
-          child.once("error", reject)
-          void Waiting.ended(child).then(() => reject(new Error(`slipway serve ended: ${output}`)))
-          const ask = (url: string) => async (address: string, body?: object): Promise<unknown> => {
-            const [status, text] = await exchange(`${url}/api/public/v1/sandboxes${address}`, {
-              headers: { authorization: `Bearer ${key}`, "content-type": "application/json" },
-              body: body === undefined ? undefined : JSON.stringify(body)
-            })
-            const said: unknown = JSON.parse(text)
-            if (status >= 400) throw new Error(`${address}: ${status} ${text}`)
-            return said
+        const env = environment(dataDir, settings)
+        const service = await ServiceProcess.start({ dataDir, env, node, program, seconds: LONGEST_SECONDS })
+        running.add(service)
+        const { pid, url } = service
+        const own = key ??= service.key ?? ""
+        const call = async (address: string, body?: object): Promise<unknown> => {
+          const [status, text] = await exchange(`${url}/api/public/v1/sandboxes${address}`, {
+            headers: { authorization: `Bearer ${own}`, "content-type": "application/json" },
+            body: body === undefined ? undefined : JSON.stringify(body)
+          })
+          const said: unknown = JSON.parse(text)
+          if (status >= 400) throw new Error(`${address}: ${status} ${text}`)
+          return said
+        }
+        const heard = (id: string, what: string) => follow(`${url}/api/public/v1/sandboxes/${id}/events/stream?since=0`, own, what)
+        // Events that were read are not requested again: a look should cost the service as little as possible.
+        const read = new Map<string, { readonly events: Array<Told>; after: string }>()
+        return {
+          pid,
+          url,
+          key: own,
+          create: async (prompt, repo = "acme/shop", model) =>
+            ((await call("", { repos: [{ fullName: repo }], prompt, model })) as { readonly id: string }).id,
+          send: async (id, prompt) => void await call(`/${id}/messages`, { prompt }),
+          status: async (id) => ((await call(`/${id}`)) as { readonly status: string }).status,
+          heard: (id, type) => heard(id, `"type":"${type}"`),
+          publish: async (id) => {
+            await call(`/${id}/pull-request`, {})
+            await heard(id, `"type":"pull_request.updated"`)
+          },
+          terminate: async (id) => {
+            await call(`/${id}/terminate`, {})
+            await heard(id, `"status":"terminated"`)
+          },
+          events: async (id) => {
+            const known = read.get(id) ?? { events: [], after: "0" }
+            read.set(id, known)
+            for (;;) {
+              const page = (await call(`/${id}/events?after=${known.after}`)) as Page
+              if (page.data.length === 0) return known.events
+              known.events.push(...page.data.map(({ data, ts, type }) => ({ type, at: Date.parse(ts), data })))
+              known.after = page.nextCursor
+            }
+          },
+          stop: async (signal) => {
+            await Waiting.within(LONGEST_SECONDS, () => `the end of slipway serve by ${signal}`, service.stop(signal))
+            running.delete(service)
           }
-          const listen = (chunk: Buffer) => {
-            output += chunk.toString()
-            const url = urlPattern.exec(output)?.[1]
-            key ??= /sbx_live_\w+/u.exec(output)?.[0]
-            if (url === undefined || !/^isolation/mu.test(output) || key === undefined) return
-            const call = ask(url)
-            const stream = (id: string) => `${url}/api/public/v1/sandboxes/${id}/events/stream?since=0`
-            // Events that were read are not requested again: a look should cost the service as little as possible.
-            const read = new Map<string, { readonly events: Array<Told>; after: string }>()
-            const status = async (id: string) => ((await call(`/${id}`)) as { readonly status: string }).status
-            resolve({
-              pid: child.pid ?? 0,
-              url,
-              key: key ?? "",
-              create: async (prompt, repo = "acme/shop", model) =>
-                ((await call("", { repos: [{ fullName: repo }], prompt, model })) as { readonly id: string }).id,
-              send: async (id, prompt) => void await call(`/${id}/messages`, { prompt }),
-              status,
-              heard: (id, type) => follow(stream(id), key ?? "", `"type":"${type}"`),
-              publish: async (id) => {
-                await call(`/${id}/pull-request`, {})
-                await follow(stream(id), key ?? "", `"type":"pull_request.updated"`)
-              },
-              terminate: async (id) => {
-                await call(`/${id}/terminate`, {})
-                await follow(stream(id), key ?? "", `"status":"terminated"`)
-              },
-              events: async (id) => {
-                const known = read.get(id) ?? { events: [], after: "0" }
-                read.set(id, known)
-                for (;;) {
-                  const page = (await call(`/${id}/events?after=${known.after}`)) as Page
-                  if (page.data.length === 0) return known.events
-                  known.events.push(...page.data.map(({ data, ts, type }) => ({ type, at: Date.parse(ts), data })))
-                  known.after = page.nextCursor
-                }
-              },
-              stop: async (signal) => {
-                child.kill(signal)
-                await Waiting.within(LONGEST_SECONDS, () => `the end of slipway serve by ${signal}`, Waiting.ended(child))
-                children.delete(child)
-              }
-            })
-          }
-          child.stdout.on("data", listen)
-          child.stderr.on("data", listen)
-        })
-        return Waiting.within(LONGEST_SECONDS, () => `slipway serve is ready, which said: ${output}`, started)
+        }
       }
     }
     return fleet

@@ -1,8 +1,8 @@
 /** Faults of the processes while people work. One http process and one worker are spared, so that their memory can be watched. */
 import { setTimeout as sleep } from "node:timers/promises"
 import type { Client } from "pg"
-import type { Process } from "./Processes.ts"
-import type { Random } from "./Random.ts"
+import type { Random } from "../../packages/slipway/testing/Random.ts"
+import type { Process } from "../../packages/slipway/testing/ServiceCluster.ts"
 
 export interface Fault {
   readonly name: string

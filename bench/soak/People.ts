@@ -1,6 +1,6 @@
 /** People who use the service: each makes sandboxes, decides on tool calls, writes, downloads, publishes and terminates. */
 import { setTimeout as sleep } from "node:timers/promises"
-import type { Random } from "./Random.ts"
+import type { Random } from "../../packages/slipway/testing/Random.ts"
 
 const API = "/api/public/v1/sandboxes"
 /** The content of the file that the agent of this sandbox wrote. */

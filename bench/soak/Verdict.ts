@@ -1,14 +1,12 @@
 /** Conditions that must hold when all is over: each function returns the violations. */
 import * as Mounts from "@slipway/machine/testing/Mounts"
+import { processesOf } from "@slipway/machine/testing/SpawnedProgram"
 import { readdirSync } from "node:fs"
-import type * as Partner from "./Partner.ts"
+import type * as Partner from "../../packages/slipway/testing/Partner.ts"
+import type { Rows } from "../../packages/slipway/testing/Readers.ts"
 import type { Acknowledged } from "./People.ts"
-import * as Processes from "./Processes.ts"
-import { digestOf, type Seen } from "./Readers.ts"
 import type { Slope } from "./Watch.ts"
 
-/** Asks the database. */
-export type Rows = (text: string) => Promise<ReadonlyArray<Record<string, unknown>>>
 type Wrong = Promise<Array<string>>
 
 const LIVE = "status NOT IN ('succeeded', 'failed', 'terminated') OR work IS NOT NULL"
@@ -50,37 +48,6 @@ export const acknowledged = async (rows: Rows, all: Iterable<Acknowledged>): Wro
   return wrong
 }
 
-/** Each log counts from 1 without gaps, and is what readers saw. */
-export const logs = async (rows: Rows, seen: ReadonlyArray<Seen>): Wrong => {
-  const wrong: Array<string> = []
-  const known = new Map<string, Map<number, string>>()
-  /** After which events a log was whole: somebody may terminate what had failed, and then more comes. */
-  const ends = new Map<string, Array<number>>()
-  for (
-    const { sandbox_id, seq, type, wire } of await rows("SELECT sandbox_id, seq, type, wire FROM sandbox_events ORDER BY sandbox_id, seq")
-  ) {
-    const [id, number, event] = [String(sandbox_id), Number(seq), String(wire)]
-    known.set(id, (known.get(id) ?? new Map<number, string>()).set(number, digestOf(event)))
-    if (type === "sandbox.status" && /"status":"(?:succeeded|failed|terminated)"/u.test(event)) {
-      ends.set(id, [...ends.get(id) ?? [], number])
-    }
-  }
-  for (const [id, log] of known) {
-    const numbers = [...log.keys()]
-    if (numbers.some((seq, i) => seq !== i + 1)) wrong.push(`the log of ${id} has gaps: ${numbers.join(" ")}`)
-  }
-  for (const { events, isWhole, sandboxId } of seen) {
-    const log = known.get(sandboxId)
-    for (const [seq, digest] of events) {
-      if (log?.get(seq) !== digest) wrong.push(`a reader saw another event ${seq} of ${sandboxId} than its log has`)
-    }
-    if (isWhole && ends.get(sandboxId)?.includes(events.size) !== true) {
-      wrong.push(`a reader was told that it had all of ${sandboxId}, with ${events.size} of ${log?.size}`)
-    }
-  }
-  return wrong
-}
-
 /** One pull request and one branch for each that was published. `branches`: of the repository that is published to. */
 export const pulls = async (rows: Rows, published: ReadonlyArray<Acknowledged>, branches: ReadonlyArray<string>): Wrong => {
   const found = await rows("SELECT head_ref, count(*)::int AS count FROM local_pull_requests GROUP BY head_ref")
@@ -118,7 +85,7 @@ export const told = async (rows: Rows, feed: ReadonlyArray<Partner.FeedEvent>, t
  * nothing is held any more. `machines`: the folder with those of all machines.
  */
 export const left = async (rows: Rows, machines: string): Wrong => [
-  ...Processes.processesOf(machines).map((process) => `still runs: ${process}`),
+  ...processesOf(machines).map((process) => `still runs: ${process}`),
   ...Mounts.below(machines).map((mount) => `still mounted: ${mount}`),
   ...readdirSync(machines, { recursive: true, encoding: "utf8" }).filter((entry) => /(?:^|\/)c_[a-z2-9]{12}$/u.test(entry))
     .map((entry) => `still on a disk: ${entry}`),

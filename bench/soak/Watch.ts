@@ -1,6 +1,6 @@
 /** Memory and descriptors of processes that live through the whole soak. */
 import { readdirSync, readFileSync } from "node:fs"
-import type { Process } from "./Processes.ts"
+import type { Process } from "../../packages/slipway/testing/ServiceCluster.ts"
 
 interface Sample {
   readonly minute: number

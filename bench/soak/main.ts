@@ -6,13 +6,13 @@ import path from "node:path"
 import { setTimeout as sleep } from "node:timers/promises"
 import { parseArgs } from "node:util"
 import { Client } from "pg"
+import * as Partner from "../../packages/slipway/testing/Partner.ts"
+import * as Random from "../../packages/slipway/testing/Random.ts"
+import * as Readers from "../../packages/slipway/testing/Readers.ts"
+import * as ServiceCluster from "../../packages/slipway/testing/ServiceCluster.ts"
 import * as Interruptible from "../Interruptible.ts"
 import * as Faults from "./Faults.ts"
-import * as Partner from "./Partner.ts"
 import * as People from "./People.ts"
-import * as Processes from "./Processes.ts"
-import * as Random from "./Random.ts"
-import * as Readers from "./Readers.ts"
 import * as Verdict from "./Verdict.ts"
 import * as Watch from "./Watch.ts"
 
@@ -56,7 +56,7 @@ const makeRepository = (folder: string) => {
 
 const soak = Effect.fnUntraced(function*(minutes: number, seed: number) {
   const random = Random.make(seed)
-  const service = yield* Processes.make(values.logs, {
+  const service = yield* ServiceCluster.make(values.logs, {
     SLIPWAY_ISOLATION: values.isolation,
     SLIPWAY_RATE_LIMIT_PER_MINUTE: "100000",
     SLIPWAY_RATE_LIMIT_PER_USER: "1000000",
@@ -147,7 +147,7 @@ const soak = Effect.fnUntraced(function*(minutes: number, seed: number) {
       const seen = readers.flatMap((some) => some.seen)
       broken.push(
         ...await Verdict.acknowledged(rows, people.acknowledged.values()),
-        ...await Verdict.logs(rows, seen),
+        ...await Readers.logs(rows, seen),
         ...await Verdict.pulls(rows, published, repository.branches()),
         ...await Verdict.told(rows, feed, partner.taken)
       )

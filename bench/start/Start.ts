@@ -5,11 +5,12 @@
  * meanwhile, and the worker begins after that. Where `npm run bundle` left a built server in `dist/slipway`, it is measured too, by an `npm
  * start` of its own. Alone: `npm run bench -- start --quick`.
  */
+import { freePort } from "@slipway/embedded-postgres/testing/FreePort"
+import * as SpawnedProgram from "@slipway/machine/testing/SpawnedProgram"
 import { Effect } from "effect"
-import { type ChildProcess, execFileSync, spawn } from "node:child_process"
+import { execFileSync } from "node:child_process"
 import { existsSync, mkdirSync, readFileSync, readlinkSync, statSync, writeFileSync } from "node:fs"
 import { request } from "node:http"
-import { createServer } from "node:net"
 import { tmpdir } from "node:os"
 import path from "node:path"
 import { setTimeout as sleep } from "node:timers/promises"
@@ -23,16 +24,6 @@ const checkout = path.resolve(import.meta.dirname, "../..")
 const LONGEST = 60
 /** MB, of the idle server process as it is installed: sources are compiled and stripped of types in it. */
 const MOST_MEMORY = 120
-
-const freePort = (): Promise<number> =>
-  new Promise((resolve, reject) => {
-    const server = createServer()
-    server.once("error", reject)
-    server.listen(0, "127.0.0.1", () => {
-      const address = server.address()
-      server.close(() => resolve(address !== null && typeof address === "object" ? address.port : 0))
-    })
-  })
 
 const isReady = (port: number): Promise<true | undefined> =>
   new Promise((resolve) => {
@@ -56,31 +47,28 @@ const childOf = (pid: number): number => Number(readFileSync(`/proc/${pid}/task/
 
 const commandLineOf = (pid: number) => readFileSync(`/proc/${pid}/cmdline`, "utf8").split("\0").slice(0, -1)
 
-const children = new Set<ChildProcess>()
+const running = new Set<SpawnedProgram.SpawnedProgram>()
 
 /** `use` is given the server's process, as soon as it is ready. It is stopped afterwards. */
 const serving = async <A>({ cwd, env, port }: Start, use: (pid: number, readyMillis: number) => Promise<A>): Promise<A> => {
   const began = performance.now()
-  const npm = spawn("npm", ["start", "--silent"], {
+  const npm = SpawnedProgram.start("npm", ["start", "--silent"], {
     cwd,
-    env: { PATH: process.env["PATH"], HOME: process.env["HOME"], TMPDIR: tmpdir(), npm_config_update_notifier: "false", ...env },
-    stdio: ["ignore", "ignore", "pipe"]
+    env: { PATH: process.env["PATH"], HOME: process.env["HOME"], TMPDIR: tmpdir(), npm_config_update_notifier: "false", ...env }
   })
-  children.add(npm)
-  let said = ""
-  npm.stderr.on("data", (chunk: Buffer) => said += chunk.toString())
+  running.add(npm)
   await Checkout.until("the first 200", LONGEST, async () => {
-    if (npm.exitCode !== null || npm.signalCode !== null) throw new Error(`npm start ended: ${said}`)
+    if (!npm.isRunning()) throw new Error(`npm start ended: ${npm.stderr()}`)
     return isReady(port)
   }, 4)
   const took = performance.now() - began
-  const pid = childOf(npm.pid ?? 0)
+  const pid = childOf(npm.pid)
   try {
     return await use(pid, took)
   } finally {
     process.kill(pid, "SIGTERM")
-    await Waiting.within(60, () => "the end of npm start", Waiting.ended(npm))
-    children.delete(npm)
+    await Waiting.within(60, () => "the end of npm start", npm.ended)
+    running.delete(npm)
   }
 }
 
@@ -121,14 +109,14 @@ const measureAll = Effect.fnUntraced(function*(options: Options) {
   const home = yield* Checkout.temporaryFolder
   yield* Effect.addFinalizer(() =>
     Effect.promise(async () => {
-      for (const npm of children) {
-        if (npm.exitCode !== null || npm.signalCode !== null || npm.pid === undefined) continue
+      for (const npm of running) {
+        if (!npm.isRunning()) continue
         process.kill(childOf(npm.pid) || npm.pid, "SIGTERM")
-        await Waiting.within(60, () => "the end of npm start", Waiting.ended(npm))
+        await Waiting.within(60, () => "the end of npm start", npm.ended)
       }
     })
   )
-  const port = yield* Effect.promise(freePort)
+  const port = yield* freePort
   const bin = path.join(checkout, "node_modules/.bin")
   const env = {
     PATH: `${bin}:${process.env["PATH"]}`,
@@ -167,7 +155,7 @@ const measureAll = Effect.fnUntraced(function*(options: Options) {
       path.join(hand, "package.json"),
       JSON.stringify({ private: true, scripts: { start: `exec node ${server} "$(cat ${path.join(hand, "settings.json")})"` } })
     )
-    const handPort = await freePort()
+    const handPort = await Effect.runPromise(freePort)
     writeFileSync(
       path.join(hand, "settings.json"),
       JSON.stringify({

@@ -1,7 +1,7 @@
 /** docs/errors.md: every status and code, who answers with it, and what helps. A code without advice stops the writing. */
 import { operations } from "./openapi.mjs"
 
-/** What the parser of HTTP refuses before there is an operation. */
+/** Refusals of the HTTP parser, before there is an operation. */
 const BEFORE = ["408 request_timeout", "431 headers_too_large"]
 
 /** By status and code: what the caller can do, and whether the same request may succeed later. */
@@ -78,7 +78,7 @@ export const errors = () => {
   const unknown = Object.keys(HELPS).filter((key) => !known.includes(key))
   if (untold.length + unknown.length > 0) {
     throw new Error(
-      `HELPS of scripts/reference/errors.mjs lacks [${untold.join(", ")}], and has [${unknown.join(", ")}] that nobody answers`
+      `HELPS of scripts/reference/errors.mjs lacks [${untold.join(", ")}], and has [${unknown.join(", ")}], which no operation answers`
     )
   }
   const rows = Object.entries(HELPS).map(([key, helps]) => `| ${key.replace(" ", " | `")}\` | ${helps} | ${answeredBy(key)} |`)

@@ -1,4 +1,4 @@
-/** What packages/api/openapi.json and openapi-internal.json say, which the tests of @slipway/api keep equal to the schemas. */
+/** The documents packages/api/openapi.json and openapi-internal.json, which the tests of @slipway/api keep equal to the schemas. */
 import { readFileSync } from "node:fs"
 import path from "node:path"
 

@@ -19,7 +19,7 @@ const good = (name: string): Entry => ({
   integrity: "sha512-AAAA"
 })
 
-/** What the script says of a repository with this lock, in which those builds may lack a digest. */
+/** The output of the script for a repository with this lock, in which those builds may lack a digest. */
 const check = (packages: Readonly<Record<string, Entry>>, unpinned: ReadonlyArray<string> = []) => {
   const place = mkdtempSync(path.join(tmpdir(), "slipway-lock-"))
   places.push(place)

@@ -4,7 +4,7 @@ import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs"
 import { tmpdir } from "node:os"
 import path from "node:path"
 
-/** What the script says of a repository with one module, `a.ts`, and how that reads afterwards. */
+/** The output of the script for a repository with one module, `a.ts`, and the text of that module afterwards. */
 const format = (text: string, ...args: ReadonlyArray<string>) => {
   const root = mkdtempSync(path.join(tmpdir(), "slipway-format-test-"))
   try {

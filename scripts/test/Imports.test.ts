@@ -74,7 +74,7 @@ it.each([
 
 it.each([
   ["a module that is not exported", "@slipway/domain/access/rules/Secret", "domain does not export"],
-  ["one that is taken out of an exported folder", "@slipway/domain/memory/Steps", "domain does not export"],
+  ["a module that is taken out of an exported folder", "@slipway/domain/memory/Steps", "domain does not export"],
   ["what is there for tests of other packages", "@slipway/domain/internal/access/Secret", "is not published"]
 ])("fails for an import of %s", (_, specifier, message) => {
   const { status, stderr } = check({ "domain/src/access/Secret": [], "domain/memory/Steps": [], "http/src/api/Api": [specifier] }, {

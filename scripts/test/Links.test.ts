@@ -4,7 +4,7 @@ import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "nod
 import { tmpdir } from "node:os"
 import path from "node:path"
 
-/** What the script says of a repository with these pages. */
+/** The output of the script for a repository with these pages. */
 const check = (pages: Readonly<Record<string, string>>) => {
   const root = mkdtempSync(path.join(tmpdir(), "slipway-links-test-"))
   try {
@@ -22,7 +22,7 @@ const check = (pages: Readonly<Record<string, string>>) => {
   }
 }
 
-it("is content with links to pages, sections, files and folders, and asks nobody about addresses of others", () => {
+it("is content with links to pages, sections, files and folders, and requests no address of another site", () => {
   assert.deepStrictEqual(
     check({
       "README.md": "[one](docs/a.md) [two](docs/a.md#2-what-a-box-is) [three](#the-end)\n[four](https://nowhere.invalid/x) " +

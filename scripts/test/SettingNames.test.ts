@@ -6,7 +6,7 @@ import { all, OF_PROGRAMS } from "../../packages/slipway/src/settings/Settings.t
 
 const root = path.resolve(import.meta.dirname, "../..")
 
-/** What is shipped, beside the declarations. */
+/** Published sources, except the declarations. */
 const sources = execFileSync("git", ["ls-files", "--cached", "--others", "--exclude-standard", "packages"], { cwd: root, encoding: "utf8" })
   .split("\n")
   .filter((file) => /^packages\/(?:\w+\/src|domain\/(?:memory|testing))\//u.test(file) && existsSync(path.join(root, file)))
@@ -16,7 +16,7 @@ const named = (text: string): ReadonlyArray<string> =>
   (text.match(/\b(?:SLIPWAY_[A-Z_]+|OTEL_[A-Z_]+|DATABASE_URL)\b/gu) ?? []).filter((name) => !OF_PROGRAMS.includes(name))
 
 describe("names of settings", () => {
-  it("stand in the declarations of settings alone: the rest of the source is told by whoever starts it what an option is called", () => {
+  it("are in the declarations of settings alone: other modules get the name of an option from their caller", () => {
     assert.isAbove(sources.length, 300)
     const found = sources.flatMap((file) => named(readFileSync(path.join(root, file), "utf8")).map((name) => `${file}: ${name}`))
     assert.deepStrictEqual(found, [])

@@ -4,8 +4,9 @@ import { WorkingTrees } from "@slipway/domain/files/ports/WorkingTrees"
 import { SandboxId } from "@slipway/domain/ids/SandboxId"
 import { RepoName } from "@slipway/domain/source/schema/RepoRef"
 import { workspacesIn } from "@slipway/machine/files/TreesLayout"
+import * as SpawnedProgram from "@slipway/machine/testing/SpawnedProgram"
 import { Effect, Fiber, Stream } from "effect"
-import { spawn, spawnSync } from "node:child_process"
+import { spawnSync } from "node:child_process"
 import {
   appendFileSync,
   chmodSync,
@@ -69,14 +70,10 @@ const killWhen = (
   ...more: ReadonlyArray<string>
 ) =>
   Effect.promise(async () => {
-    const worker = spawn(process.execPath, [fileURLToPath(new URL(program, import.meta.url)), directory, origin, sandboxId, ...more], {
-      stdio: "inherit"
-    })
-    const gone = new Promise((resolve) => worker.once("close", resolve))
-    while (worker.exitCode === null && !seen()) await new Promise((resolve) => setImmediate(resolve))
-    worker.kill("SIGKILL")
-    await gone
-    return worker.signalCode
+    const args = [fileURLToPath(new URL(program, import.meta.url)), directory, origin, sandboxId, ...more]
+    const worker = SpawnedProgram.start(process.execPath, args)
+    while (worker.isRunning() && !seen()) await new Promise((resolve) => setImmediate(resolve))
+    return (await worker.stop("SIGKILL")).signal
   })
 
 /** The entries of the mirrors in one of their folders. */

@@ -2,9 +2,10 @@
 import { assert, describe, it } from "@effect/vitest"
 import * as TestPostgres from "@slipway/embedded-postgres/testing/TestPostgres"
 import * as SilentNetwork from "@slipway/machine/testing/SilentNetwork"
+import * as SpawnedProgram from "@slipway/machine/testing/SpawnedProgram"
 import { Duration, Effect, Layer, Redacted } from "effect"
 import { SqlClient } from "effect/sql"
-import { spawn, spawnSync } from "node:child_process"
+import { spawnSync } from "node:child_process"
 import { chmodSync, mkdtempSync, rmSync, writeFileSync } from "node:fs"
 import { tmpdir } from "node:os"
 import path from "node:path"
@@ -32,21 +33,12 @@ const pooled = (mode: "session" | "transaction", size: number) =>
         `unix_socket_dir = ${folder}\nlisten_port = 6432\nauth_type = any\npool_mode = ${mode}\ndefault_pool_size = ${size}\n`
     )
     chmodSync(folder, 0o777)
-    yield* Effect.acquireRelease(
-      Effect.callback<ReturnType<typeof spawn>>((resume) => {
-        const pooler = spawn(program ?? "", [path.join(folder, "pgbouncer.ini")], process.getuid?.() === 0 ? { uid: 65_534 } : {})
-        const told = (bytes: Buffer) => {
-          if (bytes.includes("process up")) resume(Effect.succeed(pooler))
-        }
-        pooler.stderr.on("data", told)
-        pooler.stdout.on("data", told)
-      }),
-      (pooler) =>
-        Effect.callback<void>((resume) => {
-          pooler.once("exit", () => resume(Effect.void))
-          pooler.kill("SIGKILL")
-        })
+    const pooler = yield* SpawnedProgram.scoped(
+      program ?? "",
+      [path.join(folder, "pgbouncer.ini")],
+      process.getuid?.() === 0 ? { uid: 65_534 } : {}
     )
+    yield* Effect.promise(() => pooler.says((output) => /process up/u.exec(output)))
     return Redacted.make(`postgres://slipway@localhost:6432/pooled?host=${encodeURIComponent(folder)}`)
   })
 

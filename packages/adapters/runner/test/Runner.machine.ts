@@ -1,7 +1,7 @@
 import { assert, describe, it } from "@effect/vitest"
+import * as SpawnedProgram from "@slipway/machine/testing/SpawnedProgram"
 import * as SandboxHostContract from "@slipway/testing/contracts/sandbox/SandboxHostContract"
 import { Effect, Fiber, Stream } from "effect"
-import { spawn } from "node:child_process"
 import { once } from "node:events"
 import { chmodSync, existsSync, linkSync, mkdirSync, readFileSync, symlinkSync, writeFileSync } from "node:fs"
 import { connect } from "node:net"
@@ -461,17 +461,9 @@ describe("the runner's program", () => {
       const { child, exited } = yield* Fixture.launch(made)
       child.kill("SIGTERM")
       yield* Effect.promise(() => exited)
-      const again = Effect.promise(async () => {
-        const one = spawn(process.execPath, [Fixture.program, path.join(made.folder, "settings.json")], {
-          stdio: ["ignore", "ignore", "pipe"]
-        })
-        const said: Array<Buffer> = []
-        one.stderr.on("data", (bytes: Buffer) => void said.push(bytes))
-        const [code] = await once(one, "close")
-        return { code, said: Buffer.concat(said).toString() }
-      })
+      const again = SpawnedProgram.run(process.execPath, [Fixture.program, path.join(made.folder, "settings.json")])
       chmodSync(path.join(made.folder, "settings.json"), 0o640)
-      assert.deepStrictEqual(yield* again, { code: 1, said: "runner: others may read the settings: their mode has to be 0600\n" })
+      assert.deepInclude(yield* again, { code: 1, stderr: "runner: others may read the settings: their mode has to be 0600\n" })
       chmodSync(path.join(made.folder, "settings.json"), 0o600)
       writeFileSync(path.join(made.settings.state, "fence"), "")
       assert.strictEqual((yield* again).code, 1)

@@ -1,12 +1,11 @@
 /** Runners of this process and of their own, and what lies between them and a worker. */
+import * as SpawnedProgram from "@slipway/machine/testing/SpawnedProgram"
 import { Effect, type Scope, Stream } from "effect"
-import { spawn } from "node:child_process"
 import { once } from "node:events"
 import { mkdir, mkdtemp, rm, writeFile } from "node:fs/promises"
 import { connect, createServer, type Socket } from "node:net"
 import { tmpdir } from "node:os"
 import path from "node:path"
-import { createInterface } from "node:readline"
 import { fileURLToPath } from "node:url"
 import * as RunnerClient from "../src/client/RunnerClient.ts"
 import * as Runner from "../src/program/Runner.ts"
@@ -69,13 +68,10 @@ export const launch = ({ folder, settings }: Pick<Place, "folder" | "settings">,
     const file = path.join(folder, "settings.json")
     yield* Effect.promise(() => writeFile(file, JSON.stringify(settings), { mode: 0o600 }))
     const [command = process.execPath, ...args] = [...prefix, process.execPath, program, file]
-    const child = yield* Effect.acquireRelease(
-      Effect.sync(() => spawn(command, args, { stdio: ["ignore", "pipe", "inherit"], env: {} })),
-      (child) => Effect.sync(() => child.kill("SIGKILL"))
-    )
-    const exited = once(child, "exit")
-    const [line] = yield* Effect.promise((): Promise<Array<string>> => once(createInterface({ input: child.stdout }), "line"))
-    return { child, exited, told: JSON.parse(line ?? "") as Told }
+    const { child, ended, says, stdout } = yield* SpawnedProgram.scoped(command, args, { env: {} })
+    const exited = ended.then(({ code, signal }) => [code, signal])
+    const line = yield* Effect.promise(() => says(() => /^(.*)\n/u.exec(stdout())?.[1]))
+    return { child, exited, told: JSON.parse(line) as Told }
   })
 
 export const dial = (place: Pick<Place, "host" | "port" | "worker">, options: Partial<RunnerClient.Options> = {}) =>

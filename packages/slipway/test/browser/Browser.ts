@@ -137,7 +137,7 @@ export const signIn = async (page: Page, link: string) => {
 }
 
 // ---------------------------------------------------------------------------------------------------------------
-// What every page keeps to
+// Rules of every page
 
 const WIDE = { width: 1280, height: 800 }
 const NARROW = { width: 360, height: 740 }

@@ -1,8 +1,8 @@
 /** `slipway auth` with the browser it opens: from a machine without a key to a machine with one, and back. */
 import { assert, layer } from "@effect/vitest"
 import { Access } from "@slipway/domain/access/usecases/Access"
-import { Effect, Fiber } from "effect"
-import { spawn } from "node:child_process"
+import * as SpawnedProgram from "@slipway/machine/testing/SpawnedProgram"
+import { Effect } from "effect"
 import { chmodSync, existsSync, readFileSync, statSync, writeFileSync } from "node:fs"
 import path from "node:path"
 import type { Page } from "playwright-core"
@@ -33,20 +33,14 @@ const machine = Effect.map(folder, (home): Machine => {
 
 /** A command that runs: what it said so far, and its end. */
 const start = ({ env, home }: Machine, ...args: ReadonlyArray<string>) =>
-  Effect.gen(function*() {
-    const child = spawn(process.execPath, [command, "auth", ...args], { cwd: home, env })
-    let [stdout, stderr] = ["", ""]
-    child.stdout.on("data", (chunk: Buffer) => stdout += chunk.toString())
-    child.stderr.on("data", (chunk: Buffer) => stderr += chunk.toString())
-    const ended = yield* Effect.forkChild(Effect.callback<Ended>((resume) => {
-      child.once("close", (code) => resume(Effect.succeed({ code, stdout, stderr })))
-    }))
+  Effect.sync(() => {
+    const { closed, output, stderr, stdout } = SpawnedProgram.start(process.execPath, [command, "auth", ...args], { cwd: home, env })
     const address = /^(?:The browser opens|Open) +(\S+)$/mu
     return {
-      ended: Fiber.join(ended),
-      said: () => stdout + stderr,
-      page: until(Effect.sync(() => address.exec(stderr)?.[1] ?? ""), (found) => found !== ""),
-      code: () => /^Your code +(\S+)$/mu.exec(stderr)?.[1] ?? ""
+      ended: Effect.promise(async (): Promise<Ended> => ({ code: (await closed).code, stdout: stdout(), stderr: stderr() })),
+      said: output,
+      page: until(Effect.sync(() => address.exec(stderr())?.[1] ?? ""), (found) => found !== ""),
+      code: () => /^Your code +(\S+)$/mu.exec(stderr())?.[1] ?? ""
     }
   })
 
@@ -174,9 +168,9 @@ layer(Browser.layer(), { excludeTestServices: true })("slipway auth", (it) => {
   it.effect("says what helps where nothing answers, or the key would not be kept", () =>
     Effect.gen(function*() {
       const laptop = yield* machine
-      const nobody = yield* run(laptop, "login", "--url", "http://127.0.0.1:1")
-      assert.deepStrictEqual([nobody.code, nobody.stdout], [7, ""])
-      assert.include(nobody.stderr, "nothing answers at http://127.0.0.1:1")
+      const unreachable = yield* run(laptop, "login", "--url", "http://127.0.0.1:1")
+      assert.deepStrictEqual([unreachable.code, unreachable.stdout], [7, ""])
+      assert.include(unreachable.stderr, "nothing answers at http://127.0.0.1:1")
       const wrong = yield* run(laptop, "login", "--url", "ftp://x")
       assert.strictEqual(wrong.code, 2)
       const { server } = yield* Browser

@@ -55,7 +55,7 @@ export const api = Effect.map(Browser, ({ server }) => {
 export const ASKS = { toolApprovalMode: "prompt" }
 
 // ---------------------------------------------------------------------------------------------------------------
-// What comes to show
+// Waiting for what a page shows
 
 export const turnIs = (page: Page, text: string) => page.locator("#turn", { hasText: text }).waitFor()
 export const connection = (page: Page, text: string) => page.locator("#connection", { hasText: text }).waitFor()

@@ -1,12 +1,12 @@
 /** The commands of the first pages, run as they are written, in a folder like a fresh clone. */
 import { assert, describe, it } from "@effect/vitest"
+import * as SpawnedProgram from "@slipway/machine/testing/SpawnedProgram"
 import { Effect } from "effect"
-import { execFileSync, spawn } from "node:child_process"
+import { execFileSync } from "node:child_process"
 import { cpSync, existsSync, mkdirSync, readFileSync, symlinkSync } from "node:fs"
-import { createServer } from "node:net"
 import { tmpdir } from "node:os"
 import path from "node:path"
-import { folder, until } from "./SlipwayProcess.ts"
+import { folder, freePort, until } from "./SlipwayProcess.ts"
 
 const root = path.resolve(import.meta.dirname, "../../../..")
 
@@ -29,53 +29,32 @@ const clone = (at: string) => {
   }
 }
 
-const freePort = Effect.callback<number>((resume) => {
-  const server = createServer().listen(0, "127.0.0.1", () => {
-    const address = server.address()
-    server.close(() => resume(Effect.succeed(typeof address === "object" && address !== null ? address.port : 0)))
-  })
-})
-
 /** A terminal: commands are typed into it, what they say is read. */
 const terminal = (cwd: string, env: Readonly<Record<string, string | undefined>>) =>
-  Effect.acquireRelease(
-    Effect.sync(() => {
-      const shell = spawn("bash", ["--norc"], { cwd, env, detached: true })
-      let said = ""
-      for (const stream of [shell.stdout, shell.stderr]) stream.on("data", (chunk: Buffer) => said += chunk.toString())
-      let count = 0
-      return {
-        pid: shell.pid ?? 0,
-        said: () => said,
-        start: (command: string) => shell.stdin.write(command),
-        /** Types a command and waits for its end. An endless command is ended when it has said `leave`. */
-        type: Effect.fnUntraced(function*(command: string, leave?: RegExp) {
-          const before = said.length
-          const mark = `done-${++count}`
-          const output = Effect.sync(() => said.slice(before))
-          shell.stdin.write(
-            leave === undefined
-              ? `${command}\necho "${mark} $?"\n`
-              : `(exec ${command.trim()}) & echo "pid $!"\nwait $!\necho "${mark} 0"\n`
-          )
-          if (leave !== undefined) {
-            const text = yield* until(output, (text) => leave.test(text))
-            process.kill(Number(/^pid (\d+)$/mu.exec(text)?.[1]))
-          }
-          const text = yield* until(output, (text) => text.includes(`${mark} `))
-          return { code: Number(new RegExp(`${mark} (\\d+)`, "u").exec(text)?.[1] ?? 0), text: text.slice(0, text.indexOf(mark)) }
-        })
-      }
-    }),
-    ({ pid }) =>
-      Effect.sync(() => {
-        try {
-          process.kill(-pid, "SIGTERM")
-        } catch {
-          // It ended by itself.
+  Effect.map(SpawnedProgram.scoped("bash", ["--norc"], { cwd, env }), ({ child: { stdin }, output: said }) => {
+    let count = 0
+    return {
+      said,
+      start: (command: string) => stdin.write(command),
+      /** Types a command and waits for its end. An endless command is ended when it has said `leave`. */
+      type: Effect.fnUntraced(function*(command: string, leave?: RegExp) {
+        const before = said().length
+        const mark = `done-${++count}`
+        const output = Effect.sync(() => said().slice(before))
+        stdin.write(
+          leave === undefined
+            ? `${command}\necho "${mark} $?"\n`
+            : `(exec ${command.trim()}) & echo "pid $!"\nwait $!\necho "${mark} 0"\n`
+        )
+        if (leave !== undefined) {
+          const text = yield* until(output, (text) => leave.test(text))
+          process.kill(Number(/^pid (\d+)$/mu.exec(text)?.[1]))
         }
+        const text = yield* until(output, (text) => text.includes(`${mark} `))
+        return { code: Number(new RegExp(`${mark} (\\d+)`, "u").exec(text)?.[1] ?? 0), text: text.slice(0, text.indexOf(mark)) }
       })
-  )
+    }
+  })
 
 describe("the first pages", () => {
   it("the README begins with the three commands, which .ci/run runs on a clean checkout", () => {

@@ -60,7 +60,7 @@ describe("slipway", () => {
         ["SLIPWAY_CHECKOUT_MIB", "0"],
         ["SLIPWAY_GITHUB_APP_ID", "1 2"],
         ["SLIPWAY_GITHUB_WEBHOOK_SECRET", "too secret"],
-        ["SLIPWAY_COMMIT_AUTHOR", "nobody"],
+        ["SLIPWAY_COMMIT_AUTHOR", "someone"],
         ["SLIPWAY_GITHUB_APP_ID", "1"],
         ["SLIPWAY_GITHUB_CLIENT_ID", "1 2"],
         ["SLIPWAY_GITHUB_CLIENT_ID", "Iv1"],
@@ -86,7 +86,7 @@ describe("slipway", () => {
       Effect.gen(function*() {
         const data = yield* folder
         const ended = yield* run(data, ["serve"], {
-          DATABASE_URL: "postgres://nobody@127.0.0.1:1/none",
+          DATABASE_URL: "postgres://stranger@127.0.0.1:1/none",
           SLIPWAY_ROLE: "worker",
           SLIPWAY_STARTUP_SECONDS: "1"
         })

@@ -2,18 +2,19 @@
 import { EmbeddedPostgres } from "@slipway/embedded-postgres/EmbeddedPostgres"
 import type { GitHubServer } from "@slipway/github/testing/GitHubServer"
 import * as Mounts from "@slipway/machine/testing/Mounts"
-import { ConfigProvider, Console, Effect, Layer, Semaphore } from "effect"
-import { execFile, execFileSync, spawn } from "node:child_process"
+import * as SpawnedProgram from "@slipway/machine/testing/SpawnedProgram"
+import { ConfigProvider, Console, Effect, Layer, type Scope, Semaphore } from "effect"
+import { execFileSync } from "node:child_process"
 import { existsSync, mkdirSync, writeFileSync } from "node:fs"
-import { mkdtemp, readdir, readFile, rm } from "node:fs/promises"
+import { mkdtemp, rm } from "node:fs/promises"
 import { tmpdir } from "node:os"
 import path from "node:path"
 import { format } from "node:util"
 import { exitCodeOf, run as slipway } from "../../src/Run.ts"
+import { command, environment, type Options, type Settings, start } from "../../testing/ServiceProcess.ts"
 
 export { freePort } from "@slipway/embedded-postgres/testing/FreePort"
-
-export const command = path.resolve(import.meta.dirname, "../../bin/slipway.js")
+export { command, environment }
 
 /** Until the scope closes. */
 export const folderIn = (parent: string) =>
@@ -50,18 +51,6 @@ export const repository = (inside: string, name = "shop") => {
   return at
 }
 
-/** The settings of one test; nothing of the developer's own environment but the PATH. */
-export const environment = (dataDir: string, settings: Readonly<Record<string, string>>) => ({
-  PATH: process.env["PATH"],
-  TMPDIR: tmpdir(),
-  // Where services of this user say that they run.
-  XDG_STATE_HOME: path.join(dataDir, "state"),
-  SLIPWAY_DATA_DIR: dataDir,
-  SLIPWAY_PORT: "0",
-  SLIPWAY_RATE_LIMIT_PER_MINUTE: "100000",
-  ...settings
-})
-
 export interface Ended {
   readonly code: number | null
   readonly stdout: string
@@ -80,13 +69,10 @@ export const runIn = (
     readonly nodeArgs?: ReadonlyArray<string>
   } = {}
 ) =>
-  Effect.callback<Ended>((resume) => {
-    const env = { ...environment(dataDir, {}), ...settings }
-    const child = execFile(process.execPath, [...nodeArgs, program, ...args], { env, cwd: at }, (error, stdout, stderr) =>
-      resume(Effect.succeed({ code: error === null ? 0 : typeof error.code === "number" ? error.code : null, stdout, stderr })))
-    if (input !== undefined) {
-      child.stdin?.end(input)
-    }
+  SpawnedProgram.run(process.execPath, [...nodeArgs, program, ...args], {
+    env: { ...environment(dataDir, {}), ...settings },
+    cwd: at,
+    ...(input === undefined ? {} : { input })
   })
 
 const ADMINISTRATION = new Set(["audit", "grants", "keys", "login", "members", "orgs", "partners", "pulls", "repos", "secrets", "users",
@@ -163,101 +149,58 @@ export interface Server {
   readonly stop: (signal: NodeJS.Signals) => Effect.Effect<{ readonly code: number | null; readonly signal: NodeJS.Signals | null }>
 }
 
+/** Starts a service that is killed with the scope, and waits until it is ready. */
+export const serviceOf = (options: Options) =>
+  Effect.acquireRelease(Effect.promise(() => start(options)), ({ kill }) => Effect.promise(kill))
+
 /** Starts `slipway serve` and waits until it has said where it is. Killed with the scope if it still runs. `program`: another release's. */
-export const serve = (dataDir: string, settings: Readonly<Record<string, string>> = {}, program = command) =>
-  Effect.acquireRelease(
-    Effect.callback<Server>((resume) => {
-      const child = spawn(process.execPath, [program, "serve"], { env: environment(dataDir, settings), cwd: dataDir })
-      let output = ""
-      let logs = ""
-      const exited = new Promise<{ code: number | null; signal: NodeJS.Signals | null }>((end) =>
-        child.once("exit", (code, signal) => {
-          end({ code, signal })
-          resume(Effect.die(`slipway serve ended early: ${output}`))
-        })
-      )
-      const listen = (chunk: Buffer) => {
-        output += chunk.toString()
-        const url = /^Slipway +(https?:\S+)/mu.exec(output)?.[1]
-        if (url === undefined || !output.includes("isolation") || !output.endsWith("\n")) return
-        resume(Effect.succeed({
-          pid: child.pid ?? 0,
-          url,
-          key: /sbx_live_\w+/u.exec(output)?.[0],
-          output: () => output,
-          logs: () => logs,
-          ended: Effect.promise(() => exited),
-          stop: (signal) =>
-            Effect.promise(() => {
-              child.kill(signal)
-              return exited
-            })
-        }))
-      }
-      child.stdout.on("data", listen)
-      child.stderr.on("data", (chunk: Buffer) => {
-        logs += chunk.toString()
-        listen(chunk)
-      })
-    }),
-    ({ stop }) => stop("SIGKILL")
-  )
+export const serve = (dataDir: string, settings: Settings = {}, program = command): Effect.Effect<Server, never, Scope.Scope> =>
+  Effect.map(serviceOf({ dataDir, env: environment(dataDir, settings), program }), ({ ended, key, output, pid, stderr, stop, url }) => ({
+    pid,
+    url,
+    key,
+    output,
+    logs: stderr,
+    ended: Effect.promise(() => ended),
+    stop: (signal) => Effect.promise(() => stop(signal))
+  }))
 
 export interface Worker {
   readonly pid: number
+  readonly output: () => string
   readonly kill: Effect.Effect<unknown>
   /** Its exit code. */
   readonly stop: Effect.Effect<number | null>
 }
 
 /** A process that only works for sandboxes. Killed with the scope. */
-export const worker = (dataDir: string, databaseUrl: string, settings: Readonly<Record<string, string>> = {}) =>
-  Effect.acquireRelease(
-    Effect.callback<Worker>((resume) => {
-      const child = spawn(process.execPath, [command, "serve"], {
-        cwd: dataDir,
-        env: {
-          PATH: process.env["PATH"],
-          TMPDIR: process.env["TMPDIR"],
-          SLIPWAY_DATA_DIR: dataDir,
-          DATABASE_URL: databaseUrl,
-          SLIPWAY_ROLE: "worker",
-          SLIPWAY_PUBLIC_URL: "https://slipway.example.com",
-          ...settings
-        }
-      })
-      let output = ""
-      const exited = new Promise<number | null>((end) => child.once("exit", end))
-      void exited.then(() => resume(Effect.die(`the worker ended early: ${output}`)))
-      const listen = (chunk: Buffer) => {
-        output += chunk.toString()
-        if (/^Slipway +worker/mu.test(output)) {
-          const end = (signal: NodeJS.Signals) =>
-            Effect.promise(() => {
-              child.kill(signal)
-              return exited
-            })
-          resume(Effect.succeed({ pid: child.pid ?? 0, kill: end("SIGKILL"), stop: end("SIGTERM") }))
-        }
-      }
-      child.stdout.on("data", listen)
-      child.stderr.on("data", listen)
+export const worker = (
+  dataDir: string,
+  databaseUrl: string,
+  settings: Settings = {},
+  more: Partial<Options> = {}
+): Effect.Effect<Worker, never, Scope.Scope> =>
+  Effect.map(
+    serviceOf({
+      dataDir,
+      env: environment(dataDir, {
+        DATABASE_URL: databaseUrl,
+        SLIPWAY_ROLE: "worker",
+        SLIPWAY_PUBLIC_URL: "https://slipway.example.com",
+        ...settings
+      }),
+      ...more
     }),
-    ({ kill }) => kill
+    ({ output, pid, stop }) => ({
+      pid,
+      output,
+      kill: Effect.promise(() => stop("SIGKILL")),
+      stop: Effect.promise(async () => (await stop("SIGTERM")).code)
+    })
   )
 
-/** Processes whose command line or environment names the folder. Zombies are gone already. */
-export const processesOf = (named: string) =>
-  Effect.promise(async () => {
-    const found: Array<string> = []
-    for (const pid of (await readdir("/proc")).filter((name) => /^\d+$/u.test(name) && name !== String(process.pid))) {
-      const read = (file: string) => readFile(`/proc/${pid}/${file}`, "utf8").catch(() => "")
-      const state = /^State:\s+(\S)/mu.exec(await read("status"))?.[1]
-      if (state === undefined || state === "Z") continue
-      if ((await read("cmdline") + await read("environ")).includes(named)) found.push(`${pid} ${await read("comm")}`.trim())
-    }
-    return found
-  })
+/** Processes whose command line or environment names the folder. */
+export const processesOf = (named: string) => Effect.sync(() => SpawnedProgram.processesOf(named))
 
 /** Waits until `look` gives what `wanted` accepts; the test's own time limit is the bound. */
 export const until = <A, E, R>(look: Effect.Effect<A, E, R>, wanted: (value: A) => boolean): Effect.Effect<A, E, R> =>

@@ -5,10 +5,10 @@ import { Miss } from "@slipway/conformance/client/Expect"
 import type { Rule } from "@slipway/conformance/rules/Rule"
 import { judge } from "@slipway/conformance/Suite"
 import { SANDBOXES, Session, World } from "@slipway/conformance/world/World"
+import * as SpawnedProgram from "@slipway/machine/testing/SpawnedProgram"
 import { Effect } from "effect"
-import { spawn } from "node:child_process"
 import { createServer, type RequestListener } from "node:http"
-import { command, type Ended, folder, run } from "../commands/SlipwayProcess.ts"
+import { command, folder, run } from "../commands/SlipwayProcess.ts"
 
 const LONG = 60_000
 const KEY = "sbx_live_secret"
@@ -103,17 +103,12 @@ describe("slipway conformance, interrupted", () => {
           response
         )
       })
-      const ended = yield* Effect.callback<Ended>((resume) => {
-        const child = spawn(process.execPath, [command, "conformance", url, "--only", "wire.timestamps,list.newest"], {
-          env: { PATH: process.env["PATH"], SLIPWAY_API_KEY: KEY }
-        })
-        let [stdout, stderr] = ["", ""]
-        child.stdout.on("data", (chunk: Buffer) => (stdout += chunk.toString()))
-        child.stderr.on("data", (chunk: Buffer) => (stderr += chunk.toString()))
-        child.once("close", (code) => resume(Effect.succeed({ code, stdout, stderr })))
-        interrupt = () => child.kill("SIGINT")
-        return Effect.sync(() => child.kill("SIGKILL"))
+      const suite = yield* SpawnedProgram.scoped(process.execPath, [command, "conformance", url, "--only", "wire.timestamps,list.newest"], {
+        env: { PATH: process.env["PATH"], SLIPWAY_API_KEY: KEY }
       })
+      interrupt = () => suite.child.kill("SIGINT")
+      const { code } = yield* Effect.promise(() => suite.closed)
+      const ended = { code, stdout: suite.stdout(), stderr: suite.stderr() }
       assert.deepStrictEqual([ended.code, ended.stderr], [130, "slipway: interrupted after 1 of 2 rules.\n"])
       assert.match(ended.stdout, /1 rules: \d ok, /u)
       const terminate = "POST /api/public/v1/sandboxes/c_aaaaaaaaaaaa/terminate"

@@ -513,7 +513,10 @@ export const plants = ({ key, otherKey }: Keys): Readonly<Record<string, Readonl
     "never creating": log((events) => events.filter(({ data, type }) => type !== "sandbox.status" || data["status"] !== "creating")),
     "another cause": dataOf("sandbox.status", "initiator", "system")
   },
-  "lifecycle.setup": { "one more": set("told", "x", SETUP), "began, and is none": set("startedAt", "2026-11-21T02:41:00.123Z", SETUP) },
+  "lifecycle.setup": {
+    "one more": set("told", "x", SETUP),
+    "began, but does not exist": set("startedAt", "2026-11-21T02:41:00.123Z", SETUP)
+  },
   "lifecycle.first-turn": {
     "a turn before running": each("sandbox.boot", (event) => ({ ...event, turn_id: ANOTHER_UUID }))
   },
@@ -778,7 +781,7 @@ export const plants = ({ key, otherKey }: Keys): Readonly<Record<string, Readonl
   "events.data-sandbox.checkpoint": {
     "no number": dataOf("sandbox.checkpoint", "checkpoint", "1"),
     "trees without a repository": dataOf("sandbox.checkpoint", "repos", [{ sha: "0" }]),
-    "a turn that is none": dataOf("sandbox.checkpoint", "turn_id", 1)
+    "an unknown turn": dataOf("sandbox.checkpoint", "turn_id", 1)
   },
   "events.data-usage.updated": {
     "no usage": log((events) =>

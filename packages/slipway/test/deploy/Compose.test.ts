@@ -4,7 +4,7 @@ import * as TestPostgres from "@slipway/embedded-postgres/testing/TestPostgres"
 import { tables } from "@slipway/machine/kernel/SystemCalls"
 import * as Migrations from "@slipway/postgres/Migrations"
 import { Effect } from "effect"
-import { spawn, spawnSync } from "node:child_process"
+import { spawnSync } from "node:child_process"
 import { randomBytes } from "node:crypto"
 import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs"
 import { request } from "node:https"
@@ -12,7 +12,7 @@ import { tmpdir } from "node:os"
 import path from "node:path"
 import { parse } from "yaml"
 import * as Settings from "../../src/settings/Settings.ts"
-import { command, environment, folder, freePort, repository, run, serve, until } from "../commands/SlipwayProcess.ts"
+import { environment, folder, freePort, repository, run, serve, serviceOf, until } from "../commands/SlipwayProcess.ts"
 import { changed, file, has, text, workspace } from "./Deploy.ts"
 import { asking, caddy, certify, launched } from "./Proxy.ts"
 
@@ -38,32 +38,6 @@ const settingsOf = (service: string, others: ReadonlyArray<readonly [from: strin
     Object.entries(compose()[service]?.environment ?? {}).flatMap(([name, value]) =>
       value === null ? [] : [[name, others.reduce((before, [from, to]) => before.replaceAll(from, to), value)]]
     )
-  )
-
-/** A worker. Killed with the scope. */
-const worker = (dataDir: string, settings: Readonly<Record<string, string>>) =>
-  Effect.acquireRelease(
-    Effect.callback<{ readonly dataDir: string; readonly stop: (signal: NodeJS.Signals) => Effect.Effect<number | null> }>((resume) => {
-      const child = spawn(process.execPath, [command, "serve"], { cwd: dataDir, env: environment(dataDir, settings) })
-      let output = ""
-      const exited = new Promise<number | null>((end) => child.once("exit", (code) => end(code)))
-      void exited.then(() => resume(Effect.die(new Error(`the worker ended early: ${output}`))))
-      const listen = (chunk: Buffer) => {
-        output += chunk.toString()
-        if (!/^Slipway +worker/mu.test(output)) return
-        resume(Effect.succeed({
-          dataDir,
-          stop: (signal) =>
-            Effect.promise(() => {
-              child.kill(signal)
-              return exited
-            })
-        }))
-      }
-      child.stdout.on("data", listen)
-      child.stderr.on("data", listen)
-    }),
-    ({ stop }) => stop("SIGKILL")
   )
 
 /** Follows a sandbox through the proxy until the scope closes: goes on after the last event it had whenever the stream breaks. */
@@ -169,7 +143,16 @@ describe("compose.yaml", () => {
         const http = yield* Effect.forEach([1, 2] as const, (n) =>
           serve(folders[n - 1] ?? at, { ...settingsOf(`http-${n}`, others), SLIPWAY_PORT: `${answering[n - 1]}` }))
         const workers = yield* Effect.forEach([1, 2] as const, (n) =>
-          worker(folders[n + 1] ?? at, settingsOf(`worker-${n}`, others)))
+          Effect.gen(function*() {
+            const dataDir = folders[n + 1] ?? at
+            const { stop } = yield* serviceOf({ dataDir, env: environment(dataDir, settingsOf(`worker-${n}`, others)) })
+            return {
+              dataDir,
+              leave: Effect.promise(async () =>
+                (await stop("SIGTERM")).code
+              )
+            }
+          }))
         yield* run(at, ["repos", "add", "acme/shop", repository(at)], { DATABASE_URL: database })
         const site = changed(text("caddy/Caddyfile"), [["{$SITE:slipway.example.com} {", `{$SITE} {\n\ttls ${at}/cert.pem ${at}/key.pem`]])
         yield* launched(at, caddy(at, ports, site), settingsOf("caddy", others))
@@ -202,7 +185,7 @@ describe("compose.yaml", () => {
         const holds = ({ dataDir }: { readonly dataDir: string }) => existsSync(path.join(dataDir, "trees/sandboxes", id))
         const [holder] = workers.filter(holds)
         const [left] = workers.filter((one) => !holds(one))
-        assert.strictEqual(yield* holder?.stop("SIGTERM") ?? Effect.succeed(null), 0)
+        assert.strictEqual(yield* holder?.leave ?? Effect.succeed(null), 0)
         yield* post(`${sandbox}/messages`, { prompt: "[[write path=c.txt content=all]]" })
         for (const reader of readers) yield* reader.turns(3)
         assert.isTrue(left !== undefined && holds(left))
@@ -212,7 +195,7 @@ describe("compose.yaml", () => {
         }
         // None was missed and none came twice.
         for (const { ids } of readers) assert.deepStrictEqual(ids, ids.map((_, i) => i + 1))
-        assert.strictEqual(yield* left?.stop("SIGTERM") ?? Effect.succeed(null), 0)
+        assert.strictEqual(yield* left?.leave ?? Effect.succeed(null), 0)
         assert.strictEqual((yield* http[1]?.stop("SIGTERM") ?? Effect.die("there is none")).code, 0)
       }).pipe(Effect.scoped),
     LONG

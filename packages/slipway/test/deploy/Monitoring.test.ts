@@ -1,9 +1,10 @@
 /** The dashboard and the alert rules of `deploy/`, and what the service really tells. */
 import { assert, describe, it } from "@effect/vitest"
 import * as TestPostgres from "@slipway/embedded-postgres/testing/TestPostgres"
+import * as SpawnedProgram from "@slipway/machine/testing/SpawnedProgram"
 import * as Migrations from "@slipway/postgres/Migrations"
 import { Effect } from "effect"
-import { execFileSync, spawn } from "node:child_process"
+import { execFileSync } from "node:child_process"
 import { writeFileSync } from "node:fs"
 import path from "node:path"
 import { folder, freePort, run, serve, until, worker } from "../commands/SlipwayProcess.ts"
@@ -111,21 +112,8 @@ describe("monitoring", () => {
           ])
         )
         const own = `127.0.0.1:${yield* freePort}`
-        yield* Effect.acquireRelease(
-          Effect.sync(() =>
-            spawn("prometheus", [`--config.file=${config}`, `--storage.tsdb.path=${front}/tsdb`, `--web.listen-address=${own}`], {
-              stdio: "ignore"
-            })
-          ),
-          (child) =>
-            Effect.promise(() =>
-              new Promise((resolve) => {
-                if (child.exitCode !== null) return resolve(null)
-                child.once("exit", resolve)
-                child.kill("SIGKILL")
-              })
-            )
-        )
+        yield* SpawnedProgram.scoped("prometheus", [`--config.file=${config}`, `--storage.tsdb.path=${front}/tsdb`,
+          `--web.listen-address=${own}`])
         /** The instances of which the expression holds. */
         const instances = (expr: string) =>
           Effect.promise(async (): Promise<ReadonlyArray<string>> => {

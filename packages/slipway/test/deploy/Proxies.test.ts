@@ -135,7 +135,7 @@ const behind = Effect.fnUntraced(function*({ configure, publicUrl }: Proxy) {
 describe("behind a proxy", () => {
   for (const proxy of proxies) {
     it.live.skipIf(proxy.isMissing)(
-      `deploy/${proxy.name} leads to the service, its streams and whoever asks (needs ${proxy.name.split("/")[0]})`,
+      `deploy/${proxy.name} passes on requests, streams and the address of the client (needs ${proxy.name.split("/")[0]})`,
       () =>
         Effect.gen(function*() {
           const { ask, key, ports } = yield* behind(proxy)

@@ -1,6 +1,6 @@
 /** A proxy as a process, and asking it. */
+import * as SpawnedProgram from "@slipway/machine/testing/SpawnedProgram"
 import { Effect } from "effect"
-import { spawn } from "node:child_process"
 import { writeFileSync } from "node:fs"
 import { request } from "node:https"
 import path from "node:path"
@@ -31,23 +31,10 @@ export const launched = (
   [program, ...args]: readonly [program: string, ...args: ReadonlyArray<string>],
   environment: Readonly<Record<string, string>> = {}
 ) =>
-  Effect.acquireRelease(
+  SpawnedProgram.scoped(program, args, {
     // Caddy keeps what it learns where its user does.
-    Effect.sync(() =>
-      spawn(program, args, {
-        env: { ...process.env, HOME: at, XDG_DATA_HOME: at, XDG_CONFIG_HOME: at, ...environment },
-        stdio: "ignore"
-      })
-    ),
-    (child) =>
-      Effect.promise(() =>
-        new Promise<void>((resolve) => {
-          if (child.exitCode !== null) return resolve()
-          child.once("exit", () => resolve())
-          child.kill("SIGKILL")
-        })
-      )
-  )
+    env: { ...process.env, HOME: at, XDG_DATA_HOME: at, XDG_CONFIG_HOME: at, ...environment }
+  })
 
 export interface Reply {
   readonly status: number | undefined

@@ -128,7 +128,7 @@ describe("pages for users", () => {
       if (files.length > 0) commit(cwd, "Files of the page")
       mkdirSync(path.join(cwd, "node_modules/.bin"), { recursive: true })
       symlinkSync(path.join(world.at, "bin/slipway"), path.join(cwd, "node_modules/.bin/slipway"))
-      writeFileSync(path.join(cwd, "deploy.key"), "a key of nobody\n")
+      writeFileSync(path.join(cwd, "deploy.key"), "an unused key\n")
       const script = path.join(world.at, `${path.basename(cwd)}.sh`)
       writeFileSync(
         script,

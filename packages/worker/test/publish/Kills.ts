@@ -3,8 +3,8 @@ import { assert } from "@effect/vitest"
 import type { SandboxId } from "@slipway/domain/ids/SandboxId"
 import type { Lease } from "@slipway/domain/sandbox/ports/Leases"
 import { refuse } from "@slipway/github/testing/Routes"
+import * as SpawnedProgram from "@slipway/machine/testing/SpawnedProgram"
 import { Effect } from "effect"
-import { spawn } from "node:child_process"
 import { join } from "node:path"
 import { fileURLToPath } from "node:url"
 import * as Finished from "./Finished.ts"
@@ -56,8 +56,8 @@ const run = Effect.fnUntraced(function*(
   const control = join(yield* World.temporaryFolder, "control")
   Steps.control(control, death !== null && "step" in death ? death.step : null)
   const order: Order = { control, grantId, lease, finished, settings: { database: url, directory, ...origin.settings } }
-  const child = spawn(process.execPath, [fileURLToPath(new URL("./publish-once.ts", import.meta.url)), JSON.stringify(order)], {
-    stdio: ["ignore", "ignore", "inherit"],
+  const program = fileURLToPath(new URL("./publish-once.ts", import.meta.url))
+  const worker = yield* SpawnedProgram.scoped(process.execPath, [program, JSON.stringify(order)], {
     env: { ...process.env, PATH: `${control}:${process.env["PATH"]}`, PRIVATE_KEY: origin.privateKey }
   })
   const { server } = origin
@@ -73,19 +73,14 @@ const run = Effect.fnUntraced(function*(
       url: /^/u,
       when: death.when,
       outcome: () => {
-        child.kill("SIGKILL")
+        worker.child.kill("SIGKILL")
         if (isOfGit) killGroup(Steps.lastGit(control))
         return refuse(500, "No client reads this.")
       }
     })
   })
-  const signal = yield* Effect.callback<NodeJS.Signals | null>((resume) => {
-    child.once(
-      "exit",
-      (code, signal) =>
-        resume(code === 0 || signal !== null ? Effect.succeed(signal) : Effect.die(new Error(`the worker failed with code ${code}`)))
-    )
-  })
+  const { code, signal } = yield* Effect.promise(() => worker.ended)
+  if (code !== 0 && signal === null) return yield* Effect.die(new Error(`the worker failed with code ${code}: ${worker.stderr()}`))
   isOver = true
   assert.strictEqual(signal, death === null ? null : "SIGKILL")
   const plan: Plan = { steps: Steps.steps(control), requests: seen }

@@ -1,13 +1,14 @@
 /** The disk space that a sandbox takes, wherever it puts its files. */
 import { assert, describe, it } from "@effect/vitest"
 import { Deferred, Effect, Fiber } from "effect"
-import { execFile, spawn } from "node:child_process"
+import { execFile } from "node:child_process"
 import { chmodSync, chownSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
 import { fileURLToPath } from "node:url"
 import * as DiskUse from "../../src/files/DiskUse.ts"
 import { defaults, type Limits } from "../../src/host/Limits.ts"
 import { isRoot, openFolder } from "../../testing/hosts/bubblewrap.fixture.ts"
+import * as SpawnedProgram from "../../testing/SpawnedProgram.ts"
 
 const MiB = 2 ** 20
 const limits = (limits: Partial<Limits>): Limits => ({ ...defaults, ...limits })
@@ -24,12 +25,9 @@ const sandbox = Effect.gen(function*() {
 
 /** A process of the sandbox that has said that it is ready. */
 const running = (script: string, { user, workspace }: Effect.Success<typeof sandbox>) =>
-  Effect.acquireRelease(
-    Effect.callback<ReturnType<typeof spawn>>((resume) => {
-      const child = spawn("sh", ["-c", script], { ...user, cwd: workspace, stdio: ["ignore", "pipe", "inherit"] })
-      child.stdout.once("data", () => resume(Effect.succeed(child)))
-    }),
-    (child) => Effect.sync(() => child.kill("SIGKILL"))
+  Effect.tap(
+    SpawnedProgram.scoped("sh", ["-c", script], { ...user, cwd: workspace }),
+    ({ says }) => Effect.promise(() => says((output) => output === "" ? null : output))
   )
 
 const over = (found: DiskUse.Excess): number => {

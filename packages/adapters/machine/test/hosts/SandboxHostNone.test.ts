@@ -4,12 +4,11 @@ import { SandboxHost } from "@slipway/domain/sandbox/ports/SandboxHost"
 import * as SandboxHostContract from "@slipway/testing/contracts/sandbox/SandboxHostContract"
 import { register } from "@slipway/testing/runners/Vitest"
 import { Effect, Exit, Layer, Scope } from "effect"
-import { spawn } from "node:child_process"
-import { once } from "node:events"
 import { existsSync, readdirSync, statSync, writeFileSync } from "node:fs"
 import { fileURLToPath } from "node:url"
 import * as SandboxHostNone from "../../src/none/SandboxHostNone.ts"
 import { running, temporaryFolder, workspaceFor, workspaceOf } from "../../testing/hosts/Machine.ts"
+import * as SpawnedProgram from "../../testing/SpawnedProgram.ts"
 
 const hostIn = (directory: string) => SandboxHostNone.layer({ directory, workspaceOf })
 const layer = Layer.unwrap(Effect.map(temporaryFolder, hostIn))
@@ -25,21 +24,18 @@ describe("SandboxHostNone", () => {
       const directory = yield* temporaryFolder
       yield* workspaceFor(id)
       const line = `31415.${Math.floor(Math.random() * 1e9)}1`
-      const worker = spawn(
+      const worker = yield* SpawnedProgram.scoped(
         process.execPath,
         [
           fileURLToPath(new URL("./killed-worker.ts", import.meta.url)),
           directory,
           id,
           `(setsid sleep ${line} >/dev/null 2>&1 </dev/null &); cat`
-        ],
-        { stdio: "ignore" }
+        ]
       )
-      yield* Effect.addFinalizer(() => Effect.sync(() => worker.kill("SIGKILL")))
       // The worker's own command line holds the number too, and so does the shell it starts.
       yield* eventually(running(`sleep ${line}`), (count) => count >= 3)
-      worker.kill("SIGKILL")
-      yield* Effect.promise(() => (worker.signalCode === null ? once(worker, "exit") : Promise.resolve([])))
+      yield* Effect.promise(() => worker.stop("SIGKILL"))
       yield* eventually(running(`sleep ${line}`), (count) => count === 1)
 
       yield* Effect.gen(function*() {

@@ -3,7 +3,7 @@ import { assert, describe, it } from "@effect/vitest"
 import type { SandboxId } from "@slipway/domain/ids/SandboxId"
 import { SandboxHost } from "@slipway/domain/sandbox/ports/SandboxHost"
 import { Cause, Context, Effect, Exit, Layer } from "effect"
-import { execFileSync, spawn, spawnSync } from "node:child_process"
+import { execFileSync, spawnSync } from "node:child_process"
 import {
   chmodSync,
   chownSync,
@@ -29,6 +29,7 @@ import { noEgress } from "../../testing/hosts/isolated.ts"
 import { lacking } from "../../testing/hosts/sized.fixture.ts"
 import * as Mounts from "../../testing/Mounts.ts"
 import * as SmallDisk from "../../testing/SmallDisk.ts"
+import * as SpawnedProgram from "../../testing/SpawnedProgram.ts"
 
 const MiB = 2 ** 20
 const limits = (limits: Partial<Limits> = {}): Limits => ({ ...defaults, diskBytes: 8 * MiB, diskFiles: 200, ...limits })
@@ -181,15 +182,9 @@ describe.skipIf(lacking !== undefined)(`SizedFolders${lacking === undefined ? ""
       const id = freshId()
       yield* folders.open(id)
       writeFileSync(join(folderOf(folders, id), "file"), "kept")
-      yield* Effect.acquireRelease(
-        Effect.callback<ReturnType<typeof spawn>>((resume) => {
-          const child = spawn("unshare", ["--mount", "--propagation", "private", "sh", "-c", "echo ready; exec sleep 60"], {
-            stdio: ["ignore", "pipe", "inherit"]
-          })
-          child.stdout.once("data", () => resume(Effect.succeed(child)))
-        }),
-        (child) => Effect.sync(() => child.kill("SIGKILL"))
-      )
+      const away = ["--mount", "--propagation", "private", "sh", "-c", "echo ready; exec sleep 60"]
+      const { says } = yield* SpawnedProgram.scoped("unshare", away)
+      yield* Effect.promise(() => says((output) => /ready/u.exec(output)))
       execFileSync("umount", [folderOf(folders, id)])
       const next = yield* started(directory)
       assert.strictEqual(readFileSync(join(folderOf(next, id), "file"), "utf8"), "kept")

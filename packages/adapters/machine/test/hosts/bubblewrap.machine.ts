@@ -2,7 +2,7 @@ import { assert, describe, it } from "@effect/vitest"
 import { SandboxHost } from "@slipway/domain/sandbox/ports/SandboxHost"
 import * as SandboxHostContract from "@slipway/testing/contracts/sandbox/SandboxHostContract"
 import { Context, Effect, Layer } from "effect"
-import { execFileSync, spawn } from "node:child_process"
+import { execFileSync } from "node:child_process"
 import { chmodSync, existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
 import { fileURLToPath } from "node:url"
@@ -12,6 +12,7 @@ import { absent, freshId, hostIn, layer, openFolder, run } from "../../testing/h
 import * as IsolatedHosts from "../../testing/hosts/isolated.ts"
 import { noEgress, provision } from "../../testing/hosts/isolated.ts"
 import { workspaceFor, workspaceOf } from "../../testing/hosts/Machine.ts"
+import * as SpawnedProgram from "../../testing/SpawnedProgram.ts"
 
 const { eventually } = SandboxHostContract
 
@@ -39,16 +40,14 @@ describe.skipIf(absent !== undefined)(`SandboxHostBubblewrap${absent === undefin
       const workspace = yield* workspaceFor(sandboxId)
       const script = "(ls /proc/$$/fd) > /workspace/making; mv /workspace/making /workspace/made; cat"
       // Node itself shuts the lower ones.
-      const worker = spawn(
+      const worker = yield* SpawnedProgram.scoped(
         "/bin/bash",
         ["-c", "exec 7</dev/null 40</dev/null; exec \"$0\" \"$@\"", process.execPath,
-          fileURLToPath(new URL("../../testing/hosts/worker.ts", import.meta.url)), "bubblewrap", folder, sandboxId, script],
-        { stdio: ["ignore", "ignore", "inherit"] }
+          fileURLToPath(new URL("../../testing/hosts/worker.ts", import.meta.url)), "bubblewrap", folder, sandboxId, script]
       )
-      yield* Effect.addFinalizer(() => Effect.sync(() => worker.kill("SIGKILL")))
       yield* eventually(Effect.sync(() => existsSync(join(workspace, "made"))), (made) => made, "60 seconds")
       assert.strictEqual(readFileSync(join(workspace, "made"), "utf8"), "0\n1\n2\n")
-      worker.kill("SIGKILL")
+      yield* Effect.promise(() => worker.stop("SIGKILL"))
       yield* Effect.provide(SandboxHost.use((host) => host.stop(sandboxId)), Layer.provide(hostIn(folder), noEgress))
     }))
 

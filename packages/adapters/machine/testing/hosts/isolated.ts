@@ -3,8 +3,7 @@ import { assert, describe, it } from "@effect/vitest"
 import { type Box, type BoxCommand, SandboxHost } from "@slipway/domain/sandbox/ports/SandboxHost"
 import * as SandboxHostContract from "@slipway/testing/contracts/sandbox/SandboxHostContract"
 import { Effect, Layer, Stream } from "effect"
-import { execFileSync, spawn, spawnSync } from "node:child_process"
-import { once } from "node:events"
+import { execFileSync, spawnSync } from "node:child_process"
 import { chmodSync, existsSync, mkdirSync, readdirSync, readFileSync, statSync, symlinkSync, unlinkSync, writeFileSync } from "node:fs"
 import { createServer } from "node:http"
 import { availableParallelism } from "node:os"
@@ -13,6 +12,7 @@ import { fileURLToPath } from "node:url"
 import type * as BoxKind from "../../src/box/BoxKind.ts"
 import * as Egress from "../../src/egress/Egress.ts"
 import * as SmallDisk from "../SmallDisk.ts"
+import * as SpawnedProgram from "../SpawnedProgram.ts"
 import { freshId, isRoot, openFolder, run } from "./bubblewrap.fixture.ts"
 import { running as runningOnMachine, workspaceFor } from "./Machine.ts"
 
@@ -97,7 +97,7 @@ export const suite = (
         const id = freshId()
         yield* workspaceFor(id)
         const line = `31415.${Math.floor(Math.random() * 1e9)}1`
-        const worker = spawn(
+        const worker = yield* SpawnedProgram.scoped(
           process.execPath,
           [
             fileURLToPath(new URL("./worker.ts", import.meta.url)),
@@ -108,14 +108,11 @@ export const suite = (
             (trap '' TERM INT HUP; env -i nohup sleep ${line} >/dev/null 2>&1 </dev/null &)
             perl -e 'fork and exit; setpgrp; fork and exit; exec "sleep", "${line}"'
             cat`
-          ],
-          { stdio: "ignore" }
+          ]
         )
-        yield* Effect.addFinalizer(() => Effect.sync(() => worker.kill("SIGKILL")))
         // Three of them.
         yield* eventually(running(line), (count) => count >= around + 3, "60 seconds")
-        worker.kill("SIGKILL")
-        yield* Effect.promise(() => (worker.signalCode === null ? once(worker, "exit") : Promise.resolve([])))
+        yield* Effect.promise(() => worker.stop("SIGKILL"))
         yield* eventually(running(line), (count) => count === 0)
 
         yield* Effect.gen(function*() {

@@ -1,8 +1,7 @@
 /** The attempts of a hostile program. Each is real and reports whether it succeeded; none takes more than a machine can spare. */
 import * as SandboxHostContract from "@slipway/testing/contracts/sandbox/SandboxHostContract"
 import { Effect } from "effect"
-import { spawn, spawnSync } from "node:child_process"
-import { once } from "node:events"
+import { spawnSync } from "node:child_process"
 import { existsSync, readFileSync, writeFileSync } from "node:fs"
 import { hostname, networkInterfaces } from "node:os"
 import { join } from "node:path"
@@ -10,6 +9,7 @@ import { kill } from "../../src/kernel/Processes.ts"
 import { freshId, isRoot, run } from "../hosts/bubblewrap.fixture.ts"
 import { processes, temporaryFolder } from "../hosts/Machine.ts"
 import { lacking as lackingSizes } from "../hosts/sized.fixture.ts"
+import * as SpawnedProgram from "../SpawnedProgram.ts"
 import { isWritableGroup } from "./Groups.ts"
 import { type Attempted, CANARY, type Options, type World } from "./World.ts"
 
@@ -100,21 +100,19 @@ const outlives = (world: World, without: ReadonlyArray<string>): Attempted =>
     const survivor =
       "trap \"\" TERM INT HUP; until test -e asked; do sleep 0.05; done; for i in $(seq 20); do echo alive >> answers; sleep 0.05; done"
     const script = `(setsid sh -c '${survivor}' ${mark} >/dev/null 2>&1 </dev/null &); touch ready; cat; exec sleep 1000`
-    const worker = spawn(
+    const worker = SpawnedProgram.start(
       process.execPath,
-      [world.kind.worker, world.folder, workspace, sandboxId, without.join(), script],
-      { stdio: ["ignore", "ignore", "inherit"] }
+      [world.kind.worker, world.folder, workspace, sandboxId, without.join(), script]
     )
     yield* Effect.addFinalizer(() =>
       Effect.gen(function*() {
-        worker.kill("SIGKILL")
+        yield* Effect.promise(worker.kill)
         yield* Effect.orDie(world.host.stop(sandboxId))
         for (const pid of yield* processes(mark)) kill(pid)
       })
     )
     yield* SandboxHostContract.eventually(Effect.sync(() => existsSync(ready)), (made) => made, "60 seconds")
-    worker.kill("SIGKILL")
-    if (worker.signalCode === null) yield* Effect.promise(() => once(worker, "exit"))
+    yield* Effect.promise(() => worker.stop("SIGKILL"))
     writeFileSync(asked, "")
     const look = Effect.gen(function*() {
       // Read before its answer: a process that is gone has written everything by then.

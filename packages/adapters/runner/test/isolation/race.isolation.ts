@@ -6,8 +6,8 @@ import { RepoName } from "@slipway/domain/source/schema/RepoRef"
 import { source, temporaryFolder } from "@slipway/git/testing/Repositories"
 import * as Trees from "@slipway/git/testing/Trees"
 import { workspacesIn } from "@slipway/machine/files/TreesLayout"
+import * as SpawnedProgram from "@slipway/machine/testing/SpawnedProgram"
 import { Context, Effect, Layer, Result, Stream } from "effect"
-import { spawn } from "node:child_process"
 import { readFileSync, realpathSync, symlinkSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
 
@@ -30,23 +30,7 @@ print $swaps;
 `
 
 const swapping = (tree: string) =>
-  Effect.acquireRelease(
-    Effect.promise(async () => {
-      const child = spawn("perl", ["-e", SWAP, tree], { stdio: ["ignore", "pipe", "inherit"] })
-      let said = ""
-      child.stdout.on("data", (bytes: Buffer) => {
-        said += bytes.toString()
-      })
-      const ended = new Promise<void>((resolve) => child.once("close", () => resolve()))
-      await new Promise((resolve) => child.stdout.once("data", resolve))
-      return { child, ended, swaps: () => Number(said) }
-    }),
-    ({ child, ended }) =>
-      Effect.promise(() => {
-        child.kill("SIGKILL")
-        return ended
-      })
-  )
+  Effect.tap(SpawnedProgram.scoped("perl", ["-e", SWAP, tree]), ({ says }) => Effect.promise(() => says((output) => /\n/u.exec(output))))
 
 /** Looks where the path leads, and then reads it. */
 const readNaively = (tree: string, path: string): string | undefined => {
@@ -89,12 +73,12 @@ it.live("in 20 seconds of swapping a folder for a link, the host reads the secre
       for (let i = 0; i < NAIVE_READS; i++) count(naive, readNaively(tree, "dir/file"))
     }
     swapper.child.kill("SIGTERM")
-    yield* Effect.promise(() => swapper.ended)
+    yield* Effect.promise(() => swapper.closed)
 
     const say = (name: string, { attempts, inside, leaks }: typeof ours) =>
       `  ${name.padEnd(14)}${attempts} reads, ${inside} of the file, ${leaks} of the secret\n`
     process.stdout.write(
-      `\nSymlink race, ${FOR_MILLIS / 1_000} s, ${swapper.swaps()} swaps\n${say("the host", ours)}${say("naive reader", naive)}\n`
+      `\nSymlink race, ${FOR_MILLIS / 1_000} s, ${Number(swapper.stdout())} swaps\n${say("the host", ours)}${say("naive reader", naive)}\n`
     )
     assert.strictEqual(ours.leaks, 0)
     assert.isAbove(ours.inside, 500)

@@ -9,8 +9,9 @@ import * as Trees from "@slipway/git/testing/Trees"
 import * as SafeTree from "@slipway/git/tree/SafeTree"
 import { workspacesIn } from "@slipway/machine/files/TreesLayout"
 import * as SandboxHostNone from "@slipway/machine/none/SandboxHostNone"
+import * as SpawnedProgram from "@slipway/machine/testing/SpawnedProgram"
 import { Context, Effect, Layer, Result, Stream } from "effect"
-import { execFileSync, spawn } from "node:child_process"
+import { execFileSync } from "node:child_process"
 import { cpSync, existsSync, mkdirSync, readdirSync, readFileSync, realpathSync, rmSync, symlinkSync, writeFileSync } from "node:fs"
 import { createServer, type Server } from "node:net"
 import { join } from "node:path"
@@ -248,30 +249,22 @@ describe.for(kinds)("a hostile tree $name", (kind) => {
 })
 
 /** Swaps the folder `dir` of the tree for a link to the outside and back, as fast as it can. */
-const swapping = (tree: string, outside: string) =>
-  Effect.acquireRelease(
-    Effect.promise(async () => {
-      const loop = `
-        const { renameSync, symlinkSync, unlinkSync } = require("fs")
-        process.chdir(process.argv[1])
-        process.stdout.write("go")
-        for (;;) {
-          renameSync("dir", "dir.away")
-          symlinkSync(process.argv[2], "dir")
-          unlinkSync("dir")
-          renameSync("dir.away", "dir")
-        }`
-      const child = spawn(process.execPath, ["-e", loop, tree, outside], { stdio: ["ignore", "pipe", "inherit"] })
-      await new Promise((resolve) => child.stdout.once("data", resolve))
-      return child
-    }),
-    (child) =>
-      Effect.promise(() => {
-        const gone = new Promise((resolve) => child.once("close", resolve))
-        child.kill("SIGKILL")
-        return gone
-      })
+const swapping = (tree: string, outside: string) => {
+  const loop = `
+    const { renameSync, symlinkSync, unlinkSync } = require("fs")
+    process.chdir(process.argv[1])
+    process.stdout.write("go")
+    for (;;) {
+      renameSync("dir", "dir.away")
+      symlinkSync(process.argv[2], "dir")
+      unlinkSync("dir")
+      renameSync("dir.away", "dir")
+    }`
+  return Effect.tap(
+    SpawnedProgram.scoped(process.execPath, ["-e", loop, tree, outside]),
+    ({ says }) => Effect.promise(() => says((output) => /go/u.exec(output)))
   )
+}
 
 /** The race can be lost: ends when a reader that resolves the path before it reads has got the file from outside. */
 const untilLive = Effect.fnUntraced(function*(tree: string) {

@@ -5,10 +5,10 @@ import { processes } from "@slipway/machine/testing/hosts/Machine"
 import { type Attempt, attempts as shared, contentOf, does, perl, reads, syscall } from "@slipway/machine/testing/isolation/EscapeAttempts"
 import { attempts as ofGvisor, counts } from "@slipway/machine/testing/isolation/GvisorLayers"
 import type { Attempted } from "@slipway/machine/testing/isolation/World"
+import * as SpawnedProgram from "@slipway/machine/testing/SpawnedProgram"
 import * as SandboxHostContract from "@slipway/testing/contracts/sandbox/SandboxHostContract"
 import { Effect } from "effect"
-import { execFileSync, spawn } from "node:child_process"
-import { once } from "node:events"
+import { execFileSync } from "node:child_process"
 import { existsSync, readFileSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
 import { PLACES } from "../../src/machines/Machines.ts"
@@ -97,21 +97,19 @@ const outlives = (kind: Kind) => (world: MachinesWorld, without: ReadonlyArray<s
     const survivor =
       "trap \"\" TERM INT HUP; until test -e asked; do sleep 0.05; done; for i in $(seq 20); do echo alive >> answers; sleep 0.05; done"
     const script = `(setsid sh -c '${survivor}' ${mark} >/dev/null 2>&1 </dev/null &); touch ready; cat; exec sleep 1000`
-    const worker = spawn(
+    const worker = SpawnedProgram.start(
       process.execPath,
-      [program, kind, world.folder, sandboxId, without.join(), script],
-      { stdio: ["ignore", "ignore", "inherit"] }
+      [program, kind, world.folder, sandboxId, without.join(), script]
     )
     yield* Effect.addFinalizer(() =>
       Effect.gen(function*() {
-        worker.kill("SIGKILL")
+        yield* Effect.promise(worker.kill)
         yield* Effect.orDie(service.host.stop(sandboxId))
         for (const pid of yield* processes(mark)) kill(pid)
       })
     )
     yield* SandboxHostContract.eventually(Effect.sync(() => existsSync(ready)), (made) => made, "60 seconds")
-    worker.kill("SIGKILL")
-    if (worker.signalCode === null) yield* Effect.promise(() => once(worker, "exit"))
+    yield* Effect.promise(() => worker.stop("SIGKILL"))
     // Whose runner ends all that there is before it answers.
     const box = yield* service.host.provision({ sandboxId, fence: 2 })
     writeFileSync(asked, "")

@@ -62,8 +62,8 @@ describe("slipway login", () => {
       )
       assert.notInclude(audited, code)
 
-      const nobody = yield* login({}, "--user", "nobody")
-      assert.deepStrictEqual(nobody, { code: 1, stdout: "", stderr: "slipway: There is no user nobody. See: slipway users list\n" })
+      const missing = yield* login({}, "--user", "unknown")
+      assert.deepStrictEqual(missing, { code: 1, stdout: "", stderr: "slipway: There is no user unknown. See: slipway users list\n" })
     }), LONG)
 
   it.live(

@@ -62,7 +62,7 @@ describe("slipway partners", () => {
       const refused: ReadonlyArray<readonly [ReadonlyArray<string>, string]> = [
         [[...offer, "501"], `slipway: Claim ${claimId} is known already, with other values.\n`],
         [["claims", "claim", grantId, ...who], `slipway: There is no claim ${grantId}.\n`],
-        [["events", "nobody"], "slipway: There is no grant nobody.\n"]
+        [["events", "unknown"], "slipway: There is no grant unknown.\n"]
       ]
       for (const [args, told] of refused) assert.deepStrictEqual(yield* partners(...args), { code: 1, stdout: "", stderr: told })
       const misspelt = yield* partners(...offer, "0")

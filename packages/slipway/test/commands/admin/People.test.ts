@@ -1,6 +1,6 @@
 import { assert, describe, it } from "@effect/vitest"
+import * as SpawnedProgram from "@slipway/machine/testing/SpawnedProgram"
 import { Effect } from "effect"
-import { spawn } from "node:child_process"
 import { tmpdir } from "node:os"
 import { command, folder, run, serve, until } from "../SlipwayProcess.ts"
 
@@ -14,30 +14,16 @@ interface Entry {
 /** `slipway audit --follow --json`, killed with the scope. */
 const follow = (dataDir: string, args: ReadonlyArray<string>) =>
   Effect.map(
-    Effect.acquireRelease(
-      Effect.sync(() =>
-        spawn(process.execPath, [command, "audit", "--follow", "--json", ...args], {
-          cwd: dataDir,
-          env: { PATH: process.env["PATH"], TMPDIR: tmpdir(), SLIPWAY_DATA_DIR: dataDir }
-        })
-      ),
-      (child) => Effect.sync(() => child.kill("SIGKILL"))
-    ),
-    (child) => {
-      let [output, errors] = ["", ""]
-      child.stdout.on("data", (chunk: Buffer) => output += chunk.toString())
-      child.stderr.on("data", (chunk: Buffer) => errors += chunk.toString())
-      const ended = new Promise<number | null>((end) => child.once("exit", end))
-      return {
-        lines: (): ReadonlyArray<Entry> => output.split("\n").slice(0, -1).map((line) => JSON.parse(line)),
-        errors: () => errors,
-        /** As Ctrl-C does; the exit code. */
-        interrupt: Effect.promise(() => {
-          child.kill("SIGINT")
-          return ended
-        })
-      }
-    }
+    SpawnedProgram.scoped(process.execPath, [command, "audit", "--follow", "--json", ...args], {
+      cwd: dataDir,
+      env: { PATH: process.env["PATH"], TMPDIR: tmpdir(), SLIPWAY_DATA_DIR: dataDir }
+    }),
+    ({ stderr, stdout, stop }) => ({
+      lines: (): ReadonlyArray<Entry> => stdout().split("\n").slice(0, -1).map((line) => JSON.parse(line)),
+      errors: stderr,
+      /** As Ctrl-C does; the exit code. */
+      interrupt: Effect.promise(async () => (await stop("SIGINT")).code)
+    })
   )
 
 describe("slipway audit", () => {
@@ -158,11 +144,11 @@ describe("people and organizations", () => {
     Effect.gen(function*() {
       const data = yield* folder
       const wrong: ReadonlyArray<readonly [ReadonlyArray<string>, string]> = [
-        [["users", "approve", "nobody"], "There is no user nobody. See: slipway users list"],
+        [["users", "approve", "unknown"], "There is no user unknown. See: slipway users list"],
         [["users", "approve", "no body"], "no body names no user: give an id (user_…), an e-mail address or a GitHub login."],
         [["members", "add", "user_01ARZ3NDEKTSV4RRFFQ69G5FAV"],
           "There is no user user_01ARZ3NDEKTSV4RRFFQ69G5FAV. See: slipway users list"],
-        [["members", "remove", "nobody"], "There is no user nobody. See: slipway users list"],
+        [["members", "remove", "unknown"], "There is no user unknown. See: slipway users list"],
         [["orgs", "suspend", "acme"], "There is no organization acme. See: slipway orgs list"],
         [["members", "list", "--organization", "acme"], "There is no organization acme. See: slipway orgs list"]
       ]

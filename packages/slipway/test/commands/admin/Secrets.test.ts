@@ -1,6 +1,6 @@
 import { assert, describe, it } from "@effect/vitest"
+import * as SpawnedProgram from "@slipway/machine/testing/SpawnedProgram"
 import { Effect } from "effect"
-import { spawn } from "node:child_process"
 import { existsSync, mkdirSync } from "node:fs"
 import { readdir, readFile, stat, writeFile } from "node:fs/promises"
 import path from "node:path"
@@ -25,19 +25,20 @@ const filesWith = (inside: string, text: string) =>
     return found
   })
 
-/** The command lines that shells and process lists see, sampled all the time while `use` runs. */
-const commandLines = <A, E>(use: Effect.Effect<A, E>) =>
+/** The command lines and environments of commands on this data folder, sampled all the time while `use` runs. */
+const commandLines = <A, E>(dataDir: string, use: Effect.Effect<A, E>) =>
   Effect.gen(function*() {
     const seen: Array<string> = []
     const look = Effect.promise(async () => {
       for (const pid of await readdir("/proc")) {
         if (!/^\d+$/u.test(pid)) continue
-        for (const file of ["cmdline", "environ"]) seen.push(await readFile(`/proc/${pid}/${file}`, "utf8").catch(() => ""))
+        const read = (file: string) => readFile(`/proc/${pid}/${file}`, "utf8").catch(() => "")
+        seen.push(await read("cmdline") + await read("environ"))
       }
     })
     yield* Effect.forkChild(Effect.forever(Effect.delay(look, "20 millis")))
     const result = yield* use
-    return { result, seen: seen.filter((text) => text.includes("NPM_TOKEN")) }
+    return { result, seen: seen.filter((text) => text.includes("NPM_TOKEN") && text.includes(dataDir)) }
   })
 
 describe("slipway secrets", () => {
@@ -54,7 +55,7 @@ describe("slipway secrets", () => {
         const set = (name: string, input: string | Uint8Array, ...more: ReadonlyArray<string>) =>
           runIn(data, ["secrets", "set", name, ...where, ...more], environment(data, {}), { input })
 
-        const { result: first, seen } = yield* commandLines(set("NPM_TOKEN", `${CANARY}\n`))
+        const { result: first, seen } = yield* commandLines(data, set("NPM_TOKEN", `${CANARY}\n`))
         assert.deepStrictEqual(first, {
           code: 0,
           stdout: "Sandboxes of acme/shop in grant acme that boot from now on have this NPM_TOKEN for their setup.\n",
@@ -92,7 +93,7 @@ describe("slipway secrets", () => {
         assert.include(removed.stdout, "NPM_TOKEN of acme/shop is removed.")
         const refused: ReadonlyArray<readonly [refused: Effect.Effect<{ readonly stderr: string }>, told: RegExp]> = [
           [run(data, ["secrets", "remove", "NPM_TOKEN", ...where]), /^slipway: There is no such secret\.\n$/u],
-          [run(data, ["secrets", "list", "--grant", "nobody"]), /^slipway: There is no grant nobody\.\n$/u],
+          [run(data, ["secrets", "list", "--grant", "unknown"]), /^slipway: There is no grant unknown\.\n$/u],
           [set("npm_token", CANARY), /^slipway: name: a name of capital letters.* expected\n$/u],
           [set("PATH", CANARY), /^slipway: name: a name that the service does not set itself expected\n$/u],
           [set("NPM_TOKEN", ""), /^slipway: standard input is empty: .*\n$/u],
@@ -155,20 +156,15 @@ describe("slipway secrets", () => {
       if (!existsSync("/usr/bin/script")) return test.skip("needs script, of the package bsdutils")
       const data = yield* folder
       yield* run(data, ["grants", "create", "acme"])
-      const shown = yield* Effect.callback<string>((resume) => {
-        const line = `${process.execPath} ${command} secrets set NPM_TOKEN --grant acme --repo acme/shop`
-        const child = spawn("/usr/bin/script", ["-qec", line, "/dev/null"], { env: environment(data, { TERM: "xterm" }), cwd: data })
-        let output = ""
-        let isTyped = false
-        child.stdout.on("data", (chunk: Buffer) => {
-          output += chunk.toString()
-          if (isTyped || !output.includes("Value of NPM_TOKEN")) return
-          isTyped = true
-          child.stdin.write(`${CANARY}\r`)
-        })
-        child.once("close", () => resume(Effect.succeed(output)))
-        return Effect.sync(() => child.kill("SIGKILL"))
+      const line = `${process.execPath} ${command} secrets set NPM_TOKEN --grant acme --repo acme/shop`
+      const terminal = yield* SpawnedProgram.scoped("/usr/bin/script", ["-qec", line, "/dev/null"], {
+        env: environment(data, { TERM: "xterm" }),
+        cwd: data
       })
+      yield* Effect.promise(() => terminal.says((shown) => /Value of NPM_TOKEN/u.exec(shown)))
+      terminal.child.stdin.write(`${CANARY}\r`)
+      yield* Effect.promise(() => terminal.closed)
+      const shown = terminal.stdout()
       assert.include(shown, "have this NPM_TOKEN for their setup.")
       assert.notInclude(shown, "7Qm2")
       assert.notInclude(shown, "canary")

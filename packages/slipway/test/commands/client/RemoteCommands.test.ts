@@ -1,8 +1,8 @@
 import { assert, describe, it } from "@effect/vitest"
 import { type Sandbox, SlipwayClient } from "@slipway/client"
 import { visible } from "@slipway/domain/text/EscapeInvisible"
+import * as SpawnedProgram from "@slipway/machine/testing/SpawnedProgram"
 import { Effect, Result } from "effect"
-import { spawn } from "node:child_process"
 import { readFileSync } from "node:fs"
 import path from "node:path"
 import { repoRef } from "../../../src/commands/client/RunPrompt.ts"
@@ -63,23 +63,17 @@ describe("a second Ctrl-C", () => {
         const say = (text) => Effect.sync(() => process.stdout.write(text))
         const stuck = Effect.onInterrupt(Effect.andThen(say("works "), Effect.never), () => Effect.andThen(say("ends "), Effect.never))
         NodeRuntime.runMain(detachable("c_abcdefgh2345", stuck))`
-      const child = spawn(process.execPath, ["--input-type=module", "--eval", program], { cwd: import.meta.dirname })
+      const { kill, says, stop } = SpawnedProgram.start(process.execPath, ["--input-type=module", "--eval", program], {
+        cwd: import.meta.dirname
+      })
       try {
-        const exited = new Promise<number | null>((resolve) => child.once("exit", resolve))
-        let problems = ""
-        child.stderr.on("data", (text) => problems += text)
-        const says = (word: string) =>
-          new Promise<void>((resolve, reject) => {
-            child.stdout.on("data", (text) => String(text).includes(word) && resolve())
-            child.once("exit", () => reject(new Error(problems)))
-          })
-        await says("works")
-        child.kill("SIGINT")
-        await says("ends")
-        child.kill("SIGINT")
-        assert.strictEqual(await exited, Server.ExitCode.detached)
+        await says((output) => /works/u.exec(output))
+        const first = stop("SIGINT")
+        await says((output) => /ends/u.exec(output))
+        await stop("SIGINT")
+        assert.strictEqual((await first).code, Server.ExitCode.detached)
       } finally {
-        child.kill("SIGKILL")
+        await kill()
       }
     }))
 })

@@ -147,7 +147,7 @@ describe("slipway doctor", () => {
 
   it.live("ends with 1 and one line when something is missing that agents cannot do without", () =>
     Effect.gen(function*() {
-      const { code, found, stderr } = yield* examined({ DATABASE_URL: "postgres://nobody@127.0.0.1:1/none", SLIPWAY_ISOLATION: "none" })
+      const { code, found, stderr } = yield* examined({ DATABASE_URL: "postgres://stranger@127.0.0.1:1/none", SLIPWAY_ISOLATION: "none" })
       assert.strictEqual(code, 1)
       assert.strictEqual(found.get("Postgres")?.state, "missing")
       assert.deepInclude(found.get("isolation"), {
@@ -177,7 +177,7 @@ describe("slipway doctor", () => {
       const asked = Effect.fnUntraced(function*(wrong: Record<string, string>) {
         const { stderr, stdout } = yield* run(data, ["doctor", "--json"], {
           SLIPWAY_ISOLATION: "none",
-          DATABASE_URL: "postgres://nobody@127.0.0.1:1/none",
+          DATABASE_URL: "postgres://stranger@127.0.0.1:1/none",
           SLIPWAY_GITHUB_APP_ID: String(github.app.appId),
           SLIPWAY_GITHUB_PRIVATE_KEY_FILE: files["right"] ?? "",
           SLIPWAY_GITHUB_API_URL: github.apiUrl,
@@ -227,7 +227,7 @@ describe("slipway doctor", () => {
       const asked = Effect.fnUntraced(function*(settings: Record<string, string>) {
         const { stderr, stdout } = yield* run(data, ["doctor", "--json"], {
           SLIPWAY_ISOLATION: "none",
-          DATABASE_URL: "postgres://nobody@127.0.0.1:1/none",
+          DATABASE_URL: "postgres://stranger@127.0.0.1:1/none",
           SLIPWAY_GITHUB_API_URL: github.apiUrl,
           ...settings
         })

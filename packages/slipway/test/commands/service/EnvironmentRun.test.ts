@@ -1,7 +1,8 @@
 import { assert, describe, it } from "@effect/vitest"
 import * as Mounts from "@slipway/machine/testing/Mounts"
+import * as SpawnedProgram from "@slipway/machine/testing/SpawnedProgram"
 import { Effect } from "effect"
-import { execFileSync, spawn, spawnSync } from "node:child_process"
+import { execFileSync, spawnSync } from "node:child_process"
 import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs"
 import { readdir, readFile } from "node:fs/promises"
 import path from "node:path"
@@ -172,19 +173,13 @@ describe("slipway env run", () => {
       const { at, data, left, settings } = yield* shop({
         setup: ["mkdir a; touch a/b; chmod 0 a; setsid sleep 1000 & echo started; sleep 1000"]
       })
-      const ended = yield* Effect.callback<readonly [code: number | null, stderr: string]>((resume) => {
-        const child = spawn(process.execPath, [command, "env", "run", at], {
-          env: { ...environment(data, absent === undefined ? {} : { SLIPWAY_ISOLATION: "none" }), ...settings },
-          cwd: data
-        })
-        let stderr = ""
-        child.stderr.on("data", (chunk: Buffer) => stderr += chunk.toString())
-        child.stdout.on("data", (chunk: Buffer) => {
-          if (/^started$/mu.test(chunk.toString())) child.kill("SIGINT")
-        })
-        child.once("close", (code) => resume(Effect.succeed([code, stderr])))
-        return Effect.sync(() => child.kill("SIGKILL"))
+      const setup = yield* SpawnedProgram.scoped(process.execPath, [command, "env", "run", at], {
+        env: { ...environment(data, absent === undefined ? {} : { SLIPWAY_ISOLATION: "none" }), ...settings },
+        cwd: data
       })
+      yield* Effect.promise(() => setup.says(() => /^started$/mu.exec(setup.stdout())))
+      const { code } = yield* Effect.promise(() => (setup.child.kill("SIGINT"), setup.closed))
+      const ended = [code, setup.stderr()]
       assert.deepStrictEqual(ended, [130, "slipway: interrupted. Nothing of the sandbox is left.\n"])
       assert.deepStrictEqual(yield* left, NOTHING)
     }).pipe(Effect.scoped), LONG)

@@ -149,7 +149,7 @@ describe("slipway models", () => {
         })
         const [asked] = yield* until(events, (found) => found.length > 0)
         assert.strictEqual(Date.parse(asked?.data.expires_at ?? "") - Date.parse(asked?.ts ?? ""), 7 * 60_000)
-        assert.match((yield* run(data, ["grants", "budget", "nobody"])).stderr, /There is no grant nobody/u)
+        assert.match((yield* run(data, ["grants", "budget", "unknown"])).stderr, /There is no grant unknown/u)
         assert.notInclude(server.output(), KEY)
       }).pipe(Effect.scoped),
     LONG

@@ -36,7 +36,7 @@ const request = (preview: ApprovalRequest["preview"]): ApprovalRequest => ({
 })
 
 describe("EventText", () => {
-  it("tells of messages that wait, shows one that steers as the prompt it is, and says why one was cancelled", () => {
+  it("tells of messages that wait, shows a steering message as the prompt it is, and says why a message was cancelled", () => {
     const queued = (text: string, position: number, steers: boolean) =>
       event("message.queued", { message_id: "m", position, text, author: { id: "u" }, steers })
     assert.strictEqual(

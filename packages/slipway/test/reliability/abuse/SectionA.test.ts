@@ -6,12 +6,13 @@
  * processor does not count, but where its own agents take them.
  */
 import { assert, it } from "@effect/vitest"
+import * as SpawnedProgram from "@slipway/machine/testing/SpawnedProgram"
 import { Effect } from "effect"
-import { type ChildProcess, spawn } from "node:child_process"
 import { mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs"
 import { createServer, request as httpRequest } from "node:http"
 import { connect, type Socket } from "node:net"
 import path from "node:path"
+import { createInterface } from "node:readline"
 import { setTimeout as pause } from "node:timers/promises"
 import { folder, repository, run, serve } from "../../commands/SlipwayProcess.ts"
 
@@ -60,26 +61,11 @@ interface Row {
   readonly "told": string
 }
 
-/** Ends with the test, by its own number. */
 const child = (script: string, args: ReadonlyArray<string>, env: Readonly<Record<string, string>> = {}) =>
-  Effect.acquireRelease(
-    Effect.sync(() =>
-      spawn(process.execPath, [path.join(import.meta.dirname, script), ...args], {
-        stdio: ["ignore", "pipe", "inherit"],
-        env: { PATH: process.env["PATH"], ...env }
-      })
-    ),
-    (made) => Effect.sync(() => made.kill("SIGKILL"))
-  )
+  SpawnedProgram.scoped(process.execPath, [path.join(import.meta.dirname, script), ...args], { env: { PATH: process.env["PATH"], ...env } })
 
-const linesOf = (made: ChildProcess, on: (line: string) => void) => {
-  let open = ""
-  made.stdout?.on("data", (chunk: Buffer) => {
-    const lines = (open + chunk.toString()).split("\n")
-    open = lines.pop() ?? ""
-    lines.forEach(on)
-  })
-}
+const linesOf = ({ child }: SpawnedProgram.SpawnedProgram, on: (line: string) => void) =>
+  createInterface({ input: child.stdout }).on("line", on)
 
 const watching = (pid: number, address: string, key = "") =>
   Effect.map(child("Watch.ts", [String(pid), address, key]), (made) => {
@@ -176,10 +162,10 @@ linux("no agent, repository, tenant or stranger takes the service from others", 
     const secret = path.join(data, "client-secret")
     writeFileSync(secret, "0123456789abcdef".repeat(2), { mode: 0o600 })
     // An identity provider without users: an answer to every code.
-    const nobody = createServer((_, response) => response.writeHead(400, { "content-type": "application/json" }).end("{}"))
-    yield* Effect.promise(() => new Promise<void>((resolve) => nobody.listen(0, "127.0.0.1", resolve)))
-    yield* Effect.addFinalizer(() => Effect.sync(() => nobody.close()))
-    const bound = nobody.address()
+    const provider = createServer((_, response) => response.writeHead(400, { "content-type": "application/json" }).end("{}"))
+    yield* Effect.promise(() => new Promise<void>((resolve) => provider.listen(0, "127.0.0.1", resolve)))
+    yield* Effect.addFinalizer(() => Effect.sync(() => provider.close()))
+    const bound = provider.address()
     assert(typeof bound === "object" && bound !== null)
 
     const loopDelay = {
@@ -424,10 +410,10 @@ linux("no agent, repository, tenant or stranger takes the service from others", 
         )
       )
       const gateway = new URL(address)
-      const inGateway = yield* watching(made.pid ?? 0, server.url)
+      const inGateway = yield* watching(made.pid, server.url)
       yield* Effect.promise(() => sampled(inGateway))
       const idle = inGateway.flatMap(({ rss }) => rss ?? []).at(-1) ?? 0
-      yield* measure("5 120 stalled bodies to the gateway", made.pid ?? 0, inGateway, idle, async () => {
+      yield* measure("5 120 stalled bodies to the gateway", made.pid, inGateway, idle, async () => {
         const sockets: Array<Socket> = []
         const most = 20 * 2 ** 20
         const head = [
@@ -484,14 +470,14 @@ linux("no agent, repository, tenant or stranger takes the service from others", 
         return (Number(fields[11]) + Number(fields[12])) * 10
       }
 
-      yield* measure("5 32 connections of one session with the dearest requests", made.pid ?? 0, inGateway, idle, async () => {
+      yield* measure("5 32 connections of one session with the dearest requests", made.pid, inGateway, idle, async () => {
         const dear = `{"messages":[${"{},".repeat(120_000)}{}]}`
         const waited = await whileItGoesOn(times(32).map(() => () => toGateway(token, dear)))
         const told = `another session waits for ${waited} ms`
         return waited > OTHER_SESSION_MILLIS ? `BROKEN ${told}` : told
       })
 
-      yield* measure("5 requests of one session that are refused", made.pid ?? 0, inGateway, idle, async () => {
+      yield* measure("5 requests of one session that are refused", made.pid, inGateway, idle, async () => {
         await pause(10_000)
         const bad = Buffer.from(`{"messages":[${"{},".repeat(5_000_000)}{}]}`)
         const begin = cpu()

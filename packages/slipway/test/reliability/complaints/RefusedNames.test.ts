@@ -4,11 +4,11 @@
  */
 import { assert, it } from "@effect/vitest"
 import { Effect } from "effect"
-import { execFileSync, spawn } from "node:child_process"
+import { execFileSync } from "node:child_process"
 import { createSocket, type Socket } from "node:dgram"
 import { mkdirSync, rmSync, writeFileSync } from "node:fs"
 import path from "node:path"
-import { command, environment, folder, repository, run, until } from "../../commands/SlipwayProcess.ts"
+import { environment, folder, repository, run, serviceOf, until } from "../../commands/SlipwayProcess.ts"
 import * as Api from "../failover/Api.ts"
 import * as World from "./World.ts"
 
@@ -98,36 +98,21 @@ it.live.skipIf(!hasNetworks)(
       writeFileSync(path.join(shop, "ask.mjs"), PROGRAM([...REFUSED, ALLOWED]))
       execFileSync("git", ["-C", shop, "add", "--all"])
       execFileSync("git", ["-C", shop, "-c", "user.name=Ada", "-c", "user.email=ada@shop.invalid", "commit", "--quiet", "--message", "Ask"])
-      const child = yield* Effect.acquireRelease(
-        Effect.sync(() =>
-          spawn("ip", ["netns", "exec", name, process.execPath, command, "serve"], {
-            cwd: data,
-            env: environment(data, {
-              SLIPWAY_ISOLATION: "bubblewrap",
-              SLIPWAY_HOST: "10.232.0.2",
-              SLIPWAY_PORT: PORT,
-              SLIPWAY_PUBLIC_URL: "https://slipway.test",
-              SLIPWAY_EGRESS_ALLOW: ALLOWED
-            })
-          })
-        ),
-        (started) =>
-          Effect.promise(() =>
-            new Promise<void>((resolve) => {
-              started.once("exit", () => resolve())
-              started.kill("SIGKILL")
-            })
-          )
-      )
-      let output = ""
-      const keep = (chunk: Buffer) => void (output += chunk.toString())
-      child.stdout.on("data", keep)
-      child.stderr.on("data", keep)
-      yield* until(Effect.sync(() => output), (said) => /sbx_live_\w+/u.test(said) && said.includes("isolation"))
+      const { key } = yield* serviceOf({
+        dataDir: data,
+        through: ["ip", "netns", "exec", name],
+        env: environment(data, {
+          SLIPWAY_ISOLATION: "bubblewrap",
+          SLIPWAY_HOST: "10.232.0.2",
+          SLIPWAY_PORT: PORT,
+          SLIPWAY_PUBLIC_URL: "https://slipway.test",
+          SLIPWAY_EGRESS_ALLOW: ALLOWED
+        })
+      })
       yield* run(data, ["repos", "add", "acme/shop", shop])
       const url = `http://10.232.0.2:${PORT}`
       yield* until(Effect.promise(() => fetch(`${url}/readyz`).then(({ status }) => status, () => 0)), (status) => status === 200)
-      const api = Api.make({ url, key: /sbx_live_\w+/u.exec(output)?.[0] })
+      const api = Api.make({ url, key })
 
       const id = yield* api.create({ prompt: "[[shell node ask.mjs > answers.txt 2>&1]]" })
       yield* api.event(id, "turn.completed")

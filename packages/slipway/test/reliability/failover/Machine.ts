@@ -1,12 +1,12 @@
 /** A machine: a network namespace, a data folder and one worker. Losing it takes all three. */
 import * as Mounts from "@slipway/machine/testing/Mounts"
 import { Effect } from "effect"
-import { execFileSync, spawn } from "node:child_process"
+import { execFileSync } from "node:child_process"
 import { rmSync } from "node:fs"
 import { mkdtemp } from "node:fs/promises"
 import { tmpdir } from "node:os"
 import path from "node:path"
-import { command, environment, processesOf, until } from "../../commands/SlipwayProcess.ts"
+import { processesOf, until, worker } from "../../commands/SlipwayProcess.ts"
 
 const ip = (...args: ReadonlyArray<string>) => void execFileSync("ip", args, { stdio: "pipe" })
 const quietly = (action: () => void) => {
@@ -40,7 +40,7 @@ export interface Machine {
   readonly dataDir: string
   readonly output: () => string
   /** Asks the worker to leave, and waits until it has. */
-  readonly stop: Effect.Effect<void>
+  readonly stop: Effect.Effect<unknown>
   /** Everything of it is gone at once: processes, network, disk. */
   readonly lose: Effect.Effect<void>
 }
@@ -49,21 +49,14 @@ export interface Machine {
 export const make = Effect.fnUntraced(function*(databaseUrl: string, settings: Readonly<Record<string, string>> = {}) {
   const { address, name } = yield* network
   const dataDir = yield* Effect.promise(() => mkdtemp(path.join(tmpdir(), "slipway-machine-")))
-  const child = spawn("nsenter", [`--net=/run/netns/${name}`, process.execPath, command, "serve"], {
-    cwd: dataDir,
-    env: environment(dataDir, {
-      DATABASE_URL: databaseUrl,
-      SLIPWAY_ROLE: "worker",
-      SLIPWAY_WORKER_ADDRESS: `${address}:4001`,
-      SLIPWAY_PUBLIC_URL: "https://slipway.test",
-      ...settings
-    })
-  })
-  let output = ""
-  const exited = new Promise<void>((end) => child.once("exit", () => end()))
+  const started = yield* worker(
+    dataDir,
+    databaseUrl,
+    { SLIPWAY_WORKER_ADDRESS: `${address}:4001`, SLIPWAY_PUBLIC_URL: "https://slipway.test", ...settings },
+    { through: ["nsenter", `--net=/run/netns/${name}`] }
+  )
   const lose = Effect.gen(function*() {
-    child.kill("SIGKILL")
-    yield* Effect.promise(() => exited)
+    yield* started.kill
     // A power cut ends boxes too: they end with their worker, a moment later.
     yield* until(processesOf(dataDir), (left) => left.length === 0)
     quietly(() => ip("netns", "delete", name))
@@ -71,22 +64,10 @@ export const make = Effect.fnUntraced(function*(databaseUrl: string, settings: R
     rmSync(dataDir, { recursive: true, force: true, maxRetries: 50, retryDelay: 100 })
   })
   yield* Effect.addFinalizer(() => lose)
-  yield* Effect.callback<void>((resume) => {
-    void exited.then(() => resume(Effect.die(new Error(`the worker ended early: ${output}`))))
-    const listen = (chunk: Buffer) => {
-      output += chunk.toString()
-      if (/^Slipway +worker/mu.test(output)) resume(Effect.void)
-    }
-    child.stdout.on("data", listen)
-    child.stderr.on("data", listen)
-  })
   const machine: Machine = {
     dataDir,
-    output: () => output,
-    stop: Effect.promise(() => {
-      child.kill("SIGTERM")
-      return exited
-    }),
+    output: started.output,
+    stop: started.stop,
     lose
   }
   return machine

@@ -7,7 +7,7 @@ import { Cause, Effect, Exit, type Scope } from "effect"
 import { accessSync, constants } from "node:fs"
 import path from "node:path"
 import { test, type TestContext } from "vitest"
-import * as Random from "../../../../../bench/soak/Random.ts"
+import * as Random from "../../../testing/Random.ts"
 
 /** How often what may be repeated is. */
 export const ROUNDS = Number(process.env["FAULTS_ROUNDS"] ?? 20)

@@ -2,8 +2,8 @@
 import { readdirSync, readFileSync } from "node:fs"
 import path from "node:path"
 import { setTimeout as sleep } from "node:timers/promises"
-import type { Process } from "../../../../../bench/soak/Processes.ts"
-import type { Rows } from "../../../../../bench/soak/Verdict.ts"
+import type { Rows } from "../../../testing/Readers.ts"
+import type { Process } from "../../../testing/ServiceCluster.ts"
 import * as Load from "./Load.ts"
 
 const API = "/api/public/v1/sandboxes"

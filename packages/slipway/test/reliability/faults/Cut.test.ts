@@ -3,8 +3,7 @@ import * as Postgres from "@slipway/embedded-postgres/testing/PostgresCluster"
 import { Effect } from "effect"
 import path from "node:path"
 import { setTimeout as sleep } from "node:timers/promises"
-import * as Readers from "../../../../../bench/soak/Readers.ts"
-import * as Verdict from "../../../../../bench/soak/Verdict.ts"
+import * as Readers from "../../../testing/Readers.ts"
 import { chance, fault, type Found, ROUNDS } from "./Battery.ts"
 import * as Checks from "./Checks.ts"
 import * as Line from "./Line.ts"
@@ -64,7 +63,7 @@ const cut = (
         const ends = await sandboxes.turns(working, 2)
         if (ends.filter(({ turnId }) => turnId === turn).length !== 1) lost.push(`the turn under way ended as ${JSON.stringify(ends)}`)
         await Promise.race([reading, sleep(20_000)])
-        lost.push(...readers.wrong, ...await Verdict.logs(service.rows, readers.seen), ...await sandboxes.gaps(working))
+        lost.push(...readers.wrong, ...await Readers.logs(service.rows, readers.seen), ...await sandboxes.gaps(working))
         lost.push(...await service.verdict(load))
         if (line.cuts() === 0) lost.push("nothing was cut")
         const cuts = `${line.cuts()} connections cut after up to ${most} bytes`

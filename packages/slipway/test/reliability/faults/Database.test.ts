@@ -1,8 +1,8 @@
 /** Postgres beneath two http processes and a worker: killed, away, silent, frozen, slow, without room, with a disk that fails. */
 import * as Postgres from "@slipway/embedded-postgres/testing/PostgresCluster"
 import * as SmallDisk from "@slipway/machine/testing/SmallDisk"
+import * as SpawnedProgram from "@slipway/machine/testing/SpawnedProgram"
 import { Effect, Exit, Scope } from "effect"
-import { spawn } from "node:child_process"
 import { chownSync } from "node:fs"
 import path from "node:path"
 import { setTimeout as sleep } from "node:timers/promises"
@@ -173,15 +173,11 @@ fault(
   [root, program("strace")],
   under("eio", async (rig) => {
     const pids = rig.postgres.pids().flatMap((pid) => ["-p", String(pid)])
-    const strace = spawn("strace", ["-f", "-qq", "-e", "trace=fsync,fdatasync", "-e", "inject=fsync,fdatasync:error=EIO", ...pids], {
-      stdio: ["ignore", "ignore", "pipe"]
-    })
-    let traced = ""
-    strace.stderr.on("data", (chunk: Buffer) => traced += chunk.toString())
-    const exited = new Promise((resolve) => strace.once("exit", resolve))
+    const strace = SpawnedProgram.start("strace", ["-f", "-qq", "-e", "trace=fsync,fdatasync", "-e", "inject=fsync,fdatasync:error=EIO",
+      ...pids])
     await sleep(5_000)
-    strace.kill("SIGTERM")
-    await exited
+    await strace.stop("SIGTERM")
+    const traced = strace.stderr()
     const failed = traced.split("(INJECTED)").length - 1
     if (failed === 0) throw new Error(`nothing failed: ${traced.slice(0, 300)}`)
     return `${failed} syncs failed with EIO in 5 s${await revive(rig)}`

@@ -1,8 +1,8 @@
 /** Processes that are killed, frozen and thawed at the worst moments. */
 import { Effect } from "effect"
 import { setTimeout as sleep } from "node:timers/promises"
-import * as Partner from "../../../../../bench/soak/Partner.ts"
-import type { Process } from "../../../../../bench/soak/Processes.ts"
+import * as Partner from "../../../testing/Partner.ts"
+import type { Process } from "../../../testing/ServiceCluster.ts"
 import { chance, fault, type Found, plant, ROUNDS } from "./Battery.ts"
 import * as Checks from "./Checks.ts"
 import * as Liar from "./Liar.ts"
@@ -60,7 +60,7 @@ plant(
       if (first === undefined) missed.push(lie)
       else found.push(first)
     }
-    return { done: `one that ${Liar.LIES.join(", ")}`, lost: missed.length === 0 ? found : [] }
+    return { done: `a feed that ${Liar.LIES.join(", ")}`, lost: missed.length === 0 ? found : [] }
   })
 )
 

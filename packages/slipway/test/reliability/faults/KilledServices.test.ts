@@ -1,9 +1,9 @@
 /** A service with its own database that is killed at any moment, while it starts or while it works, and started again. */
 import { assert } from "@effect/vitest"
 import { Effect } from "effect"
-import { spawn } from "node:child_process"
 import { setTimeout as pause } from "node:timers/promises"
-import { command, environment, folder, processesOf, repository, run, serve, until } from "../../commands/SlipwayProcess.ts"
+import { environment, spawn } from "../../../testing/ServiceProcess.ts"
+import { folder, processesOf, repository, run, serve, until } from "../../commands/SlipwayProcess.ts"
 import { fault, ROUNDS } from "./Battery.ts"
 import * as Clients from "./Clients.ts"
 
@@ -13,23 +13,15 @@ const LONGEST_LIFE_MILLIS = 6000
 /** `SIGKILL` after so long, whatever it is doing. `at`: where it listens, as long as it does. */
 const lived = (dataDir: string, millis: number, at: (url: string) => void) =>
   Effect.promise(async () => {
-    const child = spawn(process.execPath, [command, "serve"], {
-      env: environment(dataDir, {}),
-      cwd: dataDir,
-      stdio: ["ignore", "pipe", "ignore"]
-    })
-    const exited = new Promise<void>((resolve) => child.once("exit", () => resolve()))
-    let output = ""
-    child.stdout.on("data", (chunk: Buffer) => {
-      output += chunk.toString()
-      const url = /^Slipway +(http:\S+)/mu.exec(output)?.[1]
+    const service = spawn({ dataDir, env: environment(dataDir, {}) })
+    service.child.stdout.on("data", () => {
+      const url = /^Slipway +(http:\S+)/mu.exec(service.stdout())?.[1]
       if (url !== undefined) at(url)
     })
     await pause(millis)
-    child.kill("SIGKILL")
-    await exited
+    await service.stop("SIGKILL")
     at("")
-    return output !== ""
+    return service.stdout() !== ""
   })
 
 fault(

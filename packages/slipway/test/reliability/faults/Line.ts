@@ -1,7 +1,7 @@
 /** A TCP line between two processes that can be slow, silent, refuse, or be cut in the middle of what it carries. */
 import { Effect } from "effect"
 import { connect, createServer, type Socket } from "node:net"
-import type { Random } from "../../../../../bench/soak/Random.ts"
+import type { Random } from "../../../testing/Random.ts"
 
 export interface Line {
   readonly port: number

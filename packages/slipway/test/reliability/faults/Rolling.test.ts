@@ -1,9 +1,8 @@
 /** Processes that are restarted one after the other, as an upgrade does, while people work. */
 import { Effect } from "effect"
 import { setTimeout as sleep } from "node:timers/promises"
-import * as Random from "../../../../../bench/soak/Random.ts"
-import * as Readers from "../../../../../bench/soak/Readers.ts"
-import * as Verdict from "../../../../../bench/soak/Verdict.ts"
+import * as Random from "../../../testing/Random.ts"
+import * as Readers from "../../../testing/Readers.ts"
 import { fault, type Found } from "./Battery.ts"
 import * as Load from "./Load.ts"
 import * as Service from "./Service.ts"
@@ -66,7 +65,7 @@ fault(
         if (!/^(?:2..|429|503|ECONNREFUSED)$/u.test(cause)) lost.push(`${n} requests were lost before their answer: ${cause}`)
       }
       for (const process of service.front) await process.start()
-      lost.push(...readers.wrong, ...await Verdict.logs(service.rows, readers.seen), ...await service.verdict(load))
+      lost.push(...readers.wrong, ...await Readers.logs(service.rows, readers.seen), ...await service.verdict(load))
       const frames = readers.seen.reduce((sum, { events }) => sum + events.size, 0)
       const streams = `${STREAMS} streams (${frames} events, ${readers.resumed()} resumed)`
       const seconds = (slowest / 1000).toFixed(1)

@@ -4,8 +4,8 @@ import { randomBytes } from "node:crypto"
 import { rmSync } from "node:fs"
 import path from "node:path"
 import { Client } from "pg"
-import * as Processes from "../../../../../bench/soak/Processes.ts"
-import type { Rows } from "../../../../../bench/soak/Verdict.ts"
+import type { Rows } from "../../../testing/Readers.ts"
+import * as ServiceCluster from "../../../testing/ServiceCluster.ts"
 import { repository } from "../../commands/SlipwayProcess.ts"
 import * as Checks from "./Checks.ts"
 import * as Load from "./Load.ts"
@@ -39,13 +39,13 @@ const canary = `canary-${randomBytes(8).toString("hex")}`
 export const make = Effect.fnUntraced(function*({ database, http = 1, name, ofWorkers = {}, settings = {}, workers = 1 }: Options) {
   const logs = path.resolve(import.meta.dirname, "../../../test-output/faults", name)
   rmSync(logs, { recursive: true, force: true })
-  const service = yield* Processes.make(logs, { ...SETTINGS, ...settings }, database?.url)
+  const service = yield* ServiceCluster.make(logs, { ...SETTINGS, ...settings }, database?.url)
   const [key, front, back] = yield* Effect.promise(async () => {
-    const listening: Array<Processes.Process> = []
+    const listening: Array<ServiceCluster.Process> = []
     for (let i = 0; i < http; i++) listening.push(await service.http(`http-${i}`))
     await service.command("repos", "add", "acme/shop", repository(service.home))
     const made = (await service.command("keys", "create", "--key-only", "--label", "faults", "--scopes", "sandboxes")).trim()
-    const working: Array<Processes.Process> = []
+    const working: Array<ServiceCluster.Process> = []
     for (let i = 0; i < workers; i++) working.push(await service.worker(`worker-${i}`, ofWorkers))
     return [made, listening, working] as const
   })

@@ -1,12 +1,12 @@
 /** Event streams that are cut anywhere, not read, asked for by the thousand, and clients that take their time. */
+import * as SpawnedProgram from "@slipway/machine/testing/SpawnedProgram"
 import { Effect } from "effect"
 import { EventSource } from "eventsource"
-import { spawn } from "node:child_process"
 import { createServer as createHttpServer } from "node:http"
 import { type AddressInfo, connect, createServer, type Socket } from "node:net"
 import path from "node:path"
 import { setTimeout as pause } from "node:timers/promises"
-import type { Random } from "../../../../../bench/soak/Random.ts"
+import type { Random } from "../../../testing/Random.ts"
 import { chance, fault, type Found, plant, ROUNDS } from "./Battery.ts"
 import type { Answer, Urls, World } from "./World.ts"
 import * as Worlds from "./World.ts"
@@ -179,18 +179,13 @@ plant(
   "12 fifty readers that stop reading: a server hands everything to the socket at once",
   [],
   Effect.gen(function*() {
-    const child = yield* Effect.acquireRelease(
-      Effect.sync(() =>
-        spawn(process.execPath, [path.join(import.meta.dirname, "Buffering.mjs")], { stdio: ["ignore", "pipe", "inherit"] })
-      ),
-      (made) => Effect.sync(() => made.kill("SIGKILL"))
-    )
+    const { pid, says } = yield* SpawnedProgram.scoped(process.execPath, [path.join(import.meta.dirname, "Buffering.mjs")])
     return yield* Effect.promise(async () => {
-      const port = await new Promise<string>((resolve) => child.stdout.once("data", (chunk: Buffer) => resolve(chunk.toString().trim())))
-      const before = rssOf(child.pid ?? 0)
+      const port = await says((output) => /^(\d+)\n/u.exec(output)?.[1])
+      const before = rssOf(pid)
       const stalled = await Promise.all(times(10).map(() => stall(`http://127.0.0.1:${port}`, "/", "", 1)))
       await pause(500)
-      const mebibytes = rssOf(child.pid ?? 0) - before
+      const mebibytes = rssOf(pid) - before
       for (const { socket } of stalled) socket.destroy()
       return { done: "10 readers of 20 MiB each", lost: tooMuch(mebibytes) }
     })

@@ -1,5 +1,5 @@
 /**
- * Two processes that answer requests and one that works, on one Postgres, for cases that ask all of them. Every answer is checked as it
+ * Two processes that answer requests and a worker, on one Postgres, for cases that ask all of them. Every answer is checked as it
  * comes. A leaked secret is looked for when all cases of a file are over.
  */
 import { Effect, Exit, Scope } from "effect"
@@ -10,7 +10,7 @@ import path from "node:path"
 import { setTimeout as pause } from "node:timers/promises"
 import { Client } from "pg"
 import { afterAll } from "vitest"
-import * as Processes from "../../../../../bench/soak/Processes.ts"
+import * as ServiceCluster from "../../../testing/ServiceCluster.ts"
 import { repository, runHere } from "../../commands/SlipwayProcess.ts"
 import * as PlantedServer from "../../conformance/PlantedServer.ts"
 import { filesBelow, foundIn, visibleOf } from "../service/Leaks.ts"
@@ -67,10 +67,10 @@ export interface Key {
 }
 
 export interface World {
-  readonly service: Processes.Service
-  readonly http: readonly [Processes.Process, Processes.Process]
+  readonly service: ServiceCluster.Service
+  readonly http: readonly [ServiceCluster.Process, ServiceCluster.Process]
   readonly urls: Urls
-  readonly worker: Processes.Process
+  readonly worker: ServiceCluster.Process
   /** A key of the grant `shop`. */
   readonly key: string
   /** `args`: more of `slipway keys create`. */
@@ -168,7 +168,7 @@ export const make = ({ name, settings = {} }: Options): Effect.Effect<World, nev
   Effect.gen(function*() {
     const logs = path.resolve(import.meta.dirname, "../../../test-output/faults", name)
     rmSync(logs, { recursive: true, force: true })
-    const service = yield* Processes.make(logs, {
+    const service = yield* ServiceCluster.make(logs, {
       SLIPWAY_ISOLATION: "none",
       SLIPWAY_LOG_LEVEL: "debug",
       SLIPWAY_RATE_LIMIT_PER_MINUTE: "100000",

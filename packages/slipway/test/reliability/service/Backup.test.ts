@@ -139,7 +139,7 @@ it.live(
         })
       assert.include(yield* told(["backup", path.join(data, "backup")]), "would be lost together with it")
       assert.include(yield* told(["backup", path.join(away, "no", "backup")]), "There is no folder")
-      assert.include(yield* told(["backup", at], { DATABASE_URL: "postgres://nobody@127.0.0.1:1/none" }), "pg_dump")
+      assert.include(yield* told(["backup", at], { DATABASE_URL: "postgres://stranger@127.0.0.1:1/none" }), "pg_dump")
       assert.strictEqual((yield* runIn(data, ["backup", at, "--without-key"])).code, 0)
       assert.isFalse(existsSync(path.join(at, "secrets.key")))
       assert.include(yield* told(["backup", at]), "is there already")

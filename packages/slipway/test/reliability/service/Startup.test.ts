@@ -2,9 +2,10 @@ import { assert, it } from "@effect/vitest"
 import * as TestPostgres from "@slipway/embedded-postgres/testing/TestPostgres"
 import * as Mounts from "@slipway/machine/testing/Mounts"
 import * as SilentNetwork from "@slipway/machine/testing/SilentNetwork"
+import * as SpawnedProgram from "@slipway/machine/testing/SpawnedProgram"
 import * as Migrations from "@slipway/postgres/Migrations"
 import { Effect, Fiber } from "effect"
-import { spawn, spawnSync } from "node:child_process"
+import { spawnSync } from "node:child_process"
 import { chmodSync, copyFileSync, writeFileSync } from "node:fs"
 import path from "node:path"
 import { command, environment, folder, freePort, processesOf, run, serve, until } from "../../commands/SlipwayProcess.ts"
@@ -50,23 +51,21 @@ const withSlowBoxes = Effect.gen(function*() {
   copyFileSync(bwrap, real)
   writeFileSync(slow, `#!/bin/sh\nuntil [ -e ${gate} ]; do sleep 0.02; done\nexec ${real} "$@"\n`, { mode: 0o755 })
   const port = yield* freePort
-  const child = yield* Effect.acquireRelease(
-    Effect.sync(() =>
-      spawn("unshare", ["--mount", "--propagation", "private", "sh", "-c", `mount -o bind "$0" ${bwrap} && exec "$@"`, slow,
-        process.execPath, command, "serve"], {
-        env: environment(data, { SLIPWAY_PORT: `${port}`, SLIPWAY_ISOLATION: "auto" }),
-        cwd: data,
-        stdio: "ignore"
-      })
-    ),
-    (child) => Effect.sync(() => child.kill("SIGKILL"))
-  )
-  const exited = new Promise<number | null>((resolve) => child.once("exit", resolve))
+  const args = ["--mount", "--propagation", "private", "sh", "-c", `mount -o bind "$0" ${bwrap} && exec "$@"`, slow, process.execPath,
+    command, "serve"]
+  const env = environment(data, { SLIPWAY_PORT: `${port}`, SLIPWAY_ISOLATION: "auto" })
+  const { child, ended } = yield* SpawnedProgram.scoped("unshare", args, { env, cwd: data })
   const readiness = Effect.promise(() =>
     fetch(`http://127.0.0.1:${port}/readyz`).then(async (reply) => ({ status: reply.status, body: await reply.json() }), () => null)
   )
   const tellToStop = Effect.sync(() => child.kill("SIGTERM"))
-  return { data, readiness, tellToStop, ended: Effect.promise(() => exited), open: Effect.sync(() => writeFileSync(gate, "")) }
+  return {
+    data,
+    readiness,
+    tellToStop,
+    ended: Effect.promise(async () => (await ended).code),
+    open: Effect.sync(() => writeFileSync(gate, ""))
+  }
 })
 
 const starting = { status: 200, body: { status: "ok", problem: "The worker is starting." } }

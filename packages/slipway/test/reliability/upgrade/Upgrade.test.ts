@@ -2,11 +2,11 @@
 import { assert, describe, it } from "@effect/vitest"
 import * as TestPostgres from "@slipway/embedded-postgres/testing/TestPostgres"
 import { Effect, Layer } from "effect"
-import { spawn, spawnSync } from "node:child_process"
+import { spawnSync } from "node:child_process"
 import { mkdirSync } from "node:fs"
 import path from "node:path"
 import { inject } from "vitest"
-import { command, environment, folder, repository, runIn, type Server, serve, until } from "../../commands/SlipwayProcess.ts"
+import { command, folder, repository, runIn, type Server, serve, until, worker as startWorker } from "../../commands/SlipwayProcess.ts"
 import * as Api from "../failover/Api.ts"
 
 const previous = path.join(inject("previous"), "packages/slipway/bin/slipway.js")
@@ -21,32 +21,8 @@ const ran = Effect.fnUntraced(function*(program: string, data: string, args: Rea
 })
 
 /** A process that only works for sandboxes. Killed with the scope. */
-const worker = (program: string, data: string, settings: Settings) =>
-  Effect.map(
-    Effect.acquireRelease(
-      Effect.callback<{ readonly end: (signal: NodeJS.Signals) => Promise<unknown> }>((resume) => {
-        const env = environment(data, { ...settings, SLIPWAY_ROLE: "worker", SLIPWAY_PUBLIC_URL: "https://slipway.example.com" })
-        const child = spawn(process.execPath, [program, "serve"], { cwd: data, env })
-        let output = ""
-        const exited = new Promise<unknown>((end) => child.once("exit", end))
-        void exited.then(() => resume(Effect.die(`the worker ended early: ${output}`)))
-        const listen = (chunk: Buffer) => {
-          output += chunk.toString()
-          if (!/^Slipway +worker/mu.test(output)) return
-          resume(Effect.succeed({
-            end: (signal) => {
-              child.kill(signal)
-              return exited
-            }
-          }))
-        }
-        child.stdout.on("data", listen)
-        child.stderr.on("data", listen)
-      }),
-      ({ end }) => Effect.promise(() => end("SIGKILL"))
-    ),
-    ({ end }) => ({ stop: Effect.promise(() => end("SIGTERM")) })
-  )
+const worker = (program: string, data: string, { DATABASE_URL = "", ...settings }: Settings) =>
+  startWorker(data, DATABASE_URL, settings, { program })
 
 interface Page {
   readonly data: ReadonlyArray<{ readonly sequence: number }>

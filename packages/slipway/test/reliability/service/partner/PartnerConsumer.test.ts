@@ -11,8 +11,7 @@ import * as AccessStorePostgres from "@slipway/postgres/access-store/AccessStore
 import * as Migrations from "@slipway/postgres/Migrations"
 import * as PartnerStorePostgres from "@slipway/postgres/partner-store/PartnerStorePostgres"
 import { Context, Effect, Fiber, Layer, Random, Redacted } from "effect"
-import { createServer } from "node:net"
-import { folder, serve, until } from "../../../commands/SlipwayProcess.ts"
+import { folder, freePort, serve, until } from "../../../commands/SlipwayProcess.ts"
 import { type Fate, make as hostileNetwork } from "./HostileNetwork.ts"
 import { make as makeConsumer } from "./PartnerConsumer.ts"
 
@@ -64,16 +63,6 @@ const scene = Effect.gen(function*() {
     }),
     head: Effect.map(store.feed(grant.id, 0, 1_000_000), ({ length }) => length)
   }
-})
-
-/** A port of this machine that was free a moment ago. */
-const freePort = Effect.callback<number>((resume) => {
-  const server = createServer()
-  server.listen(0, "127.0.0.1", () => {
-    const address = server.address()
-    assert(typeof address === "object" && address !== null)
-    server.close(() => resume(Effect.succeed(address.port)))
-  })
 })
 
 describe("a partner's consumer", () => {

@@ -1,7 +1,7 @@
 /** `examples/partner-consumer` as its user runs it: a process of its own, with a database of its own. */
 import * as TestPostgres from "@slipway/embedded-postgres/testing/TestPostgres"
+import * as SpawnedProgram from "@slipway/machine/testing/SpawnedProgram"
 import { Effect, Layer } from "effect"
-import { spawn } from "node:child_process"
 import path from "node:path"
 import pg from "pg"
 import { folder } from "../../../commands/SlipwayProcess.ts"
@@ -44,26 +44,26 @@ export const make = Effect.fnUntraced(function*(apiKey: string) {
   return {
     /** With more settings, or others. Killed with the scope if it still runs. */
     start: (url: string, args: ReadonlyArray<string> = [], settings: Readonly<Record<string, string>> = {}) =>
-      Effect.acquireRelease(
-        Effect.sync((): Running => {
-          const child = spawn(process.execPath, [main, ...args], {
-            env: {
-              PATH: process.env["PATH"],
-              NODE_COMPILE_CACHE: compiled,
-              SLIPWAY_URL: url,
-              SLIPWAY_API_KEY: apiKey,
-              DATABASE_URL: databaseUrl,
-              POLL_SECONDS: "0.02",
-              ...settings
-            },
-            stdio: ["ignore", "ignore", "pipe"]
-          })
-          let output = ""
-          child.stderr.on("data", (chunk: Buffer) => output += chunk.toString())
-          const ended = new Promise<number | NodeJS.Signals>((end) => child.once("exit", (code, signal) => end(signal ?? code ?? -1)))
-          return { kill: (signal) => void child.kill(signal), ended: Effect.promise(() => ended), output: () => output }
+      Effect.map(
+        SpawnedProgram.scoped(process.execPath, [main, ...args], {
+          env: {
+            PATH: process.env["PATH"],
+            NODE_COMPILE_CACHE: compiled,
+            SLIPWAY_URL: url,
+            SLIPWAY_API_KEY: apiKey,
+            DATABASE_URL: databaseUrl,
+            POLL_SECONDS: "0.02",
+            ...settings
+          }
         }),
-        ({ ended, kill }) => Effect.andThen(Effect.sync(() => kill("SIGKILL")), ended)
+        ({ child, ended, stderr }): Running => ({
+          kill: (signal) => void child.kill(signal),
+          ended: Effect.promise(async () => {
+            const { code, signal } = await ended
+            return signal ?? code ?? -1
+          }),
+          output: stderr
+        })
       ),
     /** Its cursor; 0 while it has made no tables. */
     seen: Effect.gen(function*() {

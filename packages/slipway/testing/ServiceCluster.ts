@@ -1,21 +1,21 @@
 /** The processes of one service on one Postgres: those that answer requests, and workers, each with a folder for its machine. */
 import { EmbeddedPostgres } from "@slipway/embedded-postgres/EmbeddedPostgres"
+import { freePort } from "@slipway/embedded-postgres/testing/FreePort"
 import * as Mounts from "@slipway/machine/testing/Mounts"
+import * as SpawnedProgram from "@slipway/machine/testing/SpawnedProgram"
 import { Context, Effect, Layer } from "effect"
-import { type ChildProcess, execFile, spawn } from "node:child_process"
+import { execFile } from "node:child_process"
 import { randomBytes } from "node:crypto"
-import { createWriteStream, mkdirSync, mkdtempSync, readdirSync, readFileSync, realpathSync, rmSync, writeFileSync } from "node:fs"
-import { createServer } from "node:net"
+import { createWriteStream, mkdirSync, mkdtempSync, realpathSync, rmSync, writeFileSync } from "node:fs"
 import { tmpdir } from "node:os"
 import path from "node:path"
 import { setTimeout as sleep } from "node:timers/promises"
 import { promisify } from "node:util"
+import * as ServiceProcess from "./ServiceProcess.ts"
 
-const program = path.resolve(import.meta.dirname, "../../packages/slipway/bin/slipway.js")
-
-/** So long a process may take to say that it is there, on a machine that does everything else meanwhile. */
-const START_MILLIS = 90_000
-/** So long one may take to leave: turns that run have 8 s, their checkpoints up to 90. */
+/** How long a process may take to be ready on a machine that does everything else at the same time. */
+const START_SECONDS = 90
+/** How long a process may take to leave: running turns have 8 s, their checkpoints up to 90. */
 const LEAVE_MILLIS = 120_000
 
 export interface Service {
@@ -28,7 +28,7 @@ export interface Service {
   readonly worker: (name: string, settings?: Settings) => Promise<Process>
 }
 
-type Settings = Readonly<Record<string, string>>
+type Settings = ServiceProcess.Settings
 
 export interface Process {
   readonly name: string
@@ -49,30 +49,6 @@ export interface Process {
   readonly lose: () => Promise<void>
 }
 
-const freePort = () =>
-  new Promise<number>((resolve) => {
-    const server = createServer()
-    server.listen(0, "127.0.0.1", () => {
-      const address = server.address()
-      server.close(() => resolve(typeof address === "object" && address !== null ? address.port : 0))
-    })
-  })
-
-/** Processes whose command line or environment names the folder, zombies apart. */
-export const processesOf = (folder: string): ReadonlyArray<string> =>
-  readdirSync("/proc").filter((name) => /^\d+$/u.test(name) && Number(name) !== process.pid).flatMap((pid) => {
-    const read = (file: string) => {
-      try {
-        return readFileSync(`/proc/${pid}/${file}`, "utf8")
-      } catch {
-        return ""
-      }
-    }
-    const state = /^State:\s+(\S)/mu.exec(read("status"))?.[1]
-    if (state === undefined || state === "Z") return []
-    return (read("cmdline") + read("environ")).includes(folder) ? [`${pid} ${read("comm").trim()}`] : []
-  })
-
 const until = async (what: string, millis: number, look: () => boolean) => {
   for (const end = Date.now() + millis; !look();) {
     if (Date.now() > end) throw new Error(`${what}: not within ${millis / 1000} s`)
@@ -86,13 +62,19 @@ const deleteFolder = (folder: string) => {
   rmSync(folder, { recursive: true, force: true, maxRetries: 50, retryDelay: 100 })
 }
 
-const ownDatabase = Effect.fnUntraced(function*(home: string) {
-  // Beside the folders of the machines, whose processes are counted.
-  const database = path.join(home, "database")
-  mkdirSync(database)
-  const { connection } = Context.get(yield* Layer.build(EmbeddedPostgres.layer({ dataDir: database })), EmbeddedPostgres)
+/** The address of a Postgres of its own, which keeps what it acknowledged, with its data in the folder. */
+export const ownDatabase = Effect.fnUntraced(function*(dataDir: string) {
+  mkdirSync(dataDir, { recursive: true })
+  const { connection } = Context.get(yield* Layer.build(EmbeddedPostgres.layer({ dataDir })), EmbeddedPostgres)
   return `postgres:///${connection.database}?${new URLSearchParams({ host: path.dirname(connection.path), user: connection.username })}`
 })
+
+/** A folder for services; removed with the scope, with the mounts that a killed service leaves in it. */
+export const serviceFolder = (prefix: string) =>
+  Effect.acquireRelease(
+    Effect.sync(() => mkdtempSync(path.join(realpathSync(tmpdir()), prefix))),
+    (folder) => Effect.sync(() => deleteFolder(folder))
+  )
 
 /**
  * On a Postgres of its own that keeps what it acknowledged, or on that of `elsewhere`. Logs of all processes go to `logs`. All of it
@@ -100,24 +82,14 @@ const ownDatabase = Effect.fnUntraced(function*(home: string) {
  */
 export const make = (logs: string, settings: Settings, elsewhere?: string) =>
   Effect.gen(function*() {
-    const home = yield* Effect.acquireRelease(
-      Effect.sync(() => mkdtempSync(path.join(realpathSync(tmpdir()), "slipway-soak-"))),
-      (folder) => Effect.sync(() => deleteFolder(folder))
-    )
+    const home = yield* serviceFolder("slipway-soak-")
     mkdirSync(logs, { recursive: true })
-    const databaseUrl = elsewhere ?? (yield* ownDatabase(home))
+    // Beside the folders of the machines, whose processes are counted.
+    const databaseUrl = elsewhere ?? (yield* ownDatabase(path.join(home, "database")))
     const secrets = path.join(home, "secrets.key")
     writeFileSync(secrets, `${randomBytes(32).toString("base64")}\n`, { mode: 0o600 })
-    const children = new Set<ChildProcess>()
-    yield* Effect.addFinalizer(() =>
-      Effect.promise(() =>
-        Promise.all(Array.from(children, (child) => {
-          const exited = new Promise((end) => child.once("exit", end))
-          child.kill("SIGKILL")
-          return exited
-        }))
-      )
-    )
+    const running = new Set<SpawnedProgram.SpawnedProgram>()
+    yield* Effect.addFinalizer(() => Effect.promise(() => Promise.all(Array.from(running, ({ kill }) => kill()))))
     const environment = (dataDir: string) => ({
       PATH: process.env["PATH"],
       TMPDIR: tmpdir(),
@@ -131,11 +103,10 @@ export const make = (logs: string, settings: Settings, elsewhere?: string) =>
     })
 
     const process_ = async (name: string, role: "http" | "worker", own: Settings, descriptors?: number): Promise<Process> => {
-      const limit = descriptors === undefined ? [] : ["/bin/sh", "-c", `ulimit -n ${descriptors}; exec "$@"`, "sh"]
-      const [file = "", ...args] = [...limit, process.execPath, program, "serve"]
-      const port = role === "http" ? await freePort() : 0
+      const through = descriptors === undefined ? [] : ["/bin/sh", "-c", `ulimit -n ${descriptors}; exec "$@"`, "sh"]
+      const port = role === "http" ? await Effect.runPromise(freePort) : 0
       let machine = 0
-      let child: ChildProcess | null = null
+      let child: SpawnedProgram.SpawnedProgram | null = null
       let exited: Promise<number | null> = Promise.resolve(0)
       let up = false
       let asked = false
@@ -147,34 +118,28 @@ export const make = (logs: string, settings: Settings, elsewhere?: string) =>
       const tryToStart = async () => {
         const dataDir = folder()
         mkdirSync(dataDir, { recursive: true })
-        const started = spawn(file, args, {
-          cwd: dataDir,
-          env: { ...environment(dataDir), SLIPWAY_ROLE: role, SLIPWAY_PORT: `${port}`, ...own },
-          stdio: ["ignore", "pipe", "pipe"]
-        })
+        const env = { ...environment(dataDir), SLIPWAY_ROLE: role, SLIPWAY_PORT: `${port}`, ...own }
+        const started = ServiceProcess.spawn({ dataDir, env, through })
         child = started
         asked = false
-        children.add(started)
-        let said = ""
-        let ended = false
-        exited = new Promise((end) =>
-          started.once("exit", (code, signal) => {
-            ended = true
-            if (!asked && up) ends.push(signal ?? String(code))
-            up = false
-            children.delete(started)
-            end(code)
-          })
-        )
-        started.stderr.pipe(log, { end: false })
-        started.stdout.on("data", (chunk: Buffer) => said += chunk.toString())
-        const isThere = role === "http" ? /^Slipway +http/mu : /^Slipway +worker/mu
-        await until(`the start of ${name}`, START_MILLIS, () => ended || isThere.test(said))
-        up = !ended
+        running.add(started)
+        started.child.stderr.pipe(log, { end: false })
+        exited = started.ended.then(({ code, signal }) => {
+          if (!asked && up) ends.push(signal ?? String(code))
+          up = false
+          running.delete(started)
+          return code
+        })
+        try {
+          await ServiceProcess.ready(started, START_SECONDS)
+          up = started.isRunning()
+        } catch (error) {
+          if (started.isRunning()) throw error
+        }
       }
       /** Like any supervisor: a process that finds no database ends, and is started again. */
       const start = async () => {
-        for (const end = Date.now() + START_MILLIS;;) {
+        for (const end = Date.now() + START_SECONDS * 1000;;) {
           await tryToStart()
           if (up || asked || Date.now() > end) return
           await sleep(1000)
@@ -182,8 +147,8 @@ export const make = (logs: string, settings: Settings, elsewhere?: string) =>
       }
       const end = async (signal: NodeJS.Signals) => {
         asked = true
-        child?.kill("SIGCONT")
-        child?.kill(signal)
+        child?.child.kill("SIGCONT")
+        child?.child.kill(signal)
         return await exited
       }
       await start()
@@ -201,12 +166,12 @@ export const make = (logs: string, settings: Settings, elsewhere?: string) =>
           if (code !== 0) throw new Error(`${name} was asked to leave: ${code === "late" ? "it stays" : `it ended with ${code}`}`)
         },
         start,
-        freeze: () => void child?.kill("SIGSTOP"),
-        thaw: () => void child?.kill("SIGCONT"),
+        freeze: () => void child?.child.kill("SIGSTOP"),
+        thaw: () => void child?.child.kill("SIGCONT"),
         lose: async () => {
           await end("SIGKILL")
           // Boxes end with their worker, a moment later.
-          await until(`the end of what ran on ${folder()}`, 30_000, () => processesOf(folder()).length === 0)
+          await until(`the end of what ran on ${folder()}`, 30_000, () => SpawnedProgram.processesOf(folder()).length === 0)
           deleteFolder(folder())
           machine++
         }
@@ -219,7 +184,7 @@ export const make = (logs: string, settings: Settings, elsewhere?: string) =>
       command: async (...args) => {
         const at = path.join(home, "commands")
         mkdirSync(at, { recursive: true })
-        return (await promisify(execFile)(process.execPath, [program, ...args], { env: environment(at), cwd: at })).stdout
+        return (await promisify(execFile)(process.execPath, [ServiceProcess.command, ...args], { env: environment(at), cwd: at })).stdout
       },
       http: (name, own = {}, descriptors) => process_(name, "http", own, descriptors),
       worker: (name, own = {}) => process_(name, "worker", own)

@@ -99,3 +99,37 @@ export const make = (
     }
   }
 }
+
+/** Asks the database. */
+export type Rows = (text: string) => Promise<ReadonlyArray<Record<string, unknown>>>
+
+/** Each log counts from 1 without gaps, and is what readers saw. */
+export const logs = async (rows: Rows, seen: ReadonlyArray<Seen>): Promise<Array<string>> => {
+  const wrong: Array<string> = []
+  const known = new Map<string, Map<number, string>>()
+  /** After which events a log was whole: somebody may terminate what had failed, and then more comes. */
+  const ends = new Map<string, Array<number>>()
+  for (
+    const { sandbox_id, seq, type, wire } of await rows("SELECT sandbox_id, seq, type, wire FROM sandbox_events ORDER BY sandbox_id, seq")
+  ) {
+    const [id, number, event] = [String(sandbox_id), Number(seq), String(wire)]
+    known.set(id, (known.get(id) ?? new Map<number, string>()).set(number, digestOf(event)))
+    if (type === "sandbox.status" && /"status":"(?:succeeded|failed|terminated)"/u.test(event)) {
+      ends.set(id, [...ends.get(id) ?? [], number])
+    }
+  }
+  for (const [id, log] of known) {
+    const numbers = [...log.keys()]
+    if (numbers.some((seq, i) => seq !== i + 1)) wrong.push(`the log of ${id} has gaps: ${numbers.join(" ")}`)
+  }
+  for (const { events, isWhole, sandboxId } of seen) {
+    const log = known.get(sandboxId)
+    for (const [seq, digest] of events) {
+      if (log?.get(seq) !== digest) wrong.push(`a reader saw another event ${seq} of ${sandboxId} than its log has`)
+    }
+    if (isWhole && ends.get(sandboxId)?.includes(events.size) !== true) {
+      wrong.push(`a reader was told that it had all of ${sandboxId}, with ${events.size} of ${log?.size}`)
+    }
+  }
+  return wrong
+}

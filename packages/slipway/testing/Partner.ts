@@ -1,7 +1,7 @@
 /** A partner: it receives webhooks, now and then fails to take one, and reads the feed to its end when all is over. */
 import { createServer } from "node:http"
 import type { AddressInfo } from "node:net"
-import type { Service } from "./Processes.ts"
+import type { Service } from "./ServiceCluster.ts"
 
 export interface FeedEvent {
   readonly id: string
