@@ -32,7 +32,7 @@ export const signIn = {
   clientId: Setting.optional({
     name: "SLIPWAY_GITHUB_CLIENT_ID",
     type: Type.pattern("the client id of a GitHub App", /^[A-Za-z0-9.]{1,100}$/u),
-    about: "Client id of the GitHub App that people sign in with; it may be another App. Without it, people cannot sign in with GitHub.",
+    about: "Client id of the GitHub App, possibly another one, for signing in. Without it, no sign-in with GitHub.",
     role: "http"
   }),
   clientSecretFile: Setting.optional({

@@ -13,15 +13,13 @@ export const settings = {
   image: Setting.optional({
     name: "SLIPWAY_KUBERNETES_IMAGE",
     type: Type.pattern("the name of an image", /^[a-z\d][\w./:-]*(?:@sha256:[\da-f]{64})?$/u),
-    about: "The image of machines: the service's own image, or an image that adds agents and programs to it.",
+    about: "Image of machines: the service's, or an image that adds agents and programs to it.",
     role: "worker"
   }),
   podTemplate: Setting.optional({
     name: "SLIPWAY_KUBERNETES_POD_TEMPLATE",
     type: Type.file,
-    about:
-      "A file with a Pod in YAML, whose labels, annotations, nodes, tolerations, pull secrets, priority and runtime class machines have. " +
-      "Its allowed fields are in docs/operating/machines.md.",
+    about: "File with a Pod in YAML, the template of machines, with the fields of docs/operating/machines.md.",
     role: "worker"
   }),
   userNamespaces: Setting.withDefault({

@@ -49,10 +49,9 @@ export const settings = {
   secretsKeyFile: Setting.optional({
     name: "SLIPWAY_SECRETS_KEY_FILE",
     type: Type.text("a file"),
-    about:
-      "File with the key that stored secrets, of repositories and webhooks, are encrypted with: 32 bytes in base64, or several lines, " +
-      "of which the first encrypts. The same for every process on one database. Without it, secrets.key in the data folder, made at " +
-      "the first start, or with DATABASE_URL for the first webhook: secrets of repositories need a given key.",
+    about: "File with the key of stored secrets: 32 bytes in base64, or several lines, of which the first encrypts. The same for every " +
+      "process on one database. Without it, secrets.key in the data folder, made at the first start, or with DATABASE_URL for the " +
+      "first webhook: secrets of repositories need a given key.",
     role: "all"
   }),
   postgresAccount: Setting.optional({
