@@ -16,7 +16,7 @@ const { databaseUrl, publicUrl, requestsPerMinute, requestsPerTenant } = Protoco
 const pool = new Pool({
   connectionString: databaseUrl,
   max: 10,
-  options: "-c TimeZone=UTC -c lock_timeout=5s -c statement_timeout=30s"
+  options: "-c search_path=slipway -c TimeZone=UTC -c lock_timeout=5s -c statement_timeout=30s"
 })
 // The database may end first.
 pool.on("error", () => {})

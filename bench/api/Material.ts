@@ -176,7 +176,7 @@ const COPY_EVENTS = `
 
 /** Copies what the store wrote, tenant by tenant in turns, as rows of many tenants lie among each other. Answers those from the `first`. */
 const copy = async (url: string, templates: ReadonlyArray<string>, copies: number, first: number, say: (line: string) => void) => {
-  const client = new pg.Client({ connectionString: url })
+  const client = new pg.Client({ connectionString: url, options: "-c search_path=slipway" })
   await client.connect()
   // Looking up each event's sandbox would take longer than writing it. All are looked up at once in the end.
   const reference = "sandbox_events_sandbox_id_fkey"
@@ -256,7 +256,7 @@ export const withMaterial = <A>(size: Size, use: (at: At) => Promise<A>, say: (l
     const { connection } = Context.get(yield* Layer.build(EmbeddedPostgres.layer({ dataDir })), EmbeddedPostgres)
     const url = urlOf(connection)
     const pool = yield* Effect.acquireRelease(
-      Effect.sync(() => new pg.Pool({ connectionString: url, max: 1 })),
+      Effect.sync(() => new pg.Pool({ connectionString: url, max: 1, options: "-c search_path=slipway" })),
       (pool) => Effect.promise(() => pool.end())
     )
     return yield* Effect.promise(() =>

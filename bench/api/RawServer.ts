@@ -9,7 +9,10 @@ import * as Notify from "./Notify.ts"
 import * as Protocol from "./Protocol.ts"
 
 const { databaseUrl } = Protocol.options<Protocol.ServerOptions>()
-const OPTIONS = { connectionString: databaseUrl, options: "-c TimeZone=UTC -c lock_timeout=5s -c statement_timeout=30s" }
+const OPTIONS = {
+  connectionString: databaseUrl,
+  options: "-c search_path=slipway -c TimeZone=UTC -c lock_timeout=5s -c statement_timeout=30s"
+}
 
 const pool = new Pool({ ...OPTIONS, max: 10 })
 // The database may end first.

@@ -135,7 +135,9 @@ const multiply = (fleet: Checkout.Fleet, machine: string, count: number) =>
       cpSync(path.join(trees, kept?.id ?? ""), path.join(trees, id), { recursive: true })
     }
   }).pipe(
-    Effect.provide(PgClient.layer({ url: Redacted.make(fleet.databaseUrl), startupParameters: { TimeZone: "UTC" } })),
+    Effect.provide(
+      PgClient.layer({ url: Redacted.make(fleet.databaseUrl), startupParameters: { TimeZone: "UTC", search_path: "slipway" } })
+    ),
     Effect.runPromise
   )
 

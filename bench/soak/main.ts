@@ -74,7 +74,7 @@ const soak = Effect.fnUntraced(function*(minutes: number, seed: number) {
       await service.command("repos", "add", "acme/shop", repository.folder)
       const apiKey = (await service.command("keys", "create", "--key-only", "--label", "soak", "--scopes", "sandboxes")).trim()
       const workers = [await service.worker("worker-0"), await service.worker("worker-1"), await service.worker("worker-2")]
-      const database = new Client({ connectionString: service.databaseUrl })
+      const database = new Client({ connectionString: service.databaseUrl, options: "-c search_path=slipway" })
       // Cut with all others now and then.
       database.on("error", () => {})
       await database.connect()

@@ -200,7 +200,7 @@ it.live("the provider's key is in no environment, command line, file, log, event
       const files = filesBelow(folder).map((file) => `${file}\n${readFileSync(file, "latin1")}`)
       const events = (yield* store.log(id, 0, 1000)).map(({ wire }) => wire)
       const tables = yield* sql<{ readonly name: string }>`
-        SELECT table_name AS name FROM information_schema.tables WHERE table_schema = 'public'`
+        SELECT table_name AS name FROM information_schema.tables WHERE table_schema = 'slipway'`
       const rows = yield* Effect.forEach(tables, ({ name }) =>
         Effect.map(sql<{ readonly row: string }>`SELECT t::text AS row FROM ${sql(name)} t`, (found) =>
           found.map(({ row }) =>

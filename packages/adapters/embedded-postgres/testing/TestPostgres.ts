@@ -5,7 +5,7 @@
  */
 import { PgClient } from "@effect/sql-pg"
 import { Effect, Layer, Redacted, type Scope } from "effect"
-import { type Migrator, SqlClient, type SqlError } from "effect/sql"
+import { SqlClient } from "effect/sql"
 import { createHash, randomUUID } from "node:crypto"
 import { inject } from "vitest"
 
@@ -21,7 +21,7 @@ declare module "vitest" {
 }
 
 /** Brings an empty database up to date when it is built. */
-type Migrations = Layer.Layer<never, Migrator.MigrationError | SqlError.SqlError, SqlClient.SqlClient>
+type Migrations = Layer.Layer<never, unknown, SqlClient.SqlClient>
 
 const urlOf = (database: string) => {
   const url = new URL(inject("testPostgres").url)
@@ -34,6 +34,12 @@ const client = (url: string, maxConnections?: number) =>
 
 const onServer = <A, E>(use: (sql: SqlClient.SqlClient) => Effect.Effect<A, E, Scope.Scope>) =>
   Effect.flatMap(SqlClient.SqlClient, use).pipe(Effect.scoped, Effect.provide(client(inject("testPostgres").url, 1)))
+
+/**
+ * Every client of a test finds the tables that migrations make, whatever opens it; tests without migrations use `public`. The service's own
+ * connections must not count on this: tests of it run on data folders, whose database has no such default.
+ */
+const findTables = (sql: SqlClient.SqlClient, database: string) => sql`ALTER DATABASE ${sql(database)} SET search_path TO slipway, public`
 
 /** Migrates the template, unless another test file of this run has. */
 const template = (migrations: Migrations, name: string) => {
@@ -48,6 +54,7 @@ const template = (migrations: Migrations, name: string) => {
       // Migrated under another name: a failure leaves no half-made template for the next file.
       const draft = `${prefix}draft_${randomUUID()}`
       yield* sql`CREATE DATABASE ${sql(draft)}`
+      yield* findTables(sql, draft)
       yield* Effect.scoped(Layer.build(migrations.pipe(Layer.provide(client(urlOf(draft), 1)))))
       yield* sql`ALTER DATABASE ${sql(draft)} RENAME TO ${sql(database)}`
     })
@@ -74,7 +81,7 @@ export const database = (migrations: Migrations, name = "slipway") =>
     const source = yield* template(migrations, name)
     const fresh = `${inject("testPostgres").prefix}${randomUUID()}`
     yield* Effect.acquireRelease(
-      Effect.orDie(onServer((sql) => sql`CREATE DATABASE ${sql(fresh)} TEMPLATE ${sql(source)}`)),
+      Effect.orDie(onServer((sql) => Effect.andThen(sql`CREATE DATABASE ${sql(fresh)} TEMPLATE ${sql(source)}`, findTables(sql, fresh)))),
       () => drop(fresh)
     )
     return urlOf(fresh)

@@ -15,6 +15,7 @@ import * as Connecting from "./connection/Connecting.ts"
 import { UnusableUrl } from "./connection/ConnectionUrl.ts"
 import type { DatabaseLocation } from "./connection/DatabaseLocation.ts"
 import type { Settings } from "./connection/SessionSettings.ts"
+import { DatabaseSchema } from "./options/DatabaseSchema.ts"
 import { OptionNames } from "./options/OptionNames.ts"
 import { passes } from "./sql/SqlFailure.ts"
 
@@ -60,26 +61,30 @@ const CONNECTIONS = { writing: 10, reading: 4, renewals: 1 }
  * Pools for writing, for reading and for the renewal of leases. `lock_timeout`: how long a request waits for another one's
  * lock before it is told to come again (docs/decisions/4).
  */
-export const layer = (location: DatabaseLocation, { reading = CONNECTIONS.reading, writing = CONNECTIONS.writing } = {}) => {
-  const settings = { lock_timeout: "5s", statement_timeout: `${Duration.toSeconds(STATEMENT)}s` }
-  const config = shared(location, SILENCE, settings)
-  return Layer.mergeAll(
-    PgClient.layer({ ...config, maxConnections: writing }),
-    Layer.effect(Reads, SqlClient).pipe(
-      Layer.provide(PgClient.layer({
-        ...shared(location, SILENCE, { ...settings, plan_cache_mode: "force_generic_plan" }),
-        maxConnections: reading,
-        multiplex: true,
-        multiplexConcurrency: SHARING
-      }))
-    ),
-    // Opened with the first renewal, so only workers have it.
-    Layer.effect(Renewals, SqlClient).pipe(Layer.provide(PgClient.layer({ ...config, maxConnections: CONNECTIONS.renewals })))
-  )
-}
+export const layer = (location: DatabaseLocation, { reading = CONNECTIONS.reading, writing = CONNECTIONS.writing } = {}) =>
+  Layer.unwrap(Effect.map(DatabaseSchema, (schema) => {
+    const settings = { lock_timeout: "5s", statement_timeout: `${Duration.toSeconds(STATEMENT)}s`, search_path: schema }
+    const config = shared(location, SILENCE, settings)
+    return Layer.mergeAll(
+      PgClient.layer({ ...config, maxConnections: writing }),
+      Layer.effect(Reads, SqlClient).pipe(
+        Layer.provide(PgClient.layer({
+          ...shared(location, SILENCE, { ...settings, plan_cache_mode: "force_generic_plan" }),
+          maxConnections: reading,
+          multiplex: true,
+          multiplexConcurrency: SHARING
+        }))
+      ),
+      // Opened with the first renewal, so only workers have it.
+      Layer.effect(Renewals, SqlClient).pipe(Layer.provide(PgClient.layer({ ...config, maxConnections: CONNECTIONS.renewals })))
+    )
+  }))
 
 /** One connection for changes of the schema, which take as long as the tables are large. */
-export const layerMigrating = (location: DatabaseLocation) => PgClient.layer({ ...shared(location, null), maxConnections: 1 })
+export const layerMigrating = (location: DatabaseLocation) =>
+  Layer.unwrap(
+    Effect.map(DatabaseSchema, (schema) => PgClient.layer({ ...shared(location, null, { search_path: schema }), maxConnections: 1 }))
+  )
 
 /** The database cannot be used. */
 export class DatabaseUnreachable extends Schema.TaggedError<DatabaseUnreachable>()("DatabaseUnreachable", {

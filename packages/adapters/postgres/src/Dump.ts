@@ -3,13 +3,15 @@
  *
  * Why not the files of the cluster: the embedded server comes with `initdb`, `pg_ctl` and `postgres` alone, so there is neither
  * `pg_dump` nor `pg_basebackup`; `pg_backup_start` needs a superuser, whom it does not let in, and a `wal_level` it does not write.
- * And why not COPY: the driver does not speak it. One REPEATABLE READ transaction reads a single moment of all tables, holds up
- * nobody, and its rows fit any later Postgres on any processor. Rows are text in Postgres' own spelling of the table's row type,
+ * And why not COPY: the driver does not speak it. One REPEATABLE READ transaction reads a single moment of all tables, delays no other
+ * session, and its rows fit any later Postgres on any processor. Rows are text in Postgres' own spelling of the table's row type,
  * which every type reads back as it was.
  */
 import { Effect, Schema, Stream } from "effect"
-import { Migrator, SqlClient } from "effect/sql"
+import { SqlClient } from "effect/sql"
 import * as Migrations from "./Migrations.ts"
+import * as EarlierVersions from "./migrations/EarlierVersions.ts"
+import { DatabaseSchema } from "./options/DatabaseSchema.ts"
 import { textArray } from "./sql/TextArray.ts"
 
 /** Rows of one answer at most: a row may have 2 MiB, a piece of a checkpoint in hexadecimal. */
@@ -35,22 +37,31 @@ export class OtherSchema extends Schema.TaggedError<OtherSchema>()("OtherSchema"
 
 const quoted = (name: string) => `"${name.replaceAll("\"", "\"\"")}"`
 
-const exactly = Effect.gen(function*() {
+/** The schema with the tables: that of the options, or `public` before an upgrade of an earlier version. */
+const place = Effect.gen(function*() {
   const sql = yield* SqlClient.SqlClient
-  yield* sql`SET LOCAL search_path TO public, pg_catalog`
+  const schema = yield* DatabaseSchema
+  const [row] = yield* sql<{ readonly isThere: boolean }>`SELECT to_regclass(${`${schema}.effect_sql_migrations`}) IS NOT NULL AS "isThere"`
+  return row?.isThere === true ? schema : "public"
+})
+
+const exactly = Effect.fnUntraced(function*(schema: string) {
+  const sql = yield* SqlClient.SqlClient
+  yield* sql`SET LOCAL search_path TO ${sql(schema)}`
   yield* sql`SET LOCAL DateStyle TO ISO`
   yield* sql`SET LOCAL IntervalStyle TO postgres`
   yield* sql`SET LOCAL bytea_output TO hex`
   yield* sql`SET LOCAL extra_float_digits TO 1`
 })
 
-/** What a crash empties can be made again, so it is not kept. Which migrations ran is told apart from the rows. */
-const tables = Effect.gen(function*() {
+/** Unlogged tables are left out, as after a crash. So is the list of migrations, which is kept apart from the rows. */
+const tables = Effect.fnUntraced(function*(schema: string) {
   const sql = yield* SqlClient.SqlClient
   const rows = yield* sql<{ readonly name: string; readonly columns: string }>`
     SELECT c.relname AS name, json_agg(a.attname ORDER BY a.attnum)::text AS columns
     FROM pg_class c JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped
-    WHERE c.relnamespace = 'public'::regnamespace AND c.relkind = 'r' AND c.relpersistence = 'p' AND c.relname <> 'effect_sql_migrations'
+    WHERE c.relnamespace = ${schema}::regnamespace AND c.relkind = 'r' AND c.relpersistence = 'p'
+      AND c.relname <> 'effect_sql_migrations'
     GROUP BY c.relname ORDER BY c.relname`
   return rows.map(({ columns, name }): Table => ({ name, columns: Schema.decodeUnknownSync(Columns)(columns) }))
 })
@@ -61,7 +72,7 @@ const applied = Effect.gen(function*() {
   const sql = yield* SqlClient.SqlClient
   const rows = yield* sql<{ readonly id: number; readonly name: string }>`
     SELECT migration_id AS id, name FROM effect_sql_migrations ORDER BY migration_id`
-  return rows.map(({ id, name }) => `${String(id).padStart(4, "0")}_${name}`)
+  return rows.map(EarlierVersions.nameOf)
 })
 
 /** Sandboxes of which a machine has something that no checkpoint has: what their newest turn did. */
@@ -87,32 +98,34 @@ const TRIES = 5
  * The tables, locked against changes of the schema. The locks come before the transaction's first query, whose snapshot is that of all
  * others: a migration that the locks wait for is in what is read then. `null`: it made other tables.
  */
-const locked = Effect.fnUntraced(function*(names: ReadonlyArray<string>) {
+const locked = Effect.fnUntraced(function*(schema: string, names: ReadonlyArray<string>) {
   const sql = yield* SqlClient.SqlClient
   yield* sql`SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY`
-  yield* sql.unsafe(`LOCK TABLE ${[...names, "effect_sql_migrations"].map(quoted).join(", ")} IN ACCESS SHARE MODE`)
-  yield* exactly
-  const found = yield* tables
+  const all = [...names, "effect_sql_migrations"].map((name) => `${quoted(schema)}.${quoted(name)}`)
+  yield* sql.unsafe(`LOCK TABLE ${all.join(", ")} IN ACCESS SHARE MODE`)
+  yield* exactly(schema)
+  const found = yield* tables(schema)
   return found.length === names.length && found.every(({ name }, i) => name === names[i]) ? found : null
 })
 
-/** The first version that can be backed up: what is asked of its tables is there from then on. */
-const FIRST = "0029_pinned"
+/** A version without checkpoints: the functions and tables that a backup asks about them are not there yet. */
+const WITHOUT_CHECKPOINTS = "0020_receipt_turns"
 
 /**
- * Reads all tables as they are in one moment; `write` gets the rows of each, in pieces. Changes nothing and keeps nobody waiting
- * but changes of the schema.
+ * Reads all tables as they are in one moment; `write` gets the rows of each, in pieces. Changes nothing, and delays only changes of the
+ * schema.
  */
 export const read = <E, R>(write: (table: Table, rows: Stream.Stream<ReadonlyArray<string>, unknown>) => Effect.Effect<void, E, R>) =>
   Effect.gen(function*() {
     const sql = yield* SqlClient.SqlClient
     const dump = Effect.gen(function*() {
       // Names that are gone by then fail the lock.
-      const known = yield* tables
-      return yield* sql.withTransaction(reading(known.map(({ name }) => name)))
+      const schema = yield* place
+      const known = yield* tables(schema)
+      return yield* sql.withTransaction(reading(schema, known.map(({ name }) => name)))
     })
-    const reading = Effect.fnUntraced(function*(names: ReadonlyArray<string>) {
-      const found = yield* locked(names)
+    const reading = Effect.fnUntraced(function*(schema: string, names: ReadonlyArray<string>) {
+      const found = yield* locked(schema, names)
       if (found === null) return null
       const migrations = yield* applied
       for (const [i, table] of found.entries()) {
@@ -133,9 +146,9 @@ export const read = <E, R>(write: (table: Table, rows: Stream.Stream<ReadonlyArr
       }
       // After the rows: a sequence is of no snapshot, and may only be ahead of them.
       const sequences = yield* sql<Sequence>`
-        SELECT sequencename AS name, last_value::text AS "lastValue" FROM pg_sequences WHERE schemaname = 'public' ORDER BY sequencename`
+        SELECT sequencename AS name, last_value::text AS "lastValue" FROM pg_sequences WHERE schemaname = ${schema} ORDER BY sequencename`
       const [server] = yield* sql<{ readonly version: string }>`SELECT current_setting('server_version') AS version`
-      const asks = migrations.includes(FIRST)
+      const asks = migrations.at(-1) !== WITHOUT_CHECKPOINTS
       return {
         postgres: server?.version ?? "",
         migrations,
@@ -151,25 +164,35 @@ export const read = <E, R>(write: (table: Table, rows: Stream.Stream<ReadonlyArr
     return yield* Effect.die(new Error("the tables of the database change all the time"))
   })
 
-/** Migrations that this version does not know: the backup is of a newer one. */
-export const unknown = (wanted: ReadonlyArray<string>): ReadonlyArray<string> =>
-  wanted.filter((name) => !Object.hasOwn(Migrations.migrations, name))
+/** Whether a backup with these migrations can be loaded: it is of this version, or of an earlier version that can be upgraded. */
+export const isKnown = (wanted: ReadonlyArray<string>): boolean => EarlierVersions.versionOf(wanted) !== null
 
-const some = (wanted: ReadonlyArray<string>) =>
-  Migrator.make({})({
-    loader: Migrator.fromRecord(Object.fromEntries(Object.entries(Migrations.migrations).filter(([name]) => wanted.includes(name))))
-  })
-
-/** As text that is one parameter, in parts of a bounded length. */
-const inserted = ({ columns, name }: Table) =>
+/**
+ * As text that is one parameter, in parts of a bounded length. `missing`: columns at the end of the table that rows of an earlier version
+ * lack. They are read as NULL, and get their defaults.
+ */
+const inserted = ({ columns, name }: Table, missing: number) =>
   `INSERT INTO ${quoted(name)} (${columns.map(quoted).join(", ")}) OVERRIDING SYSTEM VALUE ` +
   `SELECT ${columns.map((column) => `(r).${quoted(column)}`).join(", ")} ` +
   // OFFSET 0: or each column would read the whole row anew.
-  `FROM (SELECT text::${quoted(name)} AS r FROM unnest($1::text[]) AS text OFFSET 0) AS rows`
+  `FROM (SELECT (left(text, -1) || '${",".repeat(missing)})')::${quoted(name)} AS r FROM unnest($1::text[]) AS text OFFSET 0) AS rows`
+
+/** How many columns each table of a backup lacks. Fails where it has others than its version. */
+const compared = Effect.fnUntraced(function*(wanted: ReadonlyArray<Table>, made: ReadonlyArray<Table>, isEarlier: boolean) {
+  const missing = new Map<string, number>()
+  for (const { columns, name } of wanted) {
+    const own = made.find((table) => table.name === name)?.columns ?? []
+    missing.set(name, own.length - columns.length)
+    const isSame = columns.length > 0 && columns.every((column, i) => column === own[i])
+    if (!isSame || !isEarlier && own.length !== columns.length) return yield* new OtherSchema({ table: name })
+  }
+  const absent = made.find(({ name }) => !missing.has(name))
+  if (absent !== undefined && !isEarlier) return yield* new OtherSchema({ table: absent.name })
+  return missing
+})
 
 /**
- * Fills an empty database with what {@link read} gave: the schema as it was then, the rows, and what came to the schema since. All or
- * nothing. Foreign keys are checked at the end, when all rows are there.
+ * Fills an empty database with what {@link read} gave. All or nothing. Foreign keys are checked at the end, when all rows are there.
  */
 export const load = <E, R>(
   wanted: {
@@ -181,26 +204,21 @@ export const load = <E, R>(
 ) =>
   Effect.gen(function*() {
     const sql = yield* SqlClient.SqlClient
-    yield* some(wanted.migrations)
+    const schema = yield* DatabaseSchema
+    const version = EarlierVersions.versionOf(wanted.migrations)
+    yield* Migrations.run
     yield* sql.withTransaction(Effect.gen(function*() {
-      yield* exactly
-      const made = yield* tables
-      const asText = ({ columns, name }: Table) => `${name} ${columns.join(" ")}`
-      const odd = [...made.filter((one) => !wanted.tables.some((other) => asText(other) === asText(one))), ...wanted.tables.filter((one) =>
-        !made.some((other) => asText(other) === asText(one))
-      )]
-      if (odd[0] !== undefined) return yield* new OtherSchema({ table: odd[0].name })
-
+      yield* exactly(schema)
+      const made = yield* tables(schema)
+      const missing = yield* compared(wanted.tables, made, version !== "0061_schema")
       const foreign = yield* sql<{ readonly of: string; readonly name: string; readonly definition: string }>`
         SELECT conrelid::regclass::text AS of, quote_ident(conname) AS name, pg_get_constraintdef(oid) AS definition FROM pg_constraint
-        WHERE contype = 'f' AND connamespace = 'public'::regnamespace ORDER BY conname`
+        WHERE contype = 'f' AND connamespace = ${schema}::regnamespace ORDER BY conname`
       for (const { name, of } of foreign) yield* sql.unsafe(`ALTER TABLE ${of} DROP CONSTRAINT ${name}`)
-      // What triggers wrote is among the rows, and the audit log takes nothing back.
+      // The rows of a backup include what triggers wrote, and the audit log refuses changes.
       for (const { name } of made) yield* sql.unsafe(`ALTER TABLE ${quoted(name)} DISABLE TRIGGER USER`)
-      // Migrations made some rows of their own.
-      yield* sql.unsafe(`TRUNCATE ${made.map(({ name }) => quoted(name)).join(", ")}`)
       for (const table of wanted.tables) {
-        const statement = inserted(table)
+        const statement = inserted(table, missing.get(table.name) ?? 0)
         yield* Stream.runForEach(rowsOf(table), (rows) => sql.unsafe(statement, [textArray(rows)]))
       }
       for (const { lastValue, name } of wanted.sequences) {
@@ -208,15 +226,15 @@ export const load = <E, R>(
       }
       for (const { name } of made) yield* sql.unsafe(`ALTER TABLE ${quoted(name)} ENABLE TRIGGER USER`)
       for (const { definition, name, of } of foreign) yield* sql.unsafe(`ALTER TABLE ${of} ADD CONSTRAINT ${name} ${definition}`)
+      if (version !== null) yield* EarlierVersions.fill(version)
     }))
-    yield* some(Object.keys(Migrations.migrations))
     yield* forgetMachines
   })
 
 /** Longer than the longest time that a machine may take to come back, as `Policy.lost` says. */
 const LONG = "interval '2 days'"
 
-/** No machine has anything of the sandboxes any more, and none is waited for: whoever takes one goes on from its checkpoint at once. */
+/** Machines have nothing of the loaded sandboxes. Workers do not wait for them: a sandbox goes on from its checkpoint at once. */
 const forgetMachines = Effect.gen(function*() {
   const sql = yield* SqlClient.SqlClient
   yield* sql`

@@ -3,17 +3,13 @@ import { MaxActiveSandboxes } from "@slipway/domain/sandbox/ports/ActiveSandboxe
 import { Checkpoints } from "@slipway/domain/sandbox/ports/Checkpoints"
 import { Leases } from "@slipway/domain/sandbox/ports/Leases"
 import { Maintenance } from "@slipway/domain/sandbox/ports/Maintenance"
-import { SandboxStore } from "@slipway/domain/sandbox/ports/SandboxStore"
-import { type CommandResult, interrupt, sendMessage } from "@slipway/domain/sandbox/rules/Command"
-import { turnId } from "@slipway/domain/sandbox/rules/Turn"
-import { IdempotencyKey } from "@slipway/domain/sandbox/schema/Idempotency"
 import { held } from "@slipway/machine/testing/HeldMemory"
 import * as CheckpointsContract from "@slipway/testing/contracts/sandbox/CheckpointsContract"
 import * as ForksContract from "@slipway/testing/contracts/sandbox/ForksContract"
 import * as LeasesContract from "@slipway/testing/contracts/sandbox/LeasesContract"
 import * as MaintenanceContract from "@slipway/testing/contracts/sandbox/MaintenanceContract"
 import * as SandboxDashboardContract from "@slipway/testing/contracts/sandbox/SandboxDashboardContract"
-import { at, drive, keyOf, running } from "@slipway/testing/contracts/sandbox/SandboxStates"
+import { at, running } from "@slipway/testing/contracts/sandbox/SandboxStates"
 import { limited, MAX_ACTIVE, suite } from "@slipway/testing/contracts/sandbox/SandboxStoreContract"
 import * as SetupsContract from "@slipway/testing/contracts/sandbox/SetupsContract"
 import * as WorkersContract from "@slipway/testing/contracts/sandbox/WorkersContract"
@@ -42,32 +38,6 @@ register(ForksContract.suite("postgres", layer))
 register(SetupsContract.suite("postgres", layer))
 register(CheckpointsContract.streaming("postgres", layer, held))
 register(limited("postgres", layer.pipe(Layer.provide(Layer.succeed(MaxActiveSandboxes, MAX_ACTIVE)))))
-
-it.live(
-  "a message whose receipt a process of an earlier version wrote is answered with its turn, and keeps it",
-  () =>
-    Effect.gen(function*() {
-      const store = yield* SandboxStore
-      const sql = yield* SqlClient.SqlClient
-      const { ids, sandbox, turn } = yield* running
-      const key = keyOf(sandbox)
-      const send = (n: number) =>
-        store.command(key, sendMessage(ids, `${n}`, "user-2"), at, { key: IdempotencyKey.make(`turn-${n}`), fingerprint: `1:${n}` })
-      yield* drive(sandbox, [{ _tag: "EndTurn", turnId: turn, state: "succeeded" }])
-      const sent: Array<{ readonly result: CommandResult; readonly turnId: string | null }> = []
-      for (const n of [2, 3, 4]) {
-        const { result, turnId } = yield* send(n)
-        sent.push({ result: { ...result, outcome: "duplicate" }, turnId })
-        yield* store.command(key, interrupt(ids), at)
-      }
-      yield* sql`UPDATE commands SET turn_id = NULL WHERE sandbox_id = ${sandbox.id}`
-      const again = Effect.forEach([2, 3, 4], (n) => Effect.map(send(n), ({ result, turnId }) => ({ result, turnId })))
-      assert.deepStrictEqual(sent.map(({ turnId }) => turnId), [2, 3, 4].map((n) => turnId(ids, sandbox.id, n)))
-      assert.deepStrictEqual(yield* again, sent)
-      yield* sql`DELETE FROM sandbox_events WHERE sandbox_id = ${sandbox.id}`
-      assert.deepStrictEqual(yield* again, sent)
-    }).pipe(Effect.provide(layer))
-)
 
 it.live("gives what was given back at once, though the database's clock went back by an hour since", () =>
   Effect.gen(function*() {

@@ -64,8 +64,8 @@ layer(StoreHealthPostgres.layer.pipe(Layer.provideMerge(TestPostgres.layer(Migra
 
   it.effect("that does not answer is not told: that shows by itself", () =>
     Effect.gen(function*() {
-      const nobody = PgClient.layer({ host: "127.0.0.1", port: 1, connectTimeout: "1 second" })
-      const trouble = Layer.fresh(StoreHealthPostgres.layer).pipe(Layer.provide(nobody))
+      const unreachable = PgClient.layer({ host: "127.0.0.1", port: 1, connectTimeout: "1 second" })
+      const trouble = Layer.fresh(StoreHealthPostgres.layer).pipe(Layer.provide(unreachable))
       assert.isNull(yield* Effect.provide(asked, trouble))
     }))
 })

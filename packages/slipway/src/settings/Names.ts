@@ -29,6 +29,7 @@ type OptionName =
 const settings: Readonly<Record<OptionName, Setting<unknown>>> = {
   account: Storage.settings.postgresAccount,
   dataDir: Storage.settings.dataDir,
+  databaseSchema: Storage.settings.databaseSchema,
   databaseUrl: Storage.settings.databaseUrl,
   secretsKeyFile: Storage.settings.secretsKeyFile,
   image: Isolation.settings.dockerImage,

@@ -1,5 +1,6 @@
 /** The places of the service's data. */
 import * as ConnectionUrl from "@slipway/postgres/connection/ConnectionUrl"
+import * as DatabaseSchema from "@slipway/postgres/options/DatabaseSchema"
 import { Effect } from "effect"
 import path from "node:path"
 import * as Setting from "./Setting.ts"
@@ -23,6 +24,13 @@ export const settings = {
       "docs/operating/database.md. Without it, an embedded Postgres in the data folder.",
     role: "all",
     secret: true
+  }),
+  databaseSchema: Setting.withDefault({
+    name: "SLIPWAY_DATABASE_SCHEMA",
+    type: Type.pattern("a name of lower case letters, digits and _ that Postgres does not reserve", DatabaseSchema.PATTERN),
+    default: "slipway",
+    about: "The schema of the database that has Slipway's tables. Made at the first start. The same for every process on one database.",
+    role: "all"
   }),
   startup: Setting.withDefault({
     name: "SLIPWAY_STARTUP_SECONDS",

@@ -19,7 +19,7 @@ describe("DATABASE_URL", () => {
       assert.strictEqual((yield* run(data, ["keys", "list"], verified)).code, 0)
       // A CA that the system trusts; the process is asked for it when it starts.
       const trusted = yield* run(data, ["doctor"], { ...at("localhost", "sslrootcert=system"), SSL_CERT_FILE: `${certificates}/ca.pem` })
-      assert.match(trusted.stdout, /✓ +Postgres +18[^\n]* DATABASE_URL\n/u)
+      assert.match(trusted.stdout, /✓ +Postgres +18[^\n]* DATABASE_URL, schema slipway\n/u)
 
       const wrong: ReadonlyArray<readonly [host: string, query: string, problem: RegExp]> = [
         ["127.0.0.1", `sslmode=verify-full&sslrootcert=${certificates}/ca.pem`, /sslmode=verify-full asks for: Hostname/u],

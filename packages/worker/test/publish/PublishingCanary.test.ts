@@ -54,7 +54,7 @@ const rows = Effect.gen(function*() {
   const sql = yield* SqlClient.SqlClient
   const tables = yield* sql<
     { readonly name: string }
-  >`SELECT table_name AS name FROM information_schema.tables WHERE table_schema = 'public'`
+  >`SELECT table_name AS name FROM information_schema.tables WHERE table_schema = 'slipway'`
   return (yield* Effect.forEach(tables, ({ name }) => sql<{ readonly row: string }>`SELECT t::text AS row FROM ${sql(name)} t`)).flat().map(
     ({ row }) => row
   )

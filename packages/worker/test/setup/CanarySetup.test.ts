@@ -213,7 +213,7 @@ it.live(
           zstdDecompressSync(readFileSync(file).subarray(0, -lastDigest)).toString("latin1")
         )
         const tables = yield* sql<{ readonly name: string }>`
-        SELECT table_name AS name FROM information_schema.tables WHERE table_schema = 'public'`
+        SELECT table_name AS name FROM information_schema.tables WHERE table_schema = 'slipway'`
         const rows = (yield* Effect.forEach(tables, ({ name }) => sql<{ readonly row: string }>`SELECT t::text AS row FROM ${sql(name)} t`))
           .flat().map(({ row }) => row)
         const everywhere = {

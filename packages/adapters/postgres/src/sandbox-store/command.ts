@@ -8,7 +8,7 @@ import { inTransaction } from "../sql/Transaction.ts"
 import type { CreatingStore } from "./create.ts"
 import { approvalsOf, type ReadingStore } from "./read.ts"
 import { bindKey, messagesRoute } from "./statements/idempotencyKeys.ts"
-import { findReceipt, hasReceipt, keepReceipt, keepTurn } from "./statements/receipts.ts"
+import { findReceipt, hasReceipt, keepReceipt } from "./statements/receipts.ts"
 import { selectSandbox } from "./statements/selectSandbox.ts"
 import { keepTrace } from "./statements/traces.ts"
 import { writeLocked } from "./write.ts"
@@ -40,7 +40,7 @@ export const command = Effect.fn("SandboxStore.command")(
     const first = keyed === undefined ? null : yield* boundCommand(store, key, keyed)
     if (first !== null) {
       const result = { commandId: first.commandId, revision: first.revision, outcome: "duplicate" as const }
-      return { result, turnId: first.turnId ?? (yield* keepTurn(sql, first)), before: sandbox, events: [], sandbox }
+      return { result, turnId: first.turnId, before: sandbox, events: [], sandbox }
     }
     const commandId = command.identity(sandbox)
     const receipt = yield* findReceipt(sql, commandId)

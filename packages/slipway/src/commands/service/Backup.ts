@@ -4,6 +4,7 @@ import { EmbeddedPostgres } from "@slipway/embedded-postgres/EmbeddedPostgres"
 import * as DurableFile from "@slipway/machine/node/DurableFile"
 import * as Database from "@slipway/postgres/Database"
 import * as Dump from "@slipway/postgres/Dump"
+import { DatabaseSchema } from "@slipway/postgres/options/DatabaseSchema"
 import { Console, DateTime, Effect, Layer, Schema, Stream } from "effect"
 import { Argument, Command, Flag } from "effect/cli"
 import { chmod, lstat, mkdir, mkdtemp, readFile, realpath, rename, rm } from "node:fs/promises"
@@ -68,7 +69,7 @@ const make = Effect.fnUntraced(function*(at: string, withoutKey: boolean) {
     })
   }
   const settings = yield* RunningServices.find(given)
-  const { dataDir, postgresAccount } = settings
+  const { dataDir, databaseSchema, postgresAccount } = settings
   const beside = path.dirname(path.resolve(at))
   const parent = yield* Effect.tryPromise({
     try: () => realpath(beside),
@@ -98,7 +99,8 @@ const make = Effect.fnUntraced(function*(at: string, withoutKey: boolean) {
             Layer.unwrap(Effect.map(EmbeddedPostgres, ({ connection }) => Database.layerMigrating(connection))).pipe(
               Layer.provide(
                 EmbeddedPostgres.layerConnectOrStart({ dataDir, ...postgresAccount === null ? {} : { account: postgresAccount } })
-              )
+              ),
+              Layer.provideMerge(Layer.succeed(DatabaseSchema, databaseSchema))
             )
           )
         ),

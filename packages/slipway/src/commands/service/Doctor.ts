@@ -7,6 +7,8 @@ import { MAX_CHECKPOINT_BYTES } from "@slipway/domain/sandbox/ports/Checkpoints"
 import { EmbeddedPostgres } from "@slipway/embedded-postgres/EmbeddedPostgres"
 import * as CheckpointFolder from "@slipway/postgres/checkpoints/CheckpointFolder"
 import * as Database from "@slipway/postgres/Database"
+import { SchemaRefused } from "@slipway/postgres/Migrations"
+import { DatabaseSchema } from "@slipway/postgres/options/DatabaseSchema"
 import { Duration, Effect, Layer, Schema } from "effect"
 import { Command } from "effect/cli"
 import { SqlClient } from "effect/sql"
@@ -48,7 +50,7 @@ const git = Effect.match(GitProgram.version, {
 })
 
 /** `shown`: the data folder in displayable form. */
-const postgres = ({ dataDir, databaseUrl, postgresAccount }: Settings.Settings, shown: string) => {
+const postgres = ({ dataDir, databaseSchema, databaseUrl, postgresAccount }: Settings.Settings, shown: string) => {
   const options = { dataDir, ...(postgresAccount === null ? {} : { account: postgresAccount }) }
   const database: Layer.Layer<SqlClient.SqlClient, unknown> = databaseUrl === null
     ? Layer.unwrap(Effect.map(EmbeddedPostgres, ({ connection }) => Database.layer(connection))).pipe(
@@ -57,15 +59,18 @@ const postgres = ({ dataDir, databaseUrl, postgresAccount }: Settings.Settings, 
     : Layer.unwrap(Effect.as(Database.reach(databaseUrl, Duration.zero), Database.layer({ url: databaseUrl })))
   const version = Effect.gen(function*() {
     const sql = yield* SqlClient.SqlClient
-    const [row] = yield* sql`select current_setting('server_version') as version`
-    return String(row?.["version"])
+    const [row] = yield* sql<{ readonly version: string; readonly mayCreate: boolean }>`
+      SELECT current_setting('server_version') AS version,
+        has_database_privilege(current_database(), 'CREATE') OR to_regnamespace(${databaseSchema}) IS NOT NULL AS "mayCreate"`
+    if (row?.mayCreate !== true) return yield* new SchemaRefused({ schema: databaseSchema, option: Storage.settings.databaseSchema.name })
+    return row.version
   })
   return version.pipe(
-    Effect.provide(database),
+    Effect.provide(database.pipe(Layer.provide(Layer.succeed(DatabaseSchema, databaseSchema)))),
     Effect.map((version): Finding => ({
       what: "Postgres",
       state: "ok",
-      detail: `${version}, ${databaseUrl === null ? `embedded, in ${shown}` : Storage.settings.databaseUrl.name}`
+      detail: `${version}, ${databaseUrl === null ? `embedded, in ${shown}` : Storage.settings.databaseUrl.name}, schema ${databaseSchema}`
     })),
     Effect.catch((error) =>
       Effect.succeed<Finding>({ what: "Postgres", state: "missing", detail: error instanceof Error ? error.message : String(error) })

@@ -3,6 +3,7 @@ import { EmbeddedPostgres } from "@slipway/embedded-postgres/EmbeddedPostgres"
 import * as DurableFile from "@slipway/machine/node/DurableFile"
 import * as Database from "@slipway/postgres/Database"
 import * as Dump from "@slipway/postgres/Dump"
+import { DatabaseSchema } from "@slipway/postgres/options/DatabaseSchema"
 import { Console, Effect, Layer, Schema, Stream } from "effect"
 import { Argument, Command } from "effect/cli"
 import { mkdir, mkdtemp, readdir, readFile, rename, rm } from "node:fs/promises"
@@ -25,7 +26,8 @@ const MAKING = ".restoring-"
 const isNothing = (name: string) => name === "lost+found" || name.startsWith(MAKING)
 
 /** Restores into a new folder within the data folder, then moves its parts to their places, the database last. */
-const into = Effect.fnUntraced(function*(from: string, manifest: BackupFolder.Manifest, { dataDir, postgresAccount }: Settings.Settings) {
+const into = Effect.fnUntraced(function*(from: string, manifest: BackupFolder.Manifest, settings: Settings.Settings) {
+  const { dataDir, databaseSchema, postgresAccount } = settings
   const making = yield* Effect.acquireRelease(
     BackupFolder.writing(dataDir, () => mkdtemp(path.join(dataDir, MAKING))),
     (made) => Effect.promise(() => rm(made, { recursive: true, force: true, maxRetries: 3 }))
@@ -44,7 +46,8 @@ const into = Effect.fnUntraced(function*(from: string, manifest: BackupFolder.Ma
     fill.pipe(
       Effect.provide(
         Layer.unwrap(Effect.map(EmbeddedPostgres, ({ connection }) => Database.layerMigrating(connection))).pipe(
-          Layer.provide(EmbeddedPostgres.layer({ dataDir: making, ...postgresAccount === null ? {} : { account: postgresAccount } }))
+          Layer.provide(EmbeddedPostgres.layer({ dataDir: making, ...postgresAccount === null ? {} : { account: postgresAccount } })),
+          Layer.provideMerge(Layer.succeed(DatabaseSchema, databaseSchema))
         )
       )
     ),

@@ -197,8 +197,10 @@ export const manifestOf = Effect.fnUntraced(function*(folder: string) {
   if (format > FORMAT) return yield* refuse(`it was made by Slipway ${version}, which is newer. Restore it with that version.`)
   const manifest = decodeManifest(text)
   if (manifest._tag === "None") return yield* refuse(`${MANIFEST} does not say what a backup of Slipway ${version} has.`)
-  if (Dump.unknown(manifest.value.migrations).length > 0) {
-    return yield* refuse(`its database is of Slipway ${version}, which is newer. Restore it with that version.`)
+  if (!Dump.isKnown(manifest.value.migrations)) {
+    return yield* refuse(
+      `its database is of Slipway ${version}, which is newer, or older than this version can load. Restore it with that version.`
+    )
   }
   return manifest.value
 })

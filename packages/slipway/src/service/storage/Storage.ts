@@ -22,6 +22,7 @@ import * as HintsPostgres from "@slipway/postgres/HintsPostgres"
 import * as LeasesPostgres from "@slipway/postgres/leases/LeasesPostgres"
 import * as MaintenancePostgres from "@slipway/postgres/maintenance/MaintenancePostgres"
 import * as Migrations from "@slipway/postgres/Migrations"
+import { DatabaseSchema } from "@slipway/postgres/options/DatabaseSchema"
 import * as PartnerStorePostgres from "@slipway/postgres/partner-store/PartnerStorePostgres"
 import * as SandboxDashboardPostgres from "@slipway/postgres/sandbox-dashboard/SandboxDashboardPostgres"
 import * as SandboxStorePostgres from "@slipway/postgres/sandbox-store/SandboxStorePostgres"
@@ -45,7 +46,7 @@ const migrated = (location: Database.DatabaseLocation) =>
 
 /** `owner`: the service, which runs the embedded server. A command uses the running server, or runs one until it ends. */
 const database = (settings: Settings, owner: boolean, postgres: ReturnType<typeof OwnPostgres.layer>) => {
-  const { databaseUrl, startup } = settings
+  const { databaseSchema, databaseUrl, startup } = settings
   const embedded = Layer.unwrap(Effect.map(EmbeddedPostgres, ({ connection }) => migrated(connection))).pipe(Layer.provide(postgres))
   return Layer.unwrap(Effect.gen(function*() {
     if (databaseUrl === null) return embedded
@@ -58,7 +59,7 @@ const database = (settings: Settings, owner: boolean, postgres: ReturnType<typeo
       )
     }
     return migrated({ url: databaseUrl })
-  }))
+  })).pipe(Layer.provideMerge(Layer.succeed(DatabaseSchema, databaseSchema)))
 }
 
 /**

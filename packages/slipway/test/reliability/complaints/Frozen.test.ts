@@ -56,7 +56,7 @@ const passed = Effect.fnUntraced(function*(databaseUrl: string, seconds: number)
 /** The database as somebody who is known there by a name of their own. */
 const as = Effect.fnUntraced(function*(databaseUrl: string, name: string) {
   const [role, url] = [`${name}_${randomBytes(6).toString("hex")}`, new URL(databaseUrl)]
-  const whole = ["SCHEMA public", ...["TABLES", "SEQUENCES", "ROUTINES"].map((kind) => `ALL ${kind} IN SCHEMA public`)]
+  const whole = ["SCHEMA slipway", ...["TABLES", "SEQUENCES", "ROUTINES"].map((kind) => `ALL ${kind} IN SCHEMA slipway`)]
   yield* Effect.acquireRelease(
     World.query(
       databaseUrl,

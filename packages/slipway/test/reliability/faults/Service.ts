@@ -52,7 +52,7 @@ export const make = Effect.fnUntraced(function*({ database, http = 1, name, ofWo
   const direct = database?.direct ?? service.databaseUrl
   /** A connection for each question: faults cut them. */
   const rows: Rows = async (text) => {
-    const client = new Client({ connectionString: direct })
+    const client = new Client({ connectionString: direct, options: "-c search_path=slipway" })
     client.on("error", () => {})
     await client.connect()
     try {

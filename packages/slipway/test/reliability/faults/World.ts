@@ -217,7 +217,7 @@ export const make = ({ name, settings = {} }: Options): Effect.Effect<World, nev
         admin,
         // A connection for each: a lasting connection is lost with its server.
         rows: async (text, values = []) => {
-          const client = new Client({ connectionString: service.databaseUrl })
+          const client = new Client({ connectionString: service.databaseUrl, options: "-c search_path=slipway" })
           await client.connect()
           try {
             return (await client.query(text, [...values])).rows
@@ -303,7 +303,7 @@ export const cases = (world: Effect.Effect<World>) => ({
 
 /** Everything that is stored, as text. */
 const dump = async ({ rows }: World): Promise<string> => {
-  const tables = await rows("SELECT format('%I.%I', schemaname, tablename) AS name FROM pg_tables WHERE schemaname = 'public'")
+  const tables = await rows("SELECT format('%I.%I', schemaname, tablename) AS name FROM pg_tables WHERE schemaname = 'slipway'")
   const all: Array<string> = []
   for (const { name } of tables) for (const row of await rows(`SELECT t::text AS row FROM ${String(name)} t`)) all.push(String(row["row"]))
   return all.join("\n")

@@ -81,7 +81,7 @@ const account = (databaseUrl: string, password: string) =>
           `CREATE ROLE ${name} LOGIN PASSWORD '${password}'`,
           // To remove it again.
           `GRANT ${name} TO CURRENT_USER`,
-          ...["SCHEMA public", ...["TABLES", "SEQUENCES", "ROUTINES"].map((kind) => `ALL ${kind} IN SCHEMA public`)].map((what) =>
+          ...["SCHEMA slipway", ...["TABLES", "SEQUENCES", "ROUTINES"].map((kind) => `ALL ${kind} IN SCHEMA slipway`)].map((what) =>
             `GRANT ALL ON ${what} TO ${name}`
           )
         ], (statement) => sql`${sql.literal(statement)}`)

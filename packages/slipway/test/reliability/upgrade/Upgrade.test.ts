@@ -108,6 +108,10 @@ describe("the data folder of the release before", () => {
       assert.strictEqual(told.length, 3)
       assert.deepStrictEqual(feeds.map(({ sequence }) => sequence), numbers(1, 4))
       yield* after.stop("SIGTERM")
+
+      // The release before does not find its tables, and makes no others: ours has all its data afterwards.
+      assert.notStrictEqual((yield* runIn(data, ["grants", "list"], settings, { program: previous })).code, 0)
+      assert.include(yield* ran(command, data, ["grants", "list"], settings), "default")
     }).pipe(Effect.scoped))
 })
 
@@ -156,7 +160,7 @@ describe.skipIf(lacking !== undefined)("a published sandbox in a box", () => {
   }
 })
 
-describe("processes of the release before, on a database that this one brought up to date", () => {
+describe("processes of the release before, on a database that this one brought up to date in public", () => {
   /** A sandbox from its creation to its pull request and its end, with any server and any worker. */
   const life = Effect.fnUntraced(function*(server: Server, text: string) {
     const api = Api.make(server)
@@ -185,7 +189,8 @@ describe("processes of the release before, on a database that this one brought u
           return at
         })
       const places = { http: yield* folderOf("http"), worker: yield* folderOf("worker"), next: yield* folderOf("next") }
-      const settings = { SLIPWAY_ISOLATION: "none", DATABASE_URL: yield* TestPostgres.database(Layer.empty) }
+      const url = yield* TestPostgres.database(Layer.empty)
+      const settings = { SLIPWAY_ISOLATION: "none", DATABASE_URL: url, SLIPWAY_DATABASE_SCHEMA: "public" }
       const oldHttp = yield* serve(places.http, { ...settings, SLIPWAY_ROLE: "http" }, previous)
       const oldWorker = yield* worker(previous, places.worker, settings)
       yield* ran(previous, places.worker, ["repos", "add", "acme/shop", repository(places.worker)], settings)

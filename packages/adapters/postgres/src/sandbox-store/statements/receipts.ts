@@ -16,14 +16,6 @@ export const findReceipt = Effect.fnUntraced(function*(sql: SqlClient.SqlClient,
 export const hasReceipt = (sql: SqlClient.SqlClient, id: SandboxId, turnId: string) =>
   Effect.map(sql`SELECT FROM commands WHERE turn_id = ${turnId} AND sandbox_id = ${id} LIMIT 1`, (rows) => rows.length > 0)
 
-/** Completes the receipt of a message that a process of an earlier version wrote during an upgrade, without the turn it started. */
-export const keepTurn = Effect.fnUntraced(function*(sql: SqlClient.SqlClient, { commandId }: Receipt) {
-  const [row] = yield* sql<{ readonly turnId: string | null }>`
-        UPDATE commands c SET turn_id = (SELECT turn_id FROM started_turns(c.sandbox_id) WHERE revision = c.revision)
-        WHERE id = ${commandId} RETURNING turn_id AS "turnId"`
-  return row?.turnId ?? null
-})
-
 /** Keeps a receipt. A rejected command that is applied later replaces its receipt. */
 export const keepReceipt = (sql: SqlClient.SqlClient, id: SandboxId, keep: Receipt, now: DateTime.Utc) =>
   sql`

@@ -1,0 +1,54 @@
+/**
+ * The schema of the database, one file an aggregate. Every statement may run again, so an upgrade runs them all: tables and indexes that
+ * exist are left as they are, functions and triggers are replaced.
+ *
+ * Tables are found by the connection's `search_path`. Functions and triggers name the schema instead, written `SCHEMA.`, because they
+ * must work with any `search_path`.
+ */
+import { Effect } from "effect"
+import { SqlClient } from "effect/sql"
+import { access } from "./access.ts"
+import { auditLog } from "./auditLog.ts"
+import { checkpoints } from "./checkpoints.ts"
+import { credits } from "./credits.ts"
+import { events } from "./events.ts"
+import { localSource } from "./localSource.ts"
+import { models } from "./models.ts"
+import { partner } from "./partner.ts"
+import { publications } from "./publications.ts"
+import { rateLimits } from "./rateLimits.ts"
+import { sandboxes } from "./sandboxes.ts"
+import { sandboxTriggers } from "./sandboxTriggers.ts"
+import { secrets } from "./secrets.ts"
+import { webhooks } from "./webhooks.ts"
+import { workers } from "./workers.ts"
+
+/** A table comes after those that it references, and a function in SQL after its tables. */
+const statements = [
+  access,
+  rateLimits,
+  auditLog,
+  sandboxes,
+  sandboxTriggers,
+  events,
+  publications,
+  checkpoints,
+  models,
+  credits,
+  partner,
+  webhooks,
+  workers,
+  secrets,
+  localSource
+].flat()
+
+const namesOf = (pattern: RegExp) => statements.flatMap((statement) => pattern.exec(statement)?.[1] ?? [])
+
+export const tables = namesOf(/^CREATE (?:UNLOGGED )?TABLE IF NOT EXISTS (\w+)/u)
+export const functions = namesOf(/^CREATE OR REPLACE FUNCTION (\w+)/u)
+
+/** Creates what is missing in `schema`, which the connection must search first. */
+export const create = Effect.fnUntraced(function*(schema: string) {
+  const sql = yield* SqlClient.SqlClient
+  for (const statement of statements) yield* sql.unsafe(statement.replaceAll("SCHEMA.", `${schema}.`))
+})

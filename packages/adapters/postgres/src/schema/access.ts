@@ -1,0 +1,100 @@
+/** Organizations, people, grants, and what signs a request in. Times that the interface shows are kept to the millisecond. */
+export const access: ReadonlyArray<string> = [
+  `CREATE TABLE IF NOT EXISTS organizations (
+    id           uuid           PRIMARY KEY,
+    name         text           NOT NULL,
+    created_at   timestamptz(3) NOT NULL DEFAULT now(),
+    suspended_at timestamptz(3)
+  )`,
+  "CREATE UNIQUE INDEX IF NOT EXISTS organizations_name ON organizations (name)",
+
+  `CREATE TABLE IF NOT EXISTS users (
+    id           text           PRIMARY KEY CHECK (id ~ '^user_[0-9A-HJKMNP-TV-Z]{26}$'),
+    name         text           NOT NULL,
+    created_at   timestamptz(3) NOT NULL DEFAULT now(),
+    email        text,
+    github_login text,
+    approved_at  timestamptz(3),
+    -- The GitHub account, for good: logins change hands, ids do not.
+    github_id    text           UNIQUE CHECK (github_id <> '')
+  )`,
+  "CREATE UNIQUE INDEX IF NOT EXISTS users_email ON users (lower(email))",
+  "CREATE UNIQUE INDEX IF NOT EXISTS users_github_login ON users (lower(github_login))",
+
+  `CREATE TABLE IF NOT EXISTS memberships (
+    organization_id uuid    NOT NULL REFERENCES organizations,
+    user_id         text    NOT NULL REFERENCES users,
+    active          boolean NOT NULL DEFAULT true,
+    role            text    NOT NULL DEFAULT 'member' CHECK (role IN ('owner', 'member')),
+    PRIMARY KEY (organization_id, user_id)
+  )`,
+  "CREATE INDEX IF NOT EXISTS memberships_user ON memberships (user_id)",
+
+  // One row: the organization and the user that the server's own commands act for.
+  `CREATE TABLE IF NOT EXISTS owner (
+    singleton       boolean PRIMARY KEY DEFAULT true CHECK (singleton),
+    organization_id uuid    NOT NULL REFERENCES organizations,
+    user_id         text    NOT NULL REFERENCES users
+  )`,
+
+  `CREATE TABLE IF NOT EXISTS grants (
+    id              uuid           PRIMARY KEY,
+    name            text           NOT NULL,
+    organization_id uuid           NOT NULL REFERENCES organizations,
+    created_at      timestamptz(3) NOT NULL,
+    revoked_at      timestamptz(3)
+  )`,
+  "CREATE UNIQUE INDEX IF NOT EXISTS grants_name ON grants (name) WHERE revoked_at IS NULL",
+  "CREATE INDEX IF NOT EXISTS grants_organization ON grants (organization_id) WHERE revoked_at IS NULL",
+
+  `CREATE TABLE IF NOT EXISTS api_keys (
+    id           uuid           PRIMARY KEY,
+    grant_id     uuid           NOT NULL REFERENCES grants,
+    user_id      text           NOT NULL REFERENCES users,
+    label        text           NOT NULL,
+    prefix       text           NOT NULL,
+    last4        text           NOT NULL,
+    scopes       text[]         NOT NULL,
+    created_at   timestamptz(3) NOT NULL,
+    last_used_at timestamptz(3),
+    revoked_at   timestamptz(3),
+    -- SHA-256 of the key, hex. The key itself is not stored.
+    digest       text           NOT NULL UNIQUE CHECK (length(digest) = 64),
+    expires_at   timestamptz(3)
+  )`,
+
+  // Digests are SHA-256, hex: tokens are not stored. A session or link that ended is deleted.
+  `CREATE TABLE IF NOT EXISTS sessions (
+    id           uuid           PRIMARY KEY,
+    digest       text           NOT NULL UNIQUE CHECK (length(digest) = 64),
+    user_id      text           NOT NULL REFERENCES users,
+    created_at   timestamptz(3) NOT NULL,
+    last_seen_at timestamptz(3) NOT NULL CHECK (last_seen_at >= created_at),
+    -- The grant the user chose to work in. Null: the user's oldest one.
+    grant_id     uuid           REFERENCES grants
+  )`,
+  "CREATE INDEX IF NOT EXISTS sessions_user ON sessions (user_id)",
+
+  `CREATE TABLE IF NOT EXISTS sign_in_links (
+    digest     text           PRIMARY KEY CHECK (length(digest) = 64),
+    user_id    text           NOT NULL REFERENCES users,
+    expires_at timestamptz(3) NOT NULL
+  )`,
+
+  // Commands that wait for a person to sign them in (docs/decisions/9). Codes are kept as SHA-256 digests.
+  `CREATE TABLE IF NOT EXISTS device_logins (
+    device_digest text           PRIMARY KEY CHECK (length(device_digest) = 64),
+    user_digest   text           NOT NULL UNIQUE CHECK (length(user_digest) = 64),
+    machine       text           NOT NULL CHECK (machine <> ''),
+    address       text           NOT NULL,
+    created_at    timestamptz(3) NOT NULL,
+    decided_by    text           REFERENCES users,
+    -- Set when the person said yes.
+    grant_id      uuid           REFERENCES grants CHECK (grant_id IS NULL OR decided_by IS NOT NULL),
+    poll_interval integer        NOT NULL CHECK (poll_interval > 0),
+    last_asked_at timestamptz(3),
+    -- Logins that wait are limited by network. Null: by address.
+    network       text
+  )`,
+  "CREATE INDEX IF NOT EXISTS device_logins_created ON device_logins (created_at)"
+]

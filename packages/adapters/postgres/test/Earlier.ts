@@ -1,0 +1,47 @@
+/**
+ * Databases of earlier versions, for tests of the upgrade. `earlier/NNNN.sql` has the statements of migrations up to NNNN that come after
+ * the file before it, one a line, and then a few rows. 0020, 0047 and 0060 are the newest migrations of commits 2213f8d, 7d7d40e
+ * and 59299c1.
+ */
+import * as TestPostgres from "@slipway/embedded-postgres/testing/TestPostgres"
+import { Effect, Layer, Redacted } from "effect"
+import { SqlClient } from "effect/sql"
+import { readFileSync } from "node:fs"
+import * as Database from "../src/Database.ts"
+import { DatabaseSchema } from "../src/options/DatabaseSchema.ts"
+
+export const VERSIONS = ["0020", "0047", "0060"] as const
+export type Version = typeof VERSIONS[number]
+
+const made = (version: Version) =>
+  Layer.effectDiscard(Effect.gen(function*() {
+    const sql = yield* SqlClient.SqlClient
+    for (const name of VERSIONS.slice(0, VERSIONS.indexOf(version) + 1)) {
+      const text = readFileSync(new URL(`earlier/${name}.sql`, import.meta.url), "utf8")
+      for (const statement of text.trim().split(/;\n|;$/u)) if (statement !== "") yield* sql.unsafe(statement)
+    }
+  }))
+
+/** The address of a database as that version left it. */
+export const database = (version: Version) => TestPostgres.database(made(version), `earlier_${version}`)
+
+/** Runs with a connection as the service has it for its migrations, in this schema. */
+export const connected = (url: string, schema = "slipway") => {
+  const named = Layer.succeed(DatabaseSchema, schema)
+  return Effect.provide(Database.layerMigrating({ url: Redacted.make(url) }).pipe(Layer.provideMerge(named)))
+}
+
+/** The rows of each table of a schema, as text without times of the upgrade itself. */
+export const rowsIn = Effect.fnUntraced(function*(schema: string) {
+  const sql = yield* SqlClient.SqlClient
+  const tables = yield* sql<{ readonly name: string }>`
+    SELECT tablename AS name FROM pg_tables WHERE schemaname = ${schema} AND tablename <> 'effect_sql_migrations' ORDER BY 1`
+  const found: Record<string, ReadonlyArray<object>> = {}
+  for (const { name } of tables) {
+    const rows = yield* sql.unsafe<{ readonly row: object }>(
+      `SELECT to_jsonb(t) - '{work_since,seen_at}'::text[] AS row FROM ${schema}.${name} t ORDER BY 1`
+    )
+    found[name] = rows.map(({ row }) => row)
+  }
+  return found
+})
