@@ -22,9 +22,9 @@ import { passes } from "./sql/SqlFailure.ts"
 export type { DatabaseLocation }
 
 /**
- * For statements that are short and wait for nobody: what came in the same moment goes out in one write on a shared
- * connection, which saves a third of a GET's time (bench api, 2026-11-21). A statement that waits for a lock or a disk
- * would hold up those behind it, so whatever writes sandboxes uses the ordinary client. `null`: that is used for all.
+ * For short statements that wait for no lock: statements of the same moment go out in one write on a shared connection, which saves a
+ * third of a GET's time (bench api, 2026-11-21). A statement that waits for a lock or a disk would delay those behind it, so writes of
+ * sandboxes use the ordinary client. `null`: the ordinary client is used for all.
  */
 export const Reads = Context.Reference<SqlClient | null>("@slipway/postgres/Reads", { defaultValue: () => null })
 
@@ -38,8 +38,8 @@ export const Renewals = Context.Reference<SqlClient | null>("@slipway/postgres/R
 const SHARING = 8
 
 /**
- * How long a statement may take before Postgres cancels it. Longer than `lock_timeout`, and short enough that whoever waits is
- * answered within ten seconds, whatever the database does.
+ * How long a statement may take before Postgres cancels it. Longer than `lock_timeout`, and short enough that a caller is answered
+ * within ten seconds, whatever the database does.
  */
 const STATEMENT = Duration.seconds(7)
 
@@ -92,7 +92,7 @@ export class DatabaseUnreachable extends Schema.TaggedError<DatabaseUnreachable>
   at: Schema.String,
   /** In Postgres' or the system's words. */
   reason: Schema.String,
-  /** What its address is called where it was chosen: see {@link OptionNames}. */
+  /** The name of the option with the address: see {@link OptionNames}. */
   option: Schema.String
 }) {
   override get message() {
@@ -106,7 +106,7 @@ const innermost = (error: SqlError): unknown => {
   return cause
 }
 
-/** What went wrong, without what the driver says around it. */
+/** The error's own message, without the driver's wrapping. */
 const reasonOf = (error: SqlError): string => {
   const cause = innermost(error)
   const causes = cause instanceof AggregateError ? cause.errors : [cause]
@@ -118,7 +118,7 @@ const mayAnswer = (error: SqlError) => passes(error) && !(innermost(error) insta
 
 const ROLE = "SELECT rolsuper AS superuser FROM pg_roles WHERE rolname = current_user"
 
-/** A session is lent by transaction: what one says of a session is not so in its next transaction. */
+/** A pooler that lends by transaction loses the settings of a session after each transaction. */
 const BY_TRANSACTION = "a pooler lends its connections by transaction. Slipway needs its sessions: pool_mode = session"
 
 /** Whether the connection of a session is another one while another session is in a transaction. */
@@ -149,8 +149,8 @@ const answering = (location: DatabaseLocation, count: number) =>
   ).pipe(Effect.map((all) => all.filter(Boolean).length), Effect.scoped)
 
 /**
- * Waits for a database that is not there yet: one that starts, restarts, or whose machine does. One that turns us away is not
- * waited for, nor is a pooler that lends connections by transaction. `all`: whether the caller uses all {@link CONNECTIONS}; a database
+ * Waits for a database that does not answer yet because it or its machine starts. It does not wait for a database that refuses the
+ * login, nor for a pooler that lends connections by transaction. `all`: whether the caller uses all {@link CONNECTIONS}; a database
  * that has fewer for it is waited for. Fails with `DatabaseUnreachable` after `patience`. Says whether the role may do anything on its
  * server.
  */

@@ -4,7 +4,7 @@ import { StoreHealth } from "@slipway/domain/store/StoreHealth"
 import { Effect, Layer } from "effect"
 import { SqlClient } from "effect/sql"
 
-/** Nobody asks the database more often, however many ask us. A disk that was mended is noticed within five seconds, the probe included. */
+/** The database is asked no more often, however many callers ask. A repaired disk is noticed within five seconds, the probe included. */
 const KEPT = "3 seconds"
 
 /** A connection that cannot be had, or a server that is silent, is not for us to tell: requests meet both. */

@@ -9,7 +9,7 @@ import type { Store } from "./admit.ts"
 import * as Grants from "./statements/grants.ts"
 import * as Keys from "./statements/keys.ts"
 
-/** `AccessStore.createGrant`: the grant in use that has the name, made if there is none. */
+/** `AccessStore.createGrant`: the grant in use that has the name, created if it is missing. */
 export const makeCreateGrant = (sql: SqlClient.SqlClient) => {
   const grantNamed = Grants.grantNamed(sql)
   return Effect.fn("AccessStore.createGrant")(function*(asked: Pick<Grant, "createdAt" | "id" | "name" | "organizationId">) {

@@ -13,13 +13,13 @@ const EntryRow = Schema.Struct({
   origin: Schema.NullOr(Origin)
 })
 
-/** How far behind the newest entry those may be which a transaction that was open when somebody began to follow commits. */
+/** How far behind the newest entry a reader begins: transactions that were open then commit entries with lower numbers. */
 const BEHIND = 100_000
 
 /**
- * Numbers are drawn before their transactions commit, so a lower one may appear after a higher one. Whoever inserts holds
- * a lock on the table from before it draws until it has ended: once nobody holds it any more who did when `last` was
- * drawn, all there will ever be up to `last` is there.
+ * Numbers are drawn before their transactions commit, so a lower number may appear after a higher one. A writer locks the table
+ * before it draws its number and until it ends: once all writers that held the lock when `last` was drawn have ended, the log is
+ * complete up to `last`.
  */
 interface Horizon {
   readonly last: number

@@ -5,12 +5,12 @@ import type { StaleLease } from "@slipway/domain/sandbox/ports/Leases"
 import type { StoreUnavailable } from "@slipway/domain/store/StoreUnavailable"
 import type { Effect, Stream } from "effect"
 
-/** What one put stored. `id`: of its row in `checkpoint_contents`, which is there before the first byte and until after the last. */
+/** The contents that one put stored. `id`: of the row in `checkpoint_contents`, which exists before the first byte and after the last. */
 export interface ContentKey {
   readonly id: number
   readonly sandboxId: SandboxId
   readonly checkpoint: number
-  /** Of the lease it was put under. */
+  /** The fence of the lease that the put named. */
   readonly fence: number
 }
 
@@ -19,7 +19,7 @@ export interface CheckpointContents {
   readonly place: "database" | "folder"
   /** Stores all of the pieces, durably when it succeeds. What it leaves when it does not is for `remove`. */
   write<E, R>(key: ContentKey, pieces: Stream.Stream<Uint8Array, E, R>): Effect.Effect<void, E | StaleLease | StoreUnavailable, R>
-  /** The pieces in order. May end early when they are removed meanwhile: whoever reads counts. */
+  /** The pieces in order. May end early if they are removed meanwhile, so the caller compares the size. */
   read(key: ContentKey): Stream.Stream<Uint8Array, CheckpointNotFound | StoreUnavailable>
   /** Safe to do twice, and of what was never written. */
   remove(key: ContentKey): Effect.Effect<void, StoreUnavailable>

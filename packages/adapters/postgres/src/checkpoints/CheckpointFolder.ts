@@ -15,7 +15,7 @@ import { PIECE_BYTES } from "./Compression.ts"
 /** Ends the name of what is not whole yet. */
 const PARTIAL = ".partial"
 
-/** What operators can do, by the system's word for what went wrong. */
+/** Advice for operators, by error code of the system. */
 const advice: Readonly<Record<string, string>> = {
   ENOENT: "it is not there. Make it, or mount what it is on",
   ENOTDIR: "it is no folder. Make one of that name, or choose another",
@@ -89,7 +89,7 @@ export const make = (folder: string): CheckpointContents => {
           ),
         closing
       )
-      // Whoever is interrupted removes both names afterwards: not while one becomes the other.
+      // Not interruptible: an interrupted caller removes both names, which must not happen during the rename.
       const isStored = yield* Effect.uninterruptible(attempt(async () => {
         const renamed = await rename(file + PARTIAL, file).then(() => true, (error: unknown) => {
           // A server of files says so also of what it did before, when its first answer was lost.
@@ -99,7 +99,7 @@ export const make = (folder: string): CheckpointContents => {
         await sync(path.dirname(file))
         return renamed
       }))
-      // It was forgotten meanwhile, which is only done to what nobody can record any more.
+      // Pruned meanwhile. Only contents whose lease is gone are pruned, so they can no longer be recorded.
       if (!isStored) return yield* new StaleLease()
     }),
 

@@ -30,7 +30,7 @@ export interface Store {
   readonly contents: ReadonlyArray<CheckpointContents>
 }
 
-/** The number of bytes stored. Of two puts the one that began last counts, so it begins before any content is read. */
+/** The number of bytes stored. The put that began last wins, so a put begins before it reads any content. */
 export const put = Effect.fn("Checkpoints.put")(
   function*<E, R>(
     store: Store,

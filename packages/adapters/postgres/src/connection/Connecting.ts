@@ -1,4 +1,4 @@
-/** What the driver is told about a database: the fields of its URL, and how a connection is opened. */
+/** The driver's configuration for a database: the fields of its URL, and how a connection is opened. */
 import type { Config } from "@effect/sql-pg/PgConnection"
 import { Duration, Redacted, Result } from "effect"
 import type { NetConnectOpts } from "node:net"

@@ -1,6 +1,6 @@
 /**
  * The address of a Postgres server with the parameters of libpq that we can honour. A parameter that we cannot honour is an error:
- * a connection without what the operator asked for, such as encryption, would look like one that has it.
+ * otherwise the operator would believe that the connection has it, such as encryption.
  * PostgreSQL 18, 32.1 (connection strings) and 32.19 (SSL support).
  */
 import * as Result from "effect/Result"
@@ -164,6 +164,6 @@ export const parse = (text: string): Result.Result<ConnectionUrl, string> => {
   })
 }
 
-/** What is wrong with it, if anything. */
+/** Why the URL cannot be used; `null`: it can. */
 export const problemOf = (text: string): string | null =>
   Result.match(parse(text), { onFailure: (problem) => problem, onSuccess: () => null })

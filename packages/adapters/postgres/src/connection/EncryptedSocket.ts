@@ -13,7 +13,7 @@ import { SessionSettings, type Settings } from "./SessionSettings.ts"
 
 type Way = "encrypted" | "plain"
 
-/** What is tried, in this order. */
+/** The attempts, in their order. */
 const WAYS: Readonly<Record<SslMode, ReadonlyArray<Way>>> = {
   disable: ["plain"],
   allow: ["plain", "encrypted"],
@@ -34,7 +34,7 @@ export class EncryptedSocket extends Duplex {
   readonly #ways: Array<Way>
   readonly #patience: Patience
   readonly #settings: SessionSettings
-  /** What the driver has sent before the first answer, which is its first message: it is repeated on another way. */
+  /** The driver's first message, sent before any answer: the next attempt repeats it. */
   readonly #first: Array<Buffer> = []
   /** The error with which the server turned the first way away. */
   #turnedAway: Buffer | null = null
@@ -72,7 +72,7 @@ export class EncryptedSocket extends Duplex {
     return socket
   }
 
-  /** What ends a line that is not used any more says nothing. */
+  /** Errors of a line that is no longer used are ignored. */
   #watch(line: Duplex) {
     line.on("error", (error) => {
       if (line === this.#line) this.destroy(this.#explained(error))

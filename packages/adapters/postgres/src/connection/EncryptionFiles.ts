@@ -40,7 +40,7 @@ const publicRoots = () =>
 
 let ofPublicRoots: Tls.SecureContext | undefined
 
-/** Node takes a file without any for one that trusts nobody. */
+/** A file without certificates is an error here: Node would take it, and trust no server. */
 const withCertificate = <A extends Buffer | "public">(roots: A): A => {
   try {
     if (roots !== "public") new X509Certificate(roots)

@@ -33,7 +33,7 @@ export class Patience {
   }
 }
 
-/** One that is not encrypted. */
+/** A socket without encryption. */
 export class PatientSocket extends Socket {
   readonly #patience: Patience
   readonly #settings: SessionSettings

@@ -34,7 +34,7 @@ export class SessionSettings {
     this.#state = Object.keys(settings).length === 0 ? "done" : "starting"
   }
 
-  /** What the driver gets of what the server sent. An error on the way is for the driver, which ends the connection. */
+  /** The part of the server's bytes that is for the driver. An error meanwhile is passed on: the driver ends the connection. */
   received(bytes: Buffer): Buffer {
     if (this.#state === "done") return bytes
     const all = Buffer.concat([this.#rest, bytes])

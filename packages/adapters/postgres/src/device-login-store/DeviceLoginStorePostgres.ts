@@ -98,7 +98,7 @@ export const layer = Layer.effect(
           WHERE user_digest = ${userDigest} AND decided_by IS NULL AND created_at > ${horizon(now)}::timestamptz`)
       }, guard),
 
-      // Whoever comes second waits for the first one's commit and then finds it decided.
+      // A second decision waits for the first one's commit and then finds the login decided.
       decide: Effect.fn("DeviceLoginStore.decide")(
         function*(userDigest, decision, at) {
           const login = yield* one(sql`

@@ -1,4 +1,4 @@
-/** What partners read, and the facts it is made of (docs/decisions/11). The rules are in partner/rules/Attribution.ts of the domain. */
+/** The feeds that partners read, and the facts behind them (docs/decisions/11). Rules: partner/rules/Attribution.ts of the domain. */
 export const partner: ReadonlyArray<string> = [
   // One ordered feed for each grant. The row's lock is held from the number to the commit, so numbers become visible in their order.
   `CREATE TABLE IF NOT EXISTS partner_feeds (

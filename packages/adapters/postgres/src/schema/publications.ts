@@ -1,4 +1,4 @@
-/** What sandboxes pushed. */
+/** The commits that sandboxes pushed. */
 export const publications: ReadonlyArray<string> = [
   // Every head that a sandbox pushed: the sandbox's row has only the newest one. "merged": a person merged the pull request since.
   `CREATE TABLE IF NOT EXISTS pushed_commits (

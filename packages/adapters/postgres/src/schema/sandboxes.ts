@@ -95,7 +95,7 @@ export const sandboxes: ReadonlyArray<string> = [
   // Workers choose from these.
   "CREATE INDEX IF NOT EXISTS sandboxes_work ON sandboxes (work, work_since, created_at, id) WHERE work IS NOT NULL",
   "CREATE INDEX IF NOT EXISTS sandboxes_at_rest ON sandboxes (machine) WHERE status = 'running' AND work IS NULL",
-  // Sandboxes with a lease, or with one that ran out: a worker that gives a lease back clears its name.
+  // Sandboxes with a lease, expired ones included: a worker that gives a lease back clears its name.
   `CREATE INDEX IF NOT EXISTS sandboxes_held ON sandboxes (machine)
   WHERE worker IS NOT NULL AND status IN ('queued', 'creating', 'running', 'terminating')`,
   "CREATE INDEX IF NOT EXISTS sandboxes_drained ON sandboxes (machine) WHERE drained",

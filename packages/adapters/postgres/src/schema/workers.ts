@@ -1,4 +1,4 @@
-/** What each worker says of itself, again and again. A crash may lose it, so the tables are unlogged. */
+/** The state that each worker reports again and again. A crash may lose it, so the tables are unlogged. */
 export const workers: ReadonlyArray<string> = [
   // The models it can run, for the processes that answer requests.
   `CREATE UNLOGGED TABLE IF NOT EXISTS worker_offers (

@@ -24,7 +24,7 @@ const TAG_BYTES = 16
 /** Begins what is encrypted. Another way to do so gets another number. */
 const VERSION = "sealed:1:"
 
-/** The key is not the one that the database's secrets are encrypted with, or cannot be read. Trying again does not help. */
+/** The key cannot be read, or does not decrypt the secrets of the database. A retry does not help. */
 export class SecretsKeyUnusable extends Schema.TaggedError<SecretsKeyUnusable>()("SecretsKeyUnusable", {
   file: Schema.String,
   problem: Schema.String
@@ -37,9 +37,9 @@ export class SecretsKeyUnusable extends Schema.TaggedError<SecretsKeyUnusable>()
 export interface Key {
   /** Encrypts `secret`. It can be decrypted only with the same `about`, which says what it belongs to. */
   seal(secret: Redacted.Redacted, about: string): string
-  /** What was sealed for `about`; `null`: it was not, or not with a key that the file has, or it is not what was stored. */
+  /** The secret that was sealed for `about`; `null`: sealed for another purpose or with a key that the file lacks, or changed since. */
   open(stored: Redacted.Redacted, about: string): Redacted.Redacted | null
-  /** What was sealed. Text that never was is returned as it is: it comes from before secrets were encrypted. */
+  /** The sealed secret. Plain text is returned unchanged: it was stored before secrets were encrypted. */
   unseal(stored: Redacted.Redacted, about: string): Redacted.Redacted
   /** Whether the key that encrypts now opens it. */
   isCurrent(stored: Redacted.Redacted, about: string): boolean

@@ -1,6 +1,6 @@
 /**
- * Calls that wait at the same time share a statement: group commit for what is written, one round trip for what is read. Nobody waits
- * for a timer: what comes in one turn of the event loop goes together, and while a batch is on its way the next one gathers.
+ * Calls that wait at the same time share a statement: group commit for writes, one round trip for reads. No call waits for a timer:
+ * calls of one turn of the event loop go together, and the next batch gathers while one is on its way.
  */
 import type { StoreUnavailable } from "@slipway/domain/store/StoreUnavailable"
 import { Cause, Context, Effect, Exit } from "effect"
@@ -11,15 +11,15 @@ export interface Options<In, Out, E> {
   /** Whose transactions a call may be within: such a call goes alone, at once. */
   readonly client: Pick<SqlClient.SqlClient, "transactionService">
   /**
-   * What came of each request, in their order, in one transaction: when it fails nothing was done for any of them. Runs with the
-   * context of the first one, and goes on when whoever asked is interrupted.
+   * The outcome of each request, in their order, in one transaction: if it fails, nothing was done for any of them. Runs with the
+   * context of the first request, and goes on if its caller is interrupted.
    */
   readonly run: (requests: ReadonlyArray<In>) => Effect.Effect<ReadonlyArray<Exit.Exit<Out, E>>, SqlError.SqlError>
   /** Requests of one batch. */
   readonly most: number
   /** Batches on their way at once. */
   readonly underWay: number
-  /** What a request weighs, and what a batch may: it takes no further request once it weighs as much. */
+  /** The weight of a request, and of a batch at most: a batch with that weight takes no further request. */
   readonly weight?: { readonly of: (request: In) => number; readonly most: number }
   /** Two requests of which this says the same are in different batches, in their order; `null`: it does not matter. */
   readonly apart?: (request: In) => string | null
@@ -33,7 +33,7 @@ interface Waiting<In, Out, E> {
 
 const MISSING = Exit.die("a request of a batch has no outcome")
 
-/** Of many requests in one transaction one may be to blame that it failed, and alone the others go through. */
+/** One request may have made the transaction fail: then the others succeed in transactions of their own. */
 const mayGoAlone = (cause: Cause.Cause<unknown>): boolean =>
   cause.reasons.every((reason) => {
     if (Cause.isInterruptReason(reason)) return false
@@ -41,7 +41,7 @@ const mayGoAlone = (cause: Cause.Cause<unknown>): boolean =>
     return !SqlError.isSqlError(error) || wasRefused(error)
   })
 
-/** What `run` does for many, for each that asks. As `guard`, trouble that passes is `StoreUnavailable`, and answered in time. */
+/** One request's share of `run`. As with `guard`, temporary trouble is `StoreUnavailable`, and is answered in time. */
 export const make = <In, Out, E = never>({ apart, client, most, run, underWay, weight }: Options<In, Out, E>) => {
   type Entry = Waiting<In, Out, E>
   const alone = (request: In): Effect.Effect<Out, E | StoreUnavailable> =>
@@ -131,7 +131,7 @@ export const make = <In, Out, E = never>({ apart, client, most, run, underWay, w
     )
 }
 
-/** For each of so many requests the row that is numbered as it is, from 1, as `WITH ORDINALITY` does; `null`: there is none. */
+/** For each request the row with its number, from 1, as `WITH ORDINALITY` counts; `null`: no row has it. */
 export const placed = <Row>(
   requests: { readonly length: number },
   rows: ReadonlyArray<Row>,

@@ -1,4 +1,4 @@
-/** What a failed statement means to a caller of a port. */
+/** How a failed statement becomes an error of a port. */
 import { StoreUnavailable } from "@slipway/domain/store/StoreUnavailable"
 import { Cause, type Context, Effect, Fiber, Schema } from "effect"
 import { SqlError } from "effect/sql"
@@ -48,7 +48,7 @@ const hasPassing = (cause: Cause.Cause<unknown>): boolean =>
  */
 export const ANSWER_MILLIS = 9_000
 
-/** What is said then. */
+/** The error after {@link ANSWER_MILLIS}. */
 export const unanswered = () => new StoreUnavailable({ cause: new Error(`no answer within ${ANSWER_MILLIS} ms`) })
 
 /**

@@ -1,4 +1,4 @@
-/** What workers can run, told to the processes that answer requests. */
+/** The models that workers can run, for the processes that answer requests. */
 import type { Offer } from "@slipway/domain/models/schema/ModelCatalogue"
 import { GONE_SECONDS } from "@slipway/domain/sandbox/ports/Workers"
 import { Effect, Schema } from "effect"
@@ -33,7 +33,7 @@ export const make = Effect.gen(function*() {
     /** The worker ends. Those that were killed are cleared away with it. */
     withdraw: (worker: string) =>
       guard(Effect.asVoid(sql`DELETE FROM worker_offers WHERE worker = ${worker} OR seen_at < now() - interval '1 day'`)),
-    /** Of the workers that are there. */
+    /** The offers of live workers. */
     current: guard(current(undefined))
   }
 })

@@ -1,4 +1,4 @@
-/** What the function `take_rate_slots` of the database says, asked for the windows of credential, user and grant in this order. */
+/** The answer of the database function `take_rate_slots` for the windows of credential, user and grant, in this order. */
 import type { RateLimits, RateSlot } from "@slipway/domain/access/ports/AccessStore"
 import { Schema } from "effect"
 import { Int8 } from "../../sql/Int8.ts"

@@ -56,7 +56,7 @@ export const selectGood = (reads: SqlClient.SqlClient, keyIds: ReadonlyArray<str
             JOIN memberships m ON m.organization_id = g.organization_id AND m.user_id = k.user_id AND m.active
             WHERE k.id = ANY(${textArray(keyIds)}::uuid[]) AND k.revoked_at IS NULL AND (k.expires_at IS NULL OR k.expires_at > now())`
 
-/** Of many first requests one changes the row, and gets it back. */
+/** Exactly one of many concurrent first requests changes the row, and gets it back. */
 export const markFirstUse = (sql: SqlClient.SqlClient, keyId: string) =>
   sql<{ readonly at: Date }>`
           UPDATE api_keys SET last_used_at = now() WHERE id = ${keyId} AND last_used_at IS NULL RETURNING last_used_at AS at`

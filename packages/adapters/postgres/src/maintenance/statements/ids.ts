@@ -10,13 +10,13 @@ export const selectOfRevokedGrants = (sql: SqlClient.SqlClient, limit: number) =
               SELECT id FROM sandboxes WHERE grant_id = g.id AND status IN ('queued', 'creating', 'running') LIMIT ${limit}
             ) s WHERE g.revoked_at IS NOT NULL LIMIT ${limit}`
 
-/** Of these, the active ones, with the machine that each is on and that it moves from. */
+/** The active ones among these sandboxes, with the machine of each and the machine that it moves from. */
 export const selectLive = (sql: SqlClient.SqlClient, ids: ReadonlyArray<string>) =>
   sql<{ readonly id: string; readonly machine: string | null; readonly from: string | null }>`
             SELECT id, machine, moved_from AS from FROM sandboxes
             WHERE id = ANY(${textArray(ids)}::text[]) AND status IN ('queued', 'creating', 'running', 'terminating')`
 
-/** Of these, those that are active, have work or are leased. */
+/** Those of these sandboxes that are active, have work or are leased. */
 export const selectNeeded = (sql: SqlClient.SqlClient, ids: ReadonlyArray<string>) =>
   sql<{ readonly id: string }>`
             SELECT id FROM sandboxes WHERE id = ANY(${textArray(ids)}::text[]) AND (

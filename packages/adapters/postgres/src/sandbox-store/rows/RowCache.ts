@@ -9,7 +9,7 @@ import { LruCache } from "@slipway/domain/store/LruCache"
 
 export interface CachedRow {
   readonly sandbox: Sandbox
-  /** Of its newest lease. */
+  /** The fence of the newest lease. */
   readonly fence: number
   /** `xmin` of the row: the transaction that wrote it so. Whatever changes any column makes it another one. */
   readonly version: string

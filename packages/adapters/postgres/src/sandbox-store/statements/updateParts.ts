@@ -45,7 +45,7 @@ export const recordApprovals = (sql: SqlClient.SqlClient, approvals: EventProjec
  */
 export const listMessages = (sql: SqlClient.SqlClient, messages: EventProjection["messages"], at: DateTime.Utc) =>
   messages.length === 0 ? sql`` : sql`, said AS (
-          -- One that is whole twice is listed where it said something first, with all of its text.
+          -- A message that became whole twice is listed at its first event, with all of its text.
           SELECT c.id AS sandbox_id, min(m.seq) AS seq, m.id, m."turnId", m.role,
             (array_agg(coalesce(m.text, l.text) ORDER BY m.seq DESC))[1] AS text
           FROM changed c
@@ -59,7 +59,7 @@ export const listMessages = (sql: SqlClient.SqlClient, messages: EventProjection
           WHERE coalesce(m.text, l.text) IS NOT NULL
           GROUP BY c.id, m.id, m."turnId", m.role
         ), told_on AS (
-          -- One that went on after it was listed.
+          -- A message that went on after it was listed.
           UPDATE messages t SET text = s.text FROM said s
           WHERE s.role = 'assistant' AND t.sandbox_id = s.sandbox_id AND t.id = s.id AND t.role = 'assistant'
           RETURNING t.id

@@ -63,7 +63,7 @@ export const findVisit = (reads: SqlClient.SqlClient) =>
           ARRAY[f.id, md5('sessions of ' || f.user_id)::uuid], ARRAY[${credential}::integer, ${user}::integer]) r`
   })
 
-/** Of these visits, those that may go on. */
+/** Those of the visits whose session may still be used. */
 export const openVisits = (reads: SqlClient.SqlClient) =>
   SqlSchema.findAll({
     Request: Schema.String,

@@ -29,7 +29,7 @@ export const savePurse = (sql: SqlClient.SqlClient, { organizationId }: PurseRow
   sql`
       UPDATE credit_spending SET spent = ${spent}, reserved = ${reserved}, wanted = ${wanted} WHERE organization_id = ${organizationId}`
 
-/** What a call cost in credits, beside the sum of its sandbox. */
+/** The credits that a call cost, and the new sum of its sandbox. */
 export const insertCharge = Effect.fnUntraced(
   function*(sql: SqlClient.SqlClient, organizationId: string, call: { readonly id: string; readonly sandboxId: string }, micros: {
     readonly ofCall: number
