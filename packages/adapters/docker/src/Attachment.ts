@@ -6,7 +6,7 @@ import { Effect, Stream } from "effect"
 import type { Duplex } from "node:stream"
 import { Transform } from "node:stream"
 
-/** Before each piece: which stream, three bytes of nothing, how many bytes. */
+/** The header of each piece: the stream, three zero bytes, the length. */
 const HEADER_BYTES = 8
 const STDOUT = 1
 
@@ -42,7 +42,7 @@ class Demultiplexer extends Transform {
 /** The streams of a {@link BoxProcess}. `connection` is the attached one, before the container starts. */
 export const make = (connection: Duplex): Pick<BoxProcess, "write" | "endInput" | "stdout" | "stderrTail"> => {
   const output = new Demultiplexer()
-  // Writing to a process that is gone: `exited` tells. What was cut off is output that ended.
+  // Writes to an ended process are dropped: `exited` reports it. A broken connection counts as the end of output.
   connection.on("error", () => {})
   connection.once("close", () => output.end())
   connection.pipe(output)

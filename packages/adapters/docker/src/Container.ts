@@ -5,13 +5,13 @@ import type * as Ownership from "@slipway/machine/users/Ownership"
 import type { ContainerCreateOptions } from "dockerode"
 import { dirname } from "node:path"
 
-/** Names what a container is for, for us and for people who list them. */
+/** Labels that tell us, and people who list containers, the purpose of a container. */
 export const labels = { instance: "dev.slipway.instance", sandbox: "dev.slipway.sandbox", worker: "dev.slipway.worker" }
 
 interface Sight extends Omit<Launch, "image"> {
   readonly image: string
   readonly labels: Readonly<Record<string, string>>
-  /** Whose processes they are, inside and on the machine. */
+  /** The user of its processes, inside and on the machine. */
   readonly runsAs: Ownership.User
   readonly seccompProfile: string
 }
@@ -25,10 +25,10 @@ export const options = (sight: Sight): ContainerCreateOptions => {
     Labels: { ...sight.labels },
     Hostname: "sandbox",
     User: `${runsAs.uid}:${runsAs.gid}`,
-    // A name alone takes away what the daemon would set.
+    // A name without a value removes the variable that the daemon would set.
     Env: ["HOSTNAME", ...Object.entries(sight.environment).map(([name, value]) => `${name}=${value}`)],
     WorkingDir: WORKSPACE,
-    // Whatever the image would run by itself is not ours.
+    // The image's own entry point is not used.
     Entrypoint: [...sight.command],
     Cmd: [],
     Healthcheck: { Test: ["NONE"] },
@@ -38,7 +38,7 @@ export const options = (sight: Sight): ContainerCreateOptions => {
     AttachStdout: true,
     AttachStderr: true,
     HostConfig: {
-      // The first process: it ends when the command does, hands on signals, and sees to orphans.
+      // The first process: it ends with the command, passes signals on, and reaps orphans.
       Init: true,
       AutoRemove: false,
       LogConfig: { Type: "none", Config: {} },
@@ -71,7 +71,7 @@ export const options = (sight: Sight): ContainerCreateOptions => {
         { Name: "fsize", Soft: limits.fileBytes, Hard: limits.fileBytes },
         { Name: "nofile", Soft: limits.openFiles, Hard: limits.openFiles }
       ],
-      // The kernel shall rather end a box than the service when memory runs out.
+      // If memory runs out, the kernel ends a box before the service.
       OomScoreAdj: 500
     }
   }

@@ -27,7 +27,7 @@ const words = (error: unknown): string => {
 
 const status = (error: unknown): number | undefined => isRefusal(error) ? error.statusCode : undefined
 
-/** For what may not be there: `null`, then. */
+/** For an object that may be missing: `null` then. */
 export const orMissing = (error: unknown): null => {
   if (status(error) !== 404) throw error
   return null
@@ -58,7 +58,7 @@ export const remove = (docker: Dockerode, operation: HostError["operation"], id:
     const container = docker.getContainer(id)
     try {
       await container.remove({ force: true, v: true }).catch(async (error: unknown) => {
-        // Somebody else is at it already.
+        // Another call removes it already.
         if (status(error) !== 409) throw error
         await container.wait({ condition: "removed" })
       })

@@ -8,7 +8,7 @@ import * as Daemon from "./Daemon.ts"
 import { OptionNames } from "./options/OptionNames.ts"
 
 export interface Image {
-  /** As the operator wrote it, a digest behind it or not. */
+  /** The operator's text, with or without a digest. */
   readonly name: string
   /** The digest of its content. */
   readonly id: string
@@ -43,14 +43,14 @@ export interface Options extends ServiceFolder.Options {
 
 const DEFAULT_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
-/** As the daemon has it now. */
+/** The image as the daemon has it now. */
 export const inspect = async (docker: Dockerode, name: string): Promise<Image> => {
   const { Architecture, Config, Id } = await docker.getImage(name).inspect()
   const path = Config.Env?.find((variable) => variable.startsWith("PATH="))?.slice("PATH=".length)
   return { name, id: Id, architecture: Architecture, path: path ?? DEFAULT_PATH }
 }
 
-/** Gets the image when the daemon has it not. That may take minutes: it is said before and after. */
+/** Pulls a missing image. That may take minutes, so it is logged before and after. */
 const pull = Effect.fnUntraced(function*(docker: Dockerode, image: string, option: "image" | "images") {
   const nameOf = yield* OptionNames
   yield* Effect.logInfo("getting the image of sandboxes", { image })
@@ -102,7 +102,7 @@ export const find = Effect.fn("HostRequirements.find")(function*(options: Option
   if (!info.SecurityOptions?.some((option: string) => option.includes("seccomp"))) {
     return yield* refuse("The Docker daemon has no system call filters.", "Use a kernel and a daemon with seccomp.")
   }
-  /** As the daemon has it, which gets it first where it has it not. */
+  /** The image as the daemon has it, pulled if it is missing. */
   const had = Effect.fnUntraced(function*(name: string, option: "image" | "images") {
     const known = yield* asked(() => inspect(docker, name).catch(Daemon.orMissing))
     if (known !== null) return known
@@ -117,7 +117,7 @@ export const find = Effect.fn("HostRequirements.find")(function*(options: Option
     seccompProfile,
     version: info.ServerVersion,
     image: yield* had(options.image, "image"),
-    // One after the other: a daemon gets the parts of one side by side.
+    // One after the other: a daemon pulls the layers of an image in parallel.
     images: yield* Effect.forEach(options.images ?? [], (name) => had(name, "images")),
     processors: info.NCPU,
     kernel: { memory: info.MemoryLimit === true, processes: info.PidsLimit === true, cpu: info.CpuCfsQuota === true }

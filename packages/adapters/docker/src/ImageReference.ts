@@ -1,12 +1,12 @@
 /** Names of images: the same one can be written in several ways. */
 
-/** Where a name leads that has no registry, as the daemon reads it. */
+/** The registry and folder of a name without a registry, as the daemon reads it. */
 const REGISTRY = "docker.io"
 
 interface Name {
   /** With its registry and all folders. */
   readonly repository: string
-  /** `latest` where neither tag nor digest is said. */
+  /** `latest` without a tag and a digest. */
   readonly tag: string | null
   /** `sha256:…` */
   readonly digest: string | null
@@ -29,11 +29,11 @@ const parse = (text: string): Name => {
   }
 }
 
-/** Whether `offered`, which may have a digest beside its tag, is what is asked for. */
+/** Whether `offered`, which may have a digest beside its tag, is the requested image. */
 const isAsked = (asked: Name, offered: Name): boolean =>
   asked.repository === offered.repository && (asked.digest === null ? asked.tag === offered.tag : asked.digest === offered.digest)
 
-/** The first of `offered` that is the image which `asked` names. */
+/** The first of `offered` that is the image named by `asked`. */
 export const find = <A extends { readonly name: string }>(asked: string, offered: ReadonlyArray<A>): A | undefined => {
   const name = parse(asked)
   return offered.find((one) => isAsked(name, parse(one.name)))

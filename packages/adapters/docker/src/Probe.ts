@@ -1,7 +1,5 @@
 /** The isolation of a box of Docker on this machine, as the service reports it. */
-import type { SandboxId } from "@slipway/domain/ids/SandboxId"
-import type { SandboxHost } from "@slipway/domain/sandbox/ports/SandboxHost"
-import { counted, disk, look, ownUser, type Property, type Report, size } from "@slipway/machine/box/Probe"
+import { counted, disk, look, ownUser, type ProbedHost, type Property, type Report, size } from "@slipway/machine/box/Probe"
 import type { SizedFolders } from "@slipway/machine/files/SizedFolders"
 import type { Limits } from "@slipway/machine/host/Limits"
 import { Effect } from "effect"
@@ -14,7 +12,7 @@ const helpFor = (complaint: string): string =>
     ? "The daemon needs its init program: apt-get install tini (or docker's own package)."
     : "See whether this works: docker run --rm --init --network none --read-only node:24-bookworm true"
 
-/** Limits of which the daemon says that this machine has them. */
+/** The limits that this machine has, as the daemon reports them. */
 const limitsOf = ({ kernel }: HostRequirements, limits: Limits, folders: SizedFolders | undefined): Report => {
   const limit = (name: string, inForce: boolean, detail: string): Property =>
     inForce
@@ -28,23 +26,13 @@ const limitsOf = ({ kernel }: HostRequirements, limits: Limits, folders: SizedFo
   ]
 }
 
-/** Looks at a new box of `host`. Fails when it does not keep in what it should. */
-export const run = Effect.fn("Probe.run")(function*({ folders, host, limits, requirements, workspaceOf }: {
-  readonly folders: SizedFolders | undefined
-  readonly workspaceOf: (sandboxId: SandboxId) => string
-  readonly host: SandboxHost["Service"]
-  readonly limits: Limits
-  readonly requirements: HostRequirements
-}) {
-  const { counted: processors, user } = yield* look({
-    host,
-    directory: requirements.directory,
-    folders,
-    workspaceOf,
+/** Looks at a new box of `host`. Fails if it does not isolate. */
+export const run = Effect.fn("Probe.run")(function*(made: ProbedHost<HostRequirements>) {
+  const { folders, limits, requirements } = made
+  const { counted: processors, user } = yield* look(made, {
     helpFor,
     leakHelp: "The daemon must run on this machine, as root, without userns-remap, and its image must have sh and unshare.",
-    insideUser: null,
-    uids: requirements.uids
+    insideUser: null
   })
   const report: Report = [
     ownUser(requirements.uids, user),

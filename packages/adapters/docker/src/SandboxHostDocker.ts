@@ -8,7 +8,6 @@ import type { BoxProcess, HostError } from "@slipway/domain/sandbox/ports/Sandbo
 import type * as BoxKind from "@slipway/machine/box/BoxKind"
 import * as IsolatedHost from "@slipway/machine/box/IsolatedHost"
 import * as ImageName from "@slipway/machine/host/ImageName"
-import { defaults } from "@slipway/machine/host/Limits"
 import { Deferred, Effect, Exit } from "effect"
 import { spawn } from "node:child_process"
 import { randomUUID } from "node:crypto"
@@ -33,7 +32,7 @@ export const makeWith = Effect.fnUntraced(function*(requirements: HostRequiremen
   const worker = randomUUID()
   const ourselves = { uid: process.getuid?.() ?? 0, gid: process.getgid?.() ?? 0 }
 
-  // In a session of its own: what ends this process shall not end it as well.
+  // In a session of its own: signals that end this process must not end it too.
   yield* Effect.acquireRelease(
     Effect.sync(() =>
       spawn(process.execPath, ["--max-old-space-size=32", watchdog, requirements.socket, `${Container.labels.worker}=${worker}`], {
@@ -54,7 +53,7 @@ export const makeWith = Effect.fnUntraced(function*(requirements: HostRequiremen
       () => docker.listContainers({ all: true, filters: JSON.stringify({ label: [`${Container.labels.instance}=${service}`, ...labels] }) })
     )
 
-  /** Attached before it starts, so that nothing it says is lost. */
+  /** Attached before the start, so that no output is lost. */
   const started = Effect.fnUntraced(function*(id: string) {
     const container = docker.getContainer(id)
     const connection: Duplex = yield* call("spawn", async () => {
@@ -114,11 +113,5 @@ export const makeWith = Effect.fnUntraced(function*(requirements: HostRequiremen
     discard: () => Effect.void,
     left: Effect.map(containersOf("list"), (found) => found.map(({ Labels }) => Labels[Container.labels.sandbox] ?? ""))
   }
-  return {
-    requirements,
-    limits: { ...defaults, ...options.limits },
-    folders: options.folders,
-    workspaceOf: options.workspaceOf,
-    host: yield* IsolatedHost.make(requirements, kind, options)
-  }
+  return yield* IsolatedHost.makeProbed(requirements, kind, options)
 })

@@ -1,6 +1,6 @@
 /**
- * Which API server there is and who we are to it: as every pod is told, or as a kubeconfig file says. Programs that such a file wants
- * run for a token are refused, and so is whatever would leave the server unknown.
+ * Finds the API server and our credentials: those of this pod, or those of a kubeconfig file. A kubeconfig that starts programs for a
+ * token, or that leaves the server unauthenticated, is refused.
  */
 import { NotIsolated } from "@slipway/machine/host/NotIsolated"
 import { Clock, Effect, Redacted, Schema } from "effect"
@@ -11,9 +11,9 @@ import { OptionNames } from "./options/OptionNames.ts"
 export interface Cluster {
   /** `https:` alone. */
   readonly server: URL
-  /** Whose certificates are trusted, PEM; `null`: those that the system trusts. */
+  /** The trusted certificate authorities, PEM; `null`: those of the system. */
   readonly ca: string | null
-  /** The name in its certificate, where that is another than the address's. */
+  /** The name in its certificate, if it differs from the address. */
   readonly servername: string | null
   /** A certificate of ours, PEM. */
   readonly certificate: { readonly cert: string; readonly key: Redacted.Redacted } | null
@@ -31,16 +31,16 @@ export class TokenUnreadable extends Schema.TaggedError<TokenUnreadable>()("Toke
 }
 
 export interface Options {
-  /** A file; without it, what the pod of this process is told. */
+  /** A file; without it, the service account of this process's pod. */
   readonly kubeconfig?: string
-  /** Where a pod finds who it is. */
+  /** The folder with a pod's service account. */
   readonly serviceAccount?: string
   readonly environment?: Readonly<Record<string, string | undefined>>
 }
 
 const SERVICE_ACCOUNT = "/var/run/secrets/kubernetes.io/serviceaccount"
 
-/** As Kubernetes' own clients do. A token is good for an hour, and written anew before that is over. */
+/** How long a token is cached, as by Kubernetes' own clients. A token is valid for an hour and replaced before its end. */
 const TOKEN_MILLIS = 60_000
 
 const tokenIn = (file: string): Cluster["token"] => {
@@ -50,7 +50,7 @@ const tokenIn = (file: string): Cluster["token"] => {
       const now = yield* Clock.currentTimeMillis
       if (!fresh && known !== undefined && now - known.at < TOKEN_MILLIS) return known.token
       const text = yield* Effect.tryPromise({ try: () => textOf(file), catch: () => new TokenUnreadable({ file }) })
-      // In a header there may be nothing else.
+      // Other characters are invalid in a header.
       if (!/^[\x21-\x7e]+$/u.test(text.trim())) return yield* new TokenUnreadable({ file })
       known = { token: Redacted.make(text.trim()), at: now }
       return known.token
@@ -110,7 +110,7 @@ const Kubeconfig = Schema.Struct({
 
 const decodeKubeconfig = Schema.decodeUnknownResult(Kubeconfig)
 
-/** Fields of a user that we know how to be. */
+/** Supported fields of a user. */
 const KNOWN = new Set([
   "token",
   "tokenFile",
@@ -126,7 +126,7 @@ const fromFile = Effect.fnUntraced(function*(file: string) {
   const refuse = (missing: string, otherHelp = help) => Effect.fail(refusal(missing, otherHelp))
   const value: unknown = yield* Effect.tryPromise({
     try: () => yamlOf(file),
-    // A parser's words quote what it read.
+    // The parser's messages quote the file.
     catch: () => refusal(`The kubeconfig ${file} cannot be read, or is no YAML.`, help)
   })
   const decoded = decodeKubeconfig(value)
@@ -187,6 +187,6 @@ const fromFile = Effect.fnUntraced(function*(file: string) {
   return result
 })
 
-/** Fails with what is missing, and what to do. */
+/** Fails with the missing part and advice. */
 export const find = (options: Options): Effect.Effect<Cluster, NotIsolated> =>
   options.kubeconfig === undefined ? fromPod(options) : fromFile(options.kubeconfig)

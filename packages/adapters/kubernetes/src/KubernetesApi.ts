@@ -1,6 +1,6 @@
 /**
- * The few calls that machines need of an API server: create, read, list, watch, patch, delete. Each has a bound in time and bytes.
- * What it answers when it refuses is a `Status`, whose reason and words are told on; tokens are in neither.
+ * The calls of an API server that machines need: create, read, list, watch, patch, delete. Each has a limit of time and of bytes. A
+ * refusal is a `Status`, whose reason and message are passed on; neither holds a token.
  */
 import { codeOf } from "@slipway/domain/files/rules/SystemError"
 import { Effect, Redacted, Schema } from "effect"
@@ -9,7 +9,7 @@ import { Agent, request as httpsRequest } from "node:https"
 import type { SecureContextOptions } from "node:tls"
 import type { Cluster } from "./Cluster.ts"
 
-/** The API server refused, or was not reached. `status` is that of HTTP; `null`: there was no answer. */
+/** The API server refused, or was not reached. `status`: the HTTP status; `null`: there was no answer. */
 export class KubernetesFailed extends Schema.TaggedError<KubernetesFailed>()("KubernetesFailed", {
   status: Schema.NullOr(Schema.Int),
   /** The reason of the `Status`, such as `AlreadyExists`; otherwise empty. */
@@ -34,7 +34,7 @@ export interface Call {
 }
 
 export interface TimeLimits {
-  /** For a whole answer. An API server that defends itself lets calls wait for a minute. */
+  /** The time limit of a whole answer. An overloaded API server delays calls for up to a minute. */
   readonly answerMillis: number
   /** How long a watch may be without a byte: a bookmark comes each minute. */
   readonly silenceMillis: number
@@ -48,7 +48,7 @@ const MAX_ANSWER_BYTES = 32 * 2 ** 20
 const MAX_LINE_BYTES = 4 * 2 ** 20
 const MAX_WORDS = 500
 
-/** Together: watches have their own. */
+/** Connections of all calls together; watches have their own. */
 const MOST_CONNECTIONS = 16
 
 const Status = Schema.Struct({
@@ -59,7 +59,7 @@ const Status = Schema.Struct({
 })
 const decodeStatus = Schema.decodeUnknownOption(Status)
 
-/** One line, no more of it than anybody reads. */
+/** The text as one line of limited length. */
 export const words = (text: string): string => text.replaceAll(/[\s\p{Cc}]+/gu, " ").trim().slice(0, MAX_WORDS)
 
 const parseOr = (text: string): unknown => {
@@ -75,7 +75,7 @@ export interface KubernetesApi {
   readonly host: string
   /** The object that the answer holds. */
   readonly call: (call: Call) => Effect.Effect<unknown, KubernetesFailed>
-  /** Tells the events of a watch as they come; returns when the server ends it, or the connection breaks. */
+  /** Passes the events of a watch on as they arrive; returns when the server ends it, or the connection breaks. */
   readonly watch: (path: string, query: Query, hear: (event: unknown) => void) => Effect.Effect<void, KubernetesFailed>
 }
 
@@ -115,13 +115,13 @@ const tooLarge = (server: ApiServer) =>
   })
 
 const urlOf = ({ cluster }: ApiServer, path: string, query: Query): URL => {
-  // An address with a path is a proxy's, such as Rancher's.
+  // An address with a path belongs to a proxy, such as Rancher's.
   const url = new URL(cluster.server.pathname.replace(/\/$/u, "") + path, cluster.server)
   for (const [name, value] of Object.entries(query)) if (value !== undefined) url.searchParams.set(name, String(value))
   return url
 }
 
-/** The head of an answer. What is left of it is dropped when the scope closes. */
+/** The head of an answer. The rest of it is dropped when the scope closes. */
 const send = Effect.fnUntraced(function*(server: ApiServer, { body, method, path, query = {} }: Call, fresh: boolean, own: boolean) {
   const { agent, cluster, tls } = server
   const token = yield* Effect.mapError(
@@ -186,12 +186,12 @@ const refusal = (server: ApiServer, status: number, text: string) => {
     status,
     reason,
     detail: message === undefined ? `The API server at ${host} answered with status ${status}.` : words(message),
-    // 409 of a write that lost against another.
+    // 409: another write came first.
     retryable: status === 401 || status === 409 || status === 429 || status >= 500
   })
 }
 
-/** Once more with a token that was just read: the one before may have run out. */
+/** Tries once more with a fresh token, because the cached one may have expired. */
 const answered = Effect.fnUntraced(function*(server: ApiServer, call: Call, own: boolean) {
   let response = yield* send(server, call, false, own)
   if (response.statusCode === 401) {

@@ -12,13 +12,13 @@ export const FENCE = "slipway.dev/fence"
 /** An annotation: of the runner's certificate, SHA-256 in hex. */
 export const CERTIFICATE = "slipway.dev/certificate"
 
-/** By the text of the label that says so, network policies know pods of sandboxes. */
+/** Network policies select pods of sandboxes by this label. */
 export const COMPONENT = "app.kubernetes.io/component"
 export const COMPONENT_NAME = "sandbox"
 
 const suffixOf = (installation: string): string => createHash("sha256").update(installation).digest("hex").slice(0, 8)
 
-/** One name for each sandbox of an installation, so that Kubernetes itself keeps a second machine of it away. */
+/** One name for each sandbox of an installation, so that Kubernetes refuses a second machine. */
 export const nameOf = (installation: string, sandboxId: SandboxId): string => `slipway-${sandboxId.slice(2)}-${suffixOf(installation)}`
 
 export const digestOf = (certificate: string): string => createHash("sha256").update(certificate).digest("hex")
@@ -31,7 +31,7 @@ export interface Marks {
   readonly fence: number
 }
 
-/** `null`: it is no machine of a sandbox. */
+/** `null`: it is not a machine of a sandbox. */
 export const marksOf = ({ metadata: { labels = {} } }: KubernetesObject): Marks | null => {
   const { [FENCE]: fence = "", [MACHINE]: machine, [SANDBOX]: sandboxId } = labels
   return isSandboxId(sandboxId) && machine !== undefined && /^\d{1,15}$/u.test(fence)

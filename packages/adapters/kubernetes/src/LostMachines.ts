@@ -1,4 +1,4 @@
-/** Machines that went away without a request of ours. */
+/** Reports machines that went away without our request. */
 import type { Loss } from "@slipway/runner/machines/Machines"
 import { Result, Stream } from "effect"
 import * as KubernetesApi from "./KubernetesApi.ts"

@@ -1,6 +1,6 @@
 /**
- * The pod of a machine, as it is asked for: a container whose first process starts the runner as root of the pod's own user namespace,
- * and processes of the sandbox as another user, who has no capability. It reaches nothing, and sees no file of the node.
+ * The pod of a machine: a container whose first process starts the runner as root of the pod's own user namespace, and processes of the
+ * sandbox as another user without capabilities. It reaches no network and sees no file of the node.
  */
 import type { Limits } from "@slipway/machine/host/Limits"
 import { type Order, PLACES, settingsOf } from "@slipway/runner/machines/Machines"
@@ -11,7 +11,7 @@ import type { PodTemplate } from "./PodTemplate.ts"
 /** The runner's port in every pod, which the network policy names. */
 export const PORT = 4003
 
-/** Where the service's own image has it. */
+/** Its path in the service's own image. */
 export const RUNNER = "/opt/slipway/node_modules/slipway/dist/runner/Runner.main.js"
 
 const SETTINGS_FOLDER = "/etc/slipway-runner"
@@ -24,7 +24,7 @@ export const GRACE_SECONDS = 10
 /** Resource requests, in percent of the limits: what a node has to have free. */
 const REQUEST_PERCENT = 25
 
-/** For the runner's state and for what it logs, beside the sandbox's disk. */
+/** Disk for the runner's state and logs, beside the sandbox's disk. */
 const OWN_DISK_BYTES = 64 * 2 ** 20
 
 /** The settings that all machines of an installation share. */
@@ -44,7 +44,7 @@ export interface Template {
   readonly limits: Limits
 }
 
-/** An object that takes others with it when it goes. Of the same namespace. */
+/** The owner of objects, of the same namespace: they are deleted with it. */
 export interface Owner {
   readonly apiVersion: string
   readonly kind: string
@@ -60,7 +60,7 @@ export interface Owner {
 const CAPABILITIES = ["CHOWN", "DAC_OVERRIDE", "FOWNER", "KILL", "SETGID", "SETUID"]
 
 /**
- * Everybody may write to the folders that a pod begins with. Arguments: the runner's state, the folder for temporary files, limits, `--`,
+ * Every user may write to the folders that a pod starts with. Arguments: the runner's state, the folder for temporary files, limits, `--`,
  * the command.
  */
 const SCRIPT = `set -e
@@ -79,7 +79,7 @@ const limitsOf = ({ limits, userNamespaces }: Template): ReadonlyArray<string> =
   "--core=0",
   `--nofile=${limits.openFiles}`,
   `--fsize=${limits.fileBytes}`,
-  // Without a user namespace the kernel would count those of all sandboxes of a node together.
+  // Without a user namespace the kernel would count the processes of all sandboxes of a node together.
   ...(userNamespaces ? [`--nproc=${limits.processes}`] : [])
 ]
 
@@ -100,7 +100,7 @@ const specOf = (template: Template, secretName: string) => {
     automountServiceAccountToken: false,
     enableServiceLinks: false,
     hostname: "sandbox",
-    // A server has to be named; nothing listens there.
+    // Kubernetes requires a server; nothing listens there.
     dnsPolicy: "None",
     dnsConfig: { nameservers: ["127.0.0.1"] },
     ...(template.userNamespaces ? { hostUsers: false } : {}),
@@ -123,9 +123,9 @@ const specOf = (template: Template, secretName: string) => {
       ],
       workingDir: "/",
       ports: [{ name: "runner", containerPort: PORT, protocol: "TCP" }],
-      // Once it listens it is not asked again: each time would be one of the few connections that a runner lets in at once.
+      // Only a startup probe: each later probe would take one of the few connections that a runner accepts at once.
       startupProbe: { tcpSocket: { port: PORT }, periodSeconds: 1, failureThreshold: 60 },
-      // The runner says why it ends in one line.
+      // The runner prints the reason of its end in one line.
       terminationMessagePolicy: "FallbackToLogsOnError",
       resources: {
         limits: {
@@ -156,7 +156,7 @@ const specOf = (template: Template, secretName: string) => {
       ]
     }],
     volumes: [
-      // 0400: root's alone. A group that may read would be what the runner refuses to start with.
+      // 0400, for root alone: the runner does not start if a group may read the file.
       { name: "settings", secret: { secretName, defaultMode: 0o400 } },
       { name: "state", emptyDir: { sizeLimit: String(OWN_DISK_BYTES / 2) } },
       { name: "workspace", ...disk },

@@ -1,25 +1,25 @@
-/** All objects of a kind that have given labels, page after page. */
+/** Lists all objects of a kind with given labels, page after page. */
 import { Effect, Option, Schema } from "effect"
 import { type KubernetesApi, KubernetesFailed } from "./KubernetesApi.ts"
 import { type Kind, listPath, Page } from "./ObjectSchemas.ts"
 
 const PAGE = 100
-/** Beyond it something is wrong that a list does not put right. */
+/** A longer list is an error. */
 const MOST = 20_000
-/** A list of many pages may outlive what the server remembers of its beginning. */
+/** The server may forget the start of a list of many pages before its end. */
 const TRIES = 3
 
 const decodePage = Schema.decodeUnknownOption(Page)
 
 export interface Listed<A> {
   readonly items: ReadonlyArray<A>
-  /** Where a watch goes on from. */
+  /** The version from which a watch continues. */
   readonly resourceVersion: string
 }
 
 export const isExpired = ({ reason, status }: KubernetesFailed): boolean => status === 410 || reason === "Expired" || reason === "Gone"
 
-/** Objects that cannot be read are left out, and said to the log. */
+/** Unreadable objects are left out and logged. */
 export const all = Effect.fnUntraced(function*<A>(
   api: KubernetesApi,
   kind: Kind,

@@ -1,15 +1,15 @@
-/** Why a pod does not run, in words for an operator. */
+/** Explains to the operator why a pod does not run. */
 import { words } from "./KubernetesApi.ts"
 import type { Pod } from "./ObjectSchemas.ts"
 
 export interface PodFailure {
-  /** Sentences: what Kubernetes says, what to do. */
+  /** Sentences: the message of Kubernetes, and advice. */
   readonly detail: string
-  /** Whether another try may go better by itself. */
+  /** Whether a later try may succeed without a change. */
   readonly retryable: boolean
-  /** It does not get better by waiting for it. */
+  /** Waiting does not help. */
   readonly isFinal: boolean
-  /** The sandbox brought it about. */
+  /** The sandbox caused it. */
   readonly ofSandbox?: boolean
 }
 
@@ -63,7 +63,7 @@ const ofContainer = (pod: Pod): PodFailure | null => {
 export const endOf = ({ status }: Pod): PodFailure | null => {
   if (status?.phase !== "Failed" && status?.phase !== "Succeeded") return null
   const { message, reason } = status
-  // The kubelet's, of a pod that took more disk than it may.
+  // The kubelet evicts a pod that takes more disk than it may.
   const isDisk = reason === "Evicted" && /ephemeral|emptydir/iu.test(message ?? "")
   return {
     detail: isDisk
@@ -77,7 +77,7 @@ export const endOf = ({ status }: Pod): PodFailure | null => {
   }
 }
 
-/** `null`: nothing is known to be in its way. */
+/** `null`: no known failure. */
 export const of = (pod: Pod): PodFailure | null => {
   const ended = endOf(pod)
   if (ended !== null) return ended

@@ -1,6 +1,6 @@
 /**
- * The pods of this worker's machine as they change: a list, then a watch from there on, for as long as the scope lasts. It tells that
- * something happened to a pod, early and perhaps more than once; what a pod is now, a call says.
+ * Follows the pods of this worker's machine: a list, then a watch from there on, for as long as the scope lasts. It reports changes early
+ * and perhaps more than once; the present state of a pod needs a call.
  */
 import { Deferred, Effect, Option, PubSub, Schema, Stream } from "effect"
 import { type KubernetesApi, KubernetesFailed } from "./KubernetesApi.ts"
@@ -15,13 +15,13 @@ const decodeMarked = Schema.decodeUnknownOption(Marked)
 const Failure = Schema.Struct({ code: Schema.optionalKey(Schema.Int) })
 const decodeFailure = Schema.decodeUnknownOption(Failure)
 
-/** A server ends a watch after so long, and is asked for the next. */
+/** The server ends a watch after this time, and the next one begins. */
 const WATCH_SECONDS = 300
 
 const FIRST_BACKOFF_MILLIS = 500
 const MOST_BACKOFF_MILLIS = 30_000
 
-/** How many changes may wait for somebody who reads them slowly: the oldest are dropped. */
+/** Changes that are kept for a slow reader; the oldest are dropped. */
 const MOST_WAITING = 1024
 
 export interface Change {
@@ -30,11 +30,11 @@ export interface Change {
 }
 
 export interface PodWatch {
-  /** How often something was told of the pod of that name. */
+  /** The number of reported changes of the pod of that name. */
   readonly count: (name: string) => number
-  /** Waits until something was told of it after `count` was that. */
+  /** Waits until the number of changes differs from `count`. */
   readonly changed: (name: string, count: number) => Effect.Effect<void>
-  /** From now on. */
+  /** Changes from now on. */
   readonly changes: Stream.Stream<Change>
 }
 
@@ -71,7 +71,7 @@ const replace = (state: WatchState, listed: ReadonlyArray<Pod>) => {
   }
 }
 
-/** Until the server ends it. Answers where the next goes on; `null`: it begins with a list. */
+/** Follows a watch until the server ends it. Answers the version from which the next one continues; `null`: it starts with a list. */
 const watch = (state: WatchState, from: string) =>
   Effect.gen(function*() {
     let version: string | null = from
@@ -117,7 +117,7 @@ const round = (state: WatchState) =>
       const from: string = version
       version = yield* Effect.catchIf(watch(state, from), ObjectList.isExpired, () => Effect.succeed(null))
       state.backoff = FIRST_BACKOFF_MILLIS
-      // A server that ends watches at once is not asked again and again.
+      // Do not loop if the server ends watches at once.
       if (version === from) yield* Effect.sleep(FIRST_BACKOFF_MILLIS)
     }
   })

@@ -53,14 +53,14 @@ const Policy = Schema.Struct({
 })
 type Policy = typeof Policy.Type
 
-/** Whether it is one of those that say what pods of machines may do. What is not understood counts as if it were. */
+/** Whether the policy applies to pods with these labels. An expression that we do not evaluate counts as a match. */
 const concerns = ({ spec: { podSelector } }: Policy, labels: Readonly<Record<string, string>>): boolean =>
   Object.entries(podSelector.matchLabels ?? {}).every(([name, value]) => labels[name] === value)
 
 const typesOf = ({ spec }: Policy): ReadonlyArray<string> =>
   spec.policyTypes ?? ["Ingress", ...(spec.egress === undefined ? [] : ["Egress"])]
 
-/** Policies add up: each lets through what the others do not. */
+/** Policies add up: traffic passes if one of them allows it. */
 const judge = (policies: ReadonlyArray<Policy>): Omit<Finding, "what"> => {
   const named = (some: ReadonlyArray<Policy>) => some.map(({ metadata: { name } }) => name).join(", ")
   const help = "Install the chart with kubernetes.enabled, which makes the right one."
@@ -89,7 +89,7 @@ const RUNTIMES = /gvisor|runsc|kata|firecracker|cloud-?hypervisor|nabla|edera/iu
 
 const groupOf = ({ apiVersion }: Kind): string => apiVersion.includes("/") ? apiVersion.slice(0, apiVersion.indexOf("/")) : ""
 
-/** For labels alone. */
+/** An id for labels alone. */
 const SOME = SandboxId.make("c_aaaaaaaaaaaa")
 
 const may = (api: KubernetesApi.KubernetesApi, namespace: string, resource: string, group: string, verb: string) =>
@@ -193,7 +193,7 @@ const ownerFinding = (api: KubernetesApi.KubernetesApi, namespace: string, owner
       )
     )
 
-/** Looks and changes nothing. Fails with nothing: what cannot be seen is a finding. */
+/** Examines the cluster without changing it. Never fails: an unreadable part is a finding. */
 export const examine = Effect.fn("KubernetesProbe.examine")(function*(
   { cluster, owner, template }: Options
 ): Effect.fn.Return<ReadonlyArray<Finding>, never, Scope.Scope> {

@@ -16,7 +16,7 @@ import { end, giveBack, stop } from "./EndBox.ts"
 import { readHome, writeHome } from "./HostHomes.ts"
 import type { HostState } from "./HostState.ts"
 import { open } from "./OpenBox.ts"
-import { inside } from "./Probe.ts"
+import { inside, type ProbedHost } from "./Probe.ts"
 import { visit } from "./VisitBox.ts"
 
 const isSandboxId = Schema.is(SandboxId)
@@ -34,7 +34,7 @@ const list = ({ directory, kind, uids }: HostState) =>
     return [...new Set([...folders, ...claims.map(({ name }) => name), ...yield* kind.left])].filter(isSandboxId)
   }).pipe(Effect.withSpan("SandboxHost.list"))
 
-export const make = Effect.fnUntraced(function*({ directory, uids }: ServiceFolder, kind: Kind, options: Options) {
+const make = Effect.fnUntraced(function*({ directory, uids }: ServiceFolder, kind: Kind, options: Options) {
   const limits: Limits = { ...defaults, ...options.limits }
   const toolchains = options.toolchains ?? []
   const host: HostState = {
@@ -73,3 +73,13 @@ export const make = Effect.fnUntraced(function*({ directory, uids }: ServiceFold
     list: list(host)
   })
 })
+
+/** The host with the parts that its probe needs. */
+export const makeProbed = <Requirements extends ServiceFolder>(requirements: Requirements, kind: Kind, options: Options) =>
+  Effect.map(make(requirements, kind, options), (host): ProbedHost<Requirements> => ({
+    requirements,
+    limits: { ...defaults, ...options.limits },
+    folders: options.folders,
+    workspaceOf: options.workspaceOf,
+    host
+  }))

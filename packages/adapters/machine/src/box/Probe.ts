@@ -117,31 +117,40 @@ const canary = Effect.acquireRelease(
   ({ close }) => Effect.sync(close)
 )
 
+/** A host and the options that its probe needs. */
+export interface ProbedHost<Requirements extends ServiceFolder = ServiceFolder> {
+  /** A folder for the probe is made in its directory. */
+  readonly requirements: Requirements
+  readonly host: SandboxHost["Service"]
+  readonly limits: Limits
+  readonly folders: SizedFolders | undefined
+  /** As `host` was given it. */
+  readonly workspaceOf: (sandboxId: SandboxId) => string
+}
+
+interface Expectation {
+  /** The advice for an operator when the box is refused with this message. */
+  readonly helpFor: (complaint: string) => string
+  /** The advice for an operator when a box is made but does not isolate. */
+  readonly leakHelp: string
+  /** The user number of processes inside, `null` if it is the machine's. */
+  readonly insideUser: number | null
+  /**
+   * For boxes with a kernel of their own: the claim of the kernel's user id, which is all that the machine sees of them. The kernel may
+   * run as user 65534 instead, in a user namespace without other users.
+   */
+  readonly kernelClaim?: (sandboxId: SandboxId) => string
+}
+
 /**
  * Looks at a new box of `host`. Fails when it does not keep in what it should. Answers the user that the machine knows its
  * processes by, their control groups as `/proc/<pid>/cgroup` has them, how many processors they count, and whether `ls` works.
  */
 export const look = Effect.fn("Probe.look")(
-  function*({ directory, folders, helpFor, host, insideUser, kernelClaim, leakHelp, uids, workspaceOf }: {
-    readonly host: SandboxHost["Service"]
-    /** Where a folder for the probe is made. */
-    readonly directory: string
-    readonly folders: SizedFolders | undefined
-    /** As `host` was given it. */
-    readonly workspaceOf: (sandboxId: SandboxId) => string
-    /** The advice for an operator when the box is refused with this message. */
-    readonly helpFor: (complaint: string) => string
-    /** The advice for an operator when a box is made but does not isolate. */
-    readonly leakHelp: string
-    readonly uids: ServiceFolder["uids"]
-    /** Their number inside, `null` when it is the machine's. */
-    readonly insideUser: number | null
-    /**
-     * For boxes with a kernel of their own: the claim of the kernel's user id, which is all that the machine sees of them. The kernel may
-     * run as user 65534 instead, in a user namespace without other users.
-     */
-    readonly kernelClaim?: (sandboxId: SandboxId) => string
-  }) {
+  function*(
+    { folders, host, requirements: { directory, uids }, workspaceOf }: ProbedHost,
+    { helpFor, insideUser, kernelClaim, leakHelp }: Expectation
+  ) {
     const sandboxId = SandboxId.make(
       `c_${[...randomUUID().replaceAll("-", "").slice(0, 12)].map((digit) => ID_ALPHABET[parseInt(digit, 16)]).join("")}`
     )

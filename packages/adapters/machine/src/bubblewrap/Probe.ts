@@ -1,9 +1,7 @@
 /** The layers of isolation of a bubblewrap box on this machine. */
-import type { SandboxId } from "@slipway/domain/ids/SandboxId"
-import type { SandboxHost } from "@slipway/domain/sandbox/ports/SandboxHost"
 import { Effect } from "effect"
 import { existsSync, readFileSync } from "node:fs"
-import { counted, disk, look, ownUser, type Report, size } from "../box/Probe.ts"
+import { counted, disk, look, ownUser, type ProbedHost, type Report, size } from "../box/Probe.ts"
 import type { SizedFolders } from "../files/SizedFolders.ts"
 import type { Limits } from "../host/Limits.ts"
 import { USER } from "./Arguments.ts"
@@ -65,22 +63,12 @@ const limitsOf = (
 }
 
 /** Looks at a new box of `host`. Fails when it does not keep in what it should. */
-export const run = Effect.fn("Probe.run")(function*({ folders, host, limits, requirements, workspaceOf }: {
-  readonly folders: SizedFolders | undefined
-  readonly workspaceOf: (sandboxId: SandboxId) => string
-  readonly host: SandboxHost["Service"]
-  readonly limits: Limits
-  readonly requirements: HostRequirements
-}) {
-  const { counted: processors, groups, user } = yield* look({
-    host,
-    directory: requirements.directory,
-    folders,
-    workspaceOf,
+export const run = Effect.fn("Probe.run")(function*(made: ProbedHost<HostRequirements>) {
+  const { folders, limits, requirements } = made
+  const { counted: processors, groups, user } = yield* look(made, {
     helpFor,
     leakHelp: "Boxes do not keep in what runs in them here; please report it.",
-    insideUser: USER,
-    uids: requirements.uids
+    insideUser: USER
   })
   const report: Report = [
     ownUser(requirements.uids, user),

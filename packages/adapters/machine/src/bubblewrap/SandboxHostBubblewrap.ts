@@ -19,7 +19,7 @@ import type * as Egress from "../egress/Egress.ts"
 import type { SandboxFolder } from "../files/SandboxFolder.ts"
 import { attempt } from "../host/HostAttempt.ts"
 import * as ImageName from "../host/ImageName.ts"
-import { defaults, type Limits } from "../host/Limits.ts"
+import type { Limits } from "../host/Limits.ts"
 import type { NotIsolated } from "../host/NotIsolated.ts"
 import * as Processes from "../kernel/Processes.ts"
 import { ofUser } from "../kernel/ProcessesOfUser.ts"
@@ -111,13 +111,7 @@ export const makeWith = Effect.fnUntraced(function*(requirements: HostRequiremen
     discard: (operation, sandboxId) => discard(host, operation, sandboxId),
     left: left(requirements)
   }
-  return {
-    requirements,
-    limits: { ...defaults, ...options.limits },
-    folders: options.folders,
-    workspaceOf: options.workspaceOf,
-    host: yield* IsolatedHost.make(requirements, kind, options)
-  }
+  return yield* IsolatedHost.makeProbed(requirements, kind, options)
 })
 
 /** Probes first, and fails with what is missing. Says what is in force. */

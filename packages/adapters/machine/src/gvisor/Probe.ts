@@ -1,8 +1,6 @@
 /** The layers of isolation of a gVisor box on this machine. */
-import type { SandboxId } from "@slipway/domain/ids/SandboxId"
-import type { SandboxHost } from "@slipway/domain/sandbox/ports/SandboxHost"
 import { Effect } from "effect"
-import { counted, disk, look, type Property, type Report, size } from "../box/Probe.ts"
+import { counted, disk, look, type ProbedHost, type Property, type Report, size } from "../box/Probe.ts"
 import type { SizedFolders } from "../files/SizedFolders.ts"
 import type { Limits } from "../host/Limits.ts"
 import { USER } from "./Bundle.ts"
@@ -58,23 +56,13 @@ const programs = (lists: boolean, { version }: HostRequirements): Property =>
     }
 
 /** Looks at a new box of `host`. Fails when it does not keep in what it should. */
-export const run = Effect.fn("Probe.run")(function*({ folders, host, limits, requirements, workspaceOf }: {
-  readonly folders: SizedFolders | undefined
-  readonly workspaceOf: (sandboxId: SandboxId) => string
-  readonly host: SandboxHost["Service"]
-  readonly limits: Limits
-  readonly requirements: HostRequirements
-}) {
-  const { counted: processors, groups, lists, user } = yield* look({
-    host,
-    directory: requirements.directory,
-    folders,
-    workspaceOf,
+export const run = Effect.fn("Probe.run")(function*(made: ProbedHost<HostRequirements>) {
+  const { folders, limits, requirements } = made
+  const { counted: processors, groups, lists, user } = yield* look(made, {
     helpFor,
     kernelClaim,
     leakHelp: "Boxes do not keep in what runs in them here; please report it.",
-    insideUser: USER,
-    uids: requirements.uids
+    insideUser: USER
   })
   const report: Report = [
     {

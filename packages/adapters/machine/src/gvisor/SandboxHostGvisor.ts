@@ -15,7 +15,7 @@ import * as IsolatedHost from "../box/IsolatedHost.ts"
 import * as Launcher from "../box/Launcher.ts"
 import { attempt } from "../host/HostAttempt.ts"
 import * as ImageName from "../host/ImageName.ts"
-import { defaults, type Limits } from "../host/Limits.ts"
+import type { Limits } from "../host/Limits.ts"
 import * as Processes from "../kernel/Processes.ts"
 import { ofUser } from "../kernel/ProcessesOfUser.ts"
 import { namesIn } from "../node/IsThere.ts"
@@ -129,11 +129,5 @@ export const makeWith = Effect.fnUntraced(function*(requirements: HostRequiremen
     discard: (operation, sandboxId) => discard(host, operation, sandboxId),
     left: left(requirements)
   }
-  return {
-    requirements,
-    limits: { ...defaults, ...options.limits },
-    folders: options.folders,
-    workspaceOf: options.workspaceOf,
-    host: yield* IsolatedHost.make(requirements, kind, options)
-  }
+  return yield* IsolatedHost.makeProbed(requirements, kind, options)
 })

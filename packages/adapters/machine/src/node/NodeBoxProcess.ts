@@ -1,25 +1,12 @@
 /** A child process of Node as a `BoxProcess`. */
 import * as NodeStream from "@effect/platform-node/NodeStream"
-import { type BoxProcess, HostError } from "@slipway/domain/sandbox/ports/SandboxHost"
+import { codeOf } from "@slipway/domain/files/rules/SystemError"
+import type { BoxProcess, HostError } from "@slipway/domain/sandbox/ports/SandboxHost"
 import { Deferred, Effect, Exit, Stream } from "effect"
 import { Readable } from "node:stream"
 import { type Child, killGroup, type Options, Spawn } from "./spawner/Spawn.ts"
+import * as SpawnFailure from "./SpawnFailure.ts"
 import { StderrTail } from "./StderrTail.ts"
-
-/** After so many bytes of standard error a process has to wait a second until more are read. */
-const STDERR_AT_ONCE_BYTES = 1024 * 1024
-
-/** Kernel limits that pass; anything else (no such file, no permission) stays as it is. */
-const PASSING = new Set(["EAGAIN", "ENOMEM", "EMFILE", "ENFILE"])
-
-const refused = (command: string, error: unknown) => {
-  const code = error instanceof Error && "code" in error ? String(error.code) : "UNKNOWN"
-  return new HostError({
-    operation: "spawn",
-    detail: code === "ENOENT" ? `${command} was not found.` : `${command} could not be started (${code}).`,
-    retryable: PASSING.has(code)
-  })
-}
 
 const describe = ({ exited, pid, stderr: errors, stdin, stdout }: Child): BoxProcess => {
   const exit = Deferred.makeUnsafe<{ readonly code: number | null; readonly signal: string | null }>()
@@ -27,16 +14,7 @@ const describe = ({ exited, pid, stderr: errors, stdin, stdout }: Child): BoxPro
 
   // With this listener the stream stays paused. Without a listener Node discards unread data at exit.
   stdout?.on("readable", () => {})
-  const stderr = new StderrTail()
-  let read = 0
-  errors.on("data", (bytes: Uint8Array) => {
-    stderr.add(bytes)
-    read += bytes.length
-    if (read < STDERR_AT_ONCE_BYTES) return
-    read = 0
-    errors.pause()
-    setTimeout(() => errors.resume(), 1000).unref()
-  })
+  const stderr = StderrTail.of(errors)
 
   return {
     pid,
@@ -76,5 +54,5 @@ export const start = (
           })
           return { process: describe(child), release }
         }),
-      catch: (error) => refused(command, error)
+      catch: (error) => SpawnFailure.ofCommand(command, String(codeOf(error) ?? "UNKNOWN"))
     })).pipe(Effect.uninterruptible)

@@ -8,7 +8,7 @@ import { type RunnerError, RunnerViolation } from "./RunnerErrors.ts"
 
 export interface Link {
   readonly peer: Peer
-  /** Fails once there is no connection any more, and never succeeds. */
+  /** Fails once the connection has ended, and never succeeds. */
   readonly ended: Effect.Effect<never, RunnerError>
 }
 
@@ -17,11 +17,11 @@ const reasonOf = (error: unknown): Reason => {
   throw error
 }
 
-/** A channel that was reset because the connection ended fails as that did. */
+/** If the connection ended, its error replaces that of the channel. */
 const failing = <E>(link: Link, reason: Reason, otherwise: (reason: Reason) => E): Effect.Effect<never, E | RunnerError> =>
   link.peer.isOver ? link.ended : Effect.fail(otherwise(reason))
 
-/** Waits for room. Reset when the scope closes, which is nothing where it came to its end. */
+/** Waits for room. The channel is reset when the scope closes, unless it has ended. */
 export const open = <E>(link: Link, kind: Kind, header: Json, otherwise: (reason: Reason) => E): Effect.Effect<
   Channel,
   E | RunnerError,
@@ -40,7 +40,7 @@ export const open = <E>(link: Link, kind: Kind, header: Json, otherwise: (reason
   )
 }
 
-/** All that comes until its end, where what was not read yet stays for the next reader. */
+/** All bytes until the end. Unread bytes stay for the next reader. */
 export const bytesOf = <E>(link: Link, channel: Channel, otherwise: (reason: Reason) => E): Stream.Stream<Uint8Array, E | RunnerError> => {
   const next: Effect.Effect<readonly [Uint8Array, undefined] | undefined, E | RunnerError> = Effect.suspend(() => {
     try {
@@ -54,7 +54,7 @@ export const bytesOf = <E>(link: Link, channel: Channel, otherwise: (reason: Rea
   return Stream.unfold(undefined, () => next)
 }
 
-/** Waits until the other side may have it. */
+/** Waits until the other side accepts the bytes. */
 export const write = <E>(link: Link, channel: Channel, bytes: Uint8Array, otherwise: (reason: Reason) => E): Effect.Effect<
   void,
   E | RunnerError
@@ -76,11 +76,11 @@ export const checked = <A>(link: Link, check: () => A): Effect.Effect<A, RunnerV
     }
   })
 
-/** Fails with why the channel was reset. */
+/** Fails with the reason of the channel's reset. */
 export const reset = <E>(link: Link, channel: Channel, otherwise: (reason: Reason) => E): Effect.Effect<never, E | RunnerError> =>
   Effect.flatMap(Effect.promise(() => channel.wasReset), (reason) => failing(link, reason, otherwise))
 
-/** Hears notes; a `Violation` that the listener throws ends the connection. */
+/** Listens to notes; a `Violation` that the listener throws ends the connection. */
 export const listen = (link: Link, channel: Channel, listener: (note: Json) => void): void =>
   channel.onNote((note) => {
     try {
@@ -91,7 +91,7 @@ export const listen = (link: Link, channel: Channel, listener: (note: Json) => v
     }
   })
 
-/** The value that `decode` makes of the one note there will be. `decode` throws `Violation`. */
+/** The result of `decode` for the only note of the channel. `decode` throws `Violation`. */
 export const oneNote = <A, E>(link: Link, channel: Channel, decode: (note: Json) => A, otherwise: (reason: Reason) => E): Effect.Effect<
   A,
   E | RunnerError

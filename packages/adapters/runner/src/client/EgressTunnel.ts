@@ -9,7 +9,7 @@ import * as ChannelEffects from "./ChannelEffects.ts"
 export interface EgressTunnel {
   /** The bytes of the process, until it ends its half or is gone. */
   readonly bytes: Stream.Stream<Uint8Array>
-  /** Waits until the box may have it. */
+  /** Waits until the box accepts the bytes. */
   readonly write: (bytes: Uint8Array) => Effect.Effect<void>
   /** Nothing more is written. */
   readonly end: Effect.Effect<void>
@@ -23,7 +23,7 @@ export type Dial = (way: string, out: EgressTunnel) => Effect.Effect<void, unkno
 
 const NAME = /^[a-z][a-z\d-]{0,31}$/u
 
-/** Runs `dial` for a channel. Never throws but `Violation`. */
+/** Runs `dial` for a channel. Throws only `Violation`. */
 export const accept =
   (dial: Dial, link: () => ChannelEffects.Link, fork: (effect: Effect.Effect<void>) => Fiber.Fiber<void>) =>
   (channel: Channel, header: Json): void => {

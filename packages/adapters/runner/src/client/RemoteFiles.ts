@@ -1,4 +1,4 @@
-/** Files in a runner's machine, below its tree. Bytes and names are whatever that machine likes. */
+/** Files in a runner's machine, below its tree. The machine chooses their bytes and names. */
 import { Effect, Schema, type Scope, Stream } from "effect"
 import type { Reason } from "../wire/ChannelWire.ts"
 import { type Entry, EntryReader } from "../wire/DirectoryListing.ts"
@@ -7,16 +7,16 @@ import * as ChannelEffects from "./ChannelEffects.ts"
 import { FileRefused, FileRefusalReason, type RunnerError } from "./RunnerErrors.ts"
 
 export interface RemoteFile {
-  /** When it was opened. */
+  /** The size when the file was opened. */
   readonly size: number
-  /** At most `size` of them, fewer where the file got shorter. Read once. */
+  /** At most `size` bytes, fewer if the file got shorter. Read once. */
   readonly bytes: Stream.Stream<Uint8Array, FileRefused | RunnerError>
 }
 
 export interface RemoteFolder {
-  /** Folders first, then in the order of bytes, where the runner keeps to it; a name may be there twice. */
+  /** Folders first, then in the order of bytes, if the runner is honest; a name may occur twice. */
   readonly entries: ReadonlyArray<Entry>
-  /** Whether there are more than were asked for. */
+  /** Whether there are more names. */
   readonly isCut: boolean
 }
 
@@ -24,15 +24,15 @@ const isReason = Schema.is(FileRefusalReason)
 
 const refusedBy = ({ code }: Reason) => new FileRefused({ reason: isReason(code) ? code : "unreadable" })
 
-/** Names with `/` between them, as bytes: a character for each. */
+/** A path with `/` between names, as one character for each byte. */
 const pathOf = (path: Uint8Array): string => Buffer.from(path).toString("latin1")
 
-/** Paths are longer nowhere: PATH_MAX. */
+/** The longest path: PATH_MAX. */
 const MAX_PATH_BYTES = 4096
 
 const notFound = new FileRefused({ reason: "not_found" })
 
-/** Opens a plain file with one name, behind no link. It is closed with the scope. */
+/** Opens a plain file with one name, without following links. It is closed with the scope. */
 export const readFile = (link: ChannelEffects.Link) =>
   Effect.fn("RunnerClient.readFile")(function*(path: Uint8Array, options: { readonly maximumBytes: number }): Effect.fn.Return<
     RemoteFile,

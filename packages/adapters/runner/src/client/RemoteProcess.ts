@@ -7,9 +7,9 @@ import { ProcessRefused, type RunnerError, RunnerViolation } from "./RunnerError
 export interface ProcessCommand {
   readonly command: string
   readonly args: ReadonlyArray<string>
-  /** All of its environment. With the arguments, 256 KiB at most. */
+  /** The whole environment. With the arguments at most 256 KiB. */
   readonly env: Readonly<Record<string, string>>
-  /** In the runner's machine; its tree where it is left out. */
+  /** A folder of the runner's machine; the runner's tree by default. */
   readonly cwd?: string | undefined
 }
 
@@ -34,7 +34,7 @@ export type Signal =
 export interface RemoteProcess {
   /** In the runner's machine. */
   readonly pid: number
-  /** Waits until the runner may have it. What the process reads no more, or the connection does not carry, is dropped: `exited` tells. */
+  /** Waits until the runner accepts the bytes. Bytes that the process or the connection does not take are dropped: `exited` reports it. */
   readonly write: (bytes: Uint8Array) => Effect.Effect<void>
   /** Closes its standard input. */
   readonly endInput: Effect.Effect<void>
@@ -42,11 +42,11 @@ export interface RemoteProcess {
   readonly stdout: Stream.Stream<Uint8Array, RunnerError>
   /** The whole lines of the last 8 KiB of standard error so far. */
   readonly stderrTail: Effect.Effect<string>
-  /** To its whole group, past whatever waits for its standard input. Nothing where it has exited. */
+  /** Sends the signal to its whole group, ahead of pending input. Does nothing after its exit. */
   readonly signal: (signal: Signal) => Effect.Effect<void>
   /** Kills the process, drops its unread output, and waits until the runner reports the end of it and of all processes that it started. */
   readonly end: Effect.Effect<void>
-  /** After all of its output has come: somebody has to read that. What was in its group has ended too. */
+  /** Succeeds after all of its output was read and its group has ended. */
   readonly exited: Effect.Effect<Exit, RunnerError>
 }
 

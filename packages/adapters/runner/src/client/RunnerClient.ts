@@ -1,6 +1,6 @@
 /**
- * A worker's side of the connection to a runner: dials it, dials it again when the connection breaks, and loses nothing over that. What
- * runs there and what is read there goes through it; ways out come back through it. `docs/runner.md` says what it promises.
+ * A worker's side of the connection to a runner: dials it, redials a broken connection, and loses nothing. Processes, files and egress
+ * tunnels go through it. `docs/runner.md` has its promises.
  */
 import * as RateLimiter from "@slipway/domain/time/RateLimiter"
 import { Clock, Deferred, Duration, Effect, Exit, Fiber, type Scope } from "effect"
@@ -25,13 +25,13 @@ export interface Options {
   readonly identity: Identity
   /** The fence of the worker's lease. */
   readonly fence: number
-  /** How long it tries to reach a runner of which nothing is heard, also at first. As long as a lease, 30 seconds. */
+  /** How long it tries to reach a silent runner, also at first. As long as a lease, 30 seconds. */
   readonly patience?: Duration.Input
-  /** After so long without a word a connection counts as broken. 10 seconds. */
+  /** A connection counts as broken after so long without a message. 10 seconds. */
   readonly silence?: Duration.Input
   /** How often it says that it is there. 3 seconds. */
   readonly beat?: Duration.Input
-  /** Without it, every way is refused. */
+  /** Without it, every tunnel is refused. */
   readonly dial?: EgressTunnel.Dial
 }
 
@@ -41,7 +41,7 @@ export interface RunnerConnection {
   readonly list: ReturnType<typeof RemoteFiles.list>
   readonly readHome: ReturnType<typeof RemoteHome.read>
   readonly writeHome: ReturnType<typeof RemoteHome.write>
-  /** Fails once the connection is lost for good. All that goes through it fails the same way. */
+  /** Fails once the connection is lost for good. All its users fail the same way. */
   readonly ended: Effect.Effect<never, RunnerError>
 }
 
@@ -50,7 +50,7 @@ const MOST_BACKOFF_MILLIS = 2000
 
 /** Errors of an address, a port or a socket, without a listener. A runner that is not there has no session to go on with. */
 const REFUSALS = new Set(["ECONNREFUSED", "ENOENT"])
-/** It may be just starting. */
+/** A runner that refuses connections may be starting. */
 const REFUSED_MILLIS = 2000
 
 /** How long closing waits for the runner to have ended all processes. */
@@ -61,7 +61,7 @@ const wordOf = (error: Error): string => "code" in error && typeof error.code ==
 
 type Greeting = Omit<Hello, "protocol">
 
-/** One connection, from its dial to its end; answers why it ended. */
+/** One connection, from its dial to its end; answers the reason of its end. */
 const once = (options: Options, greeting: Greeting, peer: Peer, onHeard: () => void, onWelcome: () => void) =>
   Effect.callback<string, RunnerRefused | RunnerViolation>((resume) => {
     const { address, identity } = options
@@ -125,8 +125,8 @@ const once = (options: Options, greeting: Greeting, peer: Peer, onHeard: () => v
   })
 
 /**
- * Connects, and stays so until the scope closes: then all processes end, and the runner keeps its tree. One session at a time has a
- * runner: a newer one, of this fence or a higher one, ends this.
+ * Stays connected until the scope closes: then all processes end, and the runner keeps its tree. A runner has one session at a time: a
+ * newer one, of this fence or a higher one, ends this.
  */
 export const connect = Effect.fn("RunnerClient.connect")(function*(options: Options): Effect.fn.Return<
   RunnerConnection,

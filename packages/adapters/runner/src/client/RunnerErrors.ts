@@ -2,8 +2,8 @@
 import { Schema } from "effect"
 
 /**
- * Nothing was heard of the runner for as long as the worker waits, or the connection was closed by its owner. A new one may succeed.
- * `isRefused`: its machine says that no runner listens, so its processes are gone; it has to be started again.
+ * The runner was silent for as long as the worker waits, or the connection was closed by its owner. A new connection may succeed.
+ * `isRefused`: no runner listens in the machine, so its processes have ended; it has to be started again.
  */
 export class RunnerUnreachable extends Schema.TaggedError<RunnerUnreachable>()("RunnerUnreachable", {
   detail: Schema.String,
@@ -15,9 +15,9 @@ export class RunnerUnreachable extends Schema.TaggedError<RunnerUnreachable>()("
 }
 
 /**
- * The runner lets this connection in no more, and no retry of it helps. `fence`: it has seen a newer lease, whose number is given.
- * `session`: it knows nothing of this session, so it was started again or waited too long, and the processes have ended; a new
- * connection may succeed. `protocol`: it is of another version.
+ * The runner refuses this connection, and a retry of it does not help. `fence`: it has seen a newer lease, whose number is given.
+ * `session`: it does not know this session, because it was started again or waited too long, and the processes have ended; a new
+ * connection may succeed. `protocol`: it has another version.
  */
 export class RunnerRefused extends Schema.TaggedError<RunnerRefused>()("RunnerRefused", {
   reason: Schema.Literals(["fence", "session", "protocol"]),
@@ -28,17 +28,17 @@ export class RunnerRefused extends Schema.TaggedError<RunnerRefused>()("RunnerRe
   }
 }
 
-/** The runner said what no runner says. It is not to be trusted: all that it did is over. */
+/** The runner broke the protocol, so it cannot be trusted. All its work has ended. */
 export class RunnerViolation extends Schema.TaggedError<RunnerViolation>()("RunnerViolation", { detail: Schema.String }) {
   override get message() {
     return `the runner broke the protocol: ${this.detail}`
   }
 }
 
-/** Why there is no connection any more. */
+/** The end of a connection. */
 export type RunnerError = RunnerUnreachable | RunnerRefused | RunnerViolation
 
-/** The process could not be started: `code` is the system's word, such as `ENOENT`, or the runner's. */
+/** The process could not be started: `code` is the system's, such as `ENOENT`, or the runner's. */
 export class ProcessRefused extends Schema.TaggedError<ProcessRefused>()("ProcessRefused", { code: Schema.String }) {
   override get message() {
     return `the process could not be started (${this.code})`
@@ -47,13 +47,13 @@ export class ProcessRefused extends Schema.TaggedError<ProcessRefused>()("Proces
 
 export const FileRefusalReason = Schema.Literals([
   "not_found",
-  /** A link, behind one, something with a second name, or nothing that may be read. */
+  /** A link, a path behind a link, a file with a second name, or an unreadable file. */
   "protected",
   "is_directory",
   "not_a_directory",
-  /** Larger than was asked for. */
+  /** Larger than the requested maximum. */
   "too_large",
-  /** Its disk failed, or it went away while it was read. */
+  /** Its disk failed, or it was removed while it was read. */
   "unreadable"
 ])
 
@@ -70,5 +70,5 @@ export class HomeRefused extends Schema.TaggedError<HomeRefused>()("HomeRefused"
   }
 }
 
-/** The file or folder cannot be had. */
+/** The file or folder cannot be read. */
 export class FileRefused extends Schema.TaggedError<FileRefused>()("FileRefused", { reason: FileRefusalReason }) {}

@@ -1,10 +1,10 @@
-/** A connection out of a sandbox's machine as a stream of Node, for its proxy. */
+/** An egress tunnel of a sandbox's machine as a stream of Node, for its proxy. */
 import type { Serve } from "@slipway/machine/egress/Egress"
 import { Effect, Exit, Stream } from "effect"
 import { Duplex } from "node:stream"
 import type { EgressTunnel } from "../client/EgressTunnel.ts"
 
-/** Hands it over, and succeeds once the proxy is done with it. */
+/** Hands the tunnel over, and succeeds once the proxy is done with it. */
 export const carry = (serve: Serve, out: EgressTunnel): Effect.Effect<void> =>
   Effect.gen(function*() {
     const run = Effect.runForkWith(yield* Effect.context<never>())

@@ -14,8 +14,8 @@ import { dirname } from "node:path"
 import { PLACES } from "../machines/Machines.ts"
 
 /**
- * Looks from inside, as a program on standard input of Node: a machine sees no file of ours. What it is to look at is in its
- * environment, as JSON. It says what it sees in one line of JSON.
+ * The program that looks from inside. It is the standard input of Node, because a machine sees no file of ours. Its environment has the
+ * places to look at, as JSON. It prints its findings in one line of JSON.
  */
 const INSIDE = `
 const fs = require("node:fs"), net = require("node:net"), os = require("node:os")
@@ -73,10 +73,10 @@ const Seen = Schema.fromJsonString(Schema.Struct({
   seccomp: Schema.NullOr(Schema.String),
   /** As it says its version. */
   kernel: Schema.String,
-  /** Processes of other users: the runner, where they are seen. */
+  /** Visible processes of other users: the runner. */
   others: Schema.Int,
   signalled: Schema.Int,
-  /** How much of theirs can be read: their memory, their files, what they have open, the settings they were started with. */
+  /** Their readable parts: memory, files, open files, the settings they were started with. */
   opened: Schema.Int,
   read: Schema.Array(Schema.String),
   written: Schema.Array(Schema.String),
@@ -98,7 +98,7 @@ const canary = Effect.map(
   ),
   ({ port }) => [
     { host: "127.0.0.1", port },
-    // Without those that mean something only with the name of an interface.
+    // Without addresses that need the name of an interface.
     ...Object.values(networkInterfaces()).flat().flatMap((one) =>
       one === undefined || one.internal || one.address.startsWith("fe80:") ? [] : [{ host: one.address, port }]
     )
@@ -109,10 +109,7 @@ const WITHIN = "3 minutes"
 
 const HELP = "See docs/operating/machines.md for what a machine has to be, and try the program by itself."
 
-/**
- * Looks at a new machine of `host`. Fails when it does not keep in what it should. `hidden`: folders of the worker's own that hold
- * secrets.
- */
+/** Looks at a new machine of `host`. Fails if it does not isolate. `hidden`: folders of the worker's own that hold secrets. */
 export const run = Effect.fn("Probe.run")(
   function*({ hidden, host }: { readonly host: SandboxHost["Service"]; readonly hidden: ReadonlyArray<string> }) {
     const sandboxId = SandboxId.make(

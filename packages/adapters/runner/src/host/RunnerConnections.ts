@@ -20,13 +20,13 @@ export interface Options {
   readonly known: MachineRegistry
   /** The dialer of a sandbox's egress tunnels. */
   readonly dial: (sandboxId: SandboxId) => Dial
-  /** Has a machine started again in which no runner listens. `false`: it is not this worker's to start now. */
+  /** Starts a machine again in which no runner listens. `false`: this worker may not start it now. */
   readonly startAgain: (operation: Operation, sandboxId: SandboxId, fence: number) => Effect.Effect<boolean, HostError>
-  /** Times of the connection; see there. */
+  /** Times of the connection: see `RunnerClient.Options`. */
   readonly timing?: Pick<RunnerClient.Options, "patience" | "silence" | "beat">
 }
 
-/** Longer than anything takes that is made before a box: it has ten minutes to boot. */
+/** Longer than making trees takes: a box has ten minutes to boot. */
 const MAKING_WITHIN: Duration.Input = "10 minutes"
 
 /** Shorter than a lease: putting a sandbox to rest does not wait as long. */
@@ -42,7 +42,7 @@ interface State extends Omit<Options, "timing"> {
   readonly entries: Map<SandboxId, Entry>
   /** Sandboxes whose connection stays without users. */
   readonly kept: Set<SandboxId>
-  /** Users that make something through a connection, which is not to be renewed meanwhile. */
+  /** Users that make trees through a connection, which is not renewed meanwhile. */
   readonly making: Map<SandboxId, Set<Deferred.Deferred<void>>>
 }
 

@@ -1,5 +1,6 @@
 /** Maps errors between a worker and a runner to errors of the port. */
 import { HostError } from "@slipway/domain/sandbox/ports/SandboxHost"
+import * as SpawnFailure from "@slipway/machine/node/SpawnFailure"
 import { HomeRefused, ProcessRefused, type RunnerError, RunnerRefused, RunnerUnreachable, RunnerViolation } from "../client/RunnerErrors.ts"
 
 export type Operation = HostError["operation"]
@@ -7,7 +8,7 @@ export type Operation = HostError["operation"]
 export const isRunnerError = (error: unknown): error is RunnerError =>
   error instanceof RunnerUnreachable || error instanceof RunnerRefused || error instanceof RunnerViolation
 
-/** A new connection may do what this one could not, unless somebody else has the machine, or has taken it over. */
+/** A new connection may succeed, unless another worker has the machine, or its sandbox took it over. */
 export const ofConnection = (operation: Operation) => (error: RunnerError): HostError => {
   switch (error._tag) {
     case "RunnerUnreachable":
@@ -28,16 +29,9 @@ export const ofConnection = (operation: Operation) => (error: RunnerError): Host
   }
 }
 
-/** Kernel limits that pass; anything else (no such file, no permission) stays as it is. */
-const PASSING = new Set(["EAGAIN", "ENOMEM", "EMFILE", "ENFILE"])
-
 export const ofProcess = (command: string) => (error: ProcessRefused | RunnerError): HostError =>
   error instanceof ProcessRefused
-    ? new HostError({
-      operation: "spawn",
-      detail: error.code === "ENOENT" ? `${command} was not found.` : `${command} could not be started (${error.code}).`,
-      retryable: PASSING.has(error.code)
-    })
+    ? SpawnFailure.ofCommand(command, error.code)
     : ofConnection("spawn")(error)
 
 export const ofHome = (operation: Operation) => (error: HomeRefused | RunnerError): HostError =>

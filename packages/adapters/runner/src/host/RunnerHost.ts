@@ -10,12 +10,12 @@ import type { RunnerConnections } from "./RunnerConnections.ts"
 /** One sandbox of this process that was provisioned and is not at rest. */
 export interface Live {
   readonly box: Box
-  /** Its proxy's. */
+  /** The scope of its proxy. */
   readonly scope: Scope.Closeable
   readonly serve: Egress.Serve
 }
 
-/** The way out of every machine. */
+/** The egress tunnel of every machine. */
 export const EGRESS = { name: "egress", port: Egress.PORT }
 
 export interface RunnerHost {

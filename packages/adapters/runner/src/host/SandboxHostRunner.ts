@@ -1,6 +1,6 @@
 /**
- * `SandboxHost` whose boxes are machines elsewhere, each with a runner in it: processes start and end there, homes and trees lie there.
- * What a runner says is the sandbox's word. See `docs/runner.md`.
+ * `SandboxHost` whose boxes are machines elsewhere, each with a runner: processes, homes and trees are there. A runner's messages are as
+ * trustworthy as its sandbox. See `docs/runner.md`.
  *
  *     <directory>/<sandbox id>.json     see `MachineRegistry`
  */
@@ -88,7 +88,7 @@ const rest = Effect.fn("SandboxHost.rest")(function*(host: RunnerHost, sandboxId
   yield* Effect.catch(connections.endAll("rest", sandboxId), (error) =>
     Effect.flatMap(
       Effect.orElseSucceed(machines.list, () => [sandboxId]),
-      // A machine that is gone runs nothing.
+      // No process runs in a machine that is gone.
       (left) => left.includes(sandboxId) ? Effect.fail(error) : Effect.void
     ))
 }, (self, { locked }, sandboxId) => locked(sandboxId)(self))
@@ -98,7 +98,7 @@ const stop = Effect.fn("SandboxHost.stop")(function*(host: RunnerHost, sandboxId
   yield* close(host, sandboxId)
   yield* machines.remove(sandboxId)
   yield* connections.end(sandboxId)
-  // Last: as long as it is there, so may be the machine.
+  // Last, because the machine may exist as long as its entry.
   yield* attempt("stop", `${directory} cannot be written to.`, async () => known.forget(sandboxId))
 }, (self, { locked }, sandboxId) => locked(sandboxId)(self))
 
@@ -114,7 +114,7 @@ const followLosses = ({ connections, machines, scope }: RunnerHost) =>
       Effect.logWarning("a sandbox's machine was lost", { detail, ofSandbox }).pipe(
         Effect.annotateLogs({ sandboxId }),
         Effect.andThen(connections.lose(sandboxId)),
-        // It waits for a connection that is just made; the next losses do not wait for it.
+        // It may wait for a connection that is being made; the next losses do not wait for it.
         Effect.forkIn(scope)
       )
     ),
@@ -147,7 +147,7 @@ const makeHost = Effect.fnUntraced(function*({ directory, timing }: Options) {
   const connections = yield* RunnerConnections.make({
     known,
     ...timing === undefined ? {} : { timing },
-    // Only a sandbox that was provisioned and is neither at rest nor to end: it need not wait for the next lease.
+    // Only a sandbox that was provisioned, and is neither at rest nor ending: it need not wait for the next lease.
     startAgain: (operation, sandboxId, fence) =>
       lives.has(sandboxId)
         ? Effect.as(ensure(shared, operation, sandboxId, fence), true)

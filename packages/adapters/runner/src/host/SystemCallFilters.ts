@@ -1,5 +1,5 @@
 /**
- * The filters of system calls that boxes have, in files: for who makes machines of the same things.
+ * Writes the system call filters of boxes to files, for makers of machines of the same kinds.
  *
  *     <folder>/bubblewrap.bpf     compiled
  *     <folder>/docker.json        a profile
@@ -11,7 +11,10 @@ import * as SeccompProfile from "@slipway/machine/kernel/SeccompProfile"
 import { mkdirSync, renameSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
 
-/** Whole or as they were: a machine may be made meanwhile. None on a processor without them. Throws what the disk says. */
+/**
+ * Each file is complete or unchanged, because a machine may be made meanwhile. No file on an unsupported processor. Throws errors of the
+ * disk.
+ */
 export const write = (folder: string): void => {
   const gvisor = SystemCallFilter.filterFor(process.arch)
   const files = {

@@ -1,4 +1,4 @@
-/** Names this worker's machines where others make theirs too. */
+/** The name of this worker's machines, where other workers make machines too. */
 import { codeOf } from "@slipway/domain/files/rules/SystemError"
 import { randomBytes } from "node:crypto"
 import { linkSync, mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs"
@@ -15,7 +15,7 @@ const read = (file: string): string | undefined => {
   }
 }
 
-/** The one in this folder, drawn when it is missing. Processes that begin at once get the same. Throws what the disk says. */
+/** The name in this folder, drawn if it is missing. Processes that start at once get the same. Throws errors of the disk. */
 export const of = (directory: string): string => {
   mkdirSync(directory, { recursive: true, mode: 0o700 })
   const file = join(directory, "installation")

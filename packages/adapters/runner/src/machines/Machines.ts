@@ -8,7 +8,7 @@ import { Context, type Effect, type Stream } from "effect"
 import type { Identity } from "../wire/Identity.ts"
 import type { Address, Settings, Way } from "../wire/RunnerSettings.ts"
 
-/** A machine as it is to be. */
+/** The order of a machine. */
 export interface Order {
   readonly sandboxId: SandboxId
   /** The fence of the lease that the machine is made under. In labels it shows people how old the use of a machine is. */
@@ -18,19 +18,19 @@ export interface Order {
   readonly ways: ReadonlyArray<Way>
 }
 
-/** The same in every machine. Folders are the sandbox user's, but for the runner's own. */
+/** Folders, the same in every machine. They belong to the sandbox's user, except the runner's own. */
 export const PLACES = {
-  /** Where the trees are, a folder for each repository: what the runner calls its tree. */
+  /** The trees, a folder for each repository: the runner's `tree`. */
   workspace: "/workspace",
-  /** The runner's own folder with the home in it, on one disk: what is written into a home is made beside it first. */
+  /** The runner's own folder with the home in it, on one disk: new content of a home is made beside it first. */
   home: "/home/agent",
   /** Repositories that the worker put there for its own git in the box. Processes of the box may have changed them. */
   repositories: "/repositories",
-  /** The runner's own. */
+  /** The runner's own folder. */
   state: "/var/lib/slipway-runner"
 } as const
 
-/** Another one for each sandbox: agents keep it in what they save. */
+/** A home of its own for each sandbox, because agents save its path. */
 export const homeOf = (sandboxId: SandboxId): string => `${PLACES.home}/${sandboxId}`
 
 /** The user of the sandbox's processes. No other process of the machine has it. */
@@ -47,19 +47,19 @@ export const settingsOf = ({ identity, sandboxId, ways }: Order): Omit<Settings,
   ways
 })
 
-/** A machine has ended, or is about to, and its worker did not ask for it. */
+/** A machine has ended, or is about to end, without the worker's request. */
 export interface Loss {
   readonly sandboxId: SandboxId
   /** Sentences for people. */
   readonly detail: string
-  /** The sandbox brought it about. */
+  /** The sandbox caused it. */
   readonly ofSandbox: boolean
 }
 
-/** Every call is safe to repeat. Those about one sandbox are not made at once. */
+/** Every call is safe to repeat. Calls about one sandbox come one after the other. */
 export class Machines extends Context.Service<Machines, {
   readonly isolation: "runner" | "kubernetes"
-  /** Names the programs that machines have: of the same name, what a setup installed with some works with the others. */
+  /** Names the programs of machines: machines of the same name can share what a setup installed. */
   readonly programs: Effect.Effect<string>
   /**
    * Makes the sandbox's machine, or returns the existing one. Answers once its runner can be dialled, or when that takes too long. A
@@ -76,8 +76,8 @@ export class Machines extends Context.Service<Machines, {
    */
   readonly losses: Stream.Stream<Loss>
   /**
-   * Ends machines that others made who share this capacity, and never came back. `unneeded` is asked about those of ten minutes and more,
-   * and answers as `Maintenance.unneeded` does. Answers whose were ended: none where a worker sees its own alone.
+   * Ends machines of other workers of this capacity that never came back. `unneeded` is asked about machines older than ten minutes, and
+   * answers as `Maintenance.unneeded` does. Answers the sandboxes of the ended machines: none if a worker sees only its own.
    */
   removeAbandoned<E>(
     unneeded: (sandboxIds: ReadonlyArray<SandboxId>) => Effect.Effect<ReadonlyArray<SandboxId>, E>

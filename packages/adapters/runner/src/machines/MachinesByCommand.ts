@@ -1,4 +1,4 @@
-/** `Machines` by a program of the operator's: `docs/operating/machines.md` says how it is called. */
+/** `Machines` by a command of the operator's: `docs/operating/machines.md` has its interface. */
 import { codeOf } from "@slipway/domain/files/rules/SystemError"
 import { SandboxId } from "@slipway/domain/ids/SandboxId"
 import { HostError } from "@slipway/domain/sandbox/ports/SandboxHost"

@@ -25,9 +25,6 @@ export interface Processes {
   readonly endAll: () => Promise<void>
 }
 
-/** After so many bytes of standard error a process has to wait a second until more are read. */
-const STDERR_AT_ONCE_BYTES = 1024 * 1024
-
 /** The bytes of standard error that are sent, so that they always fit into a note. */
 const STDERR_TOLD_BYTES = 8 * 1024
 
@@ -64,21 +61,6 @@ const decode = ({ args, command, cwd, env }: Json) =>
 type Child = ChildProcessByStdio<Writable, Readable, Readable>
 
 const told = (stderr: StderrTail): string => Buffer.from(stderr.text).subarray(-STDERR_TOLD_BYTES).toString("base64")
-
-const readStderr = (stream: Readable): StderrTail => {
-  const stderr = new StderrTail()
-  let read = 0
-  stream.on("error", () => {})
-  stream.on("data", (bytes: Uint8Array) => {
-    stderr.add(bytes)
-    read += bytes.length
-    if (read < STDERR_AT_ONCE_BYTES) return
-    read = 0
-    stream.pause()
-    setTimeout(() => stream.resume(), 1000).unref()
-  })
-  return stderr
-}
 
 /** All that comes to standard input; what a process does not take any more is dropped. */
 const feed = async (channel: Channel, stdin: Writable): Promise<void> => {
@@ -168,7 +150,7 @@ const clearUp = async (state: State, pid: number, mark: number | undefined): Pro
 
 const run = (state: State, channel: Channel, child: Child, pid: number, mark: number | undefined) => {
   let ended = false
-  const stderr = readStderr(child.stderr)
+  const stderr = StderrTail.of(child.stderr)
   const output = passOn(channel, child)
   const gone = new Promise<{ readonly code: number | null; readonly signal: string | null }>((resolve) => {
     child.once("exit", (code, signal) => resolve({ code, signal }))

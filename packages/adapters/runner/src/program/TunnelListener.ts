@@ -10,7 +10,7 @@ import type { Channel } from "../wire/OpenChannel.ts"
 import type { Way } from "../wire/RunnerSettings.ts"
 import { writer } from "./Writing.ts"
 
-/** Connections of one way at once, those that wait for a channel too; more are closed. */
+/** Connections of one tunnel at once, with those that wait for a channel; more are closed. */
 const MOST_CONNECTIONS = 128
 
 const toWorker = async (socket: Socket, channel: Channel) => {
@@ -27,10 +27,10 @@ const fromWorker = async (socket: Socket, channel: Channel) => {
 /** Tunnels that one runner opens in a second: a fifth of the number at which its worker ends the session. */
 const WAYS_A_SECOND = 100
 
-/** When the next connection may ask for its way. */
+/** When the next connection may open a channel. */
 let nextAt = 0
 
-/** Waits, so that a program that opens connections in a loop does not end its own machine's session. */
+/** Delays connections, so that a program that opens them in a loop does not end its own machine's session. */
 const turn = async () => {
   const now = performance.now()
   const at = nextAt = Math.max(nextAt + 1000 / WAYS_A_SECOND, now - 1000)
@@ -47,7 +47,7 @@ const carry = async (socket: Socket, name: string, channels: Channels) => {
   await Promise.all([toWorker(socket, channel), fromWorker(socket, channel)])
 }
 
-/** Opens the port. `channels` are those of the session there is; without one, connections are closed. */
+/** Opens the port. `channels`: those of the present session; without one, connections are closed. */
 export const open = async ({ name, port }: Way, channels: () => Channels | undefined): Promise<Server> => {
   const server = createServer({ allowHalfOpen: true }, (socket) => {
     socket.on("error", () => {})

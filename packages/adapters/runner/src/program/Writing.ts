@@ -1,7 +1,7 @@
 /** Writes to a stream of Node that may be slow or gone. */
 import type { Writable } from "node:stream"
 
-/** Each resolves once the stream may have more; what it does not take any more is dropped. One after the other. */
+/** Each write resolves once the stream accepts more; bytes that it does not accept any more are dropped. One after the other. */
 export const writer = (stream: Writable): (bytes: Uint8Array) => Promise<void> => {
   let wake: () => void = () => {}
   stream.on("error", () => {})

@@ -22,7 +22,7 @@ const read = (gitDir: string): Effect.Effect<Option.Option<typeof Made.Type>> =>
 export const write = (gitDir: string, record: typeof Made.Type): Effect.Effect<void> =>
   Effect.promise(() => replaceFile(recordOf(gitDir), Schema.encodeSync(MadeFile)(record)))
 
-/** All that is in it is on the disk when it returns: what a loss of power here leaves is a repository, or none. */
+/** Writes all files of the folder to the disk: after a loss of power a repository is complete or missing. */
 export const flush = async (folder: string): Promise<void> => {
   for (const entry of await readdir(folder, { withFileTypes: true, recursive: true })) {
     if (entry.isFile() || entry.isDirectory()) await DurableFile.sync(join(entry.parentPath, entry.name))

@@ -4,6 +4,7 @@ import type { SandboxId } from "@slipway/domain/ids/SandboxId"
 import type { HostError } from "@slipway/domain/sandbox/ports/SandboxHost"
 import { GitFailed } from "@slipway/git/Git"
 import { BOX_ENVIRONMENT } from "@slipway/git/tree/BoxScript"
+import { isPassing } from "@slipway/machine/node/SpawnFailure"
 import { Duration, Effect, Stream } from "effect"
 import type { RunnerConnection } from "../client/RunnerClient.ts"
 import type { ProcessRefused, RunnerError } from "../client/RunnerErrors.ts"
@@ -14,16 +15,13 @@ const unavailable = (detail: string, retryable: boolean) => new TreesUnavailable
 
 const UNREACHABLE = "The sandbox's machine cannot be reached."
 
-/** Refusals of a process that pass. */
-const PASSING: ReadonlyArray<string> = ["EAGAIN", "ENOMEM", "EMFILE", "ENFILE"]
-
-/** Why nothing can be done in the machine. */
+/** Maps an error of the machine to an error of the trees. */
 export const explain = (error: HostError | ProcessRefused | RunnerError): TreesUnavailable => {
   switch (error._tag) {
     case "HostError":
       return unavailable(error.detail, error.retryable)
     case "ProcessRefused":
-      return unavailable(`The sandbox's machine starts no process (${error.code}).`, PASSING.includes(error.code))
+      return unavailable(`The sandbox's machine starts no process (${error.code}).`, isPassing(error.code))
     case "RunnerUnreachable":
       return unavailable(UNREACHABLE, true)
     case "RunnerRefused":
@@ -36,7 +34,7 @@ export const explain = (error: HostError | ProcessRefused | RunnerError): TreesU
 /** The output of the script: names and numbers. */
 const MAXIMUM_OUTPUT_BYTES = 65_536
 
-/** Where programs of every machine are. */
+/** The usual PATH of every machine. */
 const PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 /** The time limit of making and of removing a tree: below the ten minutes that a sandbox has to boot. */
@@ -44,7 +42,7 @@ const WITHIN = Duration.minutes(9)
 
 const IN_MACHINE = "in the machine"
 
-/** Whether it failed there: what its disk refuses is not ours. */
+/** Whether git failed in the machine: its disk is not ours. */
 export const isOfMachine = ({ command }: GitFailed): boolean => command.startsWith(IN_MACHINE)
 
 /** Sends the script's input: `write` waits until the runner may have more. */
@@ -58,7 +56,7 @@ export const make = (runners: Runners["Service"]) => {
   /** The connection to its runner, as long as the scope is open. */
   const connection = (sandboxId: SandboxId) => Effect.mapError(runners.connection(sandboxId), explain)
 
-  /** Runs a part of the script to its end, and answers what it said. */
+  /** Runs a part of the script to its end, and answers its output. */
   const runOn = Effect.fnUntraced(function*(
     { spawn }: RunnerConnection,
     what: "make" | "put" | "leave" | "ask" | "remove",

@@ -1,4 +1,4 @@
-/** Reads one tree in a machine, by the runner's walk of descriptors. Its names, sizes and bytes are whatever that machine likes. */
+/** Reads one tree in a machine, by the runner's walk of descriptors. The machine chooses names, sizes and bytes. */
 import {
   FileNotFound,
   FileProtected,

@@ -34,16 +34,16 @@ interface Options {
   readonly places: (sandboxId: SandboxId) => Places
   readonly runners: Runners["Service"]
   readonly sandboxDirectory: (sandboxId: SandboxId) => string
-  /** Says that the files do not fit into the machine. */
+  /** The error if the files do not fit into the machine. */
   readonly tooLarge: Explanation
 }
 
-/** How trees in machines are reached. */
+/** The parts that lead to trees in machines. */
 interface Reach extends Options {
   readonly machine: MachineShell.MachineShell
 }
 
-/** As the script reads files that come before a pack. */
+/** The format in which the script reads files before a pack. */
 const sections = (files: Iterable<readonly [path: string, content: string]>): Buffer =>
   Buffer.from(`${Array.from(files, ([path, content]) => `${path}\n${content}\n`).join("")}\n`)
 
@@ -72,7 +72,7 @@ const unavailable = <A, R>(self: Effect.Effect<A, GitFailed | TreesUnavailable, 
       )
     ))
 
-/** How its kernel is called, and which trees are there. */
+/** The name of its kernel, and the trees that it has. */
 const ask = (reach: Reach, sandboxId: SandboxId, gitDirs: ReadonlyArray<string>) =>
   reach.machine.run(sandboxId, "ask", [...foldersOf(reach, sandboxId), ...gitDirs.map((gitDir) => basename(gitDir))]).pipe(
     Effect.map((said) => {
@@ -88,7 +88,7 @@ const repositoriesOf = ({ sandboxDirectory }: Reach, sandboxId: SandboxId): Effe
     return (await namesIn(folder)).map((name) => join(folder, name))
   })
 
-/** All that these commits have, as far as the history goes that is here. */
+/** The objects of these commits, as far as the history is here. */
 const pack = Effect.fnUntraced(function*(
   gitDir: string,
   commits: Iterable<string>,

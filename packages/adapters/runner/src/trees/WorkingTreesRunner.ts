@@ -8,9 +8,9 @@ import { Runners } from "../client/Runners.ts"
 import { PLACES } from "../machines/Machines.ts"
 import * as TreesInMachine from "./TreesInMachine.ts"
 
-/** `directory`: of what this machine keeps of trees, and of mirrors. */
+/** `directory`: this machine's folder of trees and mirrors. */
 export interface Options extends Omit<WorkingTreesGit.Options, "bootId" | "folders" | "objectsInBox"> {
-  /** Default: `PLACES`, as in every machine that is one. */
+  /** Default: `PLACES`, as in every real machine. */
   readonly places?: (sandboxId: SandboxId) => TreesInMachine.Places
 }
 

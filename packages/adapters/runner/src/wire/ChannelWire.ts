@@ -6,11 +6,11 @@ export type Kind = "process" | "file" | "home" | "dial"
 
 export type Json = Readonly<Record<string, unknown>>
 
-/** Why a channel ended before its end. */
+/** The reason of a reset. */
 export interface Reason {
   /** One word for programs. */
   readonly code: string
-  /** For the operator; from a runner it is whatever its machine likes. */
+  /** For the operator; a hostile machine may send anything. */
   readonly message: string
 }
 
@@ -19,7 +19,7 @@ export type ChannelMessage =
   | { readonly type: "bytes"; readonly channel: number; readonly bytes: Uint8Array }
   /** Nothing comes after it in this direction. */
   | { readonly type: "end"; readonly channel: number }
-  /** So much more may be sent, in `costOf`. */
+  /** The number of further bytes that may be sent, by `costOf`. */
   | { readonly type: "credit"; readonly channel: number; readonly credit: number }
   | { readonly type: "reset"; readonly channel: number; readonly reason: Reason }
   /** Delivered when it arrives, independent of the bytes. */
@@ -81,7 +81,7 @@ export const peek = (payload: Uint8Array): { readonly isOpen: boolean; readonly 
   return { isOpen: payload[0] === OPEN, isBytes: payload[0] === BYTES, channel: view(payload).readUInt32BE(1) }
 }
 
-/** Throws `Violation` for what is no message. The bytes are a part of `payload`. */
+/** Throws `Violation` for an invalid message. The bytes are a part of `payload`. */
 export const decode = (payload: Uint8Array): ChannelMessage => {
   if (payload.length < START_BYTES) throw new Violation("a frame that is too short")
   const buffer = view(payload)
@@ -121,7 +121,7 @@ export const costOf = (bytes: Uint8Array): number => bytes.length + CHUNK_COST
 
 export const CHUNK_COST = 256
 
-/** The credit that each direction of a channel begins with, and never has more of. */
+/** The initial and the highest credit of each direction of a channel. */
 export const WINDOW = 256 * 1024
 
 /** The limit of `credit`: a side never returns more than a window. */

@@ -6,7 +6,7 @@ export type EntryKind = "file" | "directory" | "link" | "other"
 export interface Entry {
   /** 1 to 255 bytes, which need not be text. */
   readonly name: Uint8Array
-  /** As the file system says, without following links. */
+  /** As in the file system, without following links. */
   readonly kind: EntryKind
   /** Bytes, of a file. */
   readonly size: number
@@ -38,7 +38,7 @@ const isName = (name: Buffer): boolean => {
   return text !== "" && text !== "." && text !== ".." && !/[/\0]/u.test(text)
 }
 
-/** Reads what comes in pieces. Throws `Violation` for names that no folder has, and for more of them than `most`. */
+/** Reads a listing in pieces. Throws `Violation` for impossible names, and for more than `most` names. */
 export class EntryReader {
   readonly #most: number
   readonly entries: Array<Entry> = []

@@ -32,7 +32,7 @@ const COMMON_NAME = der(0x06, Buffer.from("550403", "hex"))
 /** 2.5.29.19, critical, and empty: no authority. */
 const BASIC_CONSTRAINTS = sequence(der(0x06, Buffer.from("551d13", "hex")), der(0x01, Buffer.of(0xff)), der(0x04, sequence()))
 
-/** RFC 5280, 4.1.2.5: the second is what stands for no end. */
+/** RFC 5280, 4.1.2.5: the second means no end. */
 const ALWAYS = sequence(text(0x17, "000101000000Z"), text(0x18, "99991231235959Z"))
 
 const certificateOf = (name: string, publicKey: KeyObject, privateKey: KeyObject): string => {
@@ -68,7 +68,7 @@ export const mint = (): { readonly worker: Identity; readonly runner: Identity }
 
 /** The TLS options of both sides: version 1.3 and the other's certificate alone. Throws for an invalid key or certificate. */
 export const secureContext = ({ certificate, peer, privateKey }: Identity): SecureContextOptions => {
-  // OpenSSL's own words would quote a file that is not one.
+  // OpenSSL's own messages would quote the invalid key.
   createPrivateKey(privateKey)
   return {
     key: privateKey,
@@ -76,11 +76,11 @@ export const secureContext = ({ certificate, peer, privateKey }: Identity): Secu
     ca: [new X509Certificate(peer).toString()],
     minVersion: "TLSv1.3",
     maxVersion: "TLSv1.3",
-    // A ticket would let in who has it, without a certificate.
+    // A ticket would admit its holder without a certificate.
     secureOptions: constants.SSL_OP_NO_TICKET
   }
 }
 
-/** Whether the other end of the connection has the certificate that was minted for it. TLS has seen by then that it has the key. */
+/** Whether the other end of the connection has the certificate that was minted for it. TLS has checked that it has the key. */
 export const isPeer = (socket: TLSSocket, { peer }: Identity): boolean =>
   socket.authorized && socket.getPeerX509Certificate()?.raw.equals(new X509Certificate(peer).raw) === true

@@ -1,4 +1,4 @@
-/** One side of a session with its channels, and the connection that it has at the moment, if any. Both sides are made of it. */
+/** One side of a session: its channels, and its present connection, if any. Both sides use it. */
 import { Channels, type Options as ChannelOptions } from "./Channels.ts"
 import type { Reason } from "./ChannelWire.ts"
 import { Session } from "./Session.ts"
@@ -13,7 +13,7 @@ export interface Carrier {
   readonly close: () => void
 }
 
-/** So much is handed to a connection at once: the rest stays where an acknowledgement can still drop it. */
+/** So much is handed to a connection at once; an acknowledgement can still drop the rest. */
 const HANDED_BYTES = 512 * 1024
 
 export interface Options extends Pick<ChannelOptions, "side" | "accept" | "budget"> {
