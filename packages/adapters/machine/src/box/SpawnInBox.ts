@@ -1,20 +1,16 @@
 /** Starts processes in a box. */
 import type { SandboxId } from "@slipway/domain/ids/SandboxId"
-import type { BoxCommand, Programs } from "@slipway/domain/sandbox/ports/SandboxHost"
+import type { BoxCommand } from "@slipway/domain/sandbox/ports/SandboxHost"
 import { Effect } from "effect"
 import { existsSync } from "node:fs"
-import { dirname } from "node:path"
 import * as Egress from "../egress/Egress.ts"
 import { EGRESS_SOCKET, SCRATCH } from "../files/BoxPaths.ts"
 import * as Repositories from "../files/Repositories.ts"
 import * as SandboxFolder from "../files/SandboxFolder.ts"
 import { attempt } from "../host/HostAttempt.ts"
-import type { Kind, Launch } from "./BoxKind.ts"
+import type { Launch } from "./BoxKind.ts"
 import { type HostState, noted, type Prepared } from "./HostState.ts"
-
-// Node's own folder comes last: it is there so that `node` is found, not to hide other tools.
-const pathOf = (kind: Kind, programs: Programs | undefined) =>
-  [...programs?.path ?? [], kind.path(programs?.image ?? null), dirname(process.execPath)].join(":")
+import * as ProcessEnvironment from "./ProcessEnvironment.ts"
 
 export const spawnIn = Effect.fnUntraced(function*(
   host: HostState,
@@ -43,17 +39,12 @@ export const spawnIn = Effect.fnUntraced(function*(
     readOnly: [...readOnly, ...seesRepositories === true ? repositories : [], ...borrowed].filter((path) => existsSync(path)),
     etcFiles,
     image: programs?.image ?? null,
-    environment: {
-      ...(hasWayOut ? Egress.runtimes : {}),
-      ...programs?.env,
-      ...env,
-      ...(hasWayOut ? Egress.environment : {}),
-      PATH: pathOf(kind, programs),
-      HOME: folder.homeInBox,
-      TMPDIR: SCRATCH,
-      LANG: "C.UTF-8",
-      TERM: "dumb"
-    },
+    environment: ProcessEnvironment.of({ env, programs }, {
+      path: kind.path(programs?.image ?? null),
+      home: folder.homeInBox,
+      scratch: SCRATCH,
+      hasWayOut
+    }),
     command: hasWayOut ? Egress.bridged(EGRESS_SOCKET, [command, ...args]) : [command, ...args]
   }
   const started = noted(host, sandboxId)(Effect.tap(kind.start(launch), ({ end }) => Effect.sync(() => running.add(end))))

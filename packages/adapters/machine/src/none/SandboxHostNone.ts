@@ -8,7 +8,8 @@ import { type Box, type BoxCommand, HostError, SandboxHost } from "@slipway/doma
 import { Effect, Layer, Option, Schema, type Stream } from "effect"
 import { randomUUID } from "node:crypto"
 import { mkdir, readdir, realpath, rm } from "node:fs/promises"
-import { dirname, join } from "node:path"
+import { join } from "node:path"
+import * as ProcessEnvironment from "../box/ProcessEnvironment.ts"
 import * as Toolchains from "../files/Toolchains.ts"
 import * as HomeFiles from "../home/HomeFiles.ts"
 import * as Homes from "../home/Homes.ts"
@@ -37,8 +38,7 @@ export interface Options {
   readonly toolchains?: ReadonlyArray<string>
 }
 
-// Node's own folder comes last: it is there so that `node` is found, not to hide the machine's tools.
-const PATH = `/usr/local/bin:/usr/bin:/bin:${dirname(process.execPath)}`
+const PATH = "/usr/local/bin:/usr/bin:/bin"
 
 interface Host {
   /** Resolved. */
@@ -86,16 +86,7 @@ const spawn = Effect.fn("Box.spawn")(function*(
   const { process } = yield* Effect.acquireRelease(
     NodeBoxProcess.start(command, args, {
       cwd: workspace,
-      env: {
-        ...programs?.env,
-        ...env,
-        PATH: [...programs?.path ?? [], PATH].join(":"),
-        HOME: home,
-        TMPDIR: tmp,
-        LANG: "C.UTF-8",
-        TERM: "dumb",
-        [MARK]: mark
-      }
+      env: { ...ProcessEnvironment.of({ env, programs }, { path: PATH, home, scratch: tmp, hasWayOut: false }), [MARK]: mark }
     }),
     ({ process, release }) =>
       Effect.gen(function*() {

@@ -1,17 +1,15 @@
 /** The box of a sandbox in its machine: opened, closed, and processes started in it. */
 import type { SandboxId } from "@slipway/domain/ids/SandboxId"
 import { type Box, type BoxCommand, type BoxProcess, HostError } from "@slipway/domain/sandbox/ports/SandboxHost"
-import * as Egress from "@slipway/machine/egress/Egress"
+import * as ProcessEnvironment from "@slipway/machine/box/ProcessEnvironment"
 import { Effect, Exit, Scope, Stream } from "effect"
-import { dirname } from "node:path"
 import type * as RemoteProcess from "../client/RemoteProcess.ts"
 import { homeOf, PLACES } from "../machines/Machines.ts"
 import * as HomeFilesArchive from "./HomeFilesArchive.ts"
 import { ofHome, ofProcess } from "./RunnerErrorMapping.ts"
 import type { Live, RunnerHost } from "./RunnerHost.ts"
 
-/** Node's own folder comes last: it is there so that `node` is found where the worker has it, not to hide other tools. */
-const PATH = `/usr/local/bin:/usr/bin:/bin:${dirname(process.execPath)}`
+const PATH = "/usr/local/bin:/usr/bin:/bin"
 
 const TEMPORARY = "/tmp"
 
@@ -46,17 +44,7 @@ export const spawnIn = Effect.fnUntraced(function*(
       command,
       args,
       cwd: PLACES.workspace,
-      env: {
-        ...hasWayOut ? Egress.runtimes : {},
-        ...programs?.env,
-        ...env,
-        ...hasWayOut ? Egress.environment : {},
-        PATH: [...programs?.path ?? [], PATH].join(":"),
-        HOME: homeOf(sandboxId),
-        TMPDIR: TEMPORARY,
-        LANG: "C.UTF-8",
-        TERM: "dumb"
-      }
+      env: ProcessEnvironment.of({ env, programs }, { path: PATH, home: homeOf(sandboxId), scratch: TEMPORARY, hasWayOut })
     }),
     ofProcess(command)
   )

@@ -1,0 +1,34 @@
+/** The environment of a process in a box of any kind. */
+import type { BoxCommand } from "@slipway/domain/sandbox/ports/SandboxHost"
+import { dirname } from "node:path"
+import * as Egress from "../egress/Egress.ts"
+
+/** The values that the box sets. */
+export interface BoxValues {
+  /** Folders with the box's programs, in the order of a PATH. */
+  readonly path: string
+  readonly home: string
+  readonly scratch: string
+  /** Whether the box has network egress, through its proxy. */
+  readonly hasWayOut: boolean
+}
+
+/**
+ * All variables of a process. Of one name, the later source wins: proxy settings for runtimes, variables of the programs, variables of the
+ * command, proxy variables, PATH, HOME, TMPDIR, LANG and TERM. The service's environment is not inherited.
+ */
+export const of = (
+  { env, programs }: Pick<BoxCommand, "env" | "programs">,
+  { hasWayOut, home, path, scratch }: BoxValues
+): Readonly<Record<string, string>> => ({
+  ...hasWayOut ? Egress.runtimes : {},
+  ...programs?.env,
+  ...env,
+  ...hasWayOut ? Egress.environment : {},
+  // Node's own folder comes last: it makes `node` available and hides no other program.
+  PATH: [...programs?.path ?? [], path, dirname(process.execPath)].join(":"),
+  HOME: home,
+  TMPDIR: scratch,
+  LANG: "C.UTF-8",
+  TERM: "dumb"
+})
