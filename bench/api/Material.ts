@@ -99,8 +99,7 @@ const seed = Effect.fnUntraced(function*({ copies, sandboxes: own, tenants }: Si
           model: offlineDemo,
           at: yield* DateTime.now
         }),
-        keyed: null,
-        organizationId: null
+        keyed: null
       })
       if (copies > 0 && i < tenants) yield* store.change(id, "policy", () => Result.succeed(life), yield* DateTime.now)
       return id

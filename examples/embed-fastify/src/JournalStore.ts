@@ -10,23 +10,18 @@ import { Rejection } from "@slipway/domain/sandbox/schema/Command"
 import { IdempotencyKey } from "@slipway/domain/sandbox/schema/Idempotency"
 import { Creation } from "@slipway/domain/sandbox/schema/Sandbox"
 import { SandboxEvent } from "@slipway/domain/sandbox/schema/SandboxEvent"
-import type { Pull } from "@slipway/domain/source/schema/PullRequest"
-import { RepoName } from "@slipway/domain/source/schema/RepoRef"
 import { DateTime, Effect, Layer, Result, Schema, Semaphore } from "effect"
 import { appendFileSync, existsSync, readFileSync, truncateSync } from "node:fs"
 
 const Keyed = Schema.NullOr(Schema.Struct({ key: IdempotencyKey, fingerprint: Schema.String }))
-
-/** Which pull request a change says is there: partners are told of it. */
-const Opened = Schema.Struct({ host: Schema.String, repo: RepoName, number: Schema.Int }) satisfies Schema.Codec<Pull, unknown>
 
 /** Whose trace a request belongs to. */
 const Trace = Schema.optionalKey(Schema.NullOr(Schema.String))
 
 /** One line of the file. */
 const Entry = Schema.fromJsonString(Schema.TaggedUnion({
-  Created: { creation: Creation, keyed: Keyed, organizationId: Schema.NullOr(Schema.String), trace: Trace },
-  Changed: { id: SandboxId, at: Schema.DateTimeUtcFromString, events: Schema.Array(SandboxEvent), opened: Schema.optionalKey(Opened) },
+  Created: { creation: Creation, keyed: Keyed, trace: Trace },
+  Changed: { id: SandboxId, at: Schema.DateTimeUtcFromString, events: Schema.Array(SandboxEvent) },
   Commanded: {
     id: SandboxId,
     grantId: Schema.String,
@@ -91,7 +86,7 @@ const journaled = (file: string, write: typeof appendFileSync) =>
           yield* memory.create(entry)
           break
         case "Changed":
-          yield* memory.change(entry.id, "policy", () => Result.succeed(entry.events), entry.at, entry.opened)
+          yield* memory.change(entry.id, "policy", () => Result.succeed(entry.events), entry.at)
           break
         case "Commanded":
           yield* memory.command(
@@ -114,17 +109,16 @@ const journaled = (file: string, write: typeof appendFileSync) =>
         writing(Effect.tap(memory.create(request), ({ replayed }) =>
           // Acknowledged only once it is in the file; a process that dies before forgets it.
           Effect.sync(() => !replayed && append({ _tag: "Created", ...request })))),
-      change: (id, by, decide, at, opened) =>
+      change: (id, by, decide, at) =>
         writing(memory.change(
           id,
           by,
           (sandbox) =>
             Result.map(decide(sandbox), (events) => {
-              if (events.length > 0) append({ _tag: "Changed", id, at, events, ...(opened === undefined ? {} : { opened }) })
+              if (events.length > 0) append({ _tag: "Changed", id, at, events })
               return events
             }),
-          at,
-          opened
+          at
         )),
       command: (key, command, at, keyed, trace = null) =>
         writing(memory.command(

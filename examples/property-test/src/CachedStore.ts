@@ -19,7 +19,7 @@ const cached = Effect.map(SandboxStore, (store) => {
       }
       return sandbox.grantId === grantId ? Effect.succeed(sandbox) : Effect.fail(new SandboxNotFound())
     },
-    change: (id, by, decide, now, opened) => forget(id, store.change(id, by, decide, now, opened)),
+    change: (id, by, decide, now) => forget(id, store.change(id, by, decide, now)),
     command: (key, command, now, keyed, trace) => forget(key.id, store.command(key, command, now, keyed, trace))
   })
 })

@@ -78,7 +78,7 @@ it.layer(Store)("every history", (it) => {
     const ids = yield* Ids
     const history = play(plan)
     const key = { id: SandboxId.make(`c_${yield* ids.random(ID_ALPHABET, 12)}`), grantId: creation.grantId }
-    yield* store.create({ creation: { ...creation, id: key.id }, keyed: null, organizationId: null })
+    yield* store.create({ creation: { ...creation, id: key.id }, keyed: null })
     for (const { after, events, now } of history.moments) {
       yield* store.change(key.id, "policy", () => Result.succeed(events), now)
       const { id: _, ...found } = yield* store.find(key)

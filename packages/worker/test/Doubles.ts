@@ -695,7 +695,7 @@ export const create = Effect.fnUntraced(function*(
   const request = yield* Effect.orDie(decodeRequest({ repos: [{ fullName: REPO }], prompt: "Fix the header", ...more }))
   const id = SandboxId.make(`c_${yield* Ids.use((ids) => ids.random(ID_ALPHABET, 12))}`)
   const creation = toCreation(request, { id, grantId, createdBy: principal.userId, model, at: yield* DateTime.now })
-  yield* Effect.orDie(SandboxStore.use((store) => store.create({ creation, keyed: null, organizationId: null })))
+  yield* Effect.orDie(SandboxStore.use((store) => store.create({ creation, keyed: null })))
   return id
 })
 

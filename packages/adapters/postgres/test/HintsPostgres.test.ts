@@ -77,7 +77,7 @@ describe("a lost hint", () => {
       const store = yield* SandboxStore
       const hints = yield* Hints
       const { grant } = yield* (yield* Access).createGrant("silent")
-      const { sandbox } = yield* store.create({ creation: { ...creation, grantId: grant.id }, keyed: null, organizationId: null })
+      const { sandbox } = yield* store.create({ creation: { ...creation, grantId: grant.id }, keyed: null })
       const changed = yield* hints.watch(sandbox.id)
       // Changes before the first look are unknown, so it counts as a change.
       yield* changed

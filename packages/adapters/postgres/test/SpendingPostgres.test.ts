@@ -50,8 +50,7 @@ const Fixture = Layer.effect(
             origin: null,
             createdAt: yield* DateTime.now
           },
-          keyed: null,
-          organizationId: null
+          keyed: null
         })
         return id
       }, Effect.orDie)

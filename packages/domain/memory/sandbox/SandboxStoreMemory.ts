@@ -14,6 +14,7 @@ import { CheckpointNotFound, Checkpoints } from "../../src/sandbox/ports/Checkpo
 import { Leases } from "../../src/sandbox/ports/Leases.ts"
 import { Maintenance } from "../../src/sandbox/ports/Maintenance.ts"
 import { SandboxDashboard } from "../../src/sandbox/ports/SandboxDashboard.ts"
+import { OpenedPull, TaskOrganization } from "../../src/sandbox/ports/SandboxFacts.ts"
 import {
   Appended,
   type CreationRequest,
@@ -35,7 +36,6 @@ import { type KeyedRequest, resolve } from "../../src/sandbox/rules/Idempotency.
 import { Policy } from "../../src/sandbox/rules/Policy.ts"
 import { created, isSettled, type Origin, type Sandbox } from "../../src/sandbox/rules/Sandbox.ts"
 import type { SandboxEvent } from "../../src/sandbox/rules/SandboxEvent.ts"
-import type { Pull } from "../../src/source/schema/PullRequest.ts"
 import { Hints } from "../../src/store/Hints.ts"
 import { pageOf } from "../../src/store/Page.ts"
 import { MemoryTasks } from "../partner/PartnerStoreMemory.ts"
@@ -101,7 +101,7 @@ const matching = ({ rows }: SandboxRows.SandboxRows, grantId: string, { after, r
   )
 
 const create = Effect.fn("SandboxStore.create")(
-  function*(deps: Dependencies, { creation, keyed, organizationId, trace = null }: CreationRequest) {
+  function*(deps: Dependencies, { creation, keyed, trace = null }: CreationRequest) {
     const { audit, maxActive, state, tasks } = deps
     const { keys, rows } = state
     const { origin } = creation
@@ -127,6 +127,7 @@ const create = Effect.fn("SandboxStore.create")(
     const events = created(creation)
     yield* write(deps, row, events, creation.createdAt)
     if (audit !== null) yield* audit.append(securityEvents(creation.id, events, creation.createdAt))
+    const organizationId = yield* TaskOrganization
     if (tasks !== null && organizationId !== null) yield* tasks.started(row.sandbox, organizationId)
     return { sandbox: row.sandbox, replayed: false }
   },
@@ -174,15 +175,15 @@ const change = Effect.fn("SandboxStore.change")(function*<E>(
   id: SandboxId,
   by: Writer,
   decide: (sandbox: Sandbox) => Result.Result<ReadonlyArray<SandboxEvent>, E>,
-  now: DateTime.Utc,
-  opened?: Pull
+  now: DateTime.Utc
 ) {
   const { tasks } = deps
   const row = yield* writable(deps, id, by)
   const before = row.sandbox
   const events = yield* Effect.fromResult(decide(before))
   yield* write(deps, row, events, now, by !== "policy" && "fence" in by ? by.fence : null)
-  if (tasks !== null && opened !== undefined && events.length > 0) yield* tasks.opened(id, opened, now)
+  const opened = yield* OpenedPull
+  if (tasks !== null && opened !== null && events.length > 0) yield* tasks.opened(id, opened, now)
   return { before, events, sandbox: row.sandbox }
 }, asTransaction)
 
@@ -234,7 +235,7 @@ export const over = (state: SandboxRows.SandboxRows): Layer.Layer<Kept, never, H
 
       command: (key, asked, now, keyed, trace) => command(deps, key, asked, now, keyed, trace),
 
-      change: (id, by, decide, now, opened) => change(deps, id, by, decide, now, opened),
+      change: (id, by, decide, now) => change(deps, id, by, decide, now),
 
       traces: (id, turnId) =>
         Effect.sync(() => {

@@ -214,8 +214,8 @@ const storeOf = (store: PromisedStore) =>
       messages: (id, after, limit) => asked(() => store.messages(id, after, limit)),
       command: (key, command, now, keyed) =>
         Effect.tap(asked(() => store.command(key, command, now, keyed)), (recorded) => hints.publish(topicsOf(recorded))),
-      change: (id, by, decide, now, opened) =>
-        Effect.tap(asked(() => store.change(id, by, decide, now, opened)), (recorded) => hints.publish(topicsOf(recorded))),
+      change: (id, by, decide, now) =>
+        Effect.tap(asked(() => store.change(id, by, decide, now)), (recorded) => hints.publish(topicsOf(recorded))),
       // Only workers continue traces, and an embedder of the domain runs none.
       traces: () => Effect.succeed({ creation: null, turn: null }),
       approvals: (id, approvalIds) => asked(() => store.approvals(id, approvalIds)),

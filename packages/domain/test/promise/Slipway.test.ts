@@ -77,7 +77,7 @@ const world = () => {
     log: (id, after, limit) => run((store) => store.log(id, after, limit)),
     messages: (id, after, limit) => run((store) => store.messages(id, after, limit)),
     command: (key, command, now, keyed) => run((store) => store.command(key, command, now, keyed)),
-    change: (id, by, decide, now, opened) => run((store) => store.change(id, by, decide, now, opened)),
+    change: (id, by, decide, now) => run((store) => store.change(id, by, decide, now)),
     approvals: (id, approvalIds) => run((store) => store.approvals(id, approvalIds)),
     purged: (id) => run((store) => store.purged(id))
   }

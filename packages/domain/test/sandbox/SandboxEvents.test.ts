@@ -152,7 +152,7 @@ for (const [whose, hints] of commits) {
       Effect.gen(function*() {
         const store = yield* SandboxStore
         const events = yield* SandboxEvents
-        const { sandbox: { id } } = yield* store.create({ creation: creation("readers"), keyed: null, organizationId: null })
+        const { sandbox: { id } } = yield* store.create({ creation: creation("readers"), keyed: null })
         const seen = Array.from({ length: 20 }, (): Array<number> => [])
         const reading = yield* Effect.forEach(seen, (mine, i) =>
           Effect.forkChild(Effect.scoped(Effect.flatMap(events.follow(by, id, i % 2), ({ frames }) =>
@@ -189,7 +189,7 @@ layer(on(busy))("readers that come back all at once", (it) => {
       const store = yield* SandboxStore
       const events = yield* SandboxEvents
       const ids = yield* Effect.forEach(["first", "second"], (name) =>
-        Effect.map(store.create({ creation: creation(name), keyed: null, organizationId: null }), ({ sandbox }) => sandbox.id))
+        Effect.map(store.create({ creation: creation(name), keyed: null }), ({ sandbox }) => sandbox.id))
       for (const id of ids) {
         yield* write(id, [...Array.from({ length: 2 * PAGE }, (_, i) =>
           step(`${i}`)), failed])
@@ -208,7 +208,7 @@ layer(on(counted, others))("a reader of what other processes commit", (it) => {
     Effect.gen(function*() {
       const store = yield* SandboxStore
       const events = yield* SandboxEvents
-      const { sandbox: { id } } = yield* store.create({ creation: creation("large"), keyed: null, organizationId: null })
+      const { sandbox: { id } } = yield* store.create({ creation: creation("large"), keyed: null })
       const reading = yield* Effect.forkChild(Effect.scoped(Effect.flatMap(events.follow(by, id, null), collect)))
       yield* Effect.repeat(Effect.yieldNow, { times: 50 })
       yield* write(id, Array.from({ length: 2 * PAGE + 50 }, (_, i) => step(`${i}`)))
@@ -221,7 +221,7 @@ layer(on(counted, others))("a reader of what other processes commit", (it) => {
     Effect.gen(function*() {
       const store = yield* SandboxStore
       const events = yield* SandboxEvents
-      const { sandbox: { id } } = yield* store.create({ creation: creation("shared"), keyed: null, organizationId: null })
+      const { sandbox: { id } } = yield* store.create({ creation: creation("shared"), keyed: null })
       const reading = yield* Effect.forEach(Array.from({ length: 20 }), () =>
         Effect.forkChild(Effect.scoped(Effect.flatMap(events.follow(by, id, null), collect))))
       yield* Effect.repeat(Effect.yieldNow, { times: 200 })
@@ -237,7 +237,7 @@ layer(on(counted, others))("a reader of what other processes commit", (it) => {
     Effect.gen(function*() {
       const store = yield* SandboxStore
       const events = yield* SandboxEvents
-      const { sandbox: { id } } = yield* store.create({ creation: creation("pages"), keyed: null, organizationId: null })
+      const { sandbox: { id } } = yield* store.create({ creation: creation("pages"), keyed: null })
       yield* write(id, Array.from({ length: 100 }, () => step("x".repeat(32 * 1024))))
       yield* write(id, Array.from({ length: 500 }, () => step("x")))
       yield* write(id, [failed])
@@ -254,7 +254,7 @@ layer(on(counted, others))("a reader of what other processes commit", (it) => {
     Effect.gen(function*() {
       const store = yield* SandboxStore
       const events = yield* SandboxEvents
-      const { sandbox: { id } } = yield* store.create({ creation: creation("bounded"), keyed: null, organizationId: null })
+      const { sandbox: { id } } = yield* store.create({ creation: creation("bounded"), keyed: null })
       yield* write(id, [...Array.from({ length: 5 }, () => step("x".repeat(100 * 1024))), failed])
       const pages: Array<number> = []
       yield* Effect.scoped(Effect.gen(function*() {
@@ -271,7 +271,7 @@ layer(on(counted, others))("a reader of what other processes commit", (it) => {
     Effect.gen(function*() {
       const store = yield* SandboxStore
       const events = yield* SandboxEvents
-      const { sandbox: { id } } = yield* store.create({ creation: creation("over"), keyed: null, organizationId: null })
+      const { sandbox: { id } } = yield* store.create({ creation: creation("over"), keyed: null })
       yield* write(id, [failed])
       assert.ok((yield* Effect.scoped(events.follow(by, id, 2))).nothingLeft)
       assert.ok(!(yield* Effect.scoped(events.follow(by, id, 1))).nothingLeft)
@@ -284,7 +284,7 @@ layer(on(counted, others))("a reader of what other processes commit", (it) => {
     Effect.gen(function*() {
       const store = yield* SandboxStore
       const events = yield* SandboxEvents
-      const { sandbox: { id } } = yield* store.create({ creation: creation("idle"), keyed: null, organizationId: null })
+      const { sandbox: { id } } = yield* store.create({ creation: creation("idle"), keyed: null })
       const frames = yield* Effect.scoped(Effect.gen(function*() {
         const { frames, wake } = yield* events.follow(by, id, null)
         wake()
@@ -300,7 +300,7 @@ layer(on(counted, others))("a reader of what other processes commit", (it) => {
     Effect.gen(function*() {
       const store = yield* SandboxStore
       const events = yield* SandboxEvents
-      const { sandbox: { id } } = yield* store.create({ creation: creation("trouble"), keyed: null, organizationId: null })
+      const { sandbox: { id } } = yield* store.create({ creation: creation("trouble"), keyed: null })
       const reading = yield* Effect.forkChild(Effect.scoped(Effect.flatMap(events.follow(by, id, null), collect)))
       yield* Effect.repeat(Effect.yieldNow, { times: 50 })
       trouble.on = true
@@ -326,7 +326,7 @@ for (const [whose, hints] of commits) {
       Effect.gen(function*() {
         const store = yield* SandboxStore
         const events = yield* SandboxEvents
-        const { sandbox: { id } } = yield* store.create({ creation: creation("called"), keyed: null, organizationId: null })
+        const { sandbox: { id } } = yield* store.create({ creation: creation("called"), keyed: null })
         const [quick, slow] = [yield* events.follow(by, id, null), yield* events.follow(by, id, null)]
         const seen = { quick: takeAll(quick.reading).taken, slow: takeAll(slow.reading).taken }
         quick.reading.onChange(() => seen.quick.push(...takeAll(quick.reading).taken))
@@ -354,7 +354,7 @@ for (const [whose, hints] of commits) {
       Effect.gen(function*() {
         const store = yield* SandboxStore
         const events = yield* SandboxEvents
-        const { sandbox: { id } } = yield* store.create({ creation: creation("same"), keyed: null, organizationId: null })
+        const { sandbox: { id } } = yield* store.create({ creation: creation("same"), keyed: null })
         const given: Array<Array<ReadonlyArray<LogEntry>>> = [[], []]
         for (const mine of given) {
           const { reading } = yield* events.follow(by, id, null)
@@ -378,7 +378,7 @@ for (const [whose, hints] of commits) {
       Effect.gen(function*() {
         const store = yield* SandboxStore
         const events = yield* SandboxEvents
-        const { sandbox: { id } } = yield* store.create({ creation: creation("closed"), keyed: null, organizationId: null })
+        const { sandbox: { id } } = yield* store.create({ creation: creation("closed"), keyed: null })
         const calls = { left: 0, there: 0 }
         const there = yield* events.follow(by, id, null)
         there.reading.onChange(() => calls.there++)
@@ -394,9 +394,7 @@ layer(on(counted, deafened))("what this process commits", (it) => {
   const settled = Effect.repeat(Effect.yieldNow, { times: 50 })
   /** A reader that takes what it is called for, and what it was given. */
   const following = Effect.fnUntraced(function*(name: string) {
-    const { sandbox: { id } } = yield* SandboxStore.use((store) =>
-      store.create({ creation: creation(name), keyed: null, organizationId: null })
-    )
+    const { sandbox: { id } } = yield* SandboxStore.use((store) => store.create({ creation: creation(name), keyed: null }))
     const { reading } = yield* SandboxEvents.use((events) => events.follow(by, id, null))
     takeAll(reading)
     const given: Array<ReadonlyArray<number>> = []
@@ -468,7 +466,7 @@ layer(SandboxEvents.layer.pipe(Layer.provideMerge(SandboxStoreMemory.layer), Lay
     Effect.gen(function*() {
       const store = yield* SandboxStore
       const events = yield* SandboxEvents
-      const { sandbox: { id } } = yield* store.create({ creation: creation("lost"), keyed: null, organizationId: null })
+      const { sandbox: { id } } = yield* store.create({ creation: creation("lost"), keyed: null })
       const { reading } = yield* events.follow(by, id, null)
       const seen = takeAll(reading).taken
       reading.onChange(() => seen.push(...takeAll(reading).taken))
@@ -491,7 +489,7 @@ layer(on(interrupted))("an event that is committed while a stream is opened", (i
     Effect.gen(function*() {
       const store = yield* SandboxStore
       const events = yield* SandboxEvents
-      const { sandbox: { id } } = yield* store.create({ creation: creation("between"), keyed: null, organizationId: null })
+      const { sandbox: { id } } = yield* store.create({ creation: creation("between"), keyed: null })
       between.run = Effect.andThen(write(id, [step("in between")]), Effect.repeat(Effect.yieldNow, { times: 50 }))
       const { reading, sandbox } = yield* events.follow(by, id, null)
       assert.strictEqual(sandbox.lastSeq, 1)

@@ -26,6 +26,7 @@ import {
   type Touch
 } from "@slipway/domain/partner/rules/Attribution"
 import { naturalId, type PartnerFact } from "@slipway/domain/partner/schema/PartnerEvent"
+import { OpenedPull, TaskOrganization } from "@slipway/domain/sandbox/ports/SandboxFacts"
 import { SandboxStore } from "@slipway/domain/sandbox/ports/SandboxStore"
 import type { Pull } from "@slipway/domain/source/schema/PullRequest"
 import * as Arbitrary from "effect/Arbitrary"
@@ -404,7 +405,7 @@ const tellStore = Effect.fnUntraced(function*(world: World, incoming: Incoming) 
           createdBy: recipientId,
           repos: [{ fullName: REPO }]
         }
-        yield* sandboxes.create({ creation: task, keyed: null, organizationId })
+        yield* Effect.provideService(sandboxes.create({ creation: task, keyed: null }), TaskOrganization, organizationId)
         return "new"
       }
       case "Open": {
@@ -414,9 +415,8 @@ const tellStore = Effect.fnUntraced(function*(world: World, incoming: Incoming) 
           world.task(incoming.task),
           "policy",
           () => Result.succeed([{ type: "pull_request.updated", data }]),
-          epoch,
-          pull
-        )
+          epoch
+        ).pipe(Effect.provideService(OpenedPull, pull))
         return "new"
       }
     }

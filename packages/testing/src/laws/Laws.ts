@@ -896,7 +896,7 @@ const live = Effect.fnUntraced(function*({ booted, deeds }: typeof Life.Type) {
   const ids = yield* Ids
   const made = yield* newCreation()
   const key = { grantId: made.grantId, id: made.id }
-  yield* store.create({ creation: made, keyed: null, organizationId: null })
+  yield* store.create({ creation: made, keyed: null })
   let now = made.createdAt
   const find = store.find(key)
   const system = (command: SystemCommand) =>
@@ -1070,26 +1070,26 @@ export const storeLaws: {
       const store = yield* SandboxStore
       const ids = yield* Ids
       const taken = yield* newCreation()
-      yield* store.create({ creation: taken, keyed: null, organizationId: null })
+      yield* store.create({ creation: taken, keyed: null })
       const keyed = { key, fingerprint: `1:${ids.digest(one)}` }
-      const failed = yield* Effect.flip(store.create({ creation: taken, keyed, organizationId: null }))
+      const failed = yield* Effect.flip(store.create({ creation: taken, keyed }))
       assert.strictEqual(failed._tag, "SandboxIdTaken")
       const made = yield* newCreation(taken.grantId)
-      const first = yield* store.create({ creation: made, keyed, organizationId: null })
+      const first = yield* store.create({ creation: made, keyed })
       assert.deepStrictEqual([first.replayed, first.sandbox.id], [false, made.id])
       const unused = yield* newCreation(taken.grantId)
-      const again = yield* store.create({ creation: unused, keyed, organizationId: null })
+      const again = yield* store.create({ creation: unused, keyed })
       assert.deepStrictEqual([again.replayed, again.sandbox.id], [true, made.id])
       if (one !== two) {
         const conflict = yield* Effect.flip(
-          store.create({ creation: unused, keyed: { key, fingerprint: `1:${ids.digest(two)}` }, organizationId: null })
+          store.create({ creation: unused, keyed: { key, fingerprint: `1:${ids.digest(two)}` } })
         )
         assert.strictEqual(conflict._tag, "IdempotencyConflict")
       }
       assert.strictEqual((yield* Effect.flip(store.find({ grantId: taken.grantId, id: unused.id })))._tag, "SandboxNotFound")
       const elsewhere = yield* newCreation()
       assert.isFalse(
-        (yield* store.create({ creation: elsewhere, keyed: { key, fingerprint: `1:${ids.digest(two)}` }, organizationId: null })).replayed
+        (yield* store.create({ creation: elsewhere, keyed: { key, fingerprint: `1:${ids.digest(two)}` } })).replayed
       )
     })
   ),

@@ -99,10 +99,10 @@ const sandboxesOf = ({ call, process, witness }: Way, store: SandboxStore["Servi
   checkpointLog: (id, after, limit) => call(`checkpoint log ${id} after ${after}`, store.checkpointLog(id, after, limit), look),
   messages: (id, after, limit) => call(`messages ${id}`, store.messages(id, after, limit), look),
   command: (key, command, now, keyed, trace) => call(`command ${key.id}`, store.command(key, command, now, keyed, trace)),
-  change: (id, by, decide, now, opened) =>
+  change: (id, by, decide, now) =>
     call(
       `change ${id} by ${by === "policy" ? by : "fence" in by ? `lease ${by.fence}` : by.grantId}`,
-      store.change(id, by, decide, now, opened)
+      store.change(id, by, decide, now)
     ),
   approvals: (id, ids) => call(`approvals ${id}`, store.approvals(id, ids), look),
   traces: (id, turnId) => call(`traces ${id}`, store.traces(id, turnId), look),

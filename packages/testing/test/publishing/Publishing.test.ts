@@ -217,8 +217,7 @@ const running = Effect.gen(function*() {
       origin: null,
       createdAt: at
     },
-    keyed: null,
-    organizationId: null
+    keyed: null
   })
   const [leased] = yield* leases.take({ worker: "w", machine: "m" }, { slots: 1, boots: 1, errands: 1 })
   assert(leased !== undefined)

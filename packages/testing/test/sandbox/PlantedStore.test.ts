@@ -71,10 +71,10 @@ describe("the laws notice a store that", () => {
   notices("keeps keys for all grants together", storeLaws.idempotency, (store) => {
     const users = new Map<string, string>()
     return {
-      create: ({ creation, keyed, organizationId }) => {
+      create: ({ creation, keyed }) => {
         const grantId = keyed === null ? creation.grantId : users.get(keyed.key) ?? creation.grantId
         if (keyed !== null) users.set(keyed.key, grantId)
-        return store.create({ creation: { ...creation, grantId }, keyed, organizationId })
+        return store.create({ creation: { ...creation, grantId }, keyed })
       }
     }
   })

@@ -23,7 +23,7 @@ it.effect("memory: no other fiber runs between what a transaction reads and what
   Effect.gen(function*() {
     const store = yield* SandboxStore
     const ids = yield* Ids
-    yield* store.create({ creation, keyed: null, organizationId: null })
+    yield* store.create({ creation, keyed: null })
     const now = yield* DateTime.now
     const twice = Array.from({ length: 2 }, () => store.command({ grantId: creation.grantId, id: creation.id }, terminate(ids), now))
     const answers = yield* Effect.all(twice, { concurrency: 2 })

@@ -11,6 +11,7 @@ import {
   type Round
 } from "@slipway/domain/publishing/rules/Publication"
 import type { Lease } from "@slipway/domain/sandbox/ports/Leases"
+import { OpenedPull } from "@slipway/domain/sandbox/ports/SandboxFacts"
 import { SandboxStore } from "@slipway/domain/sandbox/ports/SandboxStore"
 import { isUnderWay, publicationOf, type Sandbox } from "@slipway/domain/sandbox/rules/Sandbox"
 import { count } from "@slipway/domain/sandbox/usecases/SandboxMetrics"
@@ -186,16 +187,15 @@ export const publishChanges = Effect.fn("publication")(
         event: published(repo, pullRequest, rest),
         opened: { host: host.name, repo, number: pullRequest.number }
       }),
-      onFailure: (trouble) => ({ event: failure(repo, trouble), opened: undefined })
+      onFailure: (trouble) => ({ event: failure(repo, trouble), opened: null })
     })
     const change = store.change(
       sandbox.id,
       lease,
       // A publication that ended in the meantime is not reported twice.
       (current) => Result.succeed(isUnderWay(publicationOf(current, repo)) ? [event] : []),
-      yield* DateTime.now,
-      opened
-    )
+      yield* DateTime.now
+    ).pipe(Effect.provideService(OpenedPull, opened))
     return (yield* Effect.tap(change, count)).sandbox
   }
 )

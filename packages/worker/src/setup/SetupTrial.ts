@@ -69,7 +69,7 @@ const hold = Effect.fnUntraced(function*({ grantId, repo }: Options) {
   const at = yield* DateTime.now
   const creation = toCreation(request, { id, grantId, createdBy: grantId, model: offlineDemo, at })
   const store = yield* SandboxStore
-  yield* Effect.orDie(store.create({ creation, keyed: null, organizationId: null }))
+  yield* Effect.orDie(store.create({ creation, keyed: null }))
   const leases = yield* Leases
   const [leased] = yield* Effect.orDie(leases.take({ worker: "trial", machine: "trial" }, { slots: 1, boots: 1, errands: 1 }))
   if (leased === undefined) return yield* Effect.die(new Error("the trial's own sandbox cannot be leased"))

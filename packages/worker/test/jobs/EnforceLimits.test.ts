@@ -21,7 +21,7 @@ import { enforceLimits } from "../../src/jobs/EnforceLimits.ts"
 
 const create = Effect.fnUntraced(function*(grantId: string, createdAt: DateTime.Utc) {
   const id = SandboxId.make(`c_${yield* (yield* Ids).random(ID_ALPHABET, 12)}`)
-  yield* (yield* SandboxStore).create({ creation: { ...creation, id, grantId, createdAt }, keyed: null, organizationId: null })
+  yield* (yield* SandboxStore).create({ creation: { ...creation, id, grantId, createdAt }, keyed: null })
   return id
 })
 

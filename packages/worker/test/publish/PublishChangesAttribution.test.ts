@@ -9,6 +9,7 @@ import { PartnerStore } from "@slipway/domain/partner/ports/PartnerStore"
 import { pullRequestId } from "@slipway/domain/partner/rules/Attribution"
 import { CommitAuthor, CommitMessage, request } from "@slipway/domain/publishing/rules/Publication"
 import { Leases } from "@slipway/domain/sandbox/ports/Leases"
+import { TaskOrganization } from "@slipway/domain/sandbox/ports/SandboxFacts"
 import { SandboxStore } from "@slipway/domain/sandbox/ports/SandboxStore"
 import { Policy } from "@slipway/domain/sandbox/rules/Policy"
 import { decide } from "@slipway/domain/sandbox/rules/SystemCommand"
@@ -56,7 +57,11 @@ const published = (times: number, changes = true) => {
     const limits = yield* Policy
     yield* partners.createClaim({ ...lead, grantId: "g", creditAmount: 1 })
     yield* partners.claim(claimId, { recipientId: creation.createdBy, organizationId })
-    const { sandbox: { id } } = yield* store.create({ creation, keyed: null, organizationId })
+    const { sandbox: { id } } = yield* Effect.provideService(
+      store.create({ creation, keyed: null }),
+      TaskOrganization,
+      organizationId
+    )
     const [leased] = yield* leases.take({ worker: "w", machine: "m" }, { slots: 1, boots: 1, errands: 1 })
     assert(leased !== undefined)
     for (const command of [{ _tag: "StartBoot" }, { _tag: "FinishBoot", turnId: "t" }] as const) {

@@ -143,8 +143,7 @@ export const running = Effect.fnUntraced(function*(id: SandboxId) {
       origin: null,
       createdAt: at
     },
-    keyed: null,
-    organizationId: null
+    keyed: null
   })
   const leased = yield* take(id)
   const report = (command: SystemCommand) => store.change(id, leased.lease, (sandbox) => decide(sandbox, command, { limits, now: at }), at)

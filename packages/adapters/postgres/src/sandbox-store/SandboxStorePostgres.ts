@@ -51,7 +51,7 @@ export const layer = Layer.effect(
       checkpointLog: (id, after, limit) => guard(selectEntries(reads, id, after, limit, checkpoints)),
       messages: (id, after, limit) => guard(messages([id, after, limit])),
       command: (key, asked, now, keyed, trace = null) => command(store, key, asked, now, keyed, trace),
-      change: (id, by, decide, now, opened) => change(store, id, by, decide, now, opened),
+      change: (id, by, decide, now) => change(store, id, by, decide, now),
       traces: (id, turnId) => Read.traces(store, id, turnId),
       approvals: (id, approvalIds) => guard(Read.approvalsOf(store, id, approvalIds)),
       purged: (id) => Read.purged(store, id)

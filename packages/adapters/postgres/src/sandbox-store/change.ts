@@ -1,10 +1,10 @@
 /** Changes that a worker, a request of a grant or the service's own rules decide. */
 import type { SandboxId } from "@slipway/domain/ids/SandboxId"
 import { StaleLease } from "@slipway/domain/sandbox/ports/Leases"
+import { OpenedPull } from "@slipway/domain/sandbox/ports/SandboxFacts"
 import type { Writer } from "@slipway/domain/sandbox/ports/SandboxStore"
 import type { Sandbox } from "@slipway/domain/sandbox/rules/Sandbox"
 import type { SandboxEvent } from "@slipway/domain/sandbox/rules/SandboxEvent"
-import type { Pull } from "@slipway/domain/source/schema/PullRequest"
 import { Context, type DateTime, Effect, Result } from "effect"
 import { guard } from "../sql/SqlFailure.ts"
 import type { CachedRow } from "./rows/RowCache.ts"
@@ -39,9 +39,10 @@ const changeKnown = <E>(store: Store, id: SandboxId, by: Writer, decide: Decide<
 
 /** One statement if this process knows the row; otherwise a transaction that locks the row, decides and writes. */
 export const change = Effect.fn("SandboxStore.change")(
-  function*<E>(store: Store, id: SandboxId, by: Writer, decide: Decide<E>, now: DateTime.Utc, opened: Pull | undefined) {
+  function*<E>(store: Store, id: SandboxId, by: Writer, decide: Decide<E>, now: DateTime.Utc) {
     const { sql, tellOpened } = store
-    const changed = opened === undefined ? yield* changeKnown(store, id, by, decide, now) : null
+    const opened = yield* OpenedPull
+    const changed = opened === null ? yield* changeKnown(store, id, by, decide, now) : null
     if (changed !== null) return changed
     return yield* guard(sql.withTransaction(Effect.gen(function*() {
       const found = selectSandbox(store, { id, ...(by !== "policy" && "grantId" in by ? { grantId: by.grantId } : {}) }, true)
@@ -50,7 +51,7 @@ export const change = Effect.fn("SandboxStore.change")(
       const before = row.sandbox
       const events = yield* Effect.fromResult(decide(before))
       const sandbox = yield* writeLocked(store, row, events, now, fenceOf(by))
-      if (opened !== undefined && events.length > 0) yield* tellOpened(id, opened, now)
+      if (opened !== null && events.length > 0) yield* tellOpened(id, opened, now)
       return { before, events, sandbox }
     })))
   }

@@ -2,6 +2,7 @@
 import type { SandboxId } from "@slipway/domain/ids/SandboxId"
 import { ConcurrencyLimitExceeded } from "@slipway/domain/sandbox/ports/ActiveSandboxes"
 import { CheckpointNotFound } from "@slipway/domain/sandbox/ports/Checkpoints"
+import { TaskOrganization } from "@slipway/domain/sandbox/ports/SandboxFacts"
 import { type CreationRequest, SandboxIdTaken, securityEvents, topicsOf } from "@slipway/domain/sandbox/ports/SandboxStore"
 import { projectionOf } from "@slipway/domain/sandbox/rules/EventProjection"
 import { type KeyedRequest, resolve } from "@slipway/domain/sandbox/rules/Idempotency"
@@ -30,8 +31,9 @@ export interface CreatingStore extends Store {
   readonly boundTo: ReturnType<typeof boundTo>
 }
 
-const prepare = Effect.fnUntraced(function*({ ids, limits }: Store, { creation, keyed, organizationId, trace = null }: CreationRequest) {
+const prepare = Effect.fnUntraced(function*({ ids, limits }: Store, { creation, keyed, trace = null }: CreationRequest) {
   const events = created(creation)
+  const organizationId = yield* TaskOrganization
   const { entries, sandbox } = projectionOf(initial(creation), events, creation.createdAt)
   const { approvals, publications, usage } = encodeColumns(sandbox)
   const { createdAt, ...fixed } = creation

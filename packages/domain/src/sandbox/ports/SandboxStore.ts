@@ -10,7 +10,6 @@ import * as Schema from "effect/Schema"
 import type { SecurityEvent } from "../../access/ports/AuditLog.ts"
 import type { Uuid } from "../../ids/Ids.ts"
 import type { SandboxId } from "../../ids/SandboxId.ts"
-import type { Pull } from "../../source/schema/PullRequest.ts"
 import type { RepoName } from "../../source/schema/RepoRef.ts"
 import { type Topic, WORK } from "../../store/Hints.ts"
 import type { StoreUnavailable } from "../../store/StoreUnavailable.ts"
@@ -114,8 +113,6 @@ export interface CreationRequest {
   readonly creation: Creation
   /** `null`: the request had no idempotency key. */
   readonly keyed: KeyedRequest | null
-  /** The grant's organization. If the creator has a touch there, partners get the start of the task; `null`: no partner does. */
-  readonly organizationId: string | null
   /** The trace of the request, in the form of `RootSpan.traceparent`; absent or `null`: no trace. A replay keeps the first request's. */
   readonly trace?: string | null
 }
@@ -207,15 +204,13 @@ export class SandboxStore extends Context.Service<SandboxStore, {
 
   /**
    * Records the events that `decide` returns for the present sandbox; an empty result writes nothing. `decide` may run repeatedly, and
-   * results for older states are dropped. `opened`: the pull request that the events report as opened. Partners get it once, if the
-   * sandbox started under a touch. `StaleLease`: it is not the sandbox's newest lease, or the sandbox is unknown.
+   * results for older states are dropped. `StaleLease`: it is not the sandbox's newest lease, or the sandbox is unknown.
    */
   change<E>(
     id: SandboxId,
     by: Writer,
     decide: (sandbox: Sandbox) => Result.Result<ReadonlyArray<SandboxEvent>, E>,
-    now: DateTime.Utc,
-    opened?: Pull
+    now: DateTime.Utc
   ): Effect.Effect<Recorded, E | SandboxNotFound | StaleLease | StoreUnavailable>
 
   /** The state of these approvals. Unknown ids are left out. */

@@ -18,6 +18,7 @@ import * as RootSpan from "../../observability/RootSpan.ts"
 import type { RepoNotAccessible, SourceHost } from "../../source/ports/SourceHost.ts"
 import type { StoreUnavailable } from "../../store/StoreUnavailable.ts"
 import type { ConcurrencyLimitExceeded } from "../ports/ActiveSandboxes.ts"
+import { TaskOrganization } from "../ports/SandboxFacts.ts"
 import type { SandboxStore } from "../ports/SandboxStore.ts"
 import { type IdempotencyConflict, keyed, type KeyedRequest } from "../rules/Idempotency.ts"
 import type { Origin } from "../rules/Sandbox.ts"
@@ -70,9 +71,9 @@ const accept = Effect.fnUntraced(
       return known === null ? yield* refused : { sandbox: known, replayed: true }
     }
     const creation = toCreation(request, { id, grantId: by.grantId, createdBy: by.userId, model, at }, origin)
-    return yield* Effect.tap(
-      store.create({ creation, keyed: bound, organizationId: by.organizationId, trace: yield* RootSpan.traceparent }),
-      countCreation
+    return yield* store.create({ creation, keyed: bound, trace: yield* RootSpan.traceparent }).pipe(
+      Effect.provideService(TaskOrganization, by.organizationId),
+      Effect.tap(countCreation)
     )
   },
   Effect.retry({ while: (error) => error._tag === "SandboxIdTaken", schedule: Schedule.recurs(5) }),

@@ -14,7 +14,8 @@ import {
   pullRequestId
 } from "@slipway/domain/partner/rules/Attribution"
 import type { PartnerFact } from "@slipway/domain/partner/schema/PartnerEvent"
-import { SandboxStore } from "@slipway/domain/sandbox/ports/SandboxStore"
+import { OpenedPull, TaskOrganization } from "@slipway/domain/sandbox/ports/SandboxFacts"
+import { type CreationRequest, SandboxStore } from "@slipway/domain/sandbox/ports/SandboxStore"
 import { IdempotencyKey } from "@slipway/domain/sandbox/schema/Idempotency"
 import * as Context from "effect/Context"
 import * as DateTime from "effect/DateTime"
@@ -158,16 +159,17 @@ const start = Effect.fnUntraced(function*({ organizationId, recipientId }: Claim
   }
   yield* store.create({
     creation: task,
-    keyed: key === null ? null : { key: IdempotencyKey.make(key), fingerprint: "1:a" },
-    organizationId
-  })
+    keyed: key === null ? null : { key: IdempotencyKey.make(key), fingerprint: "1:a" }
+  }).pipe(Effect.provideService(TaskOrganization, organizationId))
   return task
 })
 const open = Effect.fnUntraced(function*(id: SandboxId, number: number, told = true) {
   const store = yield* SandboxStore
   const data = { repo: "acme/shop", action_state: "idle" as const, number }
   const pull = { host: "memory", repo: "acme/shop", number }
-  yield* store.change(id, "policy", () => Result.succeed(told ? [{ type: "pull_request.updated", data }] : []), at, pull)
+  yield* store.change(id, "policy", () => Result.succeed(told ? [{ type: "pull_request.updated", data }] : []), at).pipe(
+    Effect.provideService(OpenedPull, pull)
+  )
   return pullRequestId(yield* Ids, pull)
 })
 /** The feed but for what {@link attributed} put there. */
@@ -395,11 +397,11 @@ const sandboxFacts = (it: Writer<PartnerStore | SandboxStore | Ids | PartnerFixt
       const grantId = yield* (yield* PartnerFixture).grant
       const task = yield* start(claimant, "key", grantId)
       yield* start(claimant, "key", grantId)
-      const { organizationId } = claimant
-      yield* Effect.flip(store.create({ creation: task, keyed: null, organizationId }))
+      const create = (request: CreationRequest) => Effect.provideService(store.create(request), TaskOrganization, claimant.organizationId)
+      yield* Effect.flip(create({ creation: task, keyed: null }))
       const changed = { key: IdempotencyKey.make("key"), fingerprint: "1:b" }
       const another = { ...task, id: SandboxId.make("c_aaaaaaaaaaaa") }
-      yield* Effect.flip(store.create({ creation: another, keyed: changed, organizationId }))
+      yield* Effect.flip(create({ creation: another, keyed: changed }))
       assert.strictEqual((yield* toldOf(terms)).length, 1)
     }))
 

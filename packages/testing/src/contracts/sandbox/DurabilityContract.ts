@@ -167,7 +167,7 @@ const change = Effect.fnUntraced(function*(sandbox: Sandbox, by: Writer, asked: 
 const creation = (key: typeof keyed | null): Stage =>
   Effect.gen(function*() {
     const creation = yield* creationOf({ createdAt: longAgo })
-    const call = SandboxStore.use((store) => store.create({ creation, keyed: key, organizationId: null, trace }))
+    const call = SandboxStore.use((store) => store.create({ creation, keyed: key, trace }))
     return { sandbox: creation, call, then: told(call) }
   })
 const sayings = (turn: string): SystemCommand => ({
@@ -329,7 +329,7 @@ const purgeCalls: Readonly<Record<string, Stage>> = {
     const creation = yield* creationOf()
     const call = Maintenance.use((maintenance) => maintenance.purgeKeys(ALL))
     yield* call
-    const { sandbox } = yield* (yield* SandboxStore).create({ creation, keyed, organizationId: null })
+    const { sandbox } = yield* (yield* SandboxStore).create({ creation, keyed })
     yield* ageKeys(creation.grantId, "before")
     yield* ageKeys(creation.grantId, "after")
     return { sandbox, call, then: call }

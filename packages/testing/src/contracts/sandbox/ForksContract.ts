@@ -46,8 +46,7 @@ export const forkOf = Effect.fnUntraced(function*({ grantId, id }: Sandbox, chec
   const store = yield* SandboxStore
   return yield* store.create({
     creation: yield* creationOf({ grantId, origin: { sandboxId: id, checkpoint } }),
-    keyed: key === null ? null : { key: IdempotencyKey.make(key), fingerprint: "1:a" },
-    organizationId: null
+    keyed: key === null ? null : { key: IdempotencyKey.make(key), fingerprint: "1:a" }
   })
 })
 
@@ -112,8 +111,7 @@ export const suite = (name: string, layer: Layer.Layer<Stores | Checkpoints, unk
         const keyed = { key: IdempotencyKey.make("order-1"), fingerprint: "1:a" }
         const { sandbox: created } = yield* store.create({
           creation: yield* creationOf({ grantId: one.grantId }),
-          keyed,
-          organizationId: null
+          keyed
         })
         const forks = [yield* forkOf(one, 1, "order-1"), yield* forkOf(two, 1, "order-1")]
         assert.deepStrictEqual(forks.map(({ replayed }) => replayed), [false, false])

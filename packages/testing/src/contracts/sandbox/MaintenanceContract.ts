@@ -246,7 +246,7 @@ const forgetting = (it: Writer<Stores>) => {
       const grantId = yield* fixture.grant
       for (const key of ["a", "b", "c"]) {
         const keyed = { key: IdempotencyKey.make(key), fingerprint: "1:a" }
-        yield* store.create({ creation: yield* creationOf({ grantId }), keyed, organizationId: null })
+        yield* store.create({ creation: yield* creationOf({ grantId }), keyed })
       }
       for (const until of ["before", "after"] as const) yield* fixture.ageKeys(grantId, until)
       // Where the clock moved for it, those of others are over too.
@@ -309,7 +309,7 @@ const purging = (it: Writer<Stores>) => {
       const then = DateTime.add(at, { days: 3 })
       const traced = Effect.gen(function*() {
         const creation = yield* creationOf({ grantId: yield* (yield* StoreFixture).grant })
-        const { sandbox } = yield* store.create({ creation, keyed: null, organizationId: null, trace: trace(1) })
+        const { sandbox } = yield* store.create({ creation, keyed: null, trace: trace(1) })
         const first = turnId(ids, sandbox.id, 1)
         yield* drive(sandbox, [
           { _tag: "StartBoot" },
@@ -377,8 +377,7 @@ const unneededFiles = (it: Writer<Stores>) => {
       const fixture = yield* StoreFixture
       const grantId = yield* fixture.grant
       const keyed = (key: string) => ({ key: IdempotencyKey.make(key), fingerprint: "1:a" })
-      const create = (key: string) =>
-        Effect.flatMap(creationOf({ grantId }), (creation) => store.create({ creation, keyed: keyed(key), organizationId: null }))
+      const create = (key: string) => Effect.flatMap(creationOf({ grantId }), (creation) => store.create({ creation, keyed: keyed(key) }))
       const first = yield* Effect.forEach(["purged", "overwritten"], create)
       yield* fixture.ageKeys(grantId, "before")
       yield* maintenance.purgeKeys(10_000)

@@ -68,7 +68,7 @@ export const creationOf = Effect.fnUntraced(function*(more: Partial<Creation> = 
 
 export const make = Effect.fnUntraced(function*(more: Partial<Creation> = {}) {
   const store = yield* SandboxStore
-  const { sandbox } = yield* store.create({ creation: yield* creationOf(more), keyed: null, organizationId: null })
+  const { sandbox } = yield* store.create({ creation: yield* creationOf(more), keyed: null })
   return sandbox
 })
 /** Applies system commands one by one, as a worker would. */

@@ -66,8 +66,7 @@ export const limited = (name: string, layer: Layer.Layer<SandboxStore | Ids | St
         const store = yield* SandboxStore
         return yield* store.create({
           creation: yield* creationOf({ grantId }),
-          keyed: key === null ? null : keyed(key),
-          organizationId: null
+          keyed: key === null ? null : keyed(key)
         })
       })
     /** The grant and its sandboxes, as many as it may have. */
@@ -165,7 +164,7 @@ const creation = (it: Rules<Stores>) => {
       const store = yield* SandboxStore
       const creation = yield* creationOf()
       const keyed = (key: string) => ({ key: IdempotencyKey.make(key), fingerprint: "1:a" })
-      const { sandbox } = yield* store.create({ creation, keyed: keyed("made"), organizationId: null })
+      const { sandbox } = yield* store.create({ creation, keyed: keyed("made") })
       assert.deepStrictEqual(yield* store.replay(creation.grantId, keyed("made"), null), sandbox)
       yield* command(keyOf(sandbox), terminate(yield* Ids), at)
       assert.strictEqual((yield* store.replay(creation.grantId, keyed("made"), null))?.status, "terminated")
@@ -174,7 +173,7 @@ const creation = (it: Rules<Stores>) => {
       assert.isNull(yield* store.replay(yield* (yield* StoreFixture).grant, keyed("made"), null))
       assert.isNull(yield* store.replay(creation.grantId, keyed("new"), null))
       assert.isFalse(
-        (yield* store.create({ creation: yield* creationOf({ grantId: creation.grantId }), keyed: keyed("new"), organizationId: null }))
+        (yield* store.create({ creation: yield* creationOf({ grantId: creation.grantId }), keyed: keyed("new") }))
           .replayed
       )
     }))
@@ -204,7 +203,7 @@ const creation = (it: Rules<Stores>) => {
     Effect.gen(function*() {
       const store = yield* SandboxStore
       const creation = yield* creationOf()
-      const made = yield* store.create({ creation, keyed: null, organizationId: null })
+      const made = yield* store.create({ creation, keyed: null })
       assert.isFalse(made.replayed)
       const found = yield* store.find(creation)
       assert.deepStrictEqual(found, made.sandbox)
@@ -238,7 +237,7 @@ const creation = (it: Rules<Stores>) => {
       const store = yield* SandboxStore
       const sandbox = yield* make()
       const error = yield* Effect.flip(
-        store.create({ creation: yield* creationOf({ id: sandbox.id, grantId: sandbox.grantId }), keyed: null, organizationId: null })
+        store.create({ creation: yield* creationOf({ id: sandbox.id, grantId: sandbox.grantId }), keyed: null })
       )
       assert.strictEqual(error._tag, "SandboxIdTaken")
       assert.deepStrictEqual(yield* store.find(sandbox), sandbox)
@@ -251,21 +250,20 @@ const idempotentCreation = (it: Rules<Stores>) => {
       const store = yield* SandboxStore
       const creation = yield* creationOf()
       const keyed = { key: IdempotencyKey.make("order-1"), fingerprint: "1:a" }
-      const first = yield* store.create({ creation, keyed, organizationId: null })
+      const first = yield* store.create({ creation, keyed })
       yield* command(keyOf(first.sandbox), terminate(yield* Ids), at)
-      const again = yield* store.create({ creation: yield* creationOf({ grantId: creation.grantId }), keyed, organizationId: null })
+      const again = yield* store.create({ creation: yield* creationOf({ grantId: creation.grantId }), keyed })
       assert.isTrue(again.replayed)
       assert.strictEqual(again.sandbox.id, creation.id)
       assert.strictEqual(again.sandbox.status, "terminated")
       const changed = yield* Effect.flip(
         store.create({
           creation: yield* creationOf({ grantId: creation.grantId }),
-          keyed: { ...keyed, fingerprint: "1:b" },
-          organizationId: null
+          keyed: { ...keyed, fingerprint: "1:b" }
         })
       )
       assert.strictEqual(changed._tag, "IdempotencyConflict")
-      const elsewhere = yield* store.create({ creation: yield* creationOf(), keyed, organizationId: null })
+      const elsewhere = yield* store.create({ creation: yield* creationOf(), keyed })
       assert.isFalse(elsewhere.replayed)
     }))
 
@@ -276,7 +274,7 @@ const idempotentCreation = (it: Rules<Stores>) => {
       const keyed = { key: IdempotencyKey.make("storm"), fingerprint: "1:a" }
       const made = yield* Effect.forEach(
         Array.from({ length: 20 }),
-        () => Effect.flatMap(creationOf({ grantId }), (creation) => store.create({ creation, keyed, organizationId: null })),
+        () => Effect.flatMap(creationOf({ grantId }), (creation) => store.create({ creation, keyed })),
         { concurrency: "unbounded" }
       )
       assert.strictEqual(made.filter(({ replayed }) => !replayed).length, 1)
@@ -293,7 +291,7 @@ const idempotentCreation = (it: Rules<Stores>) => {
         (keyed) =>
           Effect.flatMap(creationOf({ grantId }), (creation) =>
             Effect.map(
-              Effect.result(store.create({ creation, keyed, organizationId: null })),
+              Effect.result(store.create({ creation, keyed })),
               (result) => ({ ...keyed, result })
             )),
         { concurrency: "unbounded" }
@@ -315,7 +313,7 @@ const concurrentCreation = (it: Rules<Stores>) => {
       const known = yield* creationOf()
       const { grantId } = known
       const keyOfKnown = { key: IdempotencyKey.make("known"), fingerprint: "1:a" }
-      const { sandbox } = yield* store.create({ creation: known, keyed: keyOfKnown, organizationId: null })
+      const { sandbox } = yield* store.create({ creation: known, keyed: keyOfKnown })
       const kinds = ["keyed", "unkeyed", "replayed", "IdempotencyConflict", "SandboxIdTaken", "elsewhere"] as const
       const trace = (n: number) => `00-${n.toString(16).padStart(32, "0")}-00000000000000aa-01`
       const outcomes = yield* Effect.forEach(
@@ -335,7 +333,7 @@ const concurrentCreation = (it: Rules<Stores>) => {
             ? null
             : { key: IdempotencyKey.make(kind === "elsewhere" ? "known" : `own-${n}`), fingerprint: "1:a" }
           const result = yield* Effect.result(
-            store.create({ creation, keyed, organizationId: null, trace: n % 4 === 0 ? null : trace(n) })
+            store.create({ creation, keyed, trace: n % 4 === 0 ? null : trace(n) })
           )
           return { kind, n, creation, result }
         }),
@@ -367,7 +365,7 @@ const concurrentCreation = (it: Rules<Stores>) => {
       const creations = yield* Effect.forEach(Array.from({ length: 24 }), () => creationOf({ grantId }))
       const fibers = yield* Effect.forEach(creations, (creation, n) =>
         Effect.forkChild(
-          store.create({ creation, keyed: { key: IdempotencyKey.make(`${n}`), fingerprint: "1:a" }, organizationId: null }),
+          store.create({ creation, keyed: { key: IdempotencyKey.make(`${n}`), fingerprint: "1:a" } }),
           { startImmediately: true }
         ))
       const [stopped, waiting] = [fibers.filter((_, n) => n % 3 === 0), fibers.filter((_, n) => n % 3 !== 0)]
@@ -381,7 +379,7 @@ const concurrentCreation = (it: Rules<Stores>) => {
       const again = yield* Effect.forEach(creations, (_, n) =>
         Effect.flatMap(
           creationOf({ grantId }),
-          (creation) => store.create({ creation, keyed: { key: IdempotencyKey.make(`${n}`), fingerprint: "1:a" }, organizationId: null })
+          (creation) => store.create({ creation, keyed: { key: IdempotencyKey.make(`${n}`), fingerprint: "1:a" } })
         ))
       for (const { sandbox } of again) assert.deepStrictEqual((yield* eventsOf(sandbox.id)).map(({ seq }) => seq), [1])
       assert.sameMembers(
@@ -896,7 +894,7 @@ const messageKeys = (it: Rules<Stores>) => {
       const ids = yield* Ids
       const keyed = { key: IdempotencyKey.make("order-1"), fingerprint: "1:a" }
       const grantId = yield* (yield* StoreFixture).grant
-      const { sandbox: made } = yield* store.create({ creation: yield* creationOf({ grantId }), keyed, organizationId: null })
+      const { sandbox: made } = yield* store.create({ creation: yield* creationOf({ grantId }), keyed })
       for (const sandbox of [made, yield* make({ grantId })]) {
         const turn = turnId(ids, sandbox.id, 1)
         yield* drive(sandbox, [
@@ -1096,7 +1094,7 @@ const traces = (it: Rules<Stores>) => {
       const trace = (n: number) => `00-${String(n).repeat(32)}-${String(n).repeat(16)}-01`
       const creation = yield* creationOf({ grantId: yield* (yield* StoreFixture).grant })
       const keyed = { key: IdempotencyKey.make("traced"), fingerprint: "1:a" }
-      const create = (n: number) => store.create({ creation, keyed, organizationId: null, trace: trace(n) })
+      const create = (n: number) => store.create({ creation, keyed, trace: trace(n) })
       const { sandbox } = yield* create(1)
       yield* create(2)
       const ids = yield* Ids
@@ -1189,8 +1187,7 @@ const hints = (it: Rules<Stores>) => {
       const hinted = <A, E, R>(call: Effect.Effect<A, E, R>) => Effect.map(call, () => heard.splice(0).sort())
       const create = store.create({
         creation,
-        keyed: { key: IdempotencyKey.make("hinted"), fingerprint: "1:a" },
-        organizationId: null
+        keyed: { key: IdempotencyKey.make("hinted"), fingerprint: "1:a" }
       })
       const turn = turnId(ids, creation.id, 1)
       const drives = (...commands: ReadonlyArray<SystemCommand>) => Effect.flatMap(store.find(creation), (now) => drive(now, commands))
