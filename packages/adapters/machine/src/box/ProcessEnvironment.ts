@@ -1,5 +1,5 @@
 /** The environment of a process in a box of any kind. */
-import type { BoxCommand } from "@slipway/domain/sandbox/ports/SandboxHost"
+import type { Programs } from "@slipway/domain/sandbox/ports/SandboxHost"
 import { dirname } from "node:path"
 import * as Egress from "../egress/Egress.ts"
 
@@ -18,7 +18,7 @@ export interface BoxValues {
  * command, proxy variables, PATH, HOME, TMPDIR, LANG and TERM. The service's environment is not inherited.
  */
 export const of = (
-  { env, programs }: Pick<BoxCommand, "env" | "programs">,
+  { env, programs }: { readonly env: Readonly<Record<string, string>>; readonly programs?: Programs | undefined },
   { hasWayOut, home, path, scratch }: BoxValues
 ): Readonly<Record<string, string>> => ({
   ...hasWayOut ? Egress.runtimes : {},
