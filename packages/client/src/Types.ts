@@ -440,6 +440,8 @@ export type SandboxEvent =
     }>
     /** Folders of submodules with files, which are not published. */
     readonly submodules?: ReadonlyArray<string>
+    /** As the source host had it then; absent while it is published, after a failure, and from servers that do not send it. */
+    readonly pull_request?: PullRequest
     readonly error?: { readonly code: string; readonly message: string; readonly retry_after?: number }
   }>
   | Durable<"usage.updated", {

@@ -1357,6 +1357,10 @@ class PullRequestUpdatedEventData(_PullRequestUpdatedEventData, total=False):
     """
     submodules: list[str]
     """Folders of submodules with files, which are not published. At most 32."""
+    pull_request: PullRequest
+    """
+    As the source host had it then; left out while one is published, and where publishing failed.
+    """
     error: PullRequestUpdatedEventDataError
     """Why publishing failed."""
 

@@ -152,7 +152,8 @@ describe("the end of a publication is told", () => {
         draft: true,
         merged: false,
         head_ref: "slipway/c",
-        head_sha: "abc"
+        head_sha: "abc",
+        pull_request: pullRequest
       })
     )
   })
@@ -363,6 +364,30 @@ describe("what happens to a pull request on its host", () => {
       }).pipe(Effect.provide(Publishing.layer.pipe(Layer.provideMerge(ports))))
     })
   }
+
+  it.effect("is answered to its publisher as the worker recorded it, without a question to the host", () => {
+    const { asked, ports } = host(merged)
+    return Effect.gen(function*() {
+      const publishing = yield* Publishing
+      const { leased, store } = yield* running
+      const changed = yield* Hints.use((hints) => hints.watch(id))
+      const publisher = yield* Effect.forkChild(publishing.publish(by, id, undefined))
+      yield* changed
+      const event = published(REPO, pullRequest, { sha: pullRequest.headSha, merges: [] })
+      yield* store.change(id, leased.lease, () => Result.succeed([event]), at)
+      assert.deepStrictEqual(yield* Fiber.join(publisher), {
+        actionState: "idle",
+        checks: noChecks,
+        comments: [],
+        pullRequest,
+        repository: REPO,
+        detailsPending: true
+      })
+      assert.deepStrictEqual(asked, [])
+      assert.deepInclude(yield* publishing.status(by, id, undefined), { pullRequest: merged, detailsPending: false })
+      assert.deepStrictEqual(asked, [7])
+    }).pipe(Effect.scoped, Effect.provide(Publishing.layer.pipe(Layer.provideMerge(ports))))
+  })
 
   it.effect("is not ours on other branches, in other repositories, and before anything was published", () => {
     const { asked, ports } = host(merged)

@@ -39,10 +39,11 @@ export const published = (
   pullRequest: PullRequest,
   { merges, sha, submodules }: Pushed
 ): SandboxEventOf<"pull_request.updated"> => {
-  const { data, type } = described(repo, pullRequest)
+  // The host may still tell of the commit before.
+  const { data, type } = described(repo, { ...pullRequest, headSha: sha })
   return {
     type,
-    data: { ...data, head_sha: sha, ...(merges.length === 0 ? {} : { merges }), ...(submodules === undefined ? {} : { submodules }) }
+    data: { ...data, ...(merges.length === 0 ? {} : { merges }), ...(submodules === undefined ? {} : { submodules }) }
   }
 }
 
@@ -57,7 +58,8 @@ const described = (repo: RepoName, pullRequest: PullRequest): SandboxEventOf<"pu
     draft: pullRequest.draft,
     merged: pullRequest.merged,
     head_ref: pullRequest.headRef,
-    head_sha: pullRequest.headSha
+    head_sha: pullRequest.headSha,
+    pull_request: pullRequest
   }
 })
 

@@ -88,6 +88,16 @@ const describe = Effect.fnUntraced(function*(deps: Dependencies, sandbox: Sandbo
 
 const statusOf = (deps: Dependencies, sandbox: Sandbox, repo: RepoName) => Effect.map(describe(deps, sandbox, repo), ({ status }) => status)
 
+/** The status as the worker has just recorded it. It knows neither checks nor comments: `status` asks the host for them. */
+const recorded = ({ actionState }: Publication, pullRequest: PullRequest, repository: RepoName): PullRequestStatus => ({
+  actionState,
+  checks: noChecks,
+  comments: [],
+  pullRequest,
+  repository,
+  detailsPending: true
+})
+
 /** Fails with the error of a failed publication. */
 const refuse = ({ error, repo }: Publication) => {
   if (error === null) return Effect.void
@@ -115,8 +125,8 @@ const refuse = ({ error, repo }: Publication) => {
 /** Publishes a working tree to one draft pull request. Every step is safe to repeat. */
 export class Publishing extends Context.Service<Publishing, {
   /**
-   * Requests a publication and waits up to {@link WAIT} for its end. Safe to repeat: there is one open pull request, and published
-   * content is not pushed again.
+   * Requests a publication and waits up to {@link WAIT} for its end. The answer is what the worker recorded, without checks and comments.
+   * Safe to repeat: there is one open pull request, and published content is not pushed again.
    */
   publish(by: Principal, id: SandboxId, repo: RepoName | undefined): Effect.Effect<
     PullRequestStatus,
@@ -195,8 +205,11 @@ export class Publishing extends Context.Service<Publishing, {
             })
             const end = yield* Effect.timeoutOption(ended, WAIT)
             if (Option.isNone(end)) return yield* statusOf(deps, yield* store.find(key), repo)
-            if (end.value.publication !== undefined) yield* refuse(end.value.publication)
-            return yield* statusOf(deps, end.value.sandbox, repo)
+            const { publication, sandbox } = end.value
+            if (publication !== undefined) yield* refuse(publication)
+            return publication?.pullRequest === undefined
+              ? yield* statusOf(deps, sandbox, repo)
+              : recorded(publication, publication.pullRequest, repo)
           },
           Effect.scoped,
           Effect.catchTag("StaleLease", Effect.die)

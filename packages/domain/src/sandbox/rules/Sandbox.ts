@@ -210,6 +210,7 @@ const evolvePublication = (sandbox: Sandbox, { data }: SandboxEventOf<"pull_requ
   const same = (publication: Publication) => publication.repo.toLowerCase() === data.repo.toLowerCase()
   const known = sandbox.publications.find(same)
   const url = data.url ?? known?.url
+  const pullRequest = data.pull_request ?? known?.pullRequest
   const isPushed = isUnderWay(known) && data.action_state === "idle" && data.error === undefined
   const pushed = isPushed && data.head_ref !== undefined && data.head_sha !== undefined
     ? { headRef: data.head_ref, sha: data.head_sha, merges: data.merges ?? [] }
@@ -219,6 +220,7 @@ const evolvePublication = (sandbox: Sandbox, { data }: SandboxEventOf<"pull_requ
     actionState: data.action_state,
     number: data.number ?? known?.number ?? null,
     ...(url === undefined ? {} : { url }),
+    ...(pullRequest === undefined ? {} : { pullRequest }),
     headSha: data.head_sha ?? known?.headSha ?? null,
     state: data.state ?? known?.state ?? null,
     draft: data.draft ?? known?.draft ?? null,

@@ -6,7 +6,7 @@ import { AgentRuntimeName } from "../../models/schema/AgentRuntimeName.ts"
 import { ReasoningEffort } from "../../models/schema/ReasoningEffort.ts"
 import { ToolApprovalMode } from "../../models/schema/ToolApprovalMode.ts"
 import { TokenCounts, Usage } from "../../models/schema/Usage.ts"
-import { ActionState } from "../../source/schema/PullRequest.ts"
+import { ActionState, PullRequest } from "../../source/schema/PullRequest.ts"
 import { RepoName, RepoRef } from "../../source/schema/RepoRef.ts"
 import { Counter, text } from "../../text/Text.ts"
 import { Timestamp } from "../../time/Timestamp.ts"
@@ -30,6 +30,8 @@ export const Publication = Schema.Struct({
   number: Schema.NullOr(Counter),
   /** The address of its page at the host. Absent in rows of earlier versions. */
   url: Schema.optionalKey(Schema.String),
+  /** As the source host had it at the last publication or change; missing in what was stored before this was kept. */
+  pullRequest: Schema.optionalKey(PullRequest),
   headSha: Schema.NullOr(Schema.String),
   state: Schema.NullOr(Schema.Literals(["open", "closed"])),
   draft: Schema.NullOr(Schema.Boolean),

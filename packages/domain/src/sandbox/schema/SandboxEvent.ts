@@ -6,7 +6,7 @@ import type * as DateTime from "effect/DateTime"
 import * as Schema from "effect/Schema"
 import { SandboxId } from "../../ids/SandboxId.ts"
 import { TokenCounts, Usage } from "../../models/schema/Usage.ts"
-import { ActionState } from "../../source/schema/PullRequest.ts"
+import { ActionState, PullRequest } from "../../source/schema/PullRequest.ts"
 import { RepoName } from "../../source/schema/RepoRef.ts"
 import { Counter } from "../../text/Text.ts"
 import { Timestamp, timestamp } from "../../time/Timestamp.ts"
@@ -289,6 +289,9 @@ export const SandboxEvent = Schema.Union([
     }),
     submodules: Schema.optionalKey(Schema.Array(Schema.String)).annotateKey({
       description: "Folders of submodules with files, which are not published. At most 32."
+    }),
+    pull_request: Schema.optionalKey(PullRequest).annotateKey({
+      description: "As the source host had it then; left out while one is published, and where publishing failed."
     }),
     error: Schema.optionalKey(PublicationTrouble).annotateKey({ description: "Why publishing failed." })
   }),
