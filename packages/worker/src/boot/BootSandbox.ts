@@ -24,7 +24,7 @@ import type { BootBreaker } from "./BootBreaker.ts"
 /** A step died of a defect; the log has it. Another worker that took the sandbox over would die of it again. */
 class StepBroke extends Schema.TaggedError<StepBroke>()("StepBroke", { step: Schema.String, retryable: Schema.Boolean }) {
   override get message() {
-    return `The service broke while it did "${this.step}" of the boot. Its log says how. Try again, or ask whoever runs it.`
+    return `The service broke while it did "${this.step}" of the boot. Its log says how. Try again, or ask the operator.`
   }
 }
 
@@ -118,7 +118,7 @@ export const clone = Effect.fn("BootSandbox.clone")(function*(leased: LeasedSand
 /** Removes what is unused: first remains of finished sandboxes, then what can be fetched again. */
 const makeRoom = Effect.gen(function*() {
   const trees = yield* WorkingTrees
-  yield* Effect.logWarning("the disk is full: making room of what nobody needs")
+  yield* Effect.logWarning("the disk is full: removing unused files")
   yield* reapOrphans().pipe(Effect.catchCause((cause) => Effect.logWarning("finished sandboxes could not be removed", cause)))
   yield* trees.makeRoom
   const caches = yield* Effect.serviceOption(SetupCaches)

@@ -13,7 +13,7 @@ import { MachineLock } from "../shared/MachineLock.ts"
 import { giveBack, removeHere } from "../shared/ReleaseSandbox.ts"
 
 const reaped = Metric.counter("slipway_orphans_reaped_total", {
-  description: "Sandboxes of which this worker gave back what nobody had given back.",
+  description: "Sandboxes whose remains on the machine this worker removed.",
   incremental: true
 })
 

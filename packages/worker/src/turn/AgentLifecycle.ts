@@ -155,7 +155,7 @@ export const run = Effect.fn("AgentLifecycle.run")(function*(
     const why = yield* Effect.raceAllFirst([
       leased.until((next) => isLeaving(next) || isPending(next) || goesBack(next)),
       Effect.as(agent.session.exited, "it is gone"),
-      Effect.as(Effect.sleep(agentIdle), "nobody needs it"),
+      Effect.as(Effect.sleep(agentIdle), "it is unused"),
       Effect.as(reservation?.wanted ?? Effect.never, "another sandbox needs its place"),
       meter(leased, agent)
     ])
