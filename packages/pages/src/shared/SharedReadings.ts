@@ -2,7 +2,7 @@
 import { LruCache } from "@slipway/domain/store/LruCache"
 import { Clock, Deferred, Effect, type Scope } from "effect"
 
-export interface Reading<A> {
+interface Reading<A> {
   readonly version: string
   readonly found: A
   readonly atMillis: number

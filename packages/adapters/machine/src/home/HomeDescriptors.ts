@@ -46,7 +46,7 @@ const openFolder = async (name: string, path: string): Promise<Folder> => {
 
 const root = (path: string): Promise<Folder> => openFolder(path, path)
 
-export const enter = (folder: Folder, name: string): Promise<Folder> => openFolder(below(folder, name), join(folder.path, name))
+const enter = (folder: Folder, name: string): Promise<Folder> => openFolder(below(folder, name), join(folder.path, name))
 
 /** The folder at the name, made for `owner` if it is missing. Throws `ENOTDIR` or `ELOOP` for any other entry. */
 export const enterOrMake = async (folder: Folder, name: string, owner: Owner): Promise<Folder> => {
