@@ -5,7 +5,8 @@ import { schemas } from "./openapi.mjs"
 const EXPLAINED = {
   Timestamp: "timestamp",
   Sandbox: "[Sandbox](interface.md#21-sandbox)",
-  Usage: "[Usage](interface.md#23-usage)"
+  Usage: "[Usage](interface.md#23-usage)",
+  PullRequest: "[pull request](interface.md#25-pull-request-status)"
 }
 
 const plain = (text) => text.replaceAll(/[<|]/gu, "\\$&")
