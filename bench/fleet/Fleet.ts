@@ -136,7 +136,7 @@ const multiply = (fleet: Checkout.Fleet, machine: string, count: number) =>
     }
   }).pipe(
     Effect.provide(
-      PgClient.layer({ url: Redacted.make(fleet.databaseUrl), startupParameters: { TimeZone: "UTC", search_path: "slipway" } })
+      PgClient.layer({ url: Redacted.make(fleet.databaseUrl), startupParameters: { TimeZone: "UTC", search_path: "slipway, public" } })
     ),
     Effect.runPromise
   )

@@ -53,10 +53,11 @@ describe.skipIf(program === undefined)("behind PgBouncer (needs pgbouncer: apt-g
           Effect.map(
             client<Record<string, string>>`
               SELECT current_setting('lock_timeout') AS locks, current_setting('statement_timeout') AS statements,
-                current_setting('plan_cache_mode') AS plans, current_setting('TimeZone') AS zone`,
+                current_setting('plan_cache_mode') AS plans, current_setting('TimeZone') AS zone,
+                current_setting('search_path') AS path`,
             ([row]) => row
           )
-        const own = { locks: "5s", statements: "7s", plans: "auto", zone: "UTC" }
+        const own = { locks: "5s", statements: "7s", plans: "auto", zone: "UTC", path: "slipway" }
         assert.deepStrictEqual(yield* settings(sql), own)
         assert.deepStrictEqual(yield* settings((yield* Database.Reads) ?? sql), { ...own, plans: "force_generic_plan" })
       }).pipe(Effect.provide(Database.layer({ url })))

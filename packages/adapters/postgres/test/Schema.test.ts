@@ -43,10 +43,7 @@ const catalog = Effect.fnUntraced(function*(schema: string) {
   return rows.map(({ line }) => line.replaceAll(new RegExp(`\\b${schema}\\.`, "gu"), ""))
 })
 
-const fresh = Effect.flatMap(
-  TestPostgres.database(Layer.empty, "empty"),
-  (url) => Effect.andThen(Migrations.run, catalog("slipway")).pipe(Earlier.connected(url))
-)
+const fresh = Effect.flatMap(TestPostgres.database(Migrations.layer), (url) => Earlier.connected(url)(catalog("slipway")))
 
 /** The only line that says which version the database has. */
 const applied = Effect.gen(function*() {

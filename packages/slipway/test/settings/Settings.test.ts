@@ -57,6 +57,16 @@ describe("Settings", () => {
       }
     }))
 
+  it.effect("the schema of the database has a name that needs no quotes and is not reserved", () =>
+    Effect.gen(function*() {
+      assert.strictEqual((yield* load({})).databaseSchema, "slipway")
+      assert.strictEqual((yield* load({ SLIPWAY_DATABASE_SCHEMA: "agents_2" })).databaseSchema, "agents_2")
+      for (const wrong of ["Agents", "2agents", "a b", "a;b", "pg_agents", "information_schema"]) {
+        const { message } = yield* Effect.flip(load({ SLIPWAY_DATABASE_SCHEMA: wrong }))
+        assert.match(message, /^SLIPWAY_DATABASE_SCHEMA must be a name of lower case letters[^\n]*$/u, wrong)
+      }
+    }))
+
   it.effect("caches of setups may take as much as the service chooses, as much as it is told, or nothing", () =>
     Effect.gen(function*() {
       assert.isNull((yield* load({})).cacheBytes)

@@ -6,8 +6,8 @@ import { type ConnectionUrl, parse, UnusableUrl } from "./ConnectionUrl.ts"
 import type { DatabaseLocation } from "./DatabaseLocation.ts"
 import { EncryptedSocket } from "./EncryptedSocket.ts"
 import { optionsOf } from "./EncryptionFiles.ts"
-import { PatientSocket } from "./PatientSocket.ts"
 import type { Settings } from "./SessionSettings.ts"
+import { TimeoutSocket } from "./TimeoutSocket.ts"
 
 /** How long an idle connection may lie before the kernel asks whether its peer is there: ten times, a second apart. */
 const KEEP_ALIVE_MILLIS = 5_000
@@ -20,7 +20,7 @@ const addressOf = ({ host, port }: ConnectionUrl): NetConnectOpts =>
 const isEncrypted = ({ encryption, host }: ConnectionUrl) => !host.startsWith("/") && encryption.sslmode !== "disable"
 
 const plain = (address: NetConnectOpts, silence: Duration.Duration | null, settings: Settings) => {
-  const socket = new PatientSocket(silence, settings)
+  const socket = new TimeoutSocket(silence, settings)
   socket.connect(address)
   return socket
 }

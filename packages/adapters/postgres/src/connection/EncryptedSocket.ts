@@ -8,8 +8,8 @@ import { connect, type NetConnectOpts } from "node:net"
 import { Duplex } from "node:stream"
 import * as Tls from "node:tls"
 import { type SslMode, UnusableUrl } from "./ConnectionUrl.ts"
-import { Patience } from "./PatientSocket.ts"
 import { SessionSettings, type Settings } from "./SessionSettings.ts"
+import { SilenceTimer } from "./TimeoutSocket.ts"
 
 type Way = "encrypted" | "plain"
 
@@ -32,7 +32,7 @@ export class EncryptedSocket extends Duplex {
   readonly #mode: SslMode
   readonly #options: Tls.ConnectionOptions
   readonly #ways: Array<Way>
-  readonly #patience: Patience
+  readonly #silenceTimer: SilenceTimer
   readonly #settings: SessionSettings
   /** The driver's first message, sent before any answer: the next attempt repeats it. */
   readonly #first: Array<Buffer> = []
@@ -55,7 +55,7 @@ export class EncryptedSocket extends Duplex {
     this.#mode = mode
     this.#options = options
     this.#ways = [...WAYS[mode]]
-    this.#patience = new Patience(silence, (error) => this.destroy(error))
+    this.#silenceTimer = new SilenceTimer(silence, (error) => this.destroy(error))
     this.#line = this.#begin()
   }
 
@@ -151,7 +151,7 @@ export class EncryptedSocket extends Duplex {
       }
       this.#answered = true
       this.#first.length = 0
-      this.#patience.received()
+      this.#silenceTimer.received()
       const passed = this.#settings.received(bytes)
       if (passed.length > 0 && !this.push(passed)) line.pause()
     })
@@ -166,7 +166,7 @@ export class EncryptedSocket extends Duplex {
   }
 
   override _write(bytes: Buffer, encoding: BufferEncoding, done: (error?: Error | null) => void) {
-    this.#patience.sent()
+    this.#silenceTimer.sent()
     if (!this.#answered) this.#first.push(bytes)
     if (this.#isReady) this.#line.write(bytes, encoding, done)
     else done()
@@ -177,7 +177,7 @@ export class EncryptedSocket extends Duplex {
   }
 
   override _destroy(error: Error | null, done: (error?: Error | null) => void) {
-    this.#patience.stop()
+    this.#silenceTimer.stop()
     this.#line.destroy()
     done(error)
   }

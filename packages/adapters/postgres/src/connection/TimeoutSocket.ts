@@ -1,14 +1,14 @@
 /**
- * Sockets to Postgres that give up a server which has become silent. Where packets are dropped or the server is stopped, the
- * kernel goes on for a quarter of an hour, and a driver that waits for an answer does so for as long.
+ * A socket to Postgres that is closed when the server stays silent. When packets are dropped or the server is stopped, the kernel
+ * retries for a quarter of an hour, and the driver waits as long for an answer.
  */
 import { Duration } from "effect"
 import { Socket } from "node:net"
 import type { Duplex } from "node:stream"
 import { SessionSettings, type Settings } from "./SessionSettings.ts"
 
-/** Tells when something was sent and nothing has come for `silence` since. `null`: never. */
-export class Patience {
+/** Calls `giveUp` once nothing was received for `silence` after something was sent. `null`: never. */
+export class SilenceTimer {
   #waiting = false
   readonly #timer: NodeJS.Timeout | null
 
@@ -34,29 +34,29 @@ export class Patience {
 }
 
 /** A socket without encryption. */
-export class PatientSocket extends Socket {
-  readonly #patience: Patience
+export class TimeoutSocket extends Socket {
+  readonly #silenceTimer: SilenceTimer
   readonly #settings: SessionSettings
 
   constructor(silence: Duration.Duration | null, settings: Settings = {}) {
     super()
     this.#settings = new SessionSettings(settings, (bytes) => this.write(bytes))
-    this.#patience = new Patience(silence, (error) => this.destroy(error))
-    this.once("close", () => this.#patience.stop())
+    this.#silenceTimer = new SilenceTimer(silence, (error) => this.destroy(error))
+    this.once("close", () => this.#silenceTimer.stop())
   }
 
   override _write(...sent: Parameters<Duplex["_write"]>) {
-    this.#patience.sent()
+    this.#silenceTimer.sent()
     super._write(...sent)
   }
 
   override _writev(...sent: Parameters<NonNullable<Duplex["_writev"]>>) {
-    this.#patience.sent()
+    this.#silenceTimer.sent()
     super._writev?.(...sent)
   }
 
   override push(...received: Parameters<Duplex["push"]>) {
-    this.#patience.received()
+    this.#silenceTimer.received()
     const [bytes, ...more] = received
     if (!Buffer.isBuffer(bytes)) return super.push(...received)
     const passed = this.#settings.received(bytes)
