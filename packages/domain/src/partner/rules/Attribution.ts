@@ -66,7 +66,7 @@ const lead = ({ claimId, leadId, variant }: Touch) => ({ claimId, leadId, varian
 const tell = (touch: Touch | null, fact: (of: Touch) => PartnerFact): ReadonlyArray<Telling> =>
   touch === null ? [] : [{ grantId: touch.grantId, fact: fact(touch) }]
 
-/** Whether the fact happened at or after the moment of the claim. */
+/** The touch if the fact happened at or after the moment of the claim; `null` otherwise. */
 const since = (touch: Touch | null, at: DateTime.Utc): Touch | null =>
   touch !== null && Instant.isGreaterThanOrEqualTo(at, touch.claimedAt) ? touch : null
 

@@ -70,12 +70,12 @@ export class Leases extends Context.Service<Leases, {
   rest(lease: Lease): Effect.Effect<boolean, StaleLease | StoreUnavailable>
   /**
    * Returns a lease, so that the next worker need not wait until it expires. A stale lease is ignored without a hint. `mayMove`: this
-   * machine gives the sandbox up, and any machine may take it at once.
+   * machine gives the sandbox up, and any machine may take it at once if it has no unsaved data (`isGivenUp`).
    */
   release(lease: Lease, options?: { readonly mayMove: boolean }): Effect.Effect<void, StoreUnavailable>
   /**
-   * `true`: the machine gives up all its sandboxes without a lease, and any machine may take them at once. `false`: the machine is
-   * back, and sandboxes that were not taken belong to it again. The time does not depend on their number.
+   * `true`: the machine gives up all its sandboxes without a lease, and any machine may take those without unsaved data at once.
+   * `false`: the machine is back, and sandboxes that were not taken belong to it again. The time does not depend on their number.
    */
   drain(machine: string, isDraining: boolean): Effect.Effect<void, StoreUnavailable>
   /** Records the agent's own session id; `null`: there is no conversation to continue. */

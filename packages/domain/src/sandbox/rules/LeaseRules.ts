@@ -104,9 +104,9 @@ const needsSlot = ({ work }: Leasable) => work === "boot" || work === "turn"
 export const isGivenUp = ({ drained, unsaved }: Pick<Leasable, "drained" | "unsaved">): boolean => drained && !unsaved
 
 /**
- * Whether the sandbox needs a worker and has none. The machine it last ran on may take it at once; others after a grace period. A
- * sandbox that was given up, and an ended one without data on a machine, may go to any machine at once. A sandbox with unsaved data
- * always waits for its machine first.
+ * Whether the sandbox needs a worker and has none. The machine it last ran on may take it at once, and so may any machine if the
+ * sandbox never had a worker, was given up without unsaved data, or has ended. Otherwise another machine may take it `lost` after the
+ * lease ended and work appeared.
  */
 export const mayLease = (sandbox: Leasable, { lost, machine, now }: Taker): boolean => {
   const { lease, status, work, workSince } = sandbox

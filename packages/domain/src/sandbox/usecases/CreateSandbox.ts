@@ -26,7 +26,11 @@ const Repos = Schema.Array(RepoRef).check(
 
 /** The common fields of creations and forks. */
 const firstPrompt = Prompt.annotateKey({ description: "What the agent is to do first." })
-const shownTitle = Schema.optionalKey(text(1, 120)).annotateKey({ description: "For people. Left out: the prompt's first line." })
+/** In code points. */
+const MAX_TITLE_LENGTH = 120
+const shownTitle = Schema.optionalKey(text(1, MAX_TITLE_LENGTH)).annotateKey({
+  description: "For people. Left out: the prompt's first line."
+})
 const ownMetadata = Metadata.annotateKey({
   description: "Strings of the caller, kept as they came: at most 16.",
   default: {}
@@ -72,12 +76,12 @@ export class NoCheckpoint extends Schema.TaggedError<NoCheckpoint>()("NoCheckpoi
   }
 }
 
-/** The first line of the prompt with text, its spaces collapsed, cut to 120 characters (docs/decisions/2.3). */
+/** The first line of the prompt with text, its spaces collapsed, cut to the maximum length (docs/decisions/2.3). */
 export const titleOf = (prompt: string): string => {
   const line = prompt.split(/\r\n|[\n\r\u2028\u2029]/u).map((candidate) => candidate.replace(/\s+/gu, " ").trim()).find((candidate) =>
     candidate !== ""
   )
-  return line === undefined ? "Untitled sandbox" : Array.from(line).slice(0, 120).join("").trimEnd()
+  return line === undefined ? "Untitled sandbox" : Array.from(line).slice(0, MAX_TITLE_LENGTH).join("").trimEnd()
 }
 
 /** The values that the caller of `toCreation` provides. `model` is the catalogue's choice. */

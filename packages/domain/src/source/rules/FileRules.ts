@@ -16,7 +16,7 @@ export const MAX_CONTENT_BYTES = 1_048_576
 /** Bytes of a patch (docs/decisions/16). */
 export const MAX_DIFF_BYTES = 10 * 2 ** 20
 
-// Names that no path segment may have, case-folded (docs/decisions/6): files that agents read as instructions.
+// Names that no path segment may have, case-folded (docs/decisions/6): files with credentials, and files that configure git or agents.
 const AGENT_NAMES: ReadonlySet<string> = new Set([
   "opencode.json",
   "opencode.jsonc",
