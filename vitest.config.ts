@@ -1,4 +1,8 @@
-import { defineConfig } from "vitest/config"
+/**
+ * The unit tests: each package is a project. `vitest run packages/testing/test/sandbox/Transition.test.ts` at the root runs one file, as
+ * `npm test -- test/sandbox/Transition.test.ts` does in the folder of its package.
+ */
+import { defineConfig, type TestProjectInlineConfiguration } from "vitest/config"
 import type { Reporter, Vitest } from "vitest/node"
 
 /** A bound for tests that hang, not a rule about speed: real processes take their time on a busy machine. */
@@ -40,16 +44,67 @@ export class SkippedTests implements Reporter {
   }
 }
 
-export default defineConfig({
+/** The system's and the user's git configuration say nothing here: git-lfs, for one, adds a filter to all repositories. */
+export const environment = { GIT_CONFIG_NOSYSTEM: "1", GIT_CONFIG_GLOBAL: "/dev/null" }
+
+const SERVER = `${import.meta.dirname}/packages/adapters/embedded-postgres/testing/TestPostgresServer.ts`
+/** With a Postgres server for the run. */
+const postgres = { globalSetup: [SERVER] }
+/** Much of their time is waiting: for disks, for processes, for a database that is silent. */
+const waiting = { maxWorkers: 2 }
+
+/** The folders with unit tests, and what their tests need. */
+const folders: Record<string, NonNullable<TestProjectInlineConfiguration["test"]>> = {
+  "packages/domain": {},
+  "packages/testing": {},
+  "packages/api": {},
+  "packages/client": {},
+  "packages/conformance": {},
+  "packages/http": {},
+  "packages/pages": {},
+  "packages/worker": postgres,
+  "packages/adapters/agents": waiting,
+  "packages/adapters/docker": waiting,
+  "packages/adapters/embedded-postgres": { ...waiting, ...postgres },
+  "packages/adapters/gateway": waiting,
+  "packages/adapters/git": waiting,
+  "packages/adapters/github": waiting,
+  "packages/adapters/kubernetes": waiting,
+  "packages/adapters/local-source": { ...waiting, ...postgres },
+  "packages/adapters/machine": waiting,
+  "packages/adapters/postgres": { ...waiting, ...postgres },
+  "packages/adapters/runner": waiting,
+  "packages/adapters/worker-link": { ...waiting, ...postgres },
+  // The suites have commands of their own: `vitest.suites.ts`.
+  "packages/slipway": {
+    ...waiting,
+    ...postgres,
+    exclude: ["**/node_modules/**", "test/{browser,conformance,deploy,docs,image,reliability}/**"]
+  },
+  scripts: waiting,
+  bench: waiting
+}
+
+/** The folders one after the other, each with one process for all of its files, which load its modules once: they keep nothing in them. */
+const projects = Object.entries(folders).map(([root, test], groupOrder): TestProjectInlineConfiguration => ({
+  extends: false,
+  root: `${import.meta.dirname}/${root}`,
   test: {
+    name: root.replace(/.*\//u, ""),
     include: ["test/**/*.test.ts"],
-    reporters: ["default", new SkippedTests()],
     testTimeout: PATIENCE_MILLIS,
     hookTimeout: PATIENCE_MILLIS,
-    // The system's and the user's git configuration say nothing here: git-lfs, for one, adds a filter to all repositories.
-    env: { GIT_CONFIG_NOSYSTEM: "1", GIT_CONFIG_GLOBAL: "/dev/null" },
-    // One process for all files of a package, which load its modules once: test files keep nothing in them.
+    env: environment,
     isolate: false,
+    sequence: { groupOrder },
+    ...test
+  }
+}))
+
+export default defineConfig({
+  test: {
+    projects,
+    reporters: ["default", new SkippedTests()],
     // A line for each file; what tests log on purpose is shown when they fail.
     silent: "passed-only",
     slowTestThreshold: PATIENCE_MILLIS

@@ -6,7 +6,7 @@ import { defineConfig, type TestProjectInlineConfiguration } from "vitest/config
 import { BaseSequencer, type TestSpecification } from "vitest/node"
 import * as Complaints from "./packages/slipway/test/reliability/complaints/Table.ts"
 import * as Faults from "./packages/slipway/test/reliability/faults/Table.ts"
-import shared, { SkippedTests } from "./vitest.config.ts"
+import { environment, SkippedTests } from "./vitest.config.ts"
 
 const root = import.meta.dirname
 
@@ -29,7 +29,7 @@ const suite = (name: string, patience: number, test: NonNullable<TestProjectInli
     root,
     test: {
       name,
-      env: { ...shared.test?.env },
+      env: environment,
       testTimeout: patience,
       hookTimeout: patience,
       ...test,
@@ -42,9 +42,6 @@ const suite = (name: string, patience: number, test: NonNullable<TestProjectInli
 const together = { isolate: false, globalSetup: postgres }
 /** Files that need the whole machine, or most of it. */
 const alone = { fileParallelism: false, disableConsoleIntercept: true }
-
-// Of the scripts and of what `npm run bench` is made of: a part of `npm test`.
-suite("scripts", 5 * MINUTE, { include: ["{scripts,bench}/test/*.test.ts"], isolate: false, maxWorkers: 2 })
 
 // The pages in Chromium, before a real service.
 suite("browser", 3 * MINUTE, { include: ["packages/slipway/test/browser/*.test.ts"], globalSetup: postgres, fileParallelism: false })
@@ -122,8 +119,8 @@ export default defineConfig({
   test: {
     projects,
     sequence: { sequencer: ByName },
-    reporters: ["verbose", new SkippedTests(/^(scripts|conformance|docs(-deploy)?|kernel-(boxes|machines)|reliability-service)$/u),
-      Faults.table, Complaints.table],
+    reporters: ["verbose", new SkippedTests(/^(conformance|docs(-deploy)?|kernel-(boxes|machines)|reliability-service)$/u), Faults.table,
+      Complaints.table],
     slowTestThreshold: 5 * MINUTE
   }
 })

@@ -133,7 +133,7 @@ if (mutants.length === 0) {
 const folder = await mkdtemp(path.join(tmpdir(), "slipway-mutants-"))
 const vitest = await createVitest("test", {
   root: domain,
-  config: path.join(domain, "vitest.config.ts"),
+  config: false,
   watch: false,
   isolate: false,
   fsModuleCache: false,

@@ -1,1 +1,0 @@
-export { withPostgres as default } from "../vitest.config.ts"
