@@ -1,5 +1,5 @@
 /**
- * Rules over the committed OpenAPI document: `npm run lint:openapi`. Redocly's and Spectral's, which are fetched when asked for,
+ * Rules over the committed OpenAPI document: `node scripts/lint-openapi.mjs`. Redocly's and Spectral's, which are fetched when asked for,
  * and one of ours: each property says what it means.
  */
 import { spawnSync } from "node:child_process"

@@ -1,6 +1,6 @@
 #!/bin/sh
 # Makes the base of Slipway's image from Debian's mirror and npm's registry, where no registry of images answers:
-#   npm run image:base && docker build --build-arg BASE=slipway-base:24 --tag slipway .
+#   deploy/image/base.sh && docker build --build-arg BASE=slipway-base:24 --tag slipway .
 # As root, with debootstrap. MIRROR and SECURITY_MIRROR name other mirrors. npm puts the project's own Node 24 first in PATH.
 # The base trusts the authorities that were added to this machine, such as that of a company's proxy.
 set -eu
