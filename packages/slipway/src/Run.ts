@@ -38,7 +38,7 @@ const withoutValue = (error: CliError.CliError): string | null => {
       if (error.value === "") return null
       return error.kind === "argument" ? `<${error.option}> cannot be what was given` : `--${error.option} cannot be what was given`
     default:
-      return "It is not clear what is meant"
+      return "The command line is ambiguous"
   }
 }
 

@@ -420,7 +420,7 @@ class FileTree(TypedDict):
     were in.
     """
     partialWarnings: list[Literal["entries_truncated", "unreadable_entries", "invalid_names"]]
-    """What the listing leaves out, and why."""
+    """Why the listing is incomplete."""
     scope: Literal["all", "changed"]
     """Always `all`; `changed` is reserved."""
 
@@ -434,7 +434,7 @@ class FileEntry(TypedDict):
     """Number of slashes in `path`."""
     kind: Literal["file", "directory", "symlink", "submodule"]
     """
-    `submodule`: another repository, recorded in the commit or just lying in the tree (those are
+    `submodule`: another repository, either recorded in the commit or only in the tree (then it is
     never published).
     """
     status: Literal["added", "deleted", "modified", "renamed", "untracked"] | None
@@ -449,9 +449,9 @@ class FileEntry(TypedDict):
     size: int | None
     """Bytes; `null` unless a regular, unprotected file."""
     mtimeMs: float | None
-    """When it was last written, milliseconds since 1970; `null` when it is not there."""
+    """The time of the last write in milliseconds since 1970; `null` if the file does not exist."""
     previousPath: str | None
-    """What a renamed file was called before, else `null`."""
+    """The earlier path of a renamed file, otherwise `null`."""
 
 
 class SandboxEventPage(TypedDict):
@@ -1621,13 +1621,13 @@ class Message(TypedDict):
 
 class _CommandResult(TypedDict):
     commandId: str
-    """Names the command: repeating it gives the same id."""
+    """The id of the command; a repetition has the same id."""
     revision: int
-    """Of the sandbox after the command; unchanged by a rejected one."""
+    """The revision of the sandbox after the command. A rejected command does not change it."""
     outcome: Literal["applied", "duplicate", "rejected"]
     """
-    `applied`: this request did it; `duplicate`: an equal one did before; `rejected`: it is not
-    legal now.
+    `applied`: this request did it; `duplicate`: an equal one had done it; `rejected`: not allowed
+    now.
     """
 
 
@@ -1640,18 +1640,18 @@ class CommandResult(_CommandResult, total=False):
         "turn_active",
         "restore_active",
     ]
-    """Why, where the outcome is `rejected`; else left out."""
+    """The reason; present exactly if the outcome is `rejected`."""
 
 
 class _MessageResult(TypedDict):
     commandId: str
-    """Names the command: repeating it gives the same id."""
+    """The id of the command; a repetition has the same id."""
     revision: int
-    """Of the sandbox after the command; unchanged by a rejected one."""
+    """The revision of the sandbox after the command. A rejected command does not change it."""
     outcome: Literal["applied", "duplicate", "rejected"]
     """
-    `applied`: this request did it; `duplicate`: an equal one did before; `rejected`: it is not
-    legal now.
+    `applied`: this request did it; `duplicate`: an equal one had done it; `rejected`: not allowed
+    now.
     """
     turnId: str
     """The turn the message starts, or waits for. It names the message too."""
@@ -1666,7 +1666,7 @@ class MessageResult(_MessageResult, total=False):
         "turn_active",
         "restore_active",
     ]
-    """Why, where the outcome is `rejected`; else left out."""
+    """The reason; present exactly if the outcome is `rejected`."""
 
 
 class _SendMessage(TypedDict):
@@ -1691,11 +1691,11 @@ class _ApprovalDecision(TypedDict):
 class ApprovalDecision(_ApprovalDecision, total=False):
     scope: Literal["turn"]
     """
-    With `approve`. `turn`: also what else of the same `kind` waits, or is asked for until the turn
-    ends. Left out: this tool call alone.
+    With `approve`. `turn`: also waiting and later calls of the same `kind` in this turn. Default:
+    this tool call alone.
     """
     reason: str
-    """With `deny`: why. The agent is told."""
+    """With `deny`: the reason for the agent."""
 
 
 class Sandbox(TypedDict):
@@ -1780,27 +1780,26 @@ class RepoRef(_RepoRef, total=False):
 
 class _ForkSandbox(TypedDict):
     prompt: str
-    """What the agent is to do first."""
+    """The first task of the agent."""
 
 
 class ForkSandbox(_ForkSandbox, total=False):
     model: str
     """
-    A model's id in the catalogue, also one of another runtime. Left out: the one of the sandbox.
+    A model's id in the catalogue, which may have another runtime. Default: the sandbox's model.
     """
     reasoningEffort: Literal["none", "low", "medium", "high", "xhigh", "max", "ultra", "ultracode"]
     """
-    How hard the model is to think. Left out: as in the sandbox, if the catalogue lists that for the
-    model.
+    The reasoning effort. Default: the sandbox's effort, if the catalogue lists it for the model.
     """
     title: str
-    """For people. Left out: the prompt's first line."""
+    """A title for people. Default: the prompt's first line."""
     toolApprovalMode: Literal["auto", "prompt"]
-    """Left out: as in the sandbox."""
+    """Default: the sandbox's mode."""
     metadata: dict[str, str]
-    """Strings of the caller, kept as they came: at most 16."""
+    """Strings of the caller, kept unchanged: at most 16."""
     checkpoint: int
-    """What its trees start as. Left out: the newest one."""
+    """The checkpoint that its trees start as. Default: the newest one."""
 
 
 class RestoreCheckpoint(TypedDict):
@@ -1810,20 +1809,22 @@ class RestoreCheckpoint(TypedDict):
 
 class Setup(TypedDict):
     state: Literal["none", "running", "succeeded", "failed"]
-    """`none`: no repository of the sandbox has a setup, it has not begun, or it is forgotten."""
+    """
+    `none`: no repository of the sandbox has a setup, it has not begun, or its record was deleted.
+    """
     startedAt: Timestamp | None
-    """When it began."""
+    """The start time."""
     ms: int | None
-    """How long it took, milliseconds; `null` while it runs."""
+    """The duration in milliseconds; `null` while it runs."""
     cache: Literal["hit", "miss", "none"]
-    """Whether what it fills was there already; `none` where nothing is cached."""
+    """Whether its cache existed; `none` if nothing is cached."""
     exitCode: int | None
     """
-    Of the command that failed, else 0; `null` while none has ended so, or where a signal or the
-    time ended it.
+    The exit code of the failed command, otherwise 0; `null` before a command has exited, or if a
+    signal or a timeout ended it.
     """
     output: str
-    """The last MiB of what its commands wrote, without the values of secrets."""
+    """The last MiB of the commands' output, without the values of secrets."""
 
 
 class SandboxPage(TypedDict):
@@ -1835,22 +1836,22 @@ class SandboxPage(TypedDict):
 
 class _CreateSandbox(TypedDict):
     repos: list[RepoRef]
-    """What to work on: 1 to 16, which differ in more than case."""
+    """The repositories: 1 to 16 different ones; case is ignored."""
     prompt: str
-    """What the agent is to do first."""
+    """The first task of the agent."""
 
 
 class CreateSandbox(_CreateSandbox, total=False):
     model: str
-    """A model's id in the catalogue. Left out: the catalogue's default."""
+    """A model's id in the catalogue. Default: the catalogue's default."""
     reasoningEffort: Literal["none", "low", "medium", "high", "xhigh", "max", "ultra", "ultracode"]
-    """How hard the model is to think; one that the catalogue lists for it."""
+    """The reasoning effort: a value that the catalogue lists for the model."""
     title: str
-    """For people. Left out: the prompt's first line."""
+    """A title for people. Default: the prompt's first line."""
     toolApprovalMode: Literal["auto", "prompt"]
-    """`prompt`: the agent asks before it edits or runs anything; `auto`: it never asks."""
+    """`prompt`: the agent asks before every edit and command; `auto`: it never asks."""
     metadata: dict[str, str]
-    """Strings of the caller, kept as they came: at most 16."""
+    """Strings of the caller, kept unchanged: at most 16."""
 
 
 class Error(TypedDict):

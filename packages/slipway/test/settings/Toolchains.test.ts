@@ -46,18 +46,18 @@ describe("SLIPWAY_TOOLCHAINS", () => {
       yield* checked(join(root, "current"))
       for (
         const [toolchain, words] of [
-          [join(root, "missing"), /folders that are there/u],
+          [join(root, "missing"), /must be existing folders/u],
           [join(root, "file"), /must be folders, but/u],
           [join(root, "home"), /without \.ssh/u],
           [join(root, "cargo"), /without credentials\.toml/u],
           [data, /outside the data folder/u],
           [join(data, "agents"), /outside the data folder/u],
           [join(root, "link"), /outside the data folder/u],
-          [root, /without what is the service's/u],
-          ["/", /none of the system's own/u],
-          ["/usr/../etc/", /none of the system's own/u],
-          ["/proc/self", /none of the system's own/u],
-          [homedir(), /folders with programs alone/u]
+          [root, /without files of the service/u],
+          ["/", /not the system's own/u],
+          ["/usr/../etc/", /not the system's own/u],
+          ["/proc/self", /not the system's own/u],
+          [homedir(), /folders with only programs/u]
         ] as const
       ) {
         const { message } = yield* Effect.flip(checked(toolchain))
@@ -67,6 +67,6 @@ describe("SLIPWAY_TOOLCHAINS", () => {
       mkdirSync(join(root, "keys"))
       writeFileSync(join(root, "keys/key"), "")
       const { message } = yield* Effect.flip(checked(join(root, "keys"), { SLIPWAY_SECRETS_KEY_FILE: join(root, "keys/key") }))
-      assert.match(message, /without what is the service's \(.*keys\/key\)/u)
+      assert.match(message, /without files of the service \(.*keys\/key\)/u)
     }).pipe(Effect.scoped))
 })

@@ -16,7 +16,7 @@ export const FileEntry = Schema.Struct({
   path: Schema.String.annotateKey({ description: "Relative to the repository, `/` between segments." }),
   depth: Counter.annotateKey({ description: "Number of slashes in `path`." }),
   kind: Schema.Literals(["file", "directory", "symlink", "submodule"]).annotateKey({
-    description: "`submodule`: another repository, recorded in the commit or just lying in the tree (those are never published)."
+    description: "`submodule`: another repository, either recorded in the commit or only in the tree (then it is never published)."
   }),
   status: Schema.NullOr(FileStatus).annotateKey({
     description: "Against the commit the sandbox started from; `null`: unchanged, or ignored by git. " +
@@ -26,9 +26,9 @@ export const FileEntry = Schema.Struct({
   deletions: Counter.annotateKey({ description: "Lines; 0 when unchanged, binary or a directory." }),
   size: Schema.NullOr(Counter).annotateKey({ description: "Bytes; `null` unless a regular, unprotected file." }),
   mtimeMs: Schema.NullOr(Schema.Finite).annotateKey({
-    description: "When it was last written, milliseconds since 1970; `null` when it is not there."
+    description: "The time of the last write in milliseconds since 1970; `null` if the file does not exist."
   }),
-  previousPath: Schema.NullOr(Schema.String).annotateKey({ description: "What a renamed file was called before, else `null`." })
+  previousPath: Schema.NullOr(Schema.String).annotateKey({ description: "The earlier path of a renamed file, otherwise `null`." })
 }).annotate({ identifier: "FileEntry" })
 export type FileEntry = typeof FileEntry.Type
 
@@ -42,7 +42,7 @@ export const FileTree = Schema.Struct({
   entries: Schema.Array(FileEntry).annotateKey({
     description: "Directories first, then byte order of `name`. Deleted files are listed in the directory they were in."
   }),
-  partialWarnings: Schema.Array(PartialWarning).annotateKey({ description: "What the listing leaves out, and why." }),
+  partialWarnings: Schema.Array(PartialWarning).annotateKey({ description: "Why the listing is incomplete." }),
   scope: Schema.Literals(["all", "changed"]).annotateKey({ description: "Always `all`; `changed` is reserved." })
 }).annotate({ identifier: "FileTree" })
 export type FileTree = typeof FileTree.Type

@@ -39,14 +39,17 @@ export interface SetupRecord {
 
 /** The status for readers of the sandbox. */
 export const SetupStatus = Schema.Struct({
-  state: SetupState.annotateKey({ description: "`none`: no repository of the sandbox has a setup, it has not begun, or it is forgotten." }),
-  startedAt: Schema.NullOr(Timestamp).annotateKey({ description: "When it began." }),
-  ms: Schema.NullOr(Counter).annotateKey({ description: "How long it took, milliseconds; `null` while it runs." }),
-  cache: SetupCache.annotateKey({ description: "Whether what it fills was there already; `none` where nothing is cached." }),
-  exitCode: Schema.NullOr(Schema.Int).annotateKey({
-    description: "Of the command that failed, else 0; `null` while none has ended so, or where a signal or the time ended it."
+  state: SetupState.annotateKey({
+    description: "`none`: no repository of the sandbox has a setup, it has not begun, or its record was deleted."
   }),
-  output: Schema.String.annotateKey({ description: "The last MiB of what its commands wrote, without the values of secrets." })
+  startedAt: Schema.NullOr(Timestamp).annotateKey({ description: "The start time." }),
+  ms: Schema.NullOr(Counter).annotateKey({ description: "The duration in milliseconds; `null` while it runs." }),
+  cache: SetupCache.annotateKey({ description: "Whether its cache existed; `none` if nothing is cached." }),
+  exitCode: Schema.NullOr(Schema.Int).annotateKey({
+    description:
+      "The exit code of the failed command, otherwise 0; `null` before a command has exited, or if a signal or a timeout ended it."
+  }),
+  output: Schema.String.annotateKey({ description: "The last MiB of the commands' output, without the values of secrets." })
 }).annotate({ identifier: "Setup" })
 export type SetupStatus = typeof SetupStatus.Type
 

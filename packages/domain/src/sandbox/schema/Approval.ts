@@ -17,10 +17,10 @@ export const DenialReason = text(1, 2000)
 export const ApprovalDecision = Schema.Struct({
   decision: Decision.annotateKey({ description: "The decision." }),
   scope: Schema.optionalKey(ApprovalScope).annotateKey({
-    description: "With `approve`. `turn`: also what else of the same `kind` waits, or is asked for until the turn ends. Left out: this " +
+    description: "With `approve`. `turn`: also waiting and later calls of the same `kind` in this turn. Default: this " +
       "tool call alone."
   }),
-  reason: Schema.optionalKey(DenialReason).annotateKey({ description: "With `deny`: why. The agent is told." })
+  reason: Schema.optionalKey(DenialReason).annotateKey({ description: "With `deny`: the reason for the agent." })
 }).check(
   Schema.makeFilter(({ decision, reason, scope }) => decision === "approve" ? reason === undefined : scope === undefined, {
     expected: "a scope only with approve, and a reason only with deny",

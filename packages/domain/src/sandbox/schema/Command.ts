@@ -25,11 +25,11 @@ export type Rejection = typeof Rejection.Type
 
 /** The answer to a command (docs/interface.md 2.4). `rejection` is present iff the outcome is `rejected`. */
 export const CommandResult = Schema.Struct({
-  commandId: Schema.String.check(Schema.isUUID()).annotateKey({ description: "Names the command: repeating it gives the same id." }),
-  revision: Counter.annotateKey({ description: "Of the sandbox after the command; unchanged by a rejected one." }),
+  commandId: Schema.String.check(Schema.isUUID()).annotateKey({ description: "The id of the command; a repetition has the same id." }),
+  revision: Counter.annotateKey({ description: "The revision of the sandbox after the command. A rejected command does not change it." }),
   outcome: Schema.Literals(["applied", "duplicate", "rejected"]).annotateKey({
-    description: "`applied`: this request did it; `duplicate`: an equal one did before; `rejected`: it is not legal now."
+    description: "`applied`: this request did it; `duplicate`: an equal one had done it; `rejected`: not allowed now."
   }),
-  rejection: Schema.optionalKey(Rejection).annotateKey({ description: "Why, where the outcome is `rejected`; else left out." })
+  rejection: Schema.optionalKey(Rejection).annotateKey({ description: "The reason; present exactly if the outcome is `rejected`." })
 }).annotate({ identifier: "CommandResult" })
 export type CommandResult = typeof CommandResult.Type

@@ -25,28 +25,28 @@ const Repos = Schema.Array(RepoRef).check(
 )
 
 /** The common fields of creations and forks. */
-const firstPrompt = Prompt.annotateKey({ description: "What the agent is to do first." })
+const firstPrompt = Prompt.annotateKey({ description: "The first task of the agent." })
 /** In code points. */
 const MAX_TITLE_LENGTH = 120
 const shownTitle = Schema.optionalKey(text(1, MAX_TITLE_LENGTH)).annotateKey({
-  description: "For people. Left out: the prompt's first line."
+  description: "A title for people. Default: the prompt's first line."
 })
 const ownMetadata = Metadata.annotateKey({
-  description: "Strings of the caller, kept as they came: at most 16.",
+  description: "Strings of the caller, kept unchanged: at most 16.",
   default: {}
 }).pipe(Schema.withDecodingDefaultKey(Effect.succeed({})))
 
 /** The body of a creation (docs/interface.md 4.2) with its defaults. Decoding refuses unknown fields. */
 export const CreateSandbox = Schema.Struct({
-  repos: Repos.annotateKey({ description: "What to work on: 1 to 16, which differ in more than case." }),
+  repos: Repos.annotateKey({ description: "The repositories: 1 to 16 different ones; case is ignored." }),
   prompt: firstPrompt,
-  model: Schema.optionalKey(ModelId).annotateKey({ description: "A model's id in the catalogue. Left out: the catalogue's default." }),
+  model: Schema.optionalKey(ModelId).annotateKey({ description: "A model's id in the catalogue. Default: the catalogue's default." }),
   reasoningEffort: Schema.optionalKey(ReasoningEffort).annotateKey({
-    description: "How hard the model is to think; one that the catalogue lists for it."
+    description: "The reasoning effort: a value that the catalogue lists for the model."
   }),
   title: shownTitle,
   toolApprovalMode: ToolApprovalMode.annotateKey({
-    description: "`prompt`: the agent asks before it edits or runs anything; `auto`: it never asks.",
+    description: "`prompt`: the agent asks before every edit and command; `auto`: it never asks.",
     default: "auto"
   }).pipe(Schema.withDecodingDefaultKey(Effect.succeed("auto" as const))),
   metadata: ownMetadata
@@ -57,15 +57,15 @@ export type CreateSandbox = typeof CreateSandbox.Type
 export const ForkSandbox = Schema.Struct({
   prompt: firstPrompt,
   model: Schema.optionalKey(ModelId).annotateKey({
-    description: "A model's id in the catalogue, also one of another runtime. Left out: the one of the sandbox."
+    description: "A model's id in the catalogue, which may have another runtime. Default: the sandbox's model."
   }),
   reasoningEffort: Schema.optionalKey(ReasoningEffort).annotateKey({
-    description: "How hard the model is to think. Left out: as in the sandbox, if the catalogue lists that for the model."
+    description: "The reasoning effort. Default: the sandbox's effort, if the catalogue lists it for the model."
   }),
   title: shownTitle,
-  toolApprovalMode: Schema.optionalKey(ToolApprovalMode).annotateKey({ description: "Left out: as in the sandbox." }),
+  toolApprovalMode: Schema.optionalKey(ToolApprovalMode).annotateKey({ description: "Default: the sandbox's mode." }),
   metadata: ownMetadata,
-  checkpoint: Schema.optionalKey(Counter).annotateKey({ description: "What its trees start as. Left out: the newest one." })
+  checkpoint: Schema.optionalKey(Counter).annotateKey({ description: "The checkpoint that its trees start as. Default: the newest one." })
 }).annotate({ identifier: "ForkSandbox" })
 export type ForkSandbox = typeof ForkSandbox.Type
 

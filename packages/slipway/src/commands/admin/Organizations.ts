@@ -67,7 +67,7 @@ const resume = Command.make("resume", { organization, json }, ({ json, organizat
   administration(Effect.gen(function*() {
     const members = yield* Members
     const resumed = yield* members.resume(organization)
-    yield* print(json, shown(resumed), () => `${resumed.name} is active: its keys are heard again.`)
+    yield* print(json, shown(resumed), () => `${resumed.name} is active: its keys work again.`)
   }))).pipe(
     Command.withDescription("Accept the keys of a suspended organization again"),
     Command.withExamples([{ command: "slipway orgs resume default", description: "By name" }])

@@ -107,7 +107,7 @@ const listClaims = Command.make("list", {
     Command.withDescription("List claims, newest first"),
     Command.withExamples([{
       command: "slipway partners claims list --grant acme --json",
-      description: "Those of one partner, for a script"
+      description: "The claims of one partner, for a script"
     }])
   )
 
@@ -204,7 +204,7 @@ const events = Command.make("events", {
     )
   }))).pipe(
     Command.withDescription("Show the feed of a grant, as its partner reads it"),
-    Command.withExamples([{ command: "slipway partners events acme --after 40 --json", description: "What came after event 40" }])
+    Command.withExamples([{ command: "slipway partners events acme --after 40 --json", description: "The events after event 40" }])
   )
 
 const balance = Command.make("balance", {

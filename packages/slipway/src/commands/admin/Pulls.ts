@@ -123,7 +123,7 @@ const writeDiff = (bytes: Buffer, paintAll: typeof painted) => {
 
 const filter = {
   repo: Flag.String("repo").pipe(
-    Flag.withDescription("Only those of this repository, owner/name"),
+    Flag.withDescription("Only pull requests of this repository, owner/name"),
     Flag.withSchema(RepoName),
     Flag.optional
   ),
@@ -165,8 +165,8 @@ const showList = (
 }
 
 const list = Command.make("list", filter, showList).pipe(
-  Command.withDescription("List pull requests, those first that were changed last"),
-  Command.withExamples([{ command: "slipway pulls list --repo acme/shop --state all", description: "All that a repository ever had" }])
+  Command.withDescription("List pull requests in order of the last change, newest first"),
+  Command.withExamples([{ command: "slipway pulls list --repo acme/shop --state all", description: "All pull requests of a repository" }])
 )
 
 const show = Command.make(
@@ -245,7 +245,7 @@ const diff = Command.make("diff", {
 /** Tells the sandbox's readers at once; otherwise they would see it at their next poll. */
 const tell = ({ pullRequest: { headRef }, repository: { fullName } }: LocalPullRequest) =>
   Effect.flatMap(Publishing, (publishing) => publishing.follow(fullName, headRef)).pipe(
-    Effect.catch((error) => Effect.logWarning("the sandbox's events do not tell of it yet", { reason: error.message }))
+    Effect.catch((error) => Effect.logWarning("the sandbox's events do not show it yet", { reason: error.message }))
   )
 
 const ofBranch = ({ branchDeleted, pullRequest: { headRef } }: Done): string =>

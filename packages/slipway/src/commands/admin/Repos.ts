@@ -82,7 +82,7 @@ const remove = Command.make("remove", { name, json }, ({ json, name }) =>
     const repositories = yield* LocalRepositories
     const removed = yield* repositories.remove(name)
     yield* print(json, { fullName: name, removed }, () =>
-      removed ? `${name} is no longer known. Nothing in its folder was touched.` : `${name} was not known.`)
+      removed ? `${name} is removed from the list. Its folder was not changed.` : `${name} was not known.`)
   }))).pipe(
     Command.withDescription("Forget a repository; its folder stays as it is"),
     Command.withExamples([{ command: "slipway repos remove acme/shop", description: "Sandboxes of it that are there go on" }])

@@ -108,7 +108,10 @@ const list = Command.make(
     }))
 ).pipe(
   Command.withDescription("List the secrets of a grant, or of one repository in it, without their values"),
-  Command.withExamples([{ command: "slipway secrets list --grant acme --repo acme/shop", description: "What there is, and since when" }])
+  Command.withExamples([{
+    command: "slipway secrets list --grant acme --repo acme/shop",
+    description: "All secrets, with the time when each was set"
+  }])
 )
 
 const remove = Command.make(

@@ -36,7 +36,7 @@ const list = Command.make("list", { json }, ({ json }) =>
       ]))
   }))).pipe(
     Command.withDescription("List users, oldest first"),
-    Command.withExamples([{ command: "slipway users list", description: "And who waits for an approval" }])
+    Command.withExamples([{ command: "slipway users list", description: "Also people who wait for an approval" }])
   )
 
 const approve = Command.make("approve", { user, json }, ({ json, user }) =>

@@ -98,7 +98,7 @@ const add = Command.make("add", {
     const webhooks = yield* Webhooks
     const { id, name } = yield* grantOf(idOrName)
     const registered = yield* webhooks.register(id, { url, types: Option.getOrNull(types) })
-    const told = `Endpoint ${registered.endpoint.id} of grant ${name} is told of what comes from now on.`
+    const told = `Endpoint ${registered.endpoint.id} of grant ${name} gets events from now on.`
     yield* print(json, withSecret(registered), () =>
       `${Redacted.value(registered.secret)}\n\n${told} The secret is shown only now: keep it safe.`)
   }))).pipe(
@@ -151,7 +151,7 @@ const rotate = Command.make("rotate", { endpoint, grant, json }, ({ json, ...whi
   administration(Effect.gen(function*() {
     const rotated = yield* onEndpoint((webhooks, grantId, id) => webhooks.rotateSecret(grantId, id))(which)
     yield* print(json, withSecret(rotated), () =>
-      `${Redacted.value(rotated.secret)}\n\nThe secret before it signs along for 24 hours. This one is shown only now: keep it safe.`)
+      `${Redacted.value(rotated.secret)}\n\nThe previous secret also signs for 24 hours. The new secret is shown only now: keep it safe.`)
   }))).pipe(
     Command.withDescription("Replace the secret of an endpoint. The new one is shown once."),
     Command.withExamples([{

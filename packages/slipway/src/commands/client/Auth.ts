@@ -50,7 +50,7 @@ const login = Command.make("login", {
     yield* Credentials.keep(server, key).pipe(Effect.tapError(() => Effect.ignore(DeviceFlow.revoke(server, key))))
     if (Option.isSome(former)) {
       yield* DeviceFlow.revoke(server, former.value).pipe(
-        Effect.catch(({ message }) => Console.error(`slipway: the key that was kept before stays good: ${message}`))
+        Effect.catch(({ message }) => Console.error(`slipway: the previously stored key stays valid: ${message}`))
       )
     }
     const { grant, label } = given.key

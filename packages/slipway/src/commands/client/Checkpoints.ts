@@ -41,7 +41,7 @@ const list = Command.make("list", {
       "List the stored checkpoints of a sandbox, oldest first: the last ended turn, the stored bytes, " +
         `and the tree of each repository.\n\n${Server.exitCodesText}`
     ),
-    Command.withShortDescription("List what is kept of a sandbox's checkpoints"),
+    Command.withShortDescription("List the stored checkpoints of a sandbox"),
     Command.withExamples([{ command: "slipway checkpoints list c_abcdefgh2345", description: "Those of one sandbox" }])
   )
 
@@ -63,11 +63,11 @@ const restore = Command.make("restore", {
     )
     yield* print(json, result, () =>
       result.outcome === "applied"
-        ? `Sandbox ${id} goes back to checkpoint ${number}. Its log tells when it is done: slipway logs ${id}`
+        ? `Sandbox ${id} goes back to checkpoint ${number}. Its log shows when it is done: slipway logs ${id}`
         : `Sandbox ${id} is going back to checkpoint ${number} already.`)
   }))).pipe(
     Command.withDescription(
-      `Take the files and the conversation of a sandbox back to a checkpoint, between turns. Its log goes on.\n\n${Server.exitCodesText}`
+      `Restore the files and the conversation of a sandbox to a checkpoint, between turns. Its log continues.\n\n${Server.exitCodesText}`
     ),
     Command.withShortDescription("Take a sandbox back to a checkpoint"),
     Command.withExamples([{ command: "slipway checkpoints restore c_abcdefgh2345 2", description: "Back to its second checkpoint" }])

@@ -109,12 +109,12 @@ export const conformance = Command.make("conformance", {
   otherKey: key(
     "other-key",
     "SLIPWAY_OTHER_API_KEY",
-    "API key of another grant: without it, what concerns two grants is skipped"
+    "API key of another grant: without it, rules about two grants are skipped"
   ),
   noScopeKey: key(
     "no-scope-key",
     "SLIPWAY_NO_SCOPE_API_KEY",
-    "API key without the scope sandboxes: without it, what concerns scopes is skipped"
+    "API key without the scope sandboxes: without it, rules about scopes are skipped"
   ),
   repos: Flag.String("repo").pipe(
     Flag.withDescription(

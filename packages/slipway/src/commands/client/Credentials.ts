@@ -61,7 +61,7 @@ const mine = ({ uid }: Stats): boolean => process.getuid === undefined || uid ==
 const checkFolder = (folder: string) => {
   const found = lstatSync(folder)
   if (!found.isDirectory()) throw new Refused(`${folder} is no folder of its own; keys are not kept behind a link. Remove it.`)
-  if (!mine(found)) throw new Refused(`${folder} belongs to somebody else. Keys are kept only in a folder of your own.`)
+  if (!mine(found)) throw new Refused(`${folder} belongs to another user. Keys are stored only in a folder of your own.`)
   if ((found.mode & 0o022) !== 0) throw new Refused(`Others can write to ${folder}. Forbid it: chmod 700 ${folder}`)
 }
 
@@ -82,7 +82,7 @@ const readStored = (at: string): Stored => {
     // Checks the open file, which cannot be exchanged afterwards.
     const found = fstatSync(handle)
     if (!found.isFile() || found.size > MAX_BYTES) throw new Refused(`${at} is not what slipway auth login writes. Remove it.`)
-    if (!mine(found)) throw new Refused(`${at} belongs to somebody else. Remove it.`)
+    if (!mine(found)) throw new Refused(`${at} belongs to another user. Remove it.`)
     if ((found.mode & 0o077) !== 0) {
       throw new Refused(`Others can read the keys in ${at}. Revoke them, if others did, and forbid it: chmod 600 ${at}`)
     }
@@ -97,7 +97,7 @@ const readStored = (at: string): Stored => {
 }
 
 const TAKEN = (lock: string) =>
-  `Another command is writing keys just now, or one was killed while it did. Try again; if that does not help, remove ${lock}`
+  `Another command is writing keys, or was killed while it wrote. Try again; if that does not help, remove ${lock}`
 
 /** Creates a lock file, like git's `.lock`: it becomes the next content, and keeps two processes from changing the file at once. */
 const openLock = (lock: string): number => {

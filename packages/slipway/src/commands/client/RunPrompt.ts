@@ -16,7 +16,7 @@ const { CommandFailed, ExitCode } = Server
 export const repoRef = (value: string): Result.Result<RepoRef, string> => {
   const at = value.indexOf("@")
   const fullName = at === -1 ? value : value.slice(0, at)
-  if (!Schema.is(RepoName)(fullName)) return Result.fail(`${JSON.stringify(value)} is no repository, such as acme/shop or acme/shop@main`)
+  if (!Schema.is(RepoName)(fullName)) return Result.fail(`${JSON.stringify(value)} is not a repository such as acme/shop or acme/shop@main`)
   if (at === -1) return Result.succeed({ fullName })
   const ref = value.slice(at + 1)
   return ref === ""
@@ -42,7 +42,10 @@ export const detachable = <A, E, R>(id: string, work: Effect.Effect<A, E, R>) =>
     if (isPressed) process.exit(ExitCode.detached)
     isPressed = true
   }
-  const detached = Effect.onInterrupt(work, () => Terminal.say(`\nDetached. The sandbox goes on; come back with: slipway attach ${id}`))
+  const detached = Effect.onInterrupt(
+    work,
+    () => Terminal.say(`\nDetached. The sandbox continues; follow it again with: slipway attach ${id}`)
+  )
   return Effect.acquireUseRelease(
     Effect.sync(() => process.on("SIGINT", pressed)),
     () => detached,
@@ -189,12 +192,12 @@ export const run = Command.make(
         ...(Option.isSome(title) ? { title: title.value } : {})
       }
       const sandbox = yield* server.call((signal) => server.client.createSandbox(request, { signal })).pipe(
-        Effect.onInterrupt(() => Terminal.say("\nInterrupted while the sandbox was asked for. Whether there is one, says: slipway ps"))
+        Effect.onInterrupt(() => Terminal.say("\nInterrupted during the creation. Check whether there is a sandbox: slipway ps"))
       )
       const { id } = sandbox
       if (detach) {
         yield* Console.log(json ? jsonLine(sandbox) : id)
-        return json ? undefined : yield* Terminal.say(`It goes on by itself. Follow it with: slipway attach ${id}`)
+        return json ? undefined : yield* Terminal.say(`It runs without this command. Follow it with: slipway attach ${id}`)
       }
       if (!json) yield* Terminal.write(`${Terminal.paint("bold", id)}  ${pageOf(server, id)}\n`)
       yield* detachable(id, followTo(server, { from: "start", giveUp, json, publish, sandbox, takesPrompt }))

@@ -78,7 +78,7 @@ export const ps = Command.make("ps", {
     const now = Date.now()
     yield* print(json, rows, () =>
       rows.length === 0
-        ? `No sandboxes${all ? "" : " are live; those that are over: slipway ps --all"}. Start one: slipway run owner/name "prompt"`
+        ? `No sandboxes${all ? "" : " are live. Ended ones: slipway ps --all"}. Start one: slipway run owner/name "prompt"`
         : columns([
           ["ID", "STATE", "REPOSITORY", "CREATED", "TITLE"],
           ...rows.map((sandbox) => [
@@ -95,7 +95,7 @@ export const ps = Command.make("ps", {
     Command.withExamples([
       { command: "slipway ps", description: "Those that are live" },
       { command: "slipway ps --all --repo acme/shop --limit 10", description: "The last ten of a repository" },
-      { command: `slipway ps --json | jq -r '.[] | select(.pendingApprovals > 0) | .id'`, description: "Those that wait for you" }
+      { command: `slipway ps --json | jq -r '.[] | select(.pendingApprovals > 0) | .id'`, description: "Sandboxes that wait for you" }
     ])
   )
 
@@ -137,8 +137,8 @@ export const logs = Command.make("logs", {
       if (!json) yield* Terminal.write(textOf.end())
     }).pipe(Effect.scoped)
   )).pipe(
-    Command.withDescription(help("Show what happened in a sandbox, from its beginning.")),
-    Command.withShortDescription("Show what happened in a sandbox"),
+    Command.withDescription(help("Show the log of a sandbox, from its beginning.")),
+    Command.withShortDescription("Show the log of a sandbox"),
     Command.withExamples([
       { command: "slipway logs c_abcdefgh2345", description: "Up to now" },
       { command: "slipway logs c_abcdefgh2345 --follow", description: "And what comes" },
@@ -152,8 +152,8 @@ export const logs = Command.make("logs", {
 const remedies: Readonly<Record<string, (id: string) => string>> = {
   turn_active: (id) => `Send it with --queue or --steer, or end the turn: slipway stop ${id} --turn`,
   steering_unsupported: () => "Send it with --queue.",
-  queue_full: (id) => `Those that wait: slipway message ${id} --waiting`,
-  message_not_waiting: (id) => `Those that wait: slipway message ${id} --waiting`
+  queue_full: (id) => `Waiting messages: slipway message ${id} --waiting`,
+  message_not_waiting: (id) => `Waiting messages: slipway message ${id} --waiting`
 }
 
 const withRemedy = <A>(id: string, work: Effect.Effect<A, Server.CommandFailed>) =>
@@ -256,11 +256,11 @@ const meant = Effect.fnUntraced(function*(id: string, approvalId: Option.Option<
     return { id: approvalId.value, approval: pending.find(({ approval_id }) => approval_id === approvalId.value) }
   }
   if (first === undefined) {
-    return yield* new CommandFailed({ detail: `nothing waits for a decision in ${id}.`, exitCode: ExitCode.notFound })
+    return yield* new CommandFailed({ detail: `no approval is pending in ${id}.`, exitCode: ExitCode.notFound })
   }
   if (others.length > 0) {
     const list = pending.map((one) => `${one.approval_id} (${EventText.title(one)})`).join(", ")
-    return yield* new CommandFailed({ detail: `several wait: name one of ${list}.`, exitCode: ExitCode.unclear })
+    return yield* new CommandFailed({ detail: `several approvals are pending: name one of ${list}.`, exitCode: ExitCode.unclear })
   }
   return { id: first.approval_id, approval: first }
 })
@@ -307,7 +307,10 @@ export const approve = Command.make("approve", {
     Command.withExamples([
       { command: "slipway approve c_abcdefgh2345", description: "The only one waiting" },
       { command: "slipway approve c_abcdefgh2345 --scope turn", description: "And all of its kind until the turn ends" },
-      { command: `slipway approve c_abcdefgh2345 call-7 --deny --reason "Not in src"`, description: "Deny a certain one, and say why" }
+      {
+        command: `slipway approve c_abcdefgh2345 call-7 --deny --reason "Not in src"`,
+        description: "Deny an approval by its id, with a reason"
+      }
     ])
   )
 
@@ -346,8 +349,8 @@ export const diff = Command.make(
       }
     })
 ).pipe(
-  Command.withDescription(help("Show what a sandbox changed, as a patch.")),
-  Command.withShortDescription("Show what a sandbox changed, as a patch"),
+  Command.withDescription(help("Show the changes of a sandbox as a patch.")),
+  Command.withShortDescription("Show the changes of a sandbox as a patch"),
   Command.withExamples([
     { command: "slipway diff c_abcdefgh2345", description: "In colour, in a terminal" },
     { command: "slipway diff c_abcdefgh2345 --repo acme/shop | git apply", description: "In a checkout of your own" }
@@ -371,13 +374,13 @@ export const publish = Command.make(
   Command.withDescription(
     help("Publish a sandbox's changes as a draft pull request, or update it. Prints its address. Safe to repeat.")
   ),
-  Command.withShortDescription("Publish what a sandbox changed as a draft pull request"),
+  Command.withShortDescription("Publish the changes of a sandbox as a draft pull request"),
   Command.withExamples([{ command: "slipway publish c_abcdefgh2345", description: "All repositories with changes" }])
 )
 
 export const stop = Command.make("stop", {
   id: Server.id,
-  turn: Flag.Boolean("turn").pipe(Flag.withDescription("End only the active turn; the sandbox goes on"), Flag.withDefault(false)),
+  turn: Flag.Boolean("turn").pipe(Flag.withDescription("End only the active turn; the sandbox continues"), Flag.withDefault(false)),
   json,
   url: Server.url
 }, ({ id: given, json, turn, url }) =>

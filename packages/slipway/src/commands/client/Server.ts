@@ -26,14 +26,14 @@ export const ExitCode = {
 export const EXIT_CODES: ReadonlyArray<readonly [code: number, about: string]> = [
   [ExitCode.done, "done; of a turn: it succeeded"],
   [1, "the command line was wrong, or the command broke"],
-  [ExitCode.unclear, "it is not clear what is meant"],
+  [ExitCode.unclear, "the command line is ambiguous"],
   [ExitCode.failed, "the turn, the sandbox or the publication failed"],
   [ExitCode.refused, "the server refused: a rule says no"],
   [ExitCode.notFound, "no such sandbox, approval or repository"],
   [ExitCode.unauthorized, "no key, or the server does not accept it for this"],
   [ExitCode.unreachable, "the server cannot be reached, or not now"],
   [ExitCode.ended, "the turn was interrupted or cancelled, or the sandbox ended before it"],
-  [ExitCode.detached, "interrupted, by Ctrl-C: the sandbox goes on"]
+  [ExitCode.detached, "interrupted, by Ctrl-C: the sandbox continues"]
 ]
 
 /** The end of help texts. */
@@ -75,7 +75,7 @@ export const giveUpMillis = (given: Option.Option<number>): number =>
 export const resumable = <A, R>(command: string, work: Effect.Effect<A, CommandFailed, R>) =>
   Effect.mapError(work, (failed) =>
     failed.exitCode === ExitCode.unreachable
-      ? new CommandFailed({ ...failed, detail: `${failed.detail} The sandbox goes on; come back with: ${command}` })
+      ? new CommandFailed({ ...failed, detail: `${failed.detail} The sandbox continues; follow it again with: ${command}` })
       : failed)
 
 const DEFAULT_URL = `http://localhost:${listening.port.default}`
@@ -92,7 +92,7 @@ export const find = Effect.fnUntraced(function*(given: Option.Option<string>) {
   const address = Option.isSome(given) && given.value !== "" ? given.value : yield* local
   return yield* Option.match(Credentials.serverOf(address), {
     onNone: () =>
-      new CommandFailed({ detail: `${address} is no address of a server, such as ${DEFAULT_URL} (--url, SLIPWAY_URL).`, exitCode: 2 }),
+      new CommandFailed({ detail: `${address} is not the address of a server, such as ${DEFAULT_URL} (--url, SLIPWAY_URL).`, exitCode: 2 }),
     onSome: Effect.succeed
   })
 })
@@ -194,7 +194,7 @@ export const id = Argument.String("id").pipe(
   Argument.withDescription("Sandbox id or a unique prefix"),
   Argument.filter(
     (value) => WHOLE.test(value) || BEGINNING.test(value),
-    (value) => `${JSON.stringify(value)} is no id, such as c_abcdefgh2345`
+    (value) => `${JSON.stringify(value)} is not an id such as c_abcdefgh2345`
   )
 )
 
@@ -218,7 +218,7 @@ export const resolve = Effect.fnUntraced(function*({ call, client, url: server }
   }
   if (first === undefined || second !== undefined || after !== null) {
     const detail = second === undefined
-      ? `there are too many sandboxes to find one by the beginning of its id: give all of it.`
+      ? `there are too many sandboxes for an abbreviated id: give the whole id.`
       : `${given} is the beginning of several: ${found.slice(0, 5).map(({ id }) => id).join(", ")}. Give more of it.`
     return yield* new CommandFailed({ detail, exitCode: ExitCode.unclear })
   }

@@ -20,7 +20,7 @@ const PROMPT = [
 
 const run = Effect.gen(function*() {
   const started = yield* Clock.currentTimeMillis
-  yield* heading("Slipway demo: an agent, a repository, a draft pull request. Nothing here is simulated but the model.")
+  yield* heading("Slipway demo: an agent, a repository, a draft pull request. Only the model is simulated.")
   yield* GitProgram.version
   const folder = yield* TemporaryFolder.make("demo")
 

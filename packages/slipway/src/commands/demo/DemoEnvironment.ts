@@ -32,7 +32,7 @@ const tested = Effect.fnUntraced(function*(client: SlipwayClient, title: string,
   for (const line of setup.output.trimEnd().split("\n").filter((line) => line !== "")) yield* note(line)
   yield* expect(
     setup.state === "succeeded",
-    "the setup did not succeed: what it wrote is above. It needs node and npm on the PATH of boxes"
+    "the setup failed: its output is above. It needs node and npm on the PATH of boxes"
   )
   const tool = yield* step(
     "the agent runs the tests",
@@ -54,14 +54,14 @@ const tested = Effect.fnUntraced(function*(client: SlipwayClient, title: string,
       call("terminating", () => client.terminateSandbox(sandbox.id)),
       follow((event) => event.type === "sandbox.status" && event.data.status === "terminated" ? event : undefined)
     ),
-    () => "what its setup installed is kept for the next one"
+    () => "its installed files are cached for the next one"
   )
   return { setupMillis: booted.ms }
 })
 
 const run = Effect.gen(function*() {
   const started = yield* Clock.currentTimeMillis
-  yield* heading("Slipway demo: a repository says what its sandboxes need. Nothing here is simulated but the model.")
+  yield* heading("Slipway demo: a repository says what its sandboxes need. Only the model is simulated.")
   yield* GitProgram.version
   const folder = yield* TemporaryFolder.make("demo")
   const registry = yield* step(

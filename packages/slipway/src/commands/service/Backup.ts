@@ -78,7 +78,7 @@ const make = Effect.fnUntraced(function*(at: string, withoutKey: boolean) {
   const wanted = path.join(parent, path.basename(path.resolve(at)))
   const isThere = lstat(wanted).then(() => true, ifAbsent(false))
   if (yield* Effect.promise(() => isThere)) {
-    return yield* new CannotBackUp({ problem: `${wanted} is there already. A backup is a new folder: nothing is written over.` })
+    return yield* new CannotBackUp({ problem: `${wanted} exists already. A backup is a new folder: nothing is overwritten.` })
   }
   const data = yield* Effect.promise(() => realpath(dataDir))
   if (`${wanted}/`.startsWith(`${data}/`)) {
@@ -132,7 +132,7 @@ const tell = Effect.fnUntraced(function*(
   )
   if (unsaved.length > 0) {
     yield* Console.log(
-      `Of these sandboxes it has what their last checkpoint has, not what they did since: ${unsaved.slice(0, 20).join(", ")}` +
+      `It has the last checkpoint of these sandboxes, without their work since: ${unsaved.slice(0, 20).join(", ")}` +
         `${unsaved.length > 20 ? ` and ${unsaved.length - 20} more` : ""}.`
     )
   }

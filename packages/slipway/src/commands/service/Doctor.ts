@@ -30,7 +30,7 @@ import { columns, json, print } from "../terminal/Output.ts"
 /** Agents cannot run on this machine as it is. */
 class NotReady extends Schema.TaggedError<NotReady>()("NotReady", { missing: Schema.Array(Schema.String) }) {
   override get message() {
-    return `agents cannot run here: ${this.missing.join(", ")}. What helps is said above.`
+    return `agents cannot run here: ${this.missing.join(", ")}. The remedies are above.`
   }
 }
 
@@ -224,7 +224,7 @@ export const doctor = Command.make("doctor", { json }, ({ json }) =>
         "Makes a box and inspects it from inside; the service need not run."
     ),
     Command.withShortDescription("Check what agents need on this machine"),
-    Command.withExamples([{ command: "slipway doctor", description: "A line for each, and what to do about those that are missing" }, {
+    Command.withExamples([{ command: "slipway doctor", description: "A line for each, with the remedy if it is missing" }, {
       command: "slipway doctor --json",
       description: "For a script"
     }])

@@ -13,7 +13,7 @@ import { columns, json, print } from "../terminal/Output.ts"
 import { type Found, look } from "./EnvironmentLook.ts"
 import * as GivenSecrets from "./GivenSecrets.ts"
 
-const NOTHING = `There is no ${FILES.join(", ")}: the repository says nothing of what its sandboxes need.`
+const NOTHING = `There is no ${FILES.join(", ")}: the repository has no environment file.`
 
 /** The text for a repository without an environment file. */
 export const nothing = ({ unread }: { readonly unread: ReadonlyArray<string> }): string =>
@@ -153,7 +153,7 @@ export const environmentRun = Command.make(
   Command.withShortDescription("Run the setup of a repository once, in a box on this machine"),
   Command.withExamples([
     { command: "slipway env run", description: "HEAD of the repository in this folder" },
-    { command: "slipway env run ~/src/shop --working", description: "With what is not committed yet" },
+    { command: "slipway env run ~/src/shop --working", description: "With uncommitted changes" },
     { command: "slipway env run --secret NPM_TOKEN", description: "With a secret that the variable NPM_TOKEN has here" }
   ])
 )

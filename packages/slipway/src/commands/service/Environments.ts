@@ -48,11 +48,11 @@ const check = Command.make("check", { folder, working, json }, ({ folder, json, 
         : table(found))
   })).pipe(
     Command.withDescription(
-      `Check what a repository says that its sandboxes need: ${FILES[0]}, or else its devcontainer.json.\n\n` +
+      `Check the environment file of a repository: ${FILES[0]}, or else its devcontainer.json.\n\n` +
         "Shows the commands in order, the caches and their key files, variables, names of secrets, and the destinations that this " +
         "service allows. The first error is shown with its key; then the command exits with 1."
     ),
-    Command.withShortDescription("Check what a repository says that its sandboxes need"),
+    Command.withShortDescription("Check the environment file of a repository"),
     Command.withExamples([
       { command: "slipway env check", description: "HEAD of the repository in this folder" },
       { command: "slipway env check ~/src/shop --working", description: "Another repository, with uncommitted changes" }

@@ -59,10 +59,10 @@ export const models = Command.make("models", {
   })).pipe(
     Command.withDescription(
       "The models that sandboxes may use: which of them can be used here, and what the others lack.\n\n" +
-        `${ModelSettings.settings.modelsFile.name} names the file; without one, what --example prints holds.`
+        `${ModelSettings.settings.modelsFile.name} names the file. Without a file, the models of --example apply.`
     ),
     Command.withShortDescription("List the models that sandboxes may use"),
-    Command.withExamples([{ command: "slipway models", description: "And what those lack that cannot be used" }, {
+    Command.withExamples([{ command: "slipway models", description: "Also why others cannot be used" }, {
       command: "slipway models --example",
       description: "A file to begin with"
     }])

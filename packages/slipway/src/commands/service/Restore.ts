@@ -94,7 +94,7 @@ const restoring = Effect.fnUntraced(function*(given: string) {
     yield* into(from, manifest, settings)
   }))
   yield* Console.log(
-    `\n${dataDir} has what was in the backup. ` +
+    `\n${dataDir} has the content of the backup. ` +
       "Do not start it while the service that the backup was made of still runs: both would work for the same sandboxes."
   )
   if (manifest.key === null) {

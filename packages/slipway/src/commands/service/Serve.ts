@@ -18,7 +18,7 @@ class CannotListen extends Schema.TaggedError<CannotListen>()("CannotListen", { 
   override get message() {
     const code = this.cause instanceof Error && "code" in this.cause ? this.cause.code : undefined
     return code === "EADDRINUSE"
-      ? `${this.address} is in use. Stop what listens there or choose another port with ${Listening.settings.port.name}.`
+      ? `${this.address} is in use. Stop the program that listens there or choose another port with ${Listening.settings.port.name}.`
       : `Cannot listen on ${this.address} (${code}). Check ${Listening.settings.host.name} and ${Listening.settings.port.name}.`
   }
 }

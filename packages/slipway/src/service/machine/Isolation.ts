@@ -125,7 +125,7 @@ const isolated = Effect.fnUntraced(function*(
     (missing) =>
       sized.lacking !== null ? Effect.fail(missing) : Effect.matchEffect(
         // For example, a daemon on another machine cannot see our mounts.
-        Effect.flatMap(sizedFolders(settings, { lacking: "boxes do not see what is mounted" }), probed),
+        Effect.flatMap(sizedFolders(settings, { lacking: "boxes cannot see mounted folders" }), probed),
         { onFailure: () => Effect.fail(missing), onSuccess: Effect.succeed }
       )
   )
@@ -239,7 +239,7 @@ const kinds = { auto: bubblewrap, bubblewrap, docker, gvisor, runner, kubernetes
 /** Without bubblewrap there may be a Docker daemon. */
 const advice = ({ dockerSocket, isolation }: Settings) =>
   isolation === "auto" && existsSync(dockerSocket)
-    ? ` Or let the Docker daemon of this machine keep them in: ${known.isolation.name}=docker.`
+    ? ` Or isolate them with the Docker daemon of this machine: ${known.isolation.name}=docker.`
     : ""
 
 /**

@@ -32,16 +32,16 @@ const objection = (folder: string, { checkpoints, dataDir, dockerSocket, github,
   try {
     if (!statSync(folder).isDirectory()) return "folders"
   } catch {
-    return "folders that are there"
+    return "existing folders"
   }
   for (const at of [path.normalize(folder).replace(/(?<=.)\/$/u, ""), real(folder)]) {
-    if (SHARED.includes(at) || SYSTEM.some((system) => isIn(at, system))) return "folders with programs alone, none of the system's own"
+    if (SHARED.includes(at) || SYSTEM.some((system) => isIn(at, system))) return "folders with only programs, not the system's own"
     const held = PRIVATE.find((name) => existsSync(path.join(at, name)))
-    if (held !== undefined) return `folders with programs alone, without ${held} (list the ones below it that have the programs)`
+    if (held !== undefined) return `folders with only programs, without ${held} (list the ones below it that have the programs)`
     if (isIn(at, real(dataDir))) return "folders outside the data folder"
     const files = [dataDir, checkpoints.folder, secretsKeyFile, github?.privateKeyFile, signIn?.clientSecretFile, modelsFile, dockerSocket]
     const own = files.find((file) => typeof file === "string" && isIn(real(file), at))
-    if (own !== undefined) return `folders with programs alone, without what is the service's (${own})`
+    if (own !== undefined) return `folders with only programs, without files of the service (${own})`
   }
   return null
 }

@@ -54,7 +54,7 @@ export const writable = (dataDir: string) =>
 /** The folder was removed or replaced while the service ran. */
 class DataFolderGone extends Schema.TaggedError<DataFolderGone>()("DataFolderGone", { dataDir: Schema.String }) {
   override get message() {
-    return `The data folder ${this.dataDir} is gone: somebody removed or replaced it. The service stops. ` +
+    return `The data folder ${this.dataDir} was removed or replaced. The service stops. ` +
       "Put it back, or start the service again to begin with an empty one."
   }
 }

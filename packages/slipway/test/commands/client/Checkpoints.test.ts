@@ -55,7 +55,7 @@ describe("slipway checkpoints", () => {
 
       const done = yield* slipway("restore", id, "1")
       assert.deepStrictEqual([done.code, done.stderr], [0, ""])
-      assert.strictEqual(done.stdout, `Sandbox ${id} goes back to checkpoint 1. Its log tells when it is done: slipway logs ${id}\n`)
+      assert.strictEqual(done.stdout, `Sandbox ${id} goes back to checkpoint 1. Its log shows when it is done: slipway logs ${id}\n`)
       assert.strictEqual(yield* until(text, (content) => content !== "second\n" && content !== "agent_disconnected"), "first\n")
 
       yield* call("POST", `/sandboxes/${id}/terminate`)

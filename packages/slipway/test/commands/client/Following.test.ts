@@ -90,7 +90,7 @@ describe("following a server that brings nothing more", () => {
         const { code, stderr } = yield* ended([...args, "--give-up", "1"], [used()], { ends: true })
         assert.strictEqual(code, 7, stderr)
         assert.include(stderr, "The stream ended without an event. (empty_stream)")
-        assert.include(stderr, `The sandbox goes on; come back with: slipway ${back} ${ID}`)
+        assert.include(stderr, `The sandbox continues; follow it again with: slipway ${back} ${ID}`)
       }
     }), 120_000)
 

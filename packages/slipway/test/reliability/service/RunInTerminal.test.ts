@@ -99,7 +99,7 @@ layer(Service.layer, { excludeTestServices: true, timeout: LONG })("slipway run 
         const id = idIn(yield* first.shows(/Approve /u))
         yield* first.pressControlC
         assert.strictEqual(yield* first.ended, 130)
-        assert.include(first.said(), `Detached. The sandbox goes on; come back with: slipway attach ${id}`)
+        assert.include(first.said(), `Detached. The sandbox continues; follow it again with: slipway attach ${id}`)
         assert.isTrue((yield* Effect.promise(() => client.getSandbox(id))).turn.active)
 
         const following = yield* at(["logs", id, "--follow"])
@@ -280,7 +280,7 @@ layer(Service.layer, { excludeTestServices: true, timeout: LONG })("slipway run 
         for (let n = 2; n <= 10; n++) assert.strictEqual((yield* message(`Message ${n}`, "--queue")).code, 0)
         const full = yield* message("Eleventh", "--queue")
         assert.strictEqual(full.code, 4)
-        assert.match(full.stderr, /queue_full.*Those that wait: slipway message c_\w+ --waiting\n$/u)
+        assert.match(full.stderr, /queue_full.*Waiting messages: slipway message c_\w+ --waiting\n$/u)
         assert.strictEqual((yield* message("--cancel", "00000000-0000-4000-8000-000000000000")).code, 5)
         for (const args of [["x", "--queue", "--steer"], ["x", "--cancel", first], ["--waiting", "--cancel", first]]) {
           const unclear = yield* message(...args)
@@ -303,11 +303,11 @@ layer(Service.layer, { excludeTestServices: true, timeout: LONG })("slipway run 
         [4, ["run", "acme/shop", "Hello", "--model", "no/such"], {}, /invalid_model/u],
         [5, ["attach", "c_abcdefgh2345"], {}, /not_found/u],
         [5, ["logs", "c_22222222222"], {}, /no sandbox at http/u],
-        [1, ["stop", "c_"], {}, /is no id/u],
+        [1, ["stop", "c_"], {}, /is not an id/u],
         [2, ["run", "acme/shop", "Hello", "--detach", "--publish"], {}, /--publish/u],
         [2, ["run", "acme/shop@", "Hello"], {}, /a branch, a tag or a commit is missing/u],
         [2, ["run", "acme/shop", "  "], {}, /no prompt/u],
-        [2, ["ps", "--url", "ftp://slipway.example"], {}, /no address of a server/u],
+        [2, ["ps", "--url", "ftp://slipway.example"], {}, /not the address of a server/u],
         [6, ["ps"], { SLIPWAY_API_KEY: "sbx_live_wrong" }, /does not accept the key in SLIPWAY_API_KEY/u],
         [6, ["ps"], { SLIPWAY_API_KEY: "" }, /there is no key for http/u],
         [7, ["ps", "--url", "http://127.0.0.1:1"], {}, /nothing answers at http:\/\/127\.0\.0\.1:1\./u]
