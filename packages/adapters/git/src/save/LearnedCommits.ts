@@ -121,7 +121,7 @@ export const make = ({ directory, find, limits, locked, maximumArchiveBytes, max
       yield* Effect.forEach(saved, ({ tree: { repo } }) => find({ sandboxId, repo }), { discard: true }).pipe(
         Effect.tapError(() => forget(sandboxId))
       )
-      yield* Effect.catchCause(trim, (cause) => Effect.logWarning("commits that nobody compares with are left", cause))
+      yield* Effect.catchCause(trim, (cause) => Effect.logWarning("unused commits of checkpoints are left", cause))
     },
     Effect.scoped
   )

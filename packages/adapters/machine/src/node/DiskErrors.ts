@@ -11,22 +11,22 @@ interface DiskError {
 }
 
 const FULL: DiskError = {
-  detail: "There is no space left on the machine's disk. End sandboxes that nobody needs, or have whoever runs this service make room.",
+  detail: "There is no space left on the machine's disk. End unused sandboxes, or ask the operator of this service to free space.",
   retryable: true,
   isFull: true
 }
 const READ_ONLY: DiskError = {
-  detail: "The machine's disk is read-only. Whoever runs this service has to make it writable.",
+  detail: "The machine's disk is read-only. The operator of this service has to make it writable.",
   retryable: false,
   isFull: false
 }
 const BROKEN: DiskError = {
-  detail: "The machine's disk fails. Whoever runs this service has to look after it.",
+  detail: "The machine's disk fails. The operator of this service has to repair it.",
   retryable: false,
   isFull: false
 }
 const OPEN_FILES: DiskError = {
-  detail: "Too many files are open on this machine. Whoever runs this service has to raise the limit of open files.",
+  detail: "Too many files are open on this machine. The operator of this service has to raise the limit of open files.",
   retryable: true,
   isFull: false
 }

@@ -278,7 +278,7 @@ const all = {
       `cp /bin/sleep file; dd if=/dev/zero bs=1048576 count=24 >>file 2>/dev/null || exit 1; ./file 10 & sleep 0.05; rm file; wait`
     )
   },
-  "fill the disk in a folder that nobody may look into, and live on": {
+  "fill the disk in a folder without permissions, and live on": {
     limits: { diskBytes: 12 * MiB },
     succeeds: does(() =>
       `mkdir hidden; dd if=/dev/zero of=hidden/file bs=1048576 count=24 2>/dev/null || exit 1; chmod 000 hidden; ${LIVE_ON}`

@@ -194,7 +194,7 @@ export const pairs: ReadonlyArray<{ readonly layers: readonly [LayerName, LayerN
     lets: [
       "fill the disk and live on",
       "fill the disk with a file that it has deleted, and live on",
-      "fill the disk in a folder that nobody may look into, and live on",
+      "fill the disk in a folder without permissions, and live on",
       "make files without number and live on"
     ]
   }

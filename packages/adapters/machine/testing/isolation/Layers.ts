@@ -145,7 +145,7 @@ export const pairs: ReadonlyArray<
       "fill the disk and live on",
       "fill the disk with a file that it has deleted, and live on",
       "fill the disk with a program that it has deleted and runs, and live on",
-      "fill the disk in a folder that nobody may look into, and live on",
+      "fill the disk in a folder without permissions, and live on",
       "make files without number and live on"
     ]
   }
