@@ -1,4 +1,4 @@
-/** What a failed git command means to the caller of the trees. */
+/** Explains failed git commands to the callers of trees. */
 import * as DiskErrors from "@slipway/machine/node/DiskErrors"
 import { Effect } from "effect"
 import type { GitFailed } from "./Git.ts"

@@ -50,7 +50,7 @@ const MAXIMUM_ABOUT_BYTES = 8_388_608
 const headOf = (length: number, digest: Buffer): Uint8Array => Frames.joined([Frames.numberOf(length, LENGTH_BYTES), digest])
 
 /** A pack in an open file. */
-export interface Pack {
+interface Pack {
   readonly fd: number
   readonly size: number
 }

@@ -48,7 +48,7 @@ const AT_WORK: FairScheduler.Limits = {
 
 type ListingError = Effect.Error<ReturnType<typeof Listing.list>> | TreesUnavailable
 
-export interface Turns {
+interface Turns {
   /** The timeout of git over a whole tree. */
   readonly turn: FairScheduler.Scheduler
   /** Comparisons by repository, in `turn`. */

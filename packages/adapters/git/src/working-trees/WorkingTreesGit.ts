@@ -68,7 +68,7 @@ const TOO_LARGE = "Its files do not fit on the disk of a sandbox"
 const GiB = 2 ** 30
 
 /** The folders and sandboxes that a place for trees needs. */
-export interface Surroundings {
+interface Surroundings {
   readonly folders: SizedFolders.SizedFolders
   /** The folder of a sandbox with the host's repositories and local files. */
   readonly sandboxDirectory: (sandboxId: SandboxId) => string

@@ -2,9 +2,9 @@
 import { type BoxProcess, HostError } from "@slipway/domain/sandbox/ports/SandboxHost"
 import { Effect } from "effect"
 
-/** How long that may take, on however busy a machine. */
+/** The longest time, on a busy machine. */
 const WITHIN_MILLIS = 30_000
-/** Between two looks. */
+/** The pause between two looks. */
 const PAUSE_MILLIS = 2
 
 /**

@@ -14,7 +14,7 @@ const find = async (tool: string): Promise<string | undefined> => {
   return undefined
 }
 
-export interface MissingTool {
+interface MissingTool {
   readonly tool: string
   readonly package: string
 }

@@ -34,7 +34,7 @@ export interface Property {
 }
 
 /** How many processors there are, to programs. */
-export interface Counted {
+interface Counted {
   readonly nproc: number | null
   readonly processors: number
 }

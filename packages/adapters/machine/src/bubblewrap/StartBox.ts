@@ -1,28 +1,19 @@
 /** Starts a box of bubblewrap: one process of a sandbox, with all it starts. */
-import type { SandboxId } from "@slipway/domain/ids/SandboxId"
-import { HostError } from "@slipway/domain/sandbox/ports/SandboxHost"
 import { Effect, Option, Schema } from "effect"
 import { randomUUID } from "node:crypto"
 import { rm, writeFile } from "node:fs/promises"
 import { join } from "node:path"
 import type { Launch as BoxLaunch } from "../box/BoxKind.ts"
 import { untilBoxReady } from "../box/BoxReady.ts"
-import * as Launcher from "../box/Launcher.ts"
+import { KILL_WITHIN, type Launched, relayTo, startMarked } from "../box/LaunchedBoxes.ts"
 import * as PathRelay from "../files/PathRelay.ts"
 import type { SandboxFolder } from "../files/SandboxFolder.ts"
-import { attempt, reason } from "../host/HostAttempt.ts"
+import { attempt } from "../host/HostAttempt.ts"
 import * as Processes from "../kernel/Processes.ts"
 import { textIn } from "../node/IsThere.ts"
-import * as NodeBoxProcess from "../node/NodeBoxProcess.ts"
 import * as Arguments from "./Arguments.ts"
 import type * as HostRequirements from "./HostRequirements.ts"
 import * as Launch from "./Launch.ts"
-
-/** `<service>:<sandbox id>:<process>`, in the environment of bubblewrap itself: finds what a killed worker left. */
-export const MARK = "SANDBOX_MARK"
-
-/** The time for killed processes to end. A sandbox must end within two seconds of the request. */
-export const KILL_WITHIN = "2 seconds"
 
 /** Kernel limits that pass, in bubblewrap's words. */
 const isPassing = (complaint: string) => /temporarily unavailable|Cannot allocate memory|Too many open files|No space left/u.test(complaint)
@@ -42,12 +33,7 @@ const saidIn = (infoFile: string) =>
 
 export const launchFolderOf = (folder: SandboxFolder): string => join(folder.path, "launch")
 
-export interface BubblewrapHost {
-  readonly requirements: HostRequirements.HostRequirements
-  readonly strays: ReturnType<typeof Launcher.strays>
-  /** The files that a process writes its id into, by sandbox. */
-  readonly entrances: Map<SandboxId, ReadonlyArray<string>>
-}
+export type BubblewrapHost = Launched<HostRequirements.HostRequirements>
 
 export const start = Effect.fnUntraced(
   function*(
@@ -57,11 +43,7 @@ export const start = Effect.fnUntraced(
     const { filterFile, groups, service, tools } = requirements
     const id = randomUUID()
     const [argumentsFile, infoFile] = [join(launchFolderOf(folder), `${id}.arguments`), join(launchFolderOf(folder), `${id}.info`)]
-    const relay = user === null ? PathRelay.none : yield* Effect.try({
-      try: () => PathRelay.to([folder.path, folder.writable, workspace, ...launch.readOnly]),
-      catch: (error) =>
-        new HostError({ operation: "spawn", detail: `The way to the box's folders cannot be made (${reason(error)}).`, retryable: true })
-    })
+    const relay = user === null ? PathRelay.none : yield* relayTo({ ...launch, folder, workspace })
     const sight = Arguments.bubblewrap({ ...launch, folder, limits, workspace, through: relay.through }, Launch.descriptors)
     const settings = ["--clearenv", ...Object.entries(environment).flatMap(([name, value]) => ["--setenv", name, value]), ...sight]
     yield* attempt("spawn", `${launchFolderOf(folder)} cannot be written to.`, () =>
@@ -87,10 +69,7 @@ export const start = Effect.fnUntraced(
     })
     const forget = Effect.promise(() => Promise.all([rm(argumentsFile, { force: true }), rm(infoFile, { force: true })]))
     return yield* Effect.gen(function*() {
-      const { process, release } = yield* NodeBoxProcess.start(program, launchArguments, {
-        cwd: "/",
-        env: { PATH: Launcher.PATH, [MARK]: `${service}:${sandboxId}:${id}` }
-      })
+      const { process, release } = yield* startMarked(program, launchArguments, service, sandboxId, id)
       const first = yield* untilBoxReady(process, { look: saidIn(infoFile), program: "bubblewrap", isPassing }).pipe(
         Effect.onError(() => release)
       )

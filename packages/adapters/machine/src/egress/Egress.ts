@@ -9,7 +9,7 @@ import { fileURLToPath } from "node:url"
 import type { AllowList } from "./AllowList.ts"
 import * as Proxy from "./Proxy.ts"
 
-export class EgressError extends Schema.TaggedError<EgressError>()("EgressError", { detail: Schema.String }) {
+class EgressError extends Schema.TaggedError<EgressError>()("EgressError", { detail: Schema.String }) {
   override get message() {
     return this.detail
   }

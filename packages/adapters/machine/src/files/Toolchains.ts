@@ -8,7 +8,7 @@ import { lstat, readdir, readlink, realpath, stat } from "node:fs/promises"
 import { join } from "node:path"
 
 /** The toolchains in a folder now: a version manager may change it at any time. */
-export interface Toolchain {
+interface Toolchain {
   readonly folder: string
   /** Folders with programs, in the order of a PATH. */
   readonly path: ReadonlyArray<string>

@@ -16,7 +16,7 @@ const packages = { runsc: "runsc", setpriv: "util-linux", taskset: "util-linux",
 export type Tools = Readonly<Record<keyof typeof packages, string>>
 
 /** How gVisor comes between a program and the machine's kernel. */
-export type Platform = "systrap" | "ptrace"
+type Platform = "systrap" | "ptrace"
 
 export interface HostRequirements extends ServiceFolder.ServiceFolder {
   readonly uids: NonNullable<ServiceFolder.ServiceFolder["uids"]>

@@ -7,22 +7,19 @@
  *     /run/slipway/gvisor/<service>/<sandbox id>/<container>/…   what one is made of (`Bundle`), and what `runsc` notes of it
  */
 import type { SandboxId } from "@slipway/domain/ids/SandboxId"
-import { HostError } from "@slipway/domain/sandbox/ports/SandboxHost"
+import type { HostError } from "@slipway/domain/sandbox/ports/SandboxHost"
 import { Effect } from "effect"
 import { chmod, mkdir, rm, rmdir } from "node:fs/promises"
 import type * as BoxKind from "../box/BoxKind.ts"
 import * as IsolatedHost from "../box/IsolatedHost.ts"
-import * as Launcher from "../box/Launcher.ts"
+import { killLeft, launched, left } from "../box/LaunchedBoxes.ts"
 import { attempt } from "../host/HostAttempt.ts"
 import * as ImageName from "../host/ImageName.ts"
 import type { Limits } from "../host/Limits.ts"
-import * as Processes from "../kernel/Processes.ts"
-import { ofUser } from "../kernel/ProcessesOfUser.ts"
 import { namesIn } from "../node/IsThere.ts"
-import * as ProcessTable from "../node/ProcessTable.ts"
 import * as Bundle from "./Bundle.ts"
 import * as HostRequirements from "./HostRequirements.ts"
-import { bundlesOf, type GvisorHost, kernelClaim, kernelUserOf, KILL_WITHIN, MARK, start } from "./StartContainer.ts"
+import { bundlesOf, type GvisorHost, kernelClaim, kernelUserOf, start } from "./StartContainer.ts"
 
 export interface Options extends HostRequirements.Options, BoxKind.Options {}
 
@@ -59,24 +56,6 @@ const prepare = Effect.fnUntraced(function*(
   )
 })
 
-const end = Effect.fnUntraced(function*(
-  { service, uids }: HostRequirements.HostRequirements,
-  operation: HostError["operation"],
-  sandboxId: SandboxId
-) {
-  // Two ways, neither of which trusts the other: the mark of what a worker started, and the user.
-  const marked = yield* ProcessTable.killAll({
-    variable: MARK,
-    matches: (mark) => mark.startsWith(`${service}:${sandboxId}:`),
-    within: KILL_WITHIN
-  })
-  const claims = yield* attempt(operation, "The sandbox's users are not known.", () => uids.list())
-  const users = claims.filter(({ name }) => name === kernelClaim(sandboxId)).map(({ uid }) => uid)
-  const left = users.length === 0 ? [] : yield* Processes.killAll(() => users.flatMap(ofUser), KILL_WITHIN)
-  if (marked.length + left.length === 0) return
-  return yield* new HostError({ operation, detail: `Processes ${[...marked, ...left].join(", ")} survive SIGKILL.`, retryable: true })
-})
-
 const discard = ({ entrances, requirements }: GvisorHost, operation: HostError["operation"], sandboxId: SandboxId) =>
   attempt(operation, "What a box of the sandbox was made of cannot be removed.", async () => {
     if (!("reason" in requirements.groups)) {
@@ -88,16 +67,10 @@ const discard = ({ entrances, requirements }: GvisorHost, operation: HostError["
     await requirements.uids.release(kernelClaim(sandboxId))
   })
 
-const left = ({ bundles, groups, service }: HostRequirements.HostRequirements) =>
-  Effect.gen(function*() {
-    const grouped = "reason" in groups ? [] : yield* attempt("list", "The control groups cannot be read.", groups.list)
-    const bundled = yield* attempt("list", `${bundles} cannot be read.`, () => namesIn(bundles))
-    const marked = [...yield* ProcessTable.marks(MARK)].flatMap((mark) => {
-      const [ofService, sandboxId = ""] = mark.split(":")
-      return ofService === service ? [sandboxId] : []
-    })
-    return [...grouped, ...bundled, ...marked]
-  })
+const leftWithBundles = Effect.fnUntraced(function*(requirements: HostRequirements.HostRequirements) {
+  const { bundles } = requirements
+  return [...yield* left(requirements), ...yield* attempt("list", `${bundles} cannot be read.`, () => namesIn(bundles))]
+})
 
 /** The host without its probe, which looks at it. */
 export const make = (options: Options) => Effect.flatMap(HostRequirements.find(options), (requirements) => makeWith(requirements, options))
@@ -112,7 +85,7 @@ export const makeWith = Effect.fnUntraced(function*(requirements: HostRequiremen
       if (!("reason" in groups)) await groups.close()
     })
   )
-  const host: GvisorHost = { requirements, strays: Launcher.strays(), entrances: new Map() }
+  const host = launched(requirements)
   const kind: BoxKind.Kind = {
     isolation: "gvisor",
     // The programs depend on the machine alone, and on another kernel: a build there may find other programs.
@@ -125,9 +98,9 @@ export const makeWith = Effect.fnUntraced(function*(requirements: HostRequiremen
     prepare: (operation, sandboxId, _folder, limits) => prepare(host, operation, sandboxId, limits),
     start: (launch) => start(host, launch),
     ..."reason" in groups ? {} : { limitsMet: (sandboxId) => Effect.promise(() => groups.met(sandboxId)) },
-    end: (operation, sandboxId) => end(requirements, operation, sandboxId),
+    end: (operation, sandboxId) => killLeft(requirements, operation, sandboxId, kernelClaim(sandboxId)),
     discard: (operation, sandboxId) => discard(host, operation, sandboxId),
-    left: left(requirements)
+    left: leftWithBundles(requirements)
   }
   return yield* IsolatedHost.makeProbed(requirements, kind, options)
 })

@@ -1,7 +1,7 @@
 /** Starts a container of gVisor: one process of a sandbox, with all it starts. */
 import { ifEnded } from "@slipway/domain/files/rules/SystemError"
 import type { SandboxId } from "@slipway/domain/ids/SandboxId"
-import { HostError } from "@slipway/domain/sandbox/ports/SandboxHost"
+import type { HostError } from "@slipway/domain/sandbox/ports/SandboxHost"
 import { Effect } from "effect"
 import { randomBytes } from "node:crypto"
 import { readdirSync, readFileSync } from "node:fs"
@@ -9,21 +9,14 @@ import { chmod, mkdir, rm } from "node:fs/promises"
 import { join } from "node:path"
 import type { Launch } from "../box/BoxKind.ts"
 import { untilBoxReady } from "../box/BoxReady.ts"
+import { KILL_WITHIN, type Launched, relayTo, startMarked } from "../box/LaunchedBoxes.ts"
 import * as Launcher from "../box/Launcher.ts"
-import * as PathRelay from "../files/PathRelay.ts"
-import { attempt, reason } from "../host/HostAttempt.ts"
+import { attempt } from "../host/HostAttempt.ts"
 import * as Processes from "../kernel/Processes.ts"
 import { textIn } from "../node/IsThere.ts"
-import * as NodeBoxProcess from "../node/NodeBoxProcess.ts"
 import type * as Ownership from "../users/Ownership.ts"
 import * as Bundle from "./Bundle.ts"
 import type * as HostRequirements from "./HostRequirements.ts"
-
-/** `<service>:<sandbox id>:<container>`, in the environment of `runsc` itself: finds what a killed worker left. */
-export const MARK = "SANDBOX_MARK"
-
-/** The time for killed processes to end. A sandbox must end within two seconds of the request. */
-export const KILL_WITHIN = "2 seconds"
 
 /** Kernel limits that pass, in the words of `runsc`. */
 const isPassing = (complaint: string) =>
@@ -63,12 +56,7 @@ const saidIn = (pidFile: string) =>
     (text) => /^\d+$/u.test(text.trim()) ? Number(text) : undefined
   )
 
-export interface GvisorHost {
-  readonly requirements: HostRequirements.HostRequirements
-  readonly strays: ReturnType<typeof Launcher.strays>
-  /** The files that a process writes its id into, by sandbox. */
-  readonly entrances: Map<SandboxId, ReadonlyArray<string>>
-}
+export type GvisorHost = Launched<HostRequirements.HostRequirements>
 
 /** Where the containers of a sandbox are. */
 export const bundlesOf = ({ bundles }: HostRequirements.HostRequirements, sandboxId: SandboxId): string => join(bundles, sandboxId)
@@ -85,16 +73,12 @@ export const kernelUserOf = (
 
 export const start = Effect.fnUntraced(function*({ entrances, requirements, strays }: GvisorHost, launch: Launch) {
   const { filter, platform, service, tools } = requirements
-  const { folder, processors, sandboxId, user, workspace } = launch
+  const { processors, sandboxId, user } = launch
   if (user === null) return yield* Effect.die("boxes of gVisor have a user of their own")
   const id = randomBytes(6).toString("hex")
   const bundle = join(bundlesOf(requirements, sandboxId), id)
   const pidFile = join(bundle, "pid")
-  const relay = yield* Effect.try({
-    try: () => PathRelay.to([folder.path, folder.writable, workspace, ...launch.readOnly]),
-    catch: (error) =>
-      new HostError({ operation: "spawn", detail: `The way to the box's folders cannot be made (${reason(error)}).`, retryable: true })
-  })
+  const relay = yield* relayTo(launch)
   const [program = "", ...args] = [
     // With its worker, and before it is anything else.
     ...[tools.setpriv, "--pdeathsig", "KILL", "--no-new-privs"],
@@ -120,10 +104,7 @@ export const start = Effect.fnUntraced(function*({ entrances, requirements, stra
       await mkdir(join(bundle, "state"), { mode: 0o700 })
       await Bundle.write(bundle, { ...launch, user, kernelUser, filter, through: relay.through })
     })
-    const { process, release } = yield* NodeBoxProcess.start(program, args, {
-      cwd: "/",
-      env: { PATH: Launcher.PATH, [MARK]: `${service}:${sandboxId}:${id}` }
-    })
+    const { process, release } = yield* startMarked(program, args, service, sandboxId, id)
     const kernel = yield* untilBoxReady(process, { look: saidIn(pidFile), program: "runsc", isPassing }).pipe(Effect.onError(() => release))
     const parts = childrenOf(process.pid).flatMap((pid) => Processes.first(pid) ?? [])
     const end = Effect.gen(function*() {

@@ -6,7 +6,7 @@ import { release } from "node:os"
 const FIELDS = ["ID", "VERSION_ID", "BUILD_ID"]
 
 /** Reads a field of `os-release`(5). */
-export const fieldsOf = (text: string): ReadonlyArray<string> =>
+const fieldsOf = (text: string): ReadonlyArray<string> =>
   FIELDS.map((name) => new RegExp(`^${name}=["']?([^"'\\n]*)["']?$`, "mu").exec(text)?.[1] ?? "")
 
 /** Boxes see the Node that the service runs on: addons that are built for another one do not load. */

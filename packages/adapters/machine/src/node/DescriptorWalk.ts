@@ -17,8 +17,8 @@ export interface OpenFile {
 }
 
 /** Why an entry is refused: it is missing, lies behind a link or may not be read, or has another type. */
-export type FolderRefusal = "not_found" | "protected" | "not_a_directory"
-export type FileRefusal = "not_found" | "protected" | "is_directory"
+type FolderRefusal = "not_found" | "protected" | "not_a_directory"
+type FileRefusal = "not_found" | "protected" | "is_directory"
 
 const { O_NOCTTY, O_NOFOLLOW, O_NONBLOCK, O_RDONLY } = constants
 

@@ -15,7 +15,7 @@ import { Spawn } from "../node/spawner/Spawn.ts"
 import { format, PATH, sizeOf } from "./DiskImages.ts"
 
 /** No image was made, and nothing is left of one. A sentence for operators. */
-export class NoCacheImage extends Schema.TaggedError<NoCacheImage>()("NoCacheImage", { detail: Schema.String }) {
+class NoCacheImage extends Schema.TaggedError<NoCacheImage>()("NoCacheImage", { detail: Schema.String }) {
   override get message() {
     return `No image of the cache: ${this.detail}`
   }

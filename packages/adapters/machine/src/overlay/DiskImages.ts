@@ -21,7 +21,7 @@ const KERNELS = { share: 0.02, most: 4096 * BLOCK_BYTES }
 const OURS = 0.1
 
 /** Limits of the files of a sandbox. */
-export interface DiskLimits {
+interface DiskLimits {
   readonly diskBytes: number
   readonly diskFiles: number
 }
