@@ -73,7 +73,7 @@ if (SmallDisk.isPossible) {
           assert.deepStrictEqual([failed.status, failed.reason], ["failed", "boot_failed"])
           assert.match(
             failed.error ?? "",
-            trouble === "read-only" ? /disk is read-only\. The operator/u : /no space left on the machine's disk\. End sandboxes/u
+            trouble === "read-only" ? /disk is read-only\. The operator/u : /no space left on the machine's disk\. End unused sandboxes/u
           )
           assert.include((yield* eventsOf(failed.id, "sandbox.error")).at(-1)?.data, {
             code: "boot_failed",
