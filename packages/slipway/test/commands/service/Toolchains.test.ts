@@ -28,7 +28,7 @@ describe("toolchains", () => {
         assert.match(String(findings.find(({ what }) => what === "box: processors seen")?.detail), /^nproc says \d+/u)
         const refused = yield* run(data, ["serve"], { SLIPWAY_TOOLCHAINS: `${toolchain},/missing/tools`, SLIPWAY_PORT: "0" })
         assert.notStrictEqual(refused.code, 0)
-        assert.include(refused.stderr, `SLIPWAY_TOOLCHAINS must be folders that are there, but it is "/missing/tools".`)
+        assert.include(refused.stderr, `SLIPWAY_TOOLCHAINS must be existing folders, but it is "/missing/tools".`)
 
         const work = repository(data)
         mkdirSync(path.join(work, ".slipway"))
