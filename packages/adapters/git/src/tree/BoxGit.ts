@@ -155,7 +155,7 @@ const ignored = Effect.fnUntraced(function*(box: Box, repository: HostRepository
   return said.all()
 })
 
-interface SnapshotOf<A, E, E2, R> {
+export interface SnapshotOf<A, E, E2, R> {
   readonly before: Effect.Effect<A, E2, R>
   readonly known: (found: A) => ReadonlyArray<string>
   readonly choose: (names: ReadonlyArray<Buffer>) => Effect.Effect<ReadonlyArray<Buffer>>
