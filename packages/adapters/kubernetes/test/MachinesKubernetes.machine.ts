@@ -18,7 +18,7 @@ const refusalOf = <A>(effect: Effect.Effect<A, HostError>) =>
   Effect.flip(effect).pipe(Effect.map(({ detail, ofSandbox = false, retryable }) => ({ detail, retryable, ofSandbox })))
 
 describe("a machine of Kubernetes", () => {
-  it.live("runs what its worker asks for, as a user who has no capability and cannot read the runner's key", () =>
+  it.live("runs the processes of its worker as a user without capabilities, who cannot read the runner's key", () =>
     Effect.gen(function*() {
       const made = yield* cluster
       const machines = yield* worker(made)
@@ -56,7 +56,7 @@ describe("a machine of Kubernetes", () => {
       assert.deepStrictEqual(early, { detail: "A later lease has a machine of this sandbox.", retryable: false, ofSandbox: false })
     }))
 
-  it.live("is not a machine that was made for another certificate: that one is gone before, with all its content", () =>
+  it.live("replaces a machine that was created for another certificate, with all its content", () =>
     Effect.gen(function*() {
       const made = yield* cluster
       const machines = yield* worker(made)
@@ -100,7 +100,7 @@ describe("a machine of Kubernetes", () => {
       assert.deepStrictEqual(yield* machines.list, [])
     }))
 
-  it.live("keeps what its runner promised when the container starts again", () =>
+  it.live("keeps the state of its runner when the container restarts", () =>
     Effect.gen(function*() {
       const made = yield* cluster
       const machines = yield* worker(made)
@@ -119,7 +119,7 @@ describe("a machine of Kubernetes", () => {
       assert.isTrue(Exit.isFailure(refused) && String(refused.cause).includes("fence"), String(refused))
     }))
 
-  it.live("that was evicted is told of at once, and made anew when it is ordered again", () =>
+  it.live("is reported lost at once when it is evicted, and created anew when it is ordered again", () =>
     Effect.gen(function*() {
       const made = yield* cluster
       const machines = yield* worker(made)
@@ -160,7 +160,7 @@ describe("a machine of Kubernetes", () => {
       assert.sameMembers(made.server.all("pods").map(({ metadata }) => metadata.name), left)
     }))
 
-  it.live("goes with what stands for the installation, which is asked for anew each time", () =>
+  it.live("is removed with the object that owns the installation, which is read again each time", () =>
     Effect.gen(function*() {
       const made = yield* cluster
       const machines = yield* worker(made)
@@ -178,7 +178,7 @@ describe("a machine of Kubernetes", () => {
 })
 
 describe("machines of Kubernetes", () => {
-  it.live("are listed page after page, also where the server forgot what it had begun to list", () =>
+  it.live("are listed page by page, also when the server forgets a list that it began", () =>
     Effect.gen(function*() {
       const made = yield* cluster
       const machines = yield* worker(made)
@@ -209,7 +209,7 @@ describe("machines of Kubernetes", () => {
       assert.deepStrictEqual(yield* machines.list, letters.map(sandbox))
     }))
 
-  it.live("are those of one installation: what else has the name is not touched", () =>
+  it.live("are those of one installation: other objects of the same name stay", () =>
     Effect.gen(function*() {
       const made = yield* cluster
       const machines = yield* worker(made)
@@ -228,7 +228,7 @@ describe("machines of Kubernetes", () => {
       assert.lengthOf(made.server.all("pods"), 1)
     }))
 
-  it.live("get their own key where the Secret of an earlier one is still there", () =>
+  it.live("get their own key while the Secret of an earlier machine still exists", () =>
     Effect.gen(function*() {
       const made = yield* cluster
       const machines = yield* worker(made)
@@ -335,7 +335,7 @@ describe("machines of Kubernetes", () => {
       }))
   }
 
-  it.live("go on where what was in the way of one has gone", () =>
+  it.live("are created once the obstacle is gone", () =>
     Effect.gen(function*() {
       const made = yield* cluster
       made.kubelet.treatment = "no image"
@@ -346,7 +346,7 @@ describe("machines of Kubernetes", () => {
       assert.strictEqual((yield* say(yield* machines.ensure(order), order, "echo now")).text, "now\n")
     }))
 
-  it.live("are waited for until they are gone, and taken out of Kubernetes where their node does not answer", () =>
+  it.live("are awaited until they are gone, and deleted by force when their node does not answer", () =>
     Effect.gen(function*() {
       const made = yield* cluster
       const machines = yield* worker(made, { times: { leave: Duration.seconds(2), look: Duration.millis(200) } })
@@ -361,7 +361,7 @@ describe("machines of Kubernetes", () => {
       assert.deepStrictEqual(graces, [undefined, 0])
     }))
 
-  it.live("that somebody's finalizer keeps are named", () =>
+  it.live("kept by another program's finalizer are named", () =>
     Effect.gen(function*() {
       const made = yield* cluster
       const machines = yield* worker(made, { times: { leave: Duration.seconds(1), look: Duration.millis(200) } })
@@ -395,20 +395,20 @@ describe("the watch of machines", () => {
       return Option.getOrUndefined(loss)?.detail
     })
 
-  it.live("tells of a machine deleted by others, and of none that the worker removed", () =>
+  it.live("reports a machine that others deleted, and none that the worker removed", () =>
     Effect.gen(function*() {
       const made = yield* cluster
       assert.strictEqual(yield* lossOf(made, orderOf("a"), () => Effect.void), "The machine is being deleted. Somebody deleted it.")
     }))
 
-  it.live("goes on after its connection broke", () =>
+  it.live("continues after its connection broke", () =>
     Effect.gen(function*() {
       const made = yield* cluster
       yield* lossOf(made, orderOf("a"), ({ server }) => Effect.sync(() => server.cutWatches()))
       assert.isAtLeast(made.server.sent.filter(({ query }) => query.get("watch") === "true").length, 2)
     }))
 
-  it.live("goes on from a bookmark, and lists again where the server forgot what happened since", () =>
+  it.live("continues from a bookmark, and lists again when the server forgot the events since", () =>
     Effect.gen(function*() {
       const made = yield* cluster
       const froms = () =>

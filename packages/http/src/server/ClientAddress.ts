@@ -11,7 +11,7 @@ export type Trust = (address: string) => boolean
 export const trustNone: Trust = () => false
 
 /** An IPv4 address on an IPv6 socket is the IPv4 address; every IPv6 address has one spelling, without a zone. `null`: none. */
-export const normalized = (text: string): string | null => {
+const normalized = (text: string): string | null => {
   const [address = ""] = text.split("%", 1)
   const family = isIP(address)
   if (family === 4) return address

@@ -1,12 +1,13 @@
 /** Small files that a power loss leaves as they were or as they are to be. */
-import { closeSync, fsyncSync, openSync, renameSync, writeSync } from "node:fs"
+import { closeSync, fsyncSync, openSync, renameSync, writeFileSync } from "node:fs"
 import { open } from "node:fs/promises"
 import { dirname } from "node:path"
 
 const written = (path: string, flags: "r" | "w", content?: string): void => {
   const fd = openSync(path, flags, 0o600)
   try {
-    if (content !== undefined) writeSync(fd, content)
+    // All of it or an error: a single write may stop early on a disk that fills.
+    if (content !== undefined) writeFileSync(fd, content)
     fsyncSync(fd)
   } finally {
     closeSync(fd)
