@@ -26,7 +26,7 @@ export const plants: Plants = {
       ["forgets what it was steered with", "remember(steer.text)", ""],
       ["does not tell what it took", "yield* onEvent({ _tag: \"MessageSteered\", messageId: steer.id })", ""],
       ["gives ids again", nextId, "`${prefix}_1`"],
-      ["gives ids again in a new process", nextId, "`${prefix}_${process.drawn = (process.drawn ?? 0) + 1}`"],
+      ["gives ids again in a new process", nextId, "`${prefix}_${session.process.drawn = (session.process.drawn ?? 0) + 1}`"],
       ["says that an interrupted turn succeeded", "isOver(turn) ? \"interrupted\" : \"succeeded\"", "\"succeeded\""],
       ["leaves a call open when it is interrupted", cancel, cancel.replace("yield* failed(\"Cancelled.\")", "")],
       ["does what it asks for when it is interrupted", cancel, ""],
