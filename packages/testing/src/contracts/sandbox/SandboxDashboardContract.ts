@@ -263,7 +263,13 @@ const overview = (it: Writer<SandboxDashboard | Checkpoints | Stores>) => {
       const grantId = yield* grant
       const dashboard = yield* SandboxDashboard
       const fixture = yield* StoreFixture
-      const [stranger, first, second] = [yield* make(), yield* make({ grantId }), yield* make({ grantId })]
+      // The last one of the line was created first.
+      const created = (millis: number) => ({ createdAt: DateTime.add(at, { milliseconds: millis }) })
+      const [stranger, first, second] = [
+        yield* make(created(2)),
+        yield* make({ grantId, ...created(1) }),
+        yield* make({ grantId, ...created(0) })
+      ]
       // Its turn needs a worker, its boot is over.
       const working = yield* booted(yield* make({ grantId }))
       yield* fixture.ageWork([working.id], 1_000_000_004)
