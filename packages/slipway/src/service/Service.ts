@@ -6,16 +6,12 @@ import { MAX_CACHE_BYTES } from "@slipway/domain/environment/ports/SetupCaches"
 import * as OutputRedactor from "@slipway/domain/environment/redaction/OutputRedactor"
 import { RemoteTrees, LocalTrees } from "@slipway/domain/files/ports/RemoteTrees"
 import { WorkingTrees } from "@slipway/domain/files/ports/WorkingTrees"
-import { Files } from "@slipway/domain/files/usecases/Files"
 import { ModelCatalogue } from "@slipway/domain/models/schema/ModelCatalogue"
-import { Partners } from "@slipway/domain/partner/usecases/Partners"
-import { Publishing } from "@slipway/domain/publishing/usecases/Publishing"
 import { Leases } from "@slipway/domain/sandbox/ports/Leases"
 import * as WorkerReadiness from "@slipway/domain/sandbox/ports/WorkerReadiness"
 import { Policy } from "@slipway/domain/sandbox/rules/Policy"
-import { Sandboxes } from "@slipway/domain/sandbox/usecases/Sandboxes"
-import { SandboxEvents } from "@slipway/domain/sandbox/usecases/SandboxEvents"
 import { SourceHost } from "@slipway/domain/source/ports/SourceHost"
+import * as UseCases from "@slipway/domain/UseCases"
 import * as ModelGatewayHttp from "@slipway/gateway/ModelGatewayHttp"
 import * as WorkingTreesGit from "@slipway/git/working-trees/WorkingTreesGit"
 import * as Server from "@slipway/http/Server"
@@ -244,7 +240,7 @@ export const layer = (settings: Settings.Settings, publicUrl: string, postgres =
     )
     const workerId = randomUUID()
     const waiting = here === null ? null : awaited(here)
-    const domain = Layer.mergeAll(Sandboxes.layer, SandboxEvents.layer, Files.layerReaching, Publishing.layer, Partners.layer).pipe(
+    const domain = UseCases.layerWork.pipe(
       Layer.provide(
         waiting === null
           ? RemoteTreesLink.layer({ own: null })

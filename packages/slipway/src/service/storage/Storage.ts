@@ -1,15 +1,10 @@
 /** The database of a command or the service, and the stores on it. */
 import { KeysPerUser } from "@slipway/domain/access/rules/Minting"
-import { Access } from "@slipway/domain/access/usecases/Access"
-import { DeviceLogins } from "@slipway/domain/access/usecases/DeviceLogins"
-import { Members } from "@slipway/domain/access/usecases/Members"
-import { Sessions } from "@slipway/domain/access/usecases/Sessions"
-import { Secrets } from "@slipway/domain/environment/usecases/Secrets"
 import { Budgets } from "@slipway/domain/models/rules/Budget"
 import { CreditPrice } from "@slipway/domain/models/rules/Credits"
-import { Webhooks } from "@slipway/domain/partner/usecases/Webhooks"
 import { MaxActiveSandboxes } from "@slipway/domain/sandbox/ports/ActiveSandboxes"
 import * as StoreClock from "@slipway/domain/sandbox/usecases/StoreClock"
+import * as UseCases from "@slipway/domain/UseCases"
 import { EmbeddedPostgres } from "@slipway/embedded-postgres/EmbeddedPostgres"
 import { LocalRepositories } from "@slipway/local-source/LocalRepositories"
 import * as IdsNode from "@slipway/machine/node/IdsNode"
@@ -85,11 +80,7 @@ export const layer = (
 ) =>
   Layer.mergeAll(
     owner ? secrets(settings) : Layer.empty,
-    Layer.merge(Access.layer, DeviceLogins.layer).pipe(Layer.provide(Layer.succeed(KeysPerUser, settings.keysPerUser))),
-    Members.layer,
-    Secrets.layer,
-    Sessions.layer,
-    Webhooks.layer
+    Layer.provide(UseCases.layerAdministration, Layer.succeed(KeysPerUser, settings.keysPerUser))
   ).pipe(
     Layer.provideMerge(StoreClock.layer),
     Layer.provideMerge(Layer.mergeAll(

@@ -1,0 +1,30 @@
+/** All stores in memory, as one layer: for tests and for embedding without a database. State dies with the layer. */
+import * as Layer from "effect/Layer"
+import type { Ids } from "../src/ids/Ids.ts"
+import * as DeviceLoginStoreMemory from "./access/DeviceLoginStoreMemory.ts"
+import * as SessionStoreMemory from "./access/SessionStoreMemory.ts"
+import * as SecretStoreMemory from "./environment/SecretStoreMemory.ts"
+import * as IdsMemory from "./ids/IdsMemory.ts"
+import * as SpendingMemory from "./models/SpendingMemory.ts"
+import * as PartnerStoreMemory from "./partner/PartnerStoreMemory.ts"
+import * as WebhookStoreMemory from "./partner/WebhookStoreMemory.ts"
+import * as SandboxStoreMemory from "./sandbox/SandboxStoreMemory.ts"
+import * as HintsMemory from "./store/HintsMemory.ts"
+
+/** Parts that an embedder may replace. */
+export interface Options {
+  /** The source of ids, keys and tokens. Default: `IdsMemory.layer`, whose keys can be guessed; `IdsNode` of `@slipway/machine` cannot. */
+  readonly ids?: Layer.Layer<Ids>
+}
+
+/**
+ * The stores of sandboxes, leases, workers, setups, checkpoints, access, members, sessions, device logins, the audit log, spending,
+ * secrets, partners and webhooks, with `Hints` and `Ids`. Limits such as `Policy` and `MaxActiveSandboxes` are provided to this layer.
+ */
+export const layer = ({ ids = IdsMemory.layer }: Options = {}) =>
+  // The later a line, the earlier it is built: a store finds those that share a transaction with it.
+  Layer.mergeAll(SandboxStoreMemory.layer, SpendingMemory.layer, WebhookStoreMemory.layer, SecretStoreMemory.layer).pipe(
+    Layer.provideMerge(PartnerStoreMemory.layer),
+    Layer.provideMerge(Layer.merge(SessionStoreMemory.layer, DeviceLoginStoreMemory.layer)),
+    Layer.provideMerge(Layer.merge(HintsMemory.layer, ids))
+  )

@@ -1,0 +1,31 @@
+/** All use cases as one layer, for services that offer everything. Each use case also has a layer of its own. */
+import * as Layer from "effect/Layer"
+import { Access } from "./access/usecases/Access.ts"
+import { DeviceLogins } from "./access/usecases/DeviceLogins.ts"
+import { Members } from "./access/usecases/Members.ts"
+import { Sessions } from "./access/usecases/Sessions.ts"
+import { Secrets } from "./environment/usecases/Secrets.ts"
+import { Files } from "./files/usecases/Files.ts"
+import { Partners } from "./partner/usecases/Partners.ts"
+import { Webhooks } from "./partner/usecases/Webhooks.ts"
+import { Publishing } from "./publishing/usecases/Publishing.ts"
+import { Sandboxes } from "./sandbox/usecases/Sandboxes.ts"
+import { SandboxEvents } from "./sandbox/usecases/SandboxEvents.ts"
+
+/** Those for operators and their partners, which need stores and a `WebhookSender`, but no source host and no trees. */
+export const layerAdministration = Layer.mergeAll(
+  Access.layer,
+  DeviceLogins.layer,
+  Members.layer,
+  Sessions.layer,
+  Secrets.layer,
+  Webhooks.layer
+)
+
+const work = Layer.mergeAll(Sandboxes.layer, SandboxEvents.layer, Publishing.layer, Partners.layer)
+
+/** The other use cases, with files of trees on any machine: `RemoteTrees`. */
+export const layerWork = Layer.merge(work, Files.layerReaching)
+
+/** All use cases, in a service whose working trees are all on this machine. */
+export const layer = Layer.mergeAll(layerAdministration, work, Files.layer)
