@@ -4,7 +4,7 @@ import { historyLaws } from "@slipway/testing/laws/Laws"
 import fc from "fast-check"
 import { describe, test } from "vitest"
 
-const plans = fc.array(fc.nat(), { minLength: 1, maxLength: 60 }).map(planOf)
+const plans = fc.array(fc.nat(), { maxLength: 24, size: "medium" }).map(planOf)
 
 describe("every life that fast-check draws", () => {
   for (const { holds, name } of historyLaws) {

@@ -137,11 +137,11 @@ export const historyLaws: ReadonlyArray<HistoryLaw> = [
   {
     name: "is the fold of what its log says",
     holds: (history) => {
-      const wires = history.log.map(({ at, event }, i) => toWire(creation.id, { seq: i + 1, at, event }))
+      const wires = history.log.map(({ at, event }, i) => toWire(history.creation.id, { seq: i + 1, at, event }))
       const folded = wires.reduce((state, wire) => {
         const { at, event } = fromWire(wire)
         return evolve(state, event, at)
-      }, initial(creation))
+      }, initial(history.creation))
       assert.deepStrictEqual(folded, history.sandbox)
     }
   },
@@ -309,12 +309,12 @@ export const historyLaws: ReadonlyArray<HistoryLaw> = [
       history.wait("1 minute").system({ _tag: "ReportPublication", data: { repo: "acme/shop", action_state: "publishing" } })
       const table = new TimeTable(limits)
       const next = (sandbox: Sandbox) => nextDeadline(sandbox, limits)?.epochMilliseconds ?? null
-      for (const event of created(history.first)) table.record(event, history.first.createdAt)
+      for (const event of created(history.creation)) table.record(event, history.creation.createdAt)
       assert.strictEqual(next(history.first), table.next)
-      for (const { after, events, now } of history.moments) {
-        for (const event of events) table.record(event, now)
+      for (const { after, at, events } of history.moments) {
+        for (const event of events) table.record(event, at)
         assert.strictEqual(next(after), table.next)
-        for (const { approval_id: id, expires_at: at } of after.approvals) assert.strictEqual(at.epochMilliseconds, table.expiryOf(id))
+        for (const { approval_id: id, expires_at: end } of after.approvals) assert.strictEqual(end.epochMilliseconds, table.expiryOf(id))
       }
     }
   },
@@ -322,11 +322,11 @@ export const historyLaws: ReadonlyArray<HistoryLaw> = [
     name: "is done by time what has come due, in its order, and nothing else",
     holds: (history) => {
       const table = new TimeTable(limits)
-      for (const event of created(history.first)) table.record(event, history.first.createdAt)
-      for (const { after, did, events, now } of history.moments) {
+      for (const event of created(history.creation)) table.record(event, history.creation.createdAt)
+      for (const { after, at: recorded, did, events, now } of history.moments) {
         const brought = events.flatMap((event) => broughtByTime(event) ?? [])
         assert.deepStrictEqual(brought, did._tag === "Expire" ? table.dueBy(now.epochMilliseconds) : [])
-        for (const event of events) table.record(event, now)
+        for (const event of events) table.record(event, recorded)
         // And if nothing happened until each that is to come: often others are due by then.
         for (const { at } of table.dues) {
           const then = Math.max(at, now.epochMilliseconds)
@@ -443,7 +443,7 @@ export const historyLaws: ReadonlyArray<HistoryLaw> = [
     name: "counts every change of sandbox, turn, approval, pull request and tree in its revision, and every event in its log",
     holds: (history) => {
       let revision = 1
-      let lastSeq = 1
+      let { lastSeq } = history.first
       for (const { after, events } of history.moments) {
         revision += events.filter(({ type }) => CHANGES.test(type)).length
         lastSeq += events.length
@@ -753,6 +753,8 @@ export const historyLaws: ReadonlyArray<HistoryLaw> = [
             ? null
             : !waits
             ? "TurnActive"
+            : did.whenBusy === "steer" && did.steerable === false
+            ? "SteeringUnsupported"
             : before.waiting.length < MOST_WAITING
             ? null
             : "QueueFull"
