@@ -1,6 +1,6 @@
 /**
- * The use cases of sandboxes for programs without Effect: promises, plain JSON, an async iterable. A promise rejects with the error of
- * the use case, identified by its `_tag`: `InvalidRequest`, `SandboxNotFound`, `TurnActive`, ….
+ * The use cases for programs without Effect: promises, plain JSON, an async iterable. A promise rejects with the error of the use case,
+ * identified by its `_tag`: `InvalidRequest`, `SandboxNotFound`, `TurnActive`, ….
  */
 import * as Cause from "effect/Cause"
 import * as Clock from "effect/Clock"
@@ -11,7 +11,6 @@ import * as ManagedRuntime from "effect/ManagedRuntime"
 import * as Random from "effect/Random"
 import * as Schema from "effect/Schema"
 import * as Stream from "effect/Stream"
-import type { Principal } from "../access/schema/Principal.ts"
 import { drawnFrom } from "../ids/DrawnIds.ts"
 import { Ids } from "../ids/Ids.ts"
 import { SandboxId } from "../ids/SandboxId.ts"
@@ -31,6 +30,11 @@ import { mayBeCut, nextPage, pageOf } from "../store/Page.ts"
 import type { StoreUnavailable } from "../store/StoreUnavailable.ts"
 import { reader } from "../text/InvalidRequest.ts"
 import { Timestamp } from "../time/Timestamp.ts"
+import * as Administration from "./Administration.ts"
+import { type Caller, principalOf } from "./Caller.ts"
+
+export type { Administration, PromisedAccess, PromisedPartners, PromisedWebhooks } from "./Administration.ts"
+export type { Caller } from "./Caller.ts"
 
 type Promised<Service> = {
   readonly [K in keyof Service]: Service[K] extends (...given: infer Given) => Effect.Effect<infer A, infer _E>
@@ -64,8 +68,14 @@ export interface Options {
   readonly models?: Catalogue | undefined
 }
 
-/** The caller: results are limited to this grant. The embedder has authorized it. `test`: only models that need no account. */
-export type Caller = Pick<Principal, "grantId" | "organizationId" | "userId"> & Partial<Principal>
+/** The parts that an embedder with all stores provides. */
+export interface StoresOptions<Stores> extends Pick<Options, "clock" | "models"> {
+  /**
+   * One layer of `SandboxStore` and other stores, with `Hints` and `Ids`: all in memory is `layer()` of `@slipway/domain/memory/Stores`.
+   * `access`, `partners` and `webhooks` are there if the layer has their ports.
+   */
+  readonly stores: Layer.Layer<Stores | SandboxStore | Hints | Ids, unknown>
+}
 
 /** A sandbox as plain JSON. Times are ISO 8601 in UTC. */
 export type SandboxJson = typeof Sandbox.Encoded
@@ -227,25 +237,28 @@ const encodePosition = Schema.encodeSync(Position)
 const readId = reader(SandboxId, "sandboxId")
 const readPosition = reader(Schema.NullOr(Position), "after")
 
-const principalOf = (by: Caller): Principal => ({
-  credential: { _tag: "Key", keyId: "embedded" },
-  scopes: new Set(),
-  test: false,
-  ...by
-})
+/** The use cases, and the stores that a worker in this process shares. */
+export type Opened<Stores> = Slipway & Administration.Administration<Stores> & {
+  /** The open stores, for `start` of `@slipway/worker/promise`. They are released when this object is closed. */
+  readonly stores: Layer.Layer<Stores | SandboxStore | Hints | Ids>
+}
 
-/** Opens the use cases over a store. Rejects if the store cannot be opened. */
-export const open = async ({ clock, hints, ids, models, store }: Options): Promise<Slipway> => {
-  const ports = Layer.mergeAll(
-    Layer.effect(Hints, hintsOf(hints)),
-    Layer.effect(Ids, idsOf(ids)),
-    models === undefined ? Layer.empty : Layer.succeed(ModelCatalogue, models),
-    clock === undefined ? Layer.empty : Layer.effect(Clock.Clock, Effect.map(Clock.Clock, clockOf(() => clock.now())))
+const oneStore = ({ hints, ids, store }: Options) =>
+  ("create" in store ? Layer.effect(SandboxStore, storeOf(store)) : store).pipe(
+    Layer.provideMerge(Layer.merge(Layer.effect(Hints, hintsOf(hints)), Layer.effect(Ids, idsOf(ids))))
   )
+
+/** Opens the use cases over a store, or over all stores. Rejects if a store cannot be opened. */
+export function open(options: Options): Promise<Slipway>
+export function open<Stores = never>(options: StoresOptions<Stores>): Promise<Opened<Stores>>
+export async function open(options: Options | StoresOptions<never>): Promise<Slipway> {
+  const { clock, models } = options
+  const stores: Layer.Layer<SandboxStore | Hints | Ids, unknown> = "stores" in options ? options.stores : oneStore(options)
   const runtime = ManagedRuntime.make(
-    Layer.merge(Sandboxes.layer, SandboxEvents.layer).pipe(
-      Layer.provide("create" in store ? Layer.effect(SandboxStore, storeOf(store)) : store),
-      Layer.provideMerge(ports)
+    Layer.mergeAll(Sandboxes.layer, SandboxEvents.layer, Administration.layer).pipe(
+      Layer.provideMerge(stores),
+      Layer.provideMerge(models === undefined ? Layer.empty : Layer.succeed(ModelCatalogue, models)),
+      Layer.provideMerge(clock === undefined ? Layer.empty : Layer.effect(Clock.Clock, Effect.map(Clock.Clock, clockOf(() => clock.now()))))
     )
   )
   const context = await runtime.context()
@@ -266,7 +279,7 @@ export const open = async ({ clock, hints, ids, models, store }: Options): Promi
     replayed
   }))
 
-  return {
+  const slipway: Slipway = {
     create: (by, request, { idempotencyKey } = {}) =>
       runtime.runPromise(
         Effect.all([Requests.creation(request), Requests.idempotencyKey(idempotencyKey)]).pipe(
@@ -328,4 +341,6 @@ export const open = async ({ clock, hints, ids, models, store }: Options): Promi
       await runtime.dispose()
     }
   }
+  const opened: Layer.Layer<SandboxStore | Hints | Ids> = Layer.succeedContext(context)
+  return Object.assign(slipway, Administration.administration<never>(context, runtime.runPromise), { stores: opened })
 }

@@ -2,6 +2,8 @@ import { assert, it } from "@effect/vitest"
 import type { SandboxId } from "@slipway/domain/ids/SandboxId"
 import * as SandboxStoreMemory from "@slipway/domain/memory/sandbox/SandboxStoreMemory"
 import * as HintsMemory from "@slipway/domain/memory/store/HintsMemory"
+import * as Stores from "@slipway/domain/memory/Stores"
+import { TargetRefused, WebhookSender } from "@slipway/domain/partner/ports/WebhookSender"
 import { type Caller, open, type Options, type PromisedStore } from "@slipway/domain/promise"
 import { SandboxNotFound, SandboxStore } from "@slipway/domain/sandbox/ports/SandboxStore"
 import { ApprovalNotFound } from "@slipway/domain/sandbox/rules/Command"
@@ -145,4 +147,84 @@ it("a seed gives the same ids again, and an open that fails rejects", async () =
   assert.notStrictEqual(await idOf(crypto), await idOf(crypto))
   const failing = Layer.effect(SandboxStore, Effect.fail(new StoreUnavailable({ cause: "no database" })))
   assert.instanceOf(await rejection(open({ store: failing, ids: crypto })), StoreUnavailable)
+})
+
+const Receivers = Layer.succeed(
+  WebhookSender,
+  WebhookSender.of({
+    admit: (url) => url.startsWith("https:") ? Effect.succeed(url) : Effect.fail(new TargetRefused({ reason: "Use https." })),
+    send: () => Effect.succeed({ _tag: "Answered", status: 204, retryAfter: null, body: null })
+  })
+)
+const limits = { credential: 60, user: 60, grant: 60 }
+
+it("an operator makes a grant and keys, and takes them back", async () => {
+  const slipway = await open({ stores: Stores.layer() })
+  const { access } = slipway
+  const { grant, key, record } = await access.createKey({
+    grant: "acme",
+    label: "ci",
+    scopes: ["sandboxes"],
+    kind: "live",
+    life: "90 days"
+  })
+  assert.match(key, /^sbx_live_/u)
+  assert.strictEqual(Date.parse(record.expiresAt ?? "") - Date.parse(record.createdAt), 90 * 86_400_000)
+  assert.deepStrictEqual(await access.listKeys(grant.id), [record])
+  assert.deepInclude(await access.createGrant("acme"), { made: false, grant })
+
+  const admitted = await access.admit(key, limits)
+  assert.deepInclude(admitted?.principal, { grantId: grant.id, scopes: ["sandboxes"] })
+  assert.deepInclude(admitted?.rate, { accepted: true, remaining: 59 })
+  // The principal of a key is a caller.
+  const { sandbox } = await slipway.create(admitted!.principal, request)
+  assert.strictEqual((await slipway.get({ ...by, grantId: grant.id }, sandbox.id)).createdBy, admitted?.principal.userId)
+
+  await access.revokeKey(record.id)
+  assert.isNull(await access.admit(key, limits))
+  assert.isString((await access.revokeGrant("acme")).revokedAt)
+  await slipway.close()
+})
+
+it("a partner reads the feed of its claims, and registers a webhook", async () => {
+  const { access, close, partners, webhooks } = await open({ stores: Layer.merge(Stores.layer(), Receivers) })
+  const { grant } = await access.createGrant("partner")
+  const { endpoint, secret } = await webhooks.register(grant.id, { url: "https://partner.example/hook" })
+  assert.match(secret, /^whsec_/u)
+  assert.deepStrictEqual(await webhooks.find(grant.id, endpoint.id), endpoint)
+  const terms = { claimId: "00000000-0000-4000-8000-000000000001", grantId: grant.id, leadId: "l", variant: "v", creditAmount: 5 }
+  assert.deepInclude(await partners.createClaim(terms), { recorded: "new" })
+  const claimant = { recipientId: "user_1", organizationId: grant.organizationId }
+  assert.deepInclude((await partners.claim(terms.claimId, claimant)).claim.claimed, claimant)
+  assert.strictEqual((await partners.credits(grant.organizationId)).balance, 5)
+  const { events, nextCursor } = await partners.feed({ ...by, grantId: grant.id }, { after: 0, limit: 10 })
+  assert.deepStrictEqual(events.map(({ type }) => type), ["credit_claim.created", "credit_claim.claimed"])
+  assert.strictEqual(nextCursor, 2)
+  assert.deepStrictEqual(JSON.parse(JSON.stringify(events)), events)
+  assert.isUndefined(await webhooks.remove(grant.id, endpoint.id))
+  assert.deepInclude(await rejection(webhooks.find(grant.id, endpoint.id)), { _tag: "EndpointNotFound" })
+  assert.deepInclude(await rejection(webhooks.register(grant.id, { url: "ftp://x" })), { _tag: "TargetRefused" })
+  await close()
+})
+
+it("an invalid argument of an operator is refused by its name, and nothing is stored", async () => {
+  const { access, close, partners } = await open({ stores: Stores.layer() })
+  const wrong = { grant: "acme", label: "", scopes: ["everything" as "sandboxes"], kind: "live" } as const
+  assert.deepInclude(await rejection(access.createKey(wrong)), { _tag: "InvalidRequest", field: "scopes[0]" })
+  assert.deepInclude(await rejection(access.createGrant("")), { _tag: "InvalidRequest", field: "name" })
+  assert.deepInclude(await rejection(partners.feed(by, { after: -1, limit: 1 })), { _tag: "InvalidRequest", field: "after" })
+  assert.deepStrictEqual(await access.listGrants(), [])
+  await close()
+})
+
+it("a part whose stores are missing is not there", async () => {
+  const one = await open({ store: SandboxStoreMemory.layer, ids: crypto })
+  // @ts-expect-error: one store knows no keys.
+  assert.isUndefined(one.access)
+  await one.close()
+  const all = await open({ stores: Stores.layer() })
+  // @ts-expect-error: no sender of webhooks.
+  assert.isUndefined(all.webhooks)
+  assert.isDefined(all.partners)
+  await all.close()
 })
