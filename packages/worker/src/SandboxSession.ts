@@ -82,7 +82,7 @@ const serve = Effect.fn("SandboxSession.serve")(
       Fiber.join(saver),
       ...repos.map(({ fullName }) => publishing(leased, box, fullName))
     ])
-    // Broken off, it would only have to be taken anew.
+    // A checkpoint that is interrupted here would have to be taken again.
     if (end === "left") {
       yield* Effect.raceFirst(
         taken.await,
@@ -110,7 +110,7 @@ const rest = Effect.fn("SandboxSession.rest")(function*(leased: LeasedSandbox) {
   return isAtRest
 })
 
-/** Whether everything of the sandbox is on this machine that there is of it. */
+/** Whether this machine has all files of the sandbox. */
 interface Whereabouts {
   moved: Leased["moved"]
 }

@@ -21,7 +21,7 @@ export { CheckpointNotFound } from "../rules/Command.ts"
 /** Bytes of one checkpoint before storage (docs/decisions/16). */
 export const MAX_CHECKPOINT_BYTES = 256 * 2 ** 20
 
-/** The number of newest checkpoints that are kept for a live sandbox. A finished sandbox keeps the last (docs/decisions/16). */
+/** The number of newest checkpoints that are kept for a live sandbox. A settled sandbox keeps the last (docs/decisions/16). */
 export const KEPT_CHECKPOINTS = 20
 
 /** The content exceeds {@link MAX_CHECKPOINT_BYTES}. A retry does not help until the sandbox has less data. */

@@ -21,7 +21,7 @@ export interface Limits {
   readonly release: Duration.Duration
   /** From the start of a turn until it fails. */
   readonly turn: Duration.Duration
-  /** The age at which a pending approval expires and counts as denied. */
+  /** From the request of an approval until it expires and counts as denied. A change does not move approvals that are pending. */
   readonly approval: Duration.Duration
   /** How long the events of an ended sandbox are stored. */
   readonly retention: Duration.Duration

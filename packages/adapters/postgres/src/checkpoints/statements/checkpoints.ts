@@ -24,10 +24,10 @@ export const checkpointRows = (reads: SqlClient.SqlClient) =>
       WHERE sandbox_id = ${id} AND checkpoint > ${after} ORDER BY checkpoint LIMIT ${limit}`
   })
 
-/** Whether a sandbox `s` has ended. */
+/** Whether a sandbox `s` is settled. */
 export const IS_SETTLED = "s.status IN ('succeeded', 'failed', 'terminated')"
 
-/** Whether a checkpoint `k` of a sandbox `s` is kept no longer: no fork that is being made starts from it. */
+/** Whether a checkpoint `k` of a sandbox `s` is no longer kept. A live fork without a checkpoint of its own keeps its start. */
 const isForgotten = (sql: SqlClient.SqlClient, endedBefore: DateTime.Utc) => {
   const isSettled = sql.literal(IS_SETTLED)
   return sql`(
