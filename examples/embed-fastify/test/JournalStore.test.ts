@@ -29,8 +29,6 @@ import { tmpdir } from "node:os"
 import path from "node:path"
 import * as JournalStore from "../src/JournalStore.ts"
 
-const almostKept = RETENTION_DAYS * 24 * 60 - 1
-
 /** Its leases are of the memory beneath it: `rows` lets one of them age alone. */
 const fixture = (all: SandboxRows.SandboxRows) =>
   Layer.effect(
@@ -52,7 +50,7 @@ const fixture = (all: SandboxRows.SandboxRows) =>
               if (row.workSince !== null && ids.includes(row.sandbox.id)) row.workSince = DateTime.subtract(now, { seconds })
             }
           }),
-        ageKeys: (_grantId, until) => TestClock.adjust(`${until === "before" ? almostKept : 2} minutes`),
+        ageKeys: (_grantId, until) => TestClock.adjust(until === "before" ? `${RETENTION_DAYS} days` : "1 millis"),
         // What a process with other limits does to the same rows.
         under: (limits, use) =>
           Effect.scopedWith((scope) =>

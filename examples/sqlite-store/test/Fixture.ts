@@ -15,7 +15,7 @@ import * as MaintenanceSqlite from "../src/MaintenanceSqlite.ts"
 import * as SandboxStoreSqlite from "../src/SandboxStoreSqlite.ts"
 import * as Stores from "../src/Stores.ts"
 
-const MINUTE = 60_000
+const DAY = 24 * 60 * 60_000
 
 const fixture = Layer.effect(
   StoreFixture,
@@ -38,7 +38,7 @@ const fixture = Layer.effect(
       ageKeys: (grantId, until) =>
         write("UPDATE keys SET bound_at = bound_at - :millis WHERE grant_id = :grantId", {
           grantId,
-          millis: until === "before" ? RETENTION_DAYS * 24 * 60 * MINUTE - MINUTE : 2 * MINUTE
+          millis: until === "before" ? RETENTION_DAYS * DAY : 1
         }),
       under: (limits, use) =>
         Effect.provide(

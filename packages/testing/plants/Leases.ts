@@ -35,6 +35,9 @@ export const plants: Plants = {
       ["names the machine that worked for fewest", "ORDER BY count(*) DESC", "ORDER BY count(*)"]
     ]),
     ...plantsIn(`${example}/SandboxRow.ts`, [
+      ["counts the time before a rest as waiting", "CASE WHEN :work IS NULL THEN NULL ELSE coalesce(work_since, :now) END",
+        "coalesce(work_since, CASE WHEN :work IS NULL THEN NULL ELSE :now END)"],
+      ["lets a sandbox wait by the clock of the process that decided", "now: now.epochMilliseconds", "now: decidedAt.epochMilliseconds"],
       ["lets every event begin the time for which a sandbox waits", "coalesce(work_since, :now)", ":now"],
       ["takes everybody's word for an arrival", "if (fence !== null && isArrival(events))", "if (isArrival(events))"],
       ["takes no worker's word for an arrival", "if (fence !== null && isArrival(events))", "if (fence === null && isArrival(events))"],

@@ -55,6 +55,8 @@ export const plants: Plants = {
       ["reckons the limit of the state before", "setDeadline(sql, sandbox, limits)", "setDeadline(sql, before, limits)"]
     ]),
     ...plantsIn(`${example}/SandboxStoreSqlite.ts`, [
+      ["frees a key at the last moment at which it binds", "AND bound_at >= :kept", "AND bound_at > :kept"],
+      ["lets keys of messages bind for ever", "AND bound_at >= :kept", "AND (bound_at >= :kept OR route LIKE '%/messages')"],
       ["lets keys bind for ever", "AND bound_at >= :kept", "AND :kept > 0"],
       ["says of every log that it has all", "purged_seq AS seq FROM sandboxes", "0 AS seq FROM sandboxes"]
     ])

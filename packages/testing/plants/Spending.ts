@@ -42,6 +42,8 @@ export const plants: Plants = {
       ["tells of a sandbox for each of its calls", "Array.from(new Set(open))", "open"],
       ["tells of sandboxes in the order of their calls", "Array.from(new Set(open)).sort()", "Array.from(new Set(open))"],
       ["tells of more sandboxes than were asked for", "id > after).slice(0, limit)", "id > after)"],
+      ["says that a budget is used up because a request had to wait", "afterReserving(accounts, refusal, microUsd)",
+        "afterReserving(accounts, refusal === null ? null : { ...refusal, held: false }, microUsd)"],
       ["refuses new sandboxes although a budget is left", "isExhausted(accounts.grant, applied.grant)",
         "isExhausted(accounts.grant, applied.sandbox)"]
     ]),

@@ -45,6 +45,9 @@ export const plants: Plants = {
     ["forgets that an endpoint was enabled during an attempt", "next, at, found.endpoint.dueAt)", "next, at, dueAt)"],
     ["forgets what is as old as it may be", "DateTime.isLessThan(at, before)", "DateTime.isLessThanOrEqualTo(at, before)"],
     ["forgets the log at once", ".slice(0, limit - purged)", ""],
+    ["forgets so many attempts of each endpoint", ".slice(0, limit - purged)", ".slice(0, limit)"],
+    ["lets each new secret sign with all those before it again", "rotated(found.secrets, secret, at)",
+      "rotated(found.secrets.map((kept) => kept.until === null ? kept : { ...kept, until: DateTime.add(at, { days: 1 }) }), secret, at)"],
     ["tells of a removal that was none", "yield* kept(key)\n      endpoints", "endpoints"]
   ])
 }

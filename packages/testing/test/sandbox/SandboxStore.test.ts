@@ -1,23 +1,16 @@
 import { assert, it } from "@effect/vitest"
 import { Ids } from "@slipway/domain/ids/Ids"
-import { MaxActiveSandboxes } from "@slipway/domain/sandbox/ports/ActiveSandboxes"
 import { SandboxStore } from "@slipway/domain/sandbox/ports/SandboxStore"
 import { terminate } from "@slipway/domain/sandbox/rules/Command"
-import * as LeasesContract from "@slipway/testing/contracts/sandbox/LeasesContract"
-import * as MaintenanceContract from "@slipway/testing/contracts/sandbox/MaintenanceContract"
-import { limited, MAX_ACTIVE, suite } from "@slipway/testing/contracts/sandbox/SandboxStoreContract"
 import { creation } from "@slipway/testing/histories/Histories"
 import { register } from "@slipway/testing/runners/Vitest"
 import * as DateTime from "effect/DateTime"
 import * as Effect from "effect/Effect"
-import * as Layer from "effect/Layer"
 import * as Scheduler from "effect/Scheduler"
+import { suites } from "./SandboxStore.suites.ts"
 import { layer } from "./Stores.ts"
 
-register(suite("memory", layer))
-register(LeasesContract.suite("memory", layer))
-register(MaintenanceContract.suite("memory", layer))
-register(limited("memory", layer.pipe(Layer.provide(Layer.succeed(MaxActiveSandboxes, MAX_ACTIVE)))))
+for (const suite of suites()) register(suite)
 
 it.effect("memory: no other fiber runs between what a transaction reads and what it writes", () =>
   Effect.gen(function*() {

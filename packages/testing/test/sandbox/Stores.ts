@@ -41,7 +41,7 @@ export const fixture = (all: SandboxRows.SandboxRows) =>
               if (row.workSince !== null && ids.includes(row.sandbox.id)) row.workSince = DateTime.subtract(now, { seconds })
             }
           }),
-        ageKeys: (_grantId, until) => TestClock.adjust(until === "before" ? Duration.subtract(KEPT, Duration.minutes(1)) : "2 minutes"),
+        ageKeys: (_grantId, until) => TestClock.adjust(until === "before" ? KEPT : "1 millis"),
         under: (limits, use) =>
           Effect.scopedWith((scope) =>
             Effect.gen(function*() {

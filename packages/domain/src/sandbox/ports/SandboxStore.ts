@@ -213,7 +213,7 @@ export class SandboxStore extends Context.Service<SandboxStore, {
     now: DateTime.Utc
   ): Effect.Effect<Recorded, E | SandboxNotFound | StaleLease | StoreUnavailable>
 
-  /** The state of these approvals. Unknown ids are left out. */
+  /** The state of these approvals, in the given order. Unknown ids are left out. */
   approvals(id: SandboxId, approvalIds: ReadonlyArray<string>): Effect.Effect<ReadonlyArray<Approval>, StoreUnavailable>
 
   /** `seq` of the newest deleted event; 0: all events are stored. The caller has checked access to the sandbox. */

@@ -24,7 +24,7 @@ export class IdempotencyConflict extends Data.TaggedError("IdempotencyConflict")
   }
 }
 
-/** How long a key is stored: 24 hours are promised, 30 days are kept (docs/decisions/4). */
+/** How long a key binds, its last moment included: 24 hours are promised, 30 days are kept (docs/decisions/4). */
 export const RETENTION_DAYS = 30
 
 type Json = null | boolean | number | string | ReadonlyArray<Json> | { readonly [key: string]: Json }

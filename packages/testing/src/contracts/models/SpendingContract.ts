@@ -294,9 +294,31 @@ export const suite = (name: string, layer: Layer.Layer<Spending | Ids | Spending
     budgets(it)
   })
 
+const waitingRequests = (it: Writer<Spending | Ids | SpendingFixture>) => {
+  it.effect("a request that had to wait for others leaves no budget used up, whatever they cost in the end", () =>
+    Effect.gen(function*() {
+      const spending = yield* Spending
+      const where = yield* account
+      const first = yield* callOf(where)
+      yield* spending.reserve(first, 1000)
+      assert.deepStrictEqual(yield* refused(spending.reserve(yield* callOf(where), 400)), ["sandbox", true])
+      // Less is left now than the second request asked for, but it was not refused for that.
+      yield* spending.charge(first, 700)
+      assert.isNull(yield* spending.refusal(where))
+
+      const other = { ...where, sandboxId: yield* (yield* SpendingFixture).sandbox(where.grantId) }
+      const second = yield* callOf(other)
+      yield* spending.reserve(second, 700)
+      assert.deepStrictEqual(yield* refused(spending.reserve(yield* callOf(other), 200)), ["grant", true])
+      yield* spending.charge(second, 650)
+      for (const work of [where, other, { ...where, sandboxId: null }]) assert.isNull(yield* spending.refusal(work))
+    }))
+}
+
 /** The budgets, for a ledger that was built with {@link LIMITS}. */
 export const limited = (name: string, layer: Layer.Layer<Spending | Ids | SpendingFixture, unknown>) =>
   define(`Spending within budgets (${name})`, layer, (it) => {
+    waitingRequests(it)
     it.effect("reserves up to the budget of the sandbox and not a millionth more", () =>
       Effect.gen(function*() {
         const spending = yield* Spending

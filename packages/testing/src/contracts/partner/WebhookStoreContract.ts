@@ -10,7 +10,7 @@ import { Ids } from "@slipway/domain/ids/Ids"
 import { PartnerStore } from "@slipway/domain/partner/ports/PartnerStore"
 import { WebhookSender } from "@slipway/domain/partner/ports/WebhookSender"
 import { type TakenAttempt, type EndpointKey, LOG_RETENTION, WebhookStore } from "@slipway/domain/partner/ports/WebhookStore"
-import { MAX_ENDPOINTS, type Next, type Outcome, type WantedTypes } from "@slipway/domain/partner/rules/Webhook"
+import { MAX_ENDPOINTS, type Next, type Outcome, signing, type WantedTypes } from "@slipway/domain/partner/rules/Webhook"
 import type { PartnerFact } from "@slipway/domain/partner/schema/PartnerEvent"
 import { Webhooks } from "@slipway/domain/partner/usecases/Webhooks"
 import * as Context from "effect/Context"
@@ -382,6 +382,22 @@ const changesOfEndpoints = (it: Writer<Requirements>) => {
         ["whsec_first", after(day)]
       ])
       assert.notInclude(JSON.stringify([yield* find(endpoint), secrets]), "whsec_")
+      const signs = (minutes: number) => signing(secrets, after(minutes)).map(({ value }) => Redacted.value(value))
+      assert.deepStrictEqual([signs(day), signs(60 + day)], [["whsec_third", "whsec_second"], ["whsec_third"]])
+    }))
+
+  it.effect("a secret that signs no longer does not come back with the next one", () =>
+    Effect.gen(function*() {
+      const store = yield* WebhookStore
+      const { id: grantId } = yield* newGrant
+      const endpoint = yield* register(grantId)
+      const day = 24 * 60
+      yield* store.rotate(endpoint, secretOf("second"), at)
+      yield* store.rotate(endpoint, secretOf("third"), after(2 * day))
+      yield* tell(grantId, [connected])
+      const { secrets } = yield* takeOne(endpoint, after(2 * day))
+      const signs = signing(secrets, after(2 * day)).map(({ until, value }) => [Redacted.value(value), until])
+      assert.deepStrictEqual(signs, [["whsec_third", null], ["whsec_second", after(3 * day)]])
     }))
 }
 
@@ -561,6 +577,21 @@ const pruningAndAudit = (it: Writer<Requirements>) => {
       assert.deepStrictEqual([yield* store.purge(before, 1), yield* store.purge(before, 5), yield* store.purge(before, 5)], [1, 1, 0])
       assert.deepStrictEqual((yield* log(endpoint)).map(({ sequence }) => sequence), [3])
       assert.isTrue(DateTime.isLessThan(DateTime.addDuration(old, LOG_RETENTION), at))
+    }))
+
+  it.effect("forgets so many attempts at a time in all, however many endpoints they are of", () =>
+    Effect.gen(function*() {
+      const store = yield* WebhookStore
+      const old = DateTime.makeUnsafe("2001-02-01T00:00:00.000Z")
+      const before = DateTime.add(old, { minutes: 1 })
+      yield* store.purge(before, 1000)
+      for (const _ of [1, 2, 3]) {
+        const { id: grantId } = yield* newGrant
+        const endpoint = yield* register(grantId)
+        yield* tell(grantId, [connected, connected])
+        for (const _ of [1, 2]) yield* record(yield* takeOne(endpoint), delivered, ok, old)
+      }
+      assert.deepStrictEqual([yield* store.purge(before, 4), yield* store.purge(before, 4), yield* store.purge(before, 4)], [4, 2, 0])
     }))
 
   it.effect("tells the audit log what happened to endpoints, once each, and no secret", () =>

@@ -5,6 +5,7 @@
 import { Ids } from "@slipway/domain/ids/Ids"
 import { SandboxId } from "@slipway/domain/ids/SandboxId"
 import { LEASE_RENEWAL_SECONDS, LEASE_SECONDS, Leases } from "@slipway/domain/sandbox/ports/Leases"
+import { Maintenance } from "@slipway/domain/sandbox/ports/Maintenance"
 import { SandboxStore } from "@slipway/domain/sandbox/ports/SandboxStore"
 import { restore, sendMessage, terminate } from "@slipway/domain/sandbox/rules/Command"
 import { isUnsaved, type Leasable, leaseOrder, workOf } from "@slipway/domain/sandbox/rules/LeaseRules"
@@ -287,6 +288,42 @@ const rest = (it: Writer<Stores>) => {
       const again = yield* leased(sandbox.id, mine)
       assert.isAbove(again.lease.fence, lease.fence)
       assert.deepStrictEqual([again.agentSession, again.moved, again.sandbox.turn?.state], ["native-7", null, "pending"])
+    }))
+}
+
+const waiting = (it: Writer<Stores>) => {
+  it.effect("a rest ends the time for which a sandbox waits: with the next work it waits anew", () =>
+    Effect.gen(function*() {
+      const leases = yield* Leases
+      const { ageLease, ageWork } = yield* StoreFixture
+      const lost = Duration.toSeconds((yield* Policy).lost)
+      const [mine, another] = yield* machines
+      const sandbox = yield* make()
+      const { lease } = yield* leased(sandbox.id, mine)
+      yield* ageWork([sandbox.id], 3 * lost)
+      yield* atRest(sandbox)
+      yield* leases.rest(lease)
+      yield* ageLease(sandbox.id, 10 * lost)
+      yield* message(sandbox)
+      assert.isUndefined(yield* take(sandbox.id, another))
+      assert.isDefined(yield* take(sandbox.id, mine))
+    }))
+
+  it.effect("a sandbox waits by the store's clock, whatever the clock of the process that decided", () =>
+    Effect.gen(function*() {
+      const leases = yield* Leases
+      const now = yield* Maintenance.use((maintenance) => maintenance.now)
+      const { ageWork, grant } = yield* StoreFixture
+      const ids = yield* Ids
+      // Sandboxes of other tests have a worker from here on.
+      yield* leases.take({ worker: "worker", machine: yield* ids.uuid7 }, ample)
+      const grantId = yield* grant
+      const long = yield* make({ grantId, createdAt: now })
+      yield* ageWork([long.id], 60)
+      // By a clock that is an hour behind, it would have waited longer.
+      const short = yield* make({ grantId, createdAt: DateTime.subtract(now, { hours: 1 }) })
+      const next = Effect.map(leases.take(machine, { slots: 1, boots: 1, errands: 0 }), (found) => found.map(({ sandbox }) => sandbox.id))
+      assert.deepStrictEqual([...yield* next, ...yield* next], [long.id, short.id])
     }))
 }
 
@@ -748,6 +785,7 @@ export const suite = (name: string, layer: Layer.Layer<Stores, unknown>) =>
     oneWorker(it)
     expiry(it)
     rest(it)
+    waiting(it)
     givingBack(it)
     drains(it)
     movedFiles(it)

@@ -9,6 +9,7 @@ import { type Due, type DuePage, Maintenance } from "@slipway/domain/sandbox/por
 import { SandboxStore } from "@slipway/domain/sandbox/ports/SandboxStore"
 import { decideApproval, sendMessage, terminate } from "@slipway/domain/sandbox/rules/Command"
 import { type Limits, Policy } from "@slipway/domain/sandbox/rules/Policy"
+import type { Sandbox } from "@slipway/domain/sandbox/rules/Sandbox"
 import { decide, type SystemCommand } from "@slipway/domain/sandbox/rules/SystemCommand"
 import { nextDeadline } from "@slipway/domain/sandbox/rules/TimeLimit"
 import { turnId } from "@slipway/domain/sandbox/rules/Turn"
@@ -237,21 +238,26 @@ const forgetting = (it: Writer<Stores>) => {
       assert.deepStrictEqual(yield* maintenance.ofRevokedGrants(10), [])
     }))
 
-  it.effect("forgets as many keys at a time as it is told", () =>
+  it.effect("forgets as many keys at a time as it is told, of creations and of messages together", () =>
     Effect.gen(function*() {
       const store = yield* SandboxStore
       const maintenance = yield* Maintenance
       const fixture = yield* StoreFixture
-      yield* maintenance.purgeKeys(10_000)
+      const ids = yield* Ids
       const grantId = yield* fixture.grant
+      const expired = Effect.forEach(["before", "after"] as const, (until) => fixture.ageKeys(grantId, until))
+      // If the clock moves for it, the keys of other tests expire too.
+      yield* expired
+      yield* maintenance.purgeKeys(10_000)
+      const keyed = (key: string) => ({ key: IdempotencyKey.make(key), fingerprint: "1:a" })
       for (const key of ["a", "b", "c"]) {
-        const keyed = { key: IdempotencyKey.make(key), fingerprint: "1:a" }
-        yield* store.create({ creation: yield* creationOf({ grantId }), keyed })
+        const { sandbox } = yield* store.create({ creation: yield* creationOf({ grantId }), keyed: keyed(key) })
+        yield* atRest(sandbox)
+        yield* command(keyOf(sandbox), sendMessage(ids, "Go on", "user-2"), at, keyed(key))
       }
-      for (const until of ["before", "after"] as const) yield* fixture.ageKeys(grantId, until)
-      // Where the clock moved for it, those of others are over too.
-      assert.strictEqual(yield* maintenance.purgeKeys(2), 2)
-      assert.isAbove(yield* maintenance.purgeKeys(10_000), 0)
+      yield* expired
+      const counts = [yield* maintenance.purgeKeys(4), yield* maintenance.purgeKeys(4), yield* maintenance.purgeKeys(4)]
+      assert.deepStrictEqual(counts, [4, 2, 0])
     }))
 
   it.effect("a boot whose setup runs is due when that has had its time too", () =>
@@ -369,7 +375,7 @@ const purging = (it: Writer<Stores>) => {
     }))
 }
 
-const unneededFiles = (it: Writer<Stores>) => {
+const keys = (it: Writer<Stores>) => {
   it.effect("a key binds for its time and is free afterwards, whether it was purged by then or not", () =>
     Effect.gen(function*() {
       const store = yield* SandboxStore
@@ -392,6 +398,37 @@ const unneededFiles = (it: Writer<Stores>) => {
       for (const { sandbox } of first) assert.deepStrictEqual(yield* store.find(sandbox), sandbox)
     }))
 
+  it.effect("a message's key binds for its time and is free afterwards, whether it was purged by then or not", () =>
+    Effect.gen(function*() {
+      const maintenance = yield* Maintenance
+      const fixture = yield* StoreFixture
+      const ids = yield* Ids
+      const grantId = yield* fixture.grant
+      const [purged, overwritten] = [yield* atRest(yield* make({ grantId })), yield* atRest(yield* make({ grantId }))]
+      const send = (sandbox: Sandbox) =>
+        Effect.map(
+          command(
+            keyOf(sandbox),
+            sendMessage(ids, "Go on", "user-2", { whenBusy: "queue", canSteer: () => false }),
+            at,
+            { key: IdempotencyKey.make("message"), fingerprint: "1:a" }
+          ),
+          ({ outcome }) => outcome
+        )
+      for (const sandbox of [purged, overwritten]) assert.strictEqual(yield* send(sandbox), "applied")
+      yield* fixture.ageKeys(grantId, "before")
+      yield* maintenance.purgeKeys(10_000)
+      for (const sandbox of [purged, overwritten]) assert.strictEqual(yield* send(sandbox), "duplicate")
+      yield* fixture.ageKeys(grantId, "after")
+      for (const outcome of ["applied", "duplicate"]) assert.strictEqual(yield* send(overwritten), outcome)
+      assert.isAbove(yield* maintenance.purgeKeys(10_000), 0)
+      assert.strictEqual(yield* maintenance.purgeKeys(10_000), 0)
+      assert.strictEqual(yield* send(overwritten), "duplicate")
+      assert.strictEqual(yield* send(purged), "applied")
+    }))
+}
+
+const unneededFiles = (it: Writer<Stores>) => {
   it.effect("says what a machine need not keep: what is over or unknown, and what another machine has worked for since", () =>
     Effect.gen(function*() {
       const maintenance = yield* Maintenance
@@ -505,6 +542,7 @@ export const suite = (name: string, layer: Layer.Layer<Stores, unknown>) =>
     dueByState(it)
     forgetting(it)
     purging(it)
+    keys(it)
     unneededFiles(it)
     census(it)
   })

@@ -28,7 +28,10 @@ export class StoreFixture extends Context.Service<StoreFixture, {
   ageLease(id: SandboxId, seconds: number): Effect.Effect<void>
   /** Has sandboxes begin to need a worker that many seconds ago, all at the same moment. */
   ageWork(ids: ReadonlyArray<SandboxId>, seconds: number): Effect.Effect<void>
-  /** Lets the time pass for which the grant's idempotency keys are kept, up to a minute before its end or after it. */
+  /**
+   * Lets the time pass for which the grant's idempotency keys are kept. `before`: up to its last moment, at which the keys still bind, or
+   * a minute less if the store's clock cannot be held. `after`: to the first moment after it, or some more.
+   */
   ageKeys(grantId: string, until: "before" | "after"): Effect.Effect<void>
   /** Another process on the same storage, whose `Policy` has these limits. */
   under<A, E, R>(limits: Limits, use: Effect.Effect<A, E, R>): Effect.Effect<A, E, Exclude<R, SandboxStore | Maintenance>>

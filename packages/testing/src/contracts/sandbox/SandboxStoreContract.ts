@@ -32,6 +32,7 @@ import * as Effect from "effect/Effect"
 import * as Fiber from "effect/Fiber"
 import type * as Layer from "effect/Layer"
 import * as Result from "effect/Result"
+import * as Scheduler from "effect/Scheduler"
 import { decider, request } from "../../histories/Histories.ts"
 import { assert } from "../../suite/Assert.ts"
 import { define, type Writer as Rules } from "../../suite/Suite.ts"
@@ -467,6 +468,8 @@ const listing = (it: Rules<Stores>) => {
       assert.deepStrictEqual(yield* list({ status: "terminating" }), [two.id])
       assert.deepStrictEqual(yield* list({ repo: "ACME/shop" }), [one.id])
       assert.deepStrictEqual(yield* list({ repo: "acme/OTHER", status: "terminating" }), [])
+      // A part of a name is another name.
+      for (const repo of ["acme/sho", "acme/shop2", "cme/shop", "acme/sh_p"]) assert.deepStrictEqual(yield* list({ repo }), [], repo)
     }))
 }
 
@@ -776,6 +779,28 @@ const commandResults = (it: Rules<Stores>) => {
         ["user", "And now?", turnId(ids, sandbox.id, 2)]
       ])
       assert.deepStrictEqual(yield* store.messages(sandbox.id, messages[0]?.seq ?? 0, 1), messages.slice(1, 2))
+    }))
+}
+
+const approvals = (it: Rules<Stores>) => {
+  it.effect("gives approvals in the order in which they are asked for, and keeps those that wait in the order of their requests", () =>
+    Effect.gen(function*() {
+      const store = yield* SandboxStore
+      const { ids, sandbox, turn } = yield* running
+      const calls = ["call-2", "call-9", "call-1", "call-10"]
+      yield* drive(sandbox, calls.map((call) => request(turn, call)))
+      const waiting = (yield* store.find(keyOf(sandbox))).approvals.map(({ approval_id }) => approval_id)
+      assert.deepStrictEqual(waiting, calls)
+      const given = (asked: ReadonlyArray<string>) =>
+        Effect.map(store.approvals(sandbox.id, asked), (all) => all.map(({ approvalId }) => approvalId))
+      for (const asked of [calls, calls.toReversed(), ["call-9", "unknown", "call-10", "call-2"]]) {
+        assert.deepStrictEqual(yield* given(asked), asked.filter((id) => id !== "unknown"))
+      }
+      yield* command(keyOf(sandbox), interrupt(ids), at)
+      const denied = (yield* eventsOf(sandbox.id)).flatMap(({ event }) =>
+        event.type === "approval.resolved" ? [event.data.approval_id] : []
+      )
+      assert.deepStrictEqual(denied, calls)
     }))
 }
 
@@ -1174,6 +1199,65 @@ const traces = (it: Rules<Stores>) => {
     }))
 }
 
+const repetitions = (it: Rules<Stores>) => {
+  it.effect("a request without a trace has none either after it was repeated with one", () =>
+    Effect.gen(function*() {
+      const store = yield* SandboxStore
+      const ids = yield* Ids
+      const repeated = [null, `00-${"2".repeat(32)}-${"2".repeat(16)}-01`]
+      const keyed = { key: IdempotencyKey.make("untraced"), fingerprint: "1:a" }
+      const creation = yield* creationOf()
+      for (const trace of repeated) yield* store.create({ creation, keyed, trace })
+      const { sandbox, turn } = yield* running
+      yield* drive(sandbox, [{ _tag: "EndTurn", turnId: turn, state: "succeeded" }])
+      const sent: Array<string | null> = []
+      for (const trace of repeated) {
+        sent.push((yield* store.command(keyOf(sandbox), sendMessage(ids, "Go on", "user-2"), at, keyed, trace)).turnId)
+      }
+      assert.strictEqual(sent[1], sent[0])
+      assert.deepStrictEqual(yield* store.traces(creation.id, null), { creation: null, turn: null })
+      assert.deepStrictEqual(yield* store.traces(sandbox.id, sent[0] ?? null), { creation: null, turn: null })
+    }))
+
+  it.effect("what was committed is hinted, however early its caller was interrupted", () =>
+    Effect.gen(function*() {
+      const store = yield* SandboxStore
+      const hints = yield* Hints
+      const ids = yield* Ids
+      const boot = (id: SandboxId) =>
+        Effect.flatMap(Policy, (limits) =>
+          store.change(id, "policy", (state) => decide(state, { _tag: "StartBoot" }, { now: at, limits }), at))
+      let committed = 0
+      // A call is interrupted after each number of its steps.
+      for (let steps = 0; steps < 90; steps++) {
+        const creation = yield* creationOf()
+        const kind = (["create", "command", "change"] as const)[steps % 3]
+        if (kind !== "create") {
+          yield* store.create({ creation, keyed: null })
+        }
+        const before = (yield* store.log(creation.id, 0, 10)).length
+        const hinted = yield* hints.watch(creation.id)
+        const call: Effect.Effect<unknown, unknown> = kind === "create" ?
+          store.create({ creation, keyed: null })
+          : kind === "command" ?
+          store.command(creation, terminate(ids), at)
+          : boot(creation.id)
+        const fiber = yield* Effect.forkChild(Effect.provideService(call, Scheduler.MaxOpsBeforeYield, 3))
+        for (let step = 0; step < steps; step++) {
+          yield* Effect.yieldNow
+        }
+        yield* Fiber.interrupt(fiber)
+        if ((yield* store.log(creation.id, 0, 10)).length === before) {
+          continue
+        }
+        committed++
+        // Does not end if the hint was lost. A store that commits for several callers may hint after this one is gone.
+        yield* hinted
+      }
+      assert.isAbove(committed, 0)
+    }).pipe(Effect.scoped))
+}
+
 const hints = (it: Rules<Stores>) => {
   it.effect("what a creation, a command or a change wrote is hinted, also to workers where it may need one, and nothing else is", () =>
     Effect.gen(function*() {
@@ -1218,6 +1302,19 @@ const hints = (it: Rules<Stores>) => {
       }
       yield* store.change(sandbox.id, "policy", (state) => decide(state, said, { now: later, limits }), later)
       assert.deepStrictEqual((yield* store.messages(sandbox.id, 0, 10)).map(({ createdAt }) => createdAt), [at, later])
+      // A message that goes on has a longer text since then, and the same time.
+      const longer: SystemCommand = {
+        _tag: "RecordWork",
+        turnId: turn,
+        events: [
+          { type: "message.updated", data: { part_id: partId.text("m1"), message_id: "m1", kind: "text", text: "So. And so." } },
+          { type: "message.completed", data: { message_id: "m1", finish: "end_turn" } }
+        ]
+      }
+      const latest = DateTime.add(later, { minutes: 1 })
+      yield* store.change(sandbox.id, "policy", (state) => decide(state, longer, { now: latest, limits }), latest)
+      const messages = yield* store.messages(sandbox.id, 0, 10)
+      assert.deepStrictEqual(messages.map(({ createdAt, text }) => [text, createdAt]), [[sandbox.prompt, at], ["So. And so.", later]])
     }))
 
   it.effect("who listens in this process is told what a change appended, as the log has it", () =>
@@ -1249,10 +1346,12 @@ export const suite = (name: string, layer: Layer.Layer<Stores, unknown>) =>
     outputLimits(it)
     ordering(it)
     commandResults(it)
+    approvals(it)
     messages(it)
     messageKeys(it)
     queuedMessages(it)
     conversations(it)
     traces(it)
+    repetitions(it)
     hints(it)
   })

@@ -4,7 +4,7 @@ import { Schema } from "effect"
 import { type SqlClient, SqlSchema } from "effect/sql"
 import { textArray } from "../../sql/TextArray.ts"
 
-/** The state of these approvals, by the primary key of sandbox and approval. Unknown ids have no row. */
+/** The state of these approvals in the given order, by the primary key of sandbox and approval. Unknown ids have no row. */
 export const approvalRows = (sql: SqlClient.SqlClient) =>
   SqlSchema.findAll({
     Request: Schema.Struct({ id: SandboxId, approvalIds: Schema.Array(Schema.String) }),
@@ -12,5 +12,6 @@ export const approvalRows = (sql: SqlClient.SqlClient) =>
     execute: ({ approvalIds, id }) =>
       sql`
         SELECT approval_id AS "approvalId", outcome, resolved_by AS by, reason FROM approvals
-        WHERE sandbox_id = ${id} AND approval_id = ANY(${textArray(approvalIds)}::text[])`
+        WHERE sandbox_id = ${id} AND approval_id = ANY(${textArray(approvalIds)}::text[])
+        ORDER BY array_position(${textArray(approvalIds)}::text[], approval_id)`
   })
