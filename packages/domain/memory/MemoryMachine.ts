@@ -2,6 +2,7 @@
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as OutputRedactor from "../src/environment/redaction/OutputRedactor.ts"
+import { ThisMachine } from "../src/sandbox/ports/Leases.ts"
 import type { RepoName } from "../src/source/schema/RepoRef.ts"
 import * as SetupCachesMemory from "./environment/SetupCachesMemory.ts"
 import { MemoryDisk } from "./files/MemoryDisk.ts"
@@ -33,6 +34,7 @@ export const layer = ({ repositories = {} }: Options = {}) => {
     SourceHostMemory.layer,
     SetupCachesMemory.layer(),
     OutputRedactor.layer,
+    Layer.succeed(ThisMachine, { id: "memory", isAlone: true }),
     filled
   ).pipe(Layer.provideMerge(disk))
 }

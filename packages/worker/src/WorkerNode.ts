@@ -4,10 +4,11 @@
  * end for a while and are then interrupted with reason `worker_shutdown`, everything goes into checkpoints, and the leases are
  * given back so that any other worker goes on at once.
  */
+import { Ids } from "@slipway/domain/ids/Ids"
 import type { SandboxId } from "@slipway/domain/ids/SandboxId"
 import { observed } from "@slipway/domain/observability/Metrics"
 import * as RootSpan from "@slipway/domain/observability/RootSpan"
-import { Leases, type Leased, LEASE_RENEWAL_SECONDS, LEASE_SECONDS, type Worker } from "@slipway/domain/sandbox/ports/Leases"
+import { Leases, type Leased, LEASE_RENEWAL_SECONDS, LEASE_SECONDS, ThisMachine, type Worker } from "@slipway/domain/sandbox/ports/Leases"
 import { WorkerReadiness } from "@slipway/domain/sandbox/ports/WorkerReadiness"
 import { Workers } from "@slipway/domain/sandbox/ports/Workers"
 import { workOf } from "@slipway/domain/sandbox/rules/LeaseRules"
@@ -301,3 +302,12 @@ const round = (job: string) => <A, E, R>(self: Effect.Effect<A, E, R>) =>
   )
 
 export const layer = (options: Options) => Layer.effectDiscard(start(options))
+
+/** The worker of this process's machine, which `LocalMachine` or `MemoryMachine` knows. It is the only one on that machine. */
+export const layerHere = (capacity: Omit<Options, keyof Worker>) =>
+  Layer.effectDiscard(Effect.gen(function*() {
+    const { id, isAlone } = yield* ThisMachine
+    const ids = yield* Ids
+    if (isAlone) yield* Leases.use((leases) => leases.endLeases(id))
+    yield* start({ ...capacity, worker: yield* ids.uuid7, machine: id })
+  }))

@@ -1,6 +1,8 @@
 /** Port: runs a coding agent in a sandbox's box. Checked by `AgentRuntimeContract`. */
 import * as Context from "effect/Context"
-import type * as Effect from "effect/Effect"
+import * as Deferred from "effect/Deferred"
+import * as Effect from "effect/Effect"
+import * as Layer from "effect/Layer"
 import * as Schema from "effect/Schema"
 import type * as Scope from "effect/Scope"
 import type { Uuid } from "../../ids/Ids.ts"
@@ -102,4 +104,90 @@ export class AgentRuntime extends Context.Service<AgentRuntime, {
    */
   bearsOtherPaths(profile: string): { readonly workspace: boolean; readonly home: boolean }
 }>()("@slipway/domain/AgentRuntime") {
+  /**
+   * An agent of one function in this process. The function runs once for each prompt, and its text is the last message of the turn. An
+   * error fails the turn, and its message is the reason that people see; an `AgentError` is the agent's own end instead. An interrupted
+   * turn interrupts the function. It takes no steering messages: they become the next prompts.
+   *
+   * The function must remember by itself what was said in earlier prompts of the session. A new session gets that as
+   * `session.instructions`.
+   */
+  static fromPrompt<R = never>(answer: (prompt: AgentPrompt) => Effect.Effect<string, { readonly message: string }, R>) {
+    return Layer.effect(
+      AgentRuntime,
+      Effect.map(Effect.context<R>(), (context) =>
+        AgentRuntime.of({
+          conversationFiles: () => [],
+          bearsOtherPaths: () => ({ workspace: true, home: true }),
+          open: (options) => openSession(options, (prompt) => Effect.provideContext(answer(prompt), context))
+        }))
+    )
+  }
 }
+
+/** A prompt for an agent of one function: see `AgentRuntime.fromPrompt`. */
+export interface AgentPrompt {
+  readonly text: string
+  readonly turnId: Uuid
+  /** The session of the prompt: its box, which spawns programs, its repositories, its model. */
+  readonly session: AgentSessionOptions
+  /** Reports an event of the turn. Ids of messages and calls are unique within the sandbox, such as `${turnId} 1`. */
+  emit(event: AgentEvent): Effect.Effect<void>
+  /**
+   * Whether a person approves the call, which must wait for that. `true` at once if the sandbox's `toolApprovalMode` is `auto`. `id` is
+   * unique within the sandbox.
+   */
+  approve(call: { readonly id: string; readonly tool: string } & Pick<Approval, "kind" | "paths" | "preview">): Effect.Effect<boolean>
+}
+
+type Approval = Extract<AgentEvent, { readonly _tag: "ApprovalRequested" }>
+
+const openSession = Effect.fnUntraced(function*(
+  session: AgentSessionOptions,
+  answer: (prompt: AgentPrompt) => Effect.Effect<string, { readonly message: string }>
+) {
+  const approvals = new Map<string, Deferred.Deferred<boolean>>()
+  const closed = yield* Deferred.make<string>()
+  const ended = new AgentError({ runtime: session.profile, operation: "prompt", detail: "The session is closed.", retryable: true })
+  yield* Effect.addFinalizer(() => Deferred.succeed(closed, "the session was closed"))
+  let interrupted = Deferred.makeUnsafe<void>()
+
+  const approve = (onEvent: AgentPrompt["emit"]): AgentPrompt["approve"] =>
+    Effect.fnUntraced(function*({ id, ...call }) {
+      if (session.toolApprovalMode === "auto") return true
+      const decided = yield* Deferred.make<boolean>()
+      approvals.set(id, decided)
+      yield* onEvent({ _tag: "ApprovalRequested", approvalId: id, ...call })
+      return yield* Effect.ensuring(Deferred.await(decided), Effect.sync(() => approvals.delete(id)))
+    })
+
+  const opened: AgentSession = {
+    sessionId: Effect.succeed(null),
+    prompt: Effect.fnUntraced(function*({ onBegin = Effect.void, onEvent, text, turnId }) {
+      interrupted = yield* Deferred.make<void>()
+      yield* onBegin
+      const answered = answer({ text, turnId, session, emit: onEvent, approve: approve(onEvent) }).pipe(
+        Effect.flatMap((said) =>
+          said === "" ? Effect.void : onEvent({ _tag: "MessageUpdated", messageId: turnId, kind: "text", text: said })
+        ),
+        Effect.as<TurnEnd>({ state: "succeeded" }),
+        Effect.catch((error) =>
+          error instanceof AgentError ? Effect.fail(error) : Effect.succeed<TurnEnd>({ state: "failed", reason: error.message })
+        )
+      )
+      return yield* answered.pipe(
+        Effect.raceFirst(Effect.as(Deferred.await(interrupted), { state: "interrupted" } as const)),
+        Effect.raceFirst(Effect.andThen(Deferred.await(closed), Effect.fail(ended)))
+      )
+    }),
+    decide: (id, decision) =>
+      Effect.suspend(() => {
+        const open = approvals.get(id)
+        return open === undefined ? Effect.void : Effect.asVoid(Deferred.succeed(open, decision === "approve"))
+      }),
+    steer: () => Effect.void,
+    interrupt: Effect.suspend(() => Effect.asVoid(Deferred.succeed(interrupted, undefined))),
+    exited: Deferred.await(closed)
+  }
+  return opened
+})

@@ -40,6 +40,14 @@ export interface Worker {
   readonly machine: string
 }
 
+/** The machine of this process. Its layer keeps other processes from being workers of the same machine where the system allows that. */
+export class ThisMachine extends Context.Service<ThisMachine, {
+  /** Unique among the machines of one store, and the same after a restart if the disk is. */
+  readonly id: string
+  /** Whether no other process can be a worker of this machine now, so that leases of an earlier worker may be ended. */
+  readonly isAlone: boolean
+}>()("@slipway/domain/ThisMachine") {}
+
 /** The duration of a lease: long enough for a pause, short enough for a takeover that people do not notice. */
 export const LEASE_SECONDS = 30
 /** The interval at which a worker renews its leases: three chances before a lease expires. */

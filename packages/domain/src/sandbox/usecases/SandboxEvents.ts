@@ -118,6 +118,11 @@ export class SandboxEvents extends Context.Service<SandboxEvents, {
     CursorAhead | CursorExpired | InvalidRequest | SandboxNotFound | StoreUnavailable,
     Scope.Scope
   >
+  /** The events after `after`, as they come, one by one. Ends after the last event of an ended sandbox. */
+  entries(by: Principal, id: SandboxId, after: number): Stream.Stream<
+    LogEntry,
+    CursorAhead | CursorExpired | InvalidRequest | SandboxNotFound | StoreUnavailable
+  >
 }>()("@slipway/domain/SandboxEvents") {
   static readonly layer = Layer.effect(
     SandboxEvents,
@@ -150,7 +155,7 @@ export class SandboxEvents extends Context.Service<SandboxEvents, {
         return after > 0 && after < purged ? yield* new CursorExpired() : Math.max(after, purged)
       })
 
-      return SandboxEvents.of({
+      const events = SandboxEvents.of({
         list: Effect.fn("SandboxEvents.list")(function*(by, id, page) {
           const { after, limit } = yield* Effect.fromResult(readPage(page))
           const sandbox = yield* find(by, id, after)
@@ -173,8 +178,13 @@ export class SandboxEvents extends Context.Service<SandboxEvents, {
             reading,
             ...streamOf(reading)
           }
-        })
+        }),
+        entries: (by, id, after) =>
+          Stream.unwrap(Effect.map(events.follow(by, id, after), ({ frames }) => frames)).pipe(
+            Stream.flatMap((frame) => Stream.fromIterable(frame._tag === "Entries" ? frame.entries : []))
+          )
       })
+      return events
     })
   )
 }
