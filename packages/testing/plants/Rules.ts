@@ -1,6 +1,6 @@
 import { type Plants, plantsIn } from "./Plant.ts"
 
-/** Faults of the pure rules, for the published laws only: `npm run mutants` judges the rules' own tests. */
+/** Faults of the pure rules, for the published laws alone: `npm run mutants` judges the rules' own tests. */
 export const plants: Plants = {
   port: "rules",
   subject: "packages/testing/test/sandbox/Histories.suites.ts",
@@ -300,6 +300,314 @@ export const plants: Plants = {
         "lets a pending turn wait for an approval",
         "pending: [\"running\", \"cancelled\"]",
         "pending: [\"running\", \"awaiting_approval\", \"cancelled\"]"
+      ]
+    ]),
+    ...plantsIn("packages/domain/src/sandbox/rules/Idempotency.ts", [
+      [
+        "keeps the order of keys in a fingerprint",
+        "Object.keys(value).sort().map(",
+        "Object.keys(value).map("
+      ],
+      [
+        "sorts lists in a fingerprint",
+        "value.map(canonicalJson).join(\",\")",
+        "value.map(canonicalJson).sort().join(\",\")"
+      ],
+      [
+        "takes a number for its text in a fingerprint",
+        "return JSON.stringify(value)",
+        "return String(value)"
+      ],
+      [
+        "answers another request with a bound key",
+        "bound === request.fingerprint ?",
+        "bound.length === request.fingerprint.length ?"
+      ]
+    ]),
+    ...plantsIn("packages/domain/src/sandbox/rules/LeaseRules.ts", [
+      [
+        "takes a sandbox from a lost machine at once",
+        "Instant.isLessThanOrEqualTo(Instant.addDuration(last, lost), now)",
+        "Instant.isLessThanOrEqualTo(last, now)"
+      ],
+      [
+        "counts the wait for a lost machine from the lease alone",
+        "workSince === null ? lease.until : Instant.max(lease.until, workSince)",
+        "lease.until"
+      ],
+      [
+        "takes unsaved sandboxes of a drained machine",
+        "=> drained && !unsaved",
+        "=> drained"
+      ],
+      [
+        "leases what another worker has",
+        "if (work === null || isHeld(sandbox, now)) return false",
+        "if (work === null) return false"
+      ],
+      [
+        "boots more than there is room for",
+        ".slice(0, room.boots)",
+        ""
+      ],
+      [
+        "does more errands than there is room for",
+        ".slice(0, room.errands)",
+        ""
+      ],
+      [
+        "forgets what a grant has at work",
+        "const turns = new Map(held)",
+        "const turns = new Map<string, number>()"
+      ],
+      [
+        "leases what waited shortest first",
+        "Instant.Order(a.workSince, b.workSince)) ||",
+        "Instant.Order(b.workSince, a.workSince)) ||"
+      ],
+      [
+        "leases by the order of the store",
+        "(a.id < b.id ? -1 : a.id > b.id ? 1 : 0)",
+        "0"
+      ],
+      [
+        "counts errands for the turn of a grant",
+        "if (needsSlot(sandbox) && isHeld(sandbox, taker.now))",
+        "if (isHeld(sandbox, taker.now))"
+      ],
+      [
+        "does errands after turns, and the last first",
+        "].map(({ id }) => id)",
+        "].reverse().map(({ id }) => id)"
+      ]
+    ]),
+    ...plantsIn("packages/domain/src/models/rules/Budget.ts", [
+      [
+        "forgets running requests",
+        "saturatingAdd(saturatingAdd(accounts[of].spent, accounts[of].reserved), microUsd) > limit",
+        "saturatingAdd(accounts[of].spent, microUsd) > limit"
+      ],
+      [
+        "refuses the last micro of a budget",
+        "accounts[of].reserved), microUsd) > limit",
+        "accounts[of].reserved), microUsd) >= limit"
+      ],
+      [
+        "names a budget that a wait helps",
+        "const of = final ?? short[0]",
+        "const of = short[0]"
+      ],
+      [
+        "takes a reservation that may wait for a used-up budget",
+        "refusal.of === of && !refusal.held",
+        "refusal.of === of"
+      ],
+      [
+        "stays used up after a request was admitted",
+        "microUsd), wanted: 0 }",
+        "microUsd) }"
+      ],
+      [
+        "keeps the reservation of an ended request",
+        "reserved: Math.max(0, account.reserved - reserved)",
+        "reserved: account.reserved"
+      ],
+      [
+        "pays for written tokens twice",
+        "Math.max(0, input - cachedInput - cacheWrite)",
+        "Math.max(0, input - cachedInput)"
+      ],
+      [
+        "rounds a cost down",
+        "(total + MILLION - 1n) / MILLION",
+        "total / MILLION"
+      ],
+      [
+        "is not used up when all is spent",
+        "Math.max(wanted, 1)) > limit",
+        "wanted) > limit"
+      ]
+    ]),
+    ...plantsIn("packages/domain/src/models/rules/Credits.ts", [
+      [
+        "rounds a cost in credits down",
+        "+ BigInt(price) - 1n) / BigInt(price)",
+        ") / BigInt(price)"
+      ],
+      [
+        "has a balance below nothing",
+        "Math.max(0, Number((BigInt(credits) * MICROS - BigInt(chargedMicros)) / MICROS))",
+        "Number((BigInt(credits) * MICROS - BigInt(chargedMicros)) / MICROS)"
+      ],
+      [
+        "forgets running requests of credits",
+        "saturatingAdd(saturatingAdd(spent, reserved), micros) <= limit",
+        "saturatingAdd(spent, micros) <= limit"
+      ],
+      [
+        "tells everyone to wait for credits",
+        "held: saturatingAdd(spent, micros) <= limit",
+        "held: true"
+      ],
+      [
+        "has no credits while others hold the rest",
+        "    : refusal.held\n    ? account\n",
+        ""
+      ]
+    ]),
+    ...plantsIn("packages/domain/src/partner/rules/Webhook.ts", [
+      [
+        "waits longer after the first retry",
+        "Duration.minutes(5),",
+        "Duration.minutes(50),"
+      ],
+      [
+        "leaves the first wait out",
+        "WAITS[attempt - 1]",
+        "WAITS[attempt]"
+      ],
+      [
+        "waits as long as it is told",
+        "Duration.isGreaterThan(asked, MAX_RETRY_AFTER) ? scheduled : Duration.max(scheduled, asked)",
+        "Duration.max(scheduled, asked)"
+      ],
+      [
+        "retries as early as it is told",
+        "scheduled : Duration.max(scheduled, asked)",
+        "scheduled : asked"
+      ],
+      [
+        "gives up an endpoint that is not found",
+        "outcome.status === 410",
+        "outcome.status === 404"
+      ],
+      [
+        "takes a redirect for a delivery",
+        "outcome.status < 300",
+        "outcome.status < 400"
+      ],
+      [
+        "retries before the wait is over",
+        "(1 + JITTER * jitter)",
+        "(1 - JITTER * jitter)"
+      ],
+      [
+        "skips an event that failed",
+        "case \"Retry\":\n      return { cursor: sequence - 1,",
+        "case \"Retry\":\n      return { cursor: sequence,"
+      ],
+      [
+        "counts failures from before it was enabled",
+        "if (next._tag !== \"Delivered\" && !DateTime",
+        "if (sequence < 0 && !DateTime"
+      ],
+      [
+        "signs with replaced secrets for ever",
+        "until: secret.until ?? DateTime.addDuration(at, SIGNS_ALONG)",
+        "until: secret.until"
+      ],
+      [
+        "lengthens the time of replaced secrets",
+        "until: secret.until ?? DateTime",
+        "until: DateTime"
+      ],
+      [
+        "signs with all replaced secrets",
+        "\n    .slice(0, MAX_REPLACED)",
+        ""
+      ]
+    ]),
+    ...plantsIn("packages/domain/src/sandbox/rules/Transition.ts", [
+      [
+        "denies approvals after the end of their turn",
+        "state: outcome, ...more } }]",
+        "state: outcome, ...more } }].reverse()"
+      ],
+      [
+        "ends a turn after its sandbox",
+        "...before,\n    changed,",
+        "changed,\n    ...before,"
+      ],
+      [
+        "cancels messages before it gives publications up",
+        "...cancelWaiting(sandbox, \"sandbox_ended\")]),",
+        "...cancelWaiting(sandbox, \"sandbox_ended\")].reverse()),"
+      ],
+      [
+        "denies the newest approval first",
+        "sandbox.approvals.map(({ approval_id }) => ({",
+        "sandbox.approvals.toReversed().map(({ approval_id }) => ({"
+      ],
+      [
+        "cancels the newest message first",
+        "sandbox.waiting.map(({ id }) => ({ type: \"message.cancelled\"",
+        "sandbox.waiting.toReversed().map(({ id }) => ({ type: \"message.cancelled\""
+      ]
+    ]),
+    ...plantsIn("packages/domain/src/sandbox/rules/SystemCommand.ts", [
+      [
+        "tells the error after the status that it led to",
+        "...events\n      ])\n    case \"StartTurn\"",
+        "...events\n      ].reverse())\n    case \"StartTurn\""
+      ],
+      [
+        "begins the next turn before the trees are restored",
+        "...(isLost ? nextTurn(sandbox) : [])\n  ])",
+        "...(isLost ? nextTurn(sandbox) : [])\n  ].reverse())"
+      ],
+      [
+        "counts the time of an approval by the clock that decides",
+        "after(dateOf(sandbox, now), limits.approval)",
+        "after(now, limits.approval)"
+      ]
+    ]),
+    ...plantsIn("packages/domain/src/sandbox/rules/Approval.ts", [
+      [
+        "approves calls of an unknown kind for the turn",
+        "kind === undefined || kind === \"other\" ||",
+        "kind === undefined ||"
+      ]
+    ]),
+    ...plantsIn("packages/domain/src/sandbox/rules/Sandbox.ts", [
+      [
+        "approves in a turn what was approved in the one before",
+        "...(turn === null ? {} : { after: turn.id }),",
+        "...(turn === null ? {} : { after: turn.id, approvedKinds: turn.approvedKinds ?? [] }),"
+      ],
+      [
+        "puts the newest publication first",
+        "[...sandbox.publications, next]",
+        "[next, ...sandbox.publications]"
+      ],
+      [
+        "forgets the number of a pull request",
+        "number: data.number ?? known?.number ?? null",
+        "number: data.number ?? null"
+      ],
+      [
+        "forgets the head of a pull request",
+        "headSha: data.head_sha ?? known?.headSha ?? null",
+        "headSha: data.head_sha ?? null"
+      ],
+      [
+        "keeps the error of an earlier publication",
+        "error: data.error ?? null",
+        "error: data.error ?? known?.error ?? null"
+      ],
+      [
+        "takes a repository in upper case for another one",
+        "publication.repo.toLowerCase() === data.repo.toLowerCase()",
+        "publication.repo === data.repo"
+      ],
+      [
+        "takes a failed publication for a push",
+        "data.action_state === \"idle\" && data.error === undefined",
+        "data.action_state === \"idle\""
+      ],
+      [
+        "dates an event before an earlier one",
+        "recordedAt !== null && recordedAt.epochMilliseconds > now.epochMilliseconds ? recordedAt : now",
+        "now"
       ]
     ])
   ]

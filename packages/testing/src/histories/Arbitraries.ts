@@ -29,7 +29,9 @@ import { Counter, StorableText, text } from "@slipway/domain/text/Text"
 import { Timestamp } from "@slipway/domain/time/Timestamp"
 import * as Arbitrary from "effect/Arbitrary"
 import * as DateTime from "effect/DateTime"
+import * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
+import * as SchemaAST from "effect/SchemaAST"
 
 /** The schemas that the domain shows or takes, by name: every property over "each schema" goes through this list. */
 export const schemas = {
@@ -83,6 +85,105 @@ type Schemas = typeof schemas
 /** Arbitrary values of one of {@link schemas}, e.g. `arbitrary("Sandbox")`. */
 export const arbitrary = <K extends keyof Schemas>(name: K): Arbitrary.Arbitrary<Schemas[K]["Type"]> =>
   Arbitrary.schema<Schemas[K]>(schemas[name])
+
+// ---------------------------------------------------------------------------------------------------------------
+// Values of numbers
+
+/** Numbers one after the other, then 0. */
+type Numbers = () => number
+
+const numbersOf = (numbers: ReadonlyArray<number>): Numbers => {
+  let next = 0
+  return () => numbers[next++] ?? 0
+}
+const once = <A>(make: (ast: SchemaAST.AST) => A): (ast: SchemaAST.AST) => A => {
+  const made = new WeakMap<SchemaAST.AST, A>()
+  return (ast) => {
+    const known = made.get(ast) ?? make(ast)
+    made.set(ast, known)
+    return known
+  }
+}
+const schemaOf = (ast: SchemaAST.AST) => Schema.make<Schema.Codec<unknown>>(ast)
+const validity = once((ast): (value: unknown) => boolean => Schema.is(schemaOf(ast)))
+const sampler = once((ast) => Arbitrary.schema(schemaOf(ast)))
+/** Effect's value, whose seed and size are the number. */
+const sampled = (ast: SchemaAST.AST, number: number): unknown =>
+  Effect.runSync(Arbitrary.sampleEffect(sampler(ast), { count: 1, seed: number, size: Math.min(number, 12), maxDiscards: 10_000 }))[0]
+/** The fields and items of the simplest value: members of a union that shrink to less come first. */
+const simplest = once((ast): number => JSON.stringify(drawn(ast, numbersOf([])))?.split(/[,:]/u).length ?? 0)
+const members = once((ast) => ast._tag === "Union" ? [...ast.types].sort((a, b) => simplest(a) - simplest(b)) : [])
+const MOST_ITEMS = 5
+
+const objectOf = (ast: SchemaAST.Objects, next: Numbers): Record<PropertyKey, unknown> => {
+  const fields = ast.propertySignatures.flatMap(({ name, type }): ReadonlyArray<readonly [PropertyKey, unknown]> =>
+    SchemaAST.isOptional(type) && next() % 2 === 0 ? [] : [[name, drawn(type, next)]]
+  )
+  const entries = ast.indexSignatures.flatMap(({ parameter, type }) =>
+    Array.from({ length: next() % MOST_ITEMS }, () => [String(drawn(parameter, next)), drawn(type, next)] as const)
+  )
+  return Object.fromEntries([...fields, ...entries])
+}
+const arrayOf = (ast: SchemaAST.Arrays, next: Numbers): ReadonlyArray<unknown> => {
+  const [item] = ast.rest
+  const first = ast.elements.map((element) => drawn(element, next))
+  return item === undefined || item._tag === "Never"
+    ? first
+    : [...first, ...Array.from({ length: next() % MOST_ITEMS }, () => drawn(item, next))]
+}
+
+/** Leaves out optional fields, or items from the end, until the checks of the schema hold; `undefined`: they never do. */
+const repaired = (ast: SchemaAST.Arrays | SchemaAST.Objects, value: object): unknown => {
+  const isValid = validity(ast)
+  if (isValid(value)) return value
+  if (Array.isArray(value)) {
+    const unique = value.filter((item, i) => value.findIndex((other) => JSON.stringify(other) === JSON.stringify(item)) === i)
+    for (let length = unique.length; length >= 0; length--) if (isValid(unique.slice(0, length))) return unique.slice(0, length)
+    return undefined
+  }
+  const optional = ast._tag === "Objects" ? ast.propertySignatures.filter(({ type }) => SchemaAST.isOptional(type)) : []
+  for (const { name } of optional) {
+    const rest = Object.fromEntries(Object.entries(value).filter(([key]) => key !== name))
+    if (isValid(rest)) return rest
+  }
+  return undefined
+}
+
+const drawn = (ast: SchemaAST.AST, next: Numbers): unknown => {
+  switch (ast._tag) {
+    case "Literal":
+      return ast.literal
+    case "Null":
+      return null
+    case "Boolean":
+      return next() % 2 === 1
+    case "Union": {
+      const all = members(ast)
+      const member = all[next() % all.length]
+      return member === undefined ? undefined : drawn(member, next)
+    }
+    case "Number": {
+      const number = next()
+      return validity(ast)(number) ? number : sampled(ast, number)
+    }
+    case "Arrays":
+      return repaired(ast, arrayOf(ast, next)) ?? sampled(ast, next())
+    case "Objects":
+      return repaired(ast, objectOf(ast, next)) ?? sampled(ast, next())
+    default:
+      return sampled(ast, next())
+  }
+}
+
+/**
+ * Makes a value of one of {@link schemas} of any whole numbers, 0 or more: the same value of the same numbers, a simpler one of fewer and
+ * smaller numbers. For property testers that draw and shrink numbers themselves, e.g. `fc.array(fc.nat()).map(valueOf("Sandbox"))`.
+ */
+export const valueOf = <K extends keyof Schemas>(name: K): (numbers: ReadonlyArray<number>) => Schemas[K]["Type"] => {
+  const decode: (value: unknown) => Schemas[K]["Type"] = Schema.decodeUnknownSync(Schema.toType<Schemas[K]>(schemas[name]))
+  const ast = SchemaAST.toType(schemas[name].ast)
+  return (numbers) => decode(drawn(ast, numbersOf(numbers)))
+}
 
 /** UUIDv5, as turns and commands have. */
 export const derivedId: Arbitrary.Arbitrary<Uuid> = Arbitrary.map(arbitrary("StorableText"), (name) => uuid5(NAMESPACE, name))

@@ -2,16 +2,7 @@
  * How often lives reach each transition, reason, refusal and command of a sandbox. The list is read from the schemas and the tables of the
  * domain, so a new reason is in it by itself.
  */
-import type {
-  Command,
-  decideApproval,
-  interrupt,
-  restore,
-  sendMessage,
-  terminate,
-  cancelMessage
-} from "@slipway/domain/sandbox/rules/Command"
-import type { SystemCommand, decide } from "@slipway/domain/sandbox/rules/SystemCommand"
+import type { SystemCommand } from "@slipway/domain/sandbox/rules/SystemCommand"
 import { transitions } from "@slipway/domain/sandbox/rules/Transition"
 import { isUnderWay, turnTransitions } from "@slipway/domain/sandbox/rules/Turn"
 import { CommandResult, Rejection } from "@slipway/domain/sandbox/schema/Command"
@@ -19,9 +10,8 @@ import { SandboxEvent } from "@slipway/domain/sandbox/schema/SandboxEvent"
 import { TurnState } from "@slipway/domain/sandbox/schema/Turn"
 import * as Effect from "effect/Effect"
 import * as Random from "effect/Random"
-import type * as Result from "effect/Result"
 import type * as SchemaAST from "effect/SchemaAST"
-import { type Asked, type History, isAsked, type Moment, planOf, play } from "./Histories.ts"
+import { type Asked, type History, isAsked, type Moment, planOf, play, type Refusal } from "./Histories.ts"
 
 /** An item that lives can reach, how many of them reached it, and why it may be fewer than one of a hundred. */
 export interface Reached {
@@ -37,14 +27,8 @@ export interface Reached {
 // ---------------------------------------------------------------------------------------------------------------
 // The list
 
-type ErrorsOf<C> = C extends Command<infer E> ? E : never
-type Decisions = typeof cancelMessage | typeof decideApproval | typeof interrupt | typeof restore | typeof sendMessage | typeof terminate
-type Refusal =
-  | ErrorsOf<ReturnType<Decisions>>
-  | (ReturnType<typeof decide> extends Result.Result<unknown, infer E> ? E : never)
-
 /** A new refusal of a rule does not compile before it is here. */
-const refusals: Readonly<Record<Refusal["_tag"], true>> = {
+const refusals: Readonly<Record<Refusal, true>> = {
   ApprovalNotFound: true,
   CheckpointNotFound: true,
   IllegalTransition: true,

@@ -14,6 +14,7 @@ import {
   type Decider,
   interrupt,
   type Receipt,
+  type Rejection,
   restore,
   sendMessage,
   terminate
@@ -29,6 +30,7 @@ import * as DateTime from "effect/DateTime"
 import * as Duration from "effect/Duration"
 import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
+import { specificationOf, type When } from "../suite/GivenWhenThen.ts"
 
 /** Derived ids show the name they stand for. */
 export const ids = { derive: (name: string) => name }
@@ -82,6 +84,12 @@ const asking: ReadonlyArray<string> = ["Terminate", "Interrupt", "Decide", "Send
 /** Whether a person did it, and not the service. */
 export const isAsked = (did: SystemCommand | Asked): did is Asked => asking.includes(did._tag)
 
+type Decisions = typeof cancelMessage | typeof decideApproval | typeof interrupt | typeof restore | typeof sendMessage | typeof terminate
+type ErrorsOf<C> = C extends Command<infer E> ? E : never
+/** The tags of the errors that the rules of a sandbox give. */
+export type Refusal =
+  (ErrorsOf<ReturnType<Decisions>> | (ReturnType<typeof decide> extends Result.Result<unknown, infer E> ? E : never))["_tag"]
+
 /** One thing that was tried. A refused one has no events and leaves the sandbox as it was. */
 export interface Moment {
   /** By the clock of the process that decided. */
@@ -93,7 +101,7 @@ export interface Moment {
   readonly events: ReadonlyArray<SandboxEvent>
   readonly after: Sandbox
   /** Tag of the error, when that was the answer. */
-  readonly refused: string | null
+  readonly refused: Refusal | null
   /** The answer to a person. */
   readonly result: CommandResult | null
 }
@@ -180,7 +188,7 @@ export class History {
     process: Process,
     did: Moment["did"],
     events: ReadonlyArray<SandboxEvent>,
-    refused: string | null,
+    refused: Refusal | null,
     result: CommandResult | null
   ): Moment {
     const before = this.#sandbox
@@ -217,7 +225,7 @@ export const decisionOf = (by: typeof Deciding.Type): ApprovalDecision => {
   }
 }
 
-const commandOf = (asked: Asked): Command<{ readonly _tag: string }> => {
+const commandOf = (asked: Asked): Command<{ readonly _tag: Refusal }> => {
   switch (asked._tag) {
     case "Terminate":
       return terminate(ids)
@@ -312,3 +320,23 @@ export const recordCheckpoint = (checkpoint: number): SystemCommand => ({
   _tag: "RecordCheckpoint",
   data: { checkpoint, bytes: 1234, ms: 5, repos: [{ repo: "acme/shop", sha: "0123456789abcdef0123456789abcdef01234567" }] }
 })
+
+/** Minutes that pass. */
+interface Passing {
+  readonly _tag: "Wait"
+  readonly minutes: number
+}
+
+/**
+ * Sentences about a sandbox: given a scene, when the service or a person commands this, then these events follow, or this refusal.
+ * `duplicate`: an equal command took effect before.
+ */
+export const given: (scene: Scene) => When<SystemCommand | Asked | Passing, SandboxEvent, Refusal | Rejection | "duplicate"> =
+  specificationOf({
+    begin: reach,
+    take: (history, did) => {
+      if (did._tag === "Wait") return [[], history.wait(Duration.minutes(did.minutes))]
+      const { events, refused, result } = isAsked(did) ? history.person(did) : history.system(did)
+      return [refused ?? (result?.outcome === "duplicate" ? result.outcome : result?.rejection) ?? events, history]
+    }
+  })

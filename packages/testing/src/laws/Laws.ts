@@ -54,7 +54,9 @@ import {
   policyApprovesAsTold,
   checkpointsCount,
   endsForGood,
+  eventsAreInOrder,
   type Log,
+  publicationsAreAppended,
   queueIsKept,
   statusesAreReachable,
   turnsAreReachable,
@@ -100,6 +102,12 @@ const needOf = ({ owesCheckpoint, publications, restoring, status, turn }: Sandb
   if (status === "running" && turn !== null && ACTIVE.has(turn.state)) return "turn"
   return publishes || status === "running" && (owesCheckpoint || restoring !== null) ? "errand" : null
 }
+/** The agent does not tell the kind of the call. */
+const unknownCall = (turn: string, call: string): SystemCommand => ({
+  _tag: "RequestApproval",
+  turnId: turn,
+  approval: { approval_id: call, tool: "write" }
+})
 /** Events of these types change the revision. */
 const CHANGES = /^(?:sandbox\.(?:status|restoring|restored)|message\.(?:queued|steered|cancelled)|turn\.|approval\.|pull_request\.)/u
 
@@ -125,6 +133,39 @@ export const historyLaws: ReadonlyArray<HistoryLaw> = [
         if (did._tag === "Interrupt") assert.isFalse(events.some(of("message.cancelled")))
         if (did._tag === "Terminate") assert.deepStrictEqual(after.waiting, [])
       }
+    }
+  },
+  {
+    name: "tells the events of one decision in the order of docs/decisions/2 and 5, and the dates of all in order",
+    holds: (history) => {
+      for (const call of ["law-b", "law-a"]) history.system(request(history.turn, call, "edit", false))
+      for (const prompt of ["One", "Two"]) history.person({ _tag: "Send", prompt, whenBusy: "queue" })
+      history.system({ _tag: "EndTurn", turnId: history.turn, state: "failed" })
+      for (const prompt of ["Three", "Four"]) history.person({ _tag: "Send", prompt, whenBusy: "queue" })
+      history.person({ _tag: "Terminate" })
+      for (const { before, did, events } of history.moments) eventsAreInOrder(did._tag, before, events)
+      let last = history.creation.createdAt.epochMilliseconds
+      for (const { at } of history.log) {
+        assert.isAtLeast(at.epochMilliseconds, last)
+        last = at.epochMilliseconds
+      }
+      assert.strictEqual(history.sandbox.recordedAt?.epochMilliseconds, last)
+    }
+  },
+  {
+    name: "keeps its publications in the order of their first events, and of each what was told last",
+    holds: (history) => {
+      publicationsAreAppended(eventsOf(history), history.sandbox)
+      const known = history.sandbox.publications.map(({ repo }) => repo)
+      const report = (data: Extract<SystemCommand, { readonly _tag: "ReportPublication" }>["data"]) =>
+        history.system({ _tag: "ReportPublication", data })
+      report({ repo: "acme/new", action_state: "publishing" })
+      report({ repo: "Acme/New", action_state: "idle", number: 9, url: "https://git.example/9", head_ref: "a", head_sha: "0".repeat(40) })
+      report({ repo: "acme/new", action_state: "updating", number: 9 })
+      report({ repo: "acme/new", action_state: "idle", head_ref: "b", head_sha: "1".repeat(40), error: { code: "no", message: "No." } })
+      report({ repo: "acme/new", action_state: "idle", state: "closed", merged: true, draft: false })
+      publicationsAreAppended(eventsOf(history), history.sandbox)
+      assert.deepStrictEqual(history.sandbox.publications.map(({ repo }) => repo), [...known, "acme/new"])
     }
   },
   {
@@ -263,6 +304,7 @@ export const historyLaws: ReadonlyArray<HistoryLaw> = [
       // A message sent again is the next one; it has to wait for the turn, and may want to.
       if (last.did._tag === "Send") {
         if ((last.did.whenBusy ?? "reject") === "reject") return assert.strictEqual(again.refused, "TurnActive")
+        if (last.did.whenBusy === "steer" && last.did.steerable === false) return assert.strictEqual(again.refused, "SteeringUnsupported")
         assert.strictEqual(again.refused, last.after.waiting.length < MOST_WAITING ? null : "QueueFull")
         return assert.notStrictEqual(again.result?.commandId, last.result.commandId)
       }
@@ -399,6 +441,9 @@ export const historyLaws: ReadonlyArray<HistoryLaw> = [
   {
     name: "restored loses the turn that an agent was at, and owes what is in no checkpoint of its own yet",
     holds: (history) => {
+      history.system({ _tag: "RecordCheckpoint", data: { checkpoint: history.sandbox.checkpoint + 1, bytes: 1, ms: 1, repos: [] } })
+      history.person({ _tag: "Send", prompt: "And then?", whenBusy: "queue" })
+      history.system({ _tag: "RecordRestore", data: { checkpoint: Math.max(history.sandbox.checkpoint, 1), cause: "machine_lost" } })
       for (const { after, before, did, events, refused } of history.moments) {
         if (did._tag !== "RecordRestore" || refused !== null) continue
         const { cause, checkpoint } = did.data
@@ -592,6 +637,29 @@ export const historyLaws: ReadonlyArray<HistoryLaw> = [
     }
   },
   {
+    name: "approves for the turn neither a call of unknown kind nor anything of a later turn",
+    holds: (history) => {
+      const { status, turn } = history.sandbox
+      if (status !== "running" || turn === null || turn.startedAt === null || !ACTIVE.has(turn.state) || turn.interruptRequested) return
+      if (history.sandbox.waiting.length > 0) return
+      const decide = (approvalId: string) => history.person({ _tag: "Decide", approvalId, ...decisionOf("approve all") })
+      for (const kind of ["other", undefined] as const) {
+        const call = `law-${kind}`
+        history.system(kind === undefined ? unknownCall(turn.id, call) : request(turn.id, call, kind))
+        const { after, before, refused } = decide(call)
+        assert.strictEqual(refused, "ScopeUnsupported")
+        assert.strictEqual(after, before)
+      }
+      history.system(request(turn.id, "law-network", "network"))
+      decide("law-network")
+      history.system({ _tag: "EndTurn", turnId: turn.id, state: "succeeded" })
+      history.person({ _tag: "Send", prompt: "And now?" })
+      history.system({ _tag: "StartTurn", turnId: history.turn })
+      for (const kind of ["edit", "command", "network"] as const) history.system(request(history.turn, `law-later-${kind}`, kind))
+      assert.lengthOf(history.sandbox.approvals, 3)
+    }
+  },
+  {
     name: "a turn that was asked to end is known as that once it has ended",
     holds: (history) => {
       const { turn, waiting } = history.sandbox
@@ -600,6 +668,18 @@ export const historyLaws: ReadonlyArray<HistoryLaw> = [
       if (result === null || result.outcome === "rejected") return
       if (history.sandbox.turn?.state === "running") history.system({ _tag: "EndTurn", turnId: turn.id, state: "interrupted" })
       assert.deepStrictEqual(history.person({ _tag: "Interrupt" }).result, { ...result, outcome: "duplicate" })
+    }
+  },
+  {
+    name: "waits for no decision in a turn that is being ended",
+    holds: (history) => {
+      if (history.sandbox.turn?.state === "running") {
+        history.person({ _tag: "Interrupt" })
+        for (const kind of ["edit", "command"] as const) history.system(request(history.turn, `law-${kind}`, kind))
+      }
+      for (const { approvals, turn } of states(history)) {
+        if (turn?.interruptRequested === true) assert.deepStrictEqual([turn.state === "awaiting_approval", approvals], [false, []])
+      }
     }
   },
   {
@@ -978,6 +1058,7 @@ export const storeLaws: {
   readonly identity: StoreLaw<typeof Life.Type, Stored>
   readonly firstDecision: StoreLaw<ReadonlyArray<typeof Decided.Type>, Stored>
   readonly idempotency: StoreLaw<{ readonly key: IdempotencyKey; readonly texts: readonly [string, string] }, Stored>
+  readonly messageKeys: StoreLaw<readonly [typeof Life.Type, typeof Life.Type, IdempotencyKey], Stored>
   readonly isolation: StoreLaw<readonly [typeof Life.Type, typeof Life.Type], Stored>
 } = {
   reachable: law(
@@ -993,6 +1074,7 @@ export const storeLaws: {
       approvalsResolveOnce(log, sandbox)
       checkpointsCount(log, sandbox)
       usageIsAsTold(log, sandbox)
+      publicationsAreAppended(log, sandbox)
     })
   ),
 
@@ -1096,6 +1178,39 @@ export const storeLaws: {
     })
   ),
 
+  messageKeys: law(
+    "a message's key finds its first answer whatever happened since, refuses another message, and is free elsewhere and after a refusal",
+    Arbitrary.all([life, life, Arbitrary.schema(IdempotencyKey)]),
+    Effect.fnUntraced(function*([before, since, key]) {
+      const { events, find, ids, key: own, store, take } = yield* live(before)
+      const send = (to: typeof own, prompt: string) =>
+        Effect.result(store.command(
+          to,
+          sendMessage(ids, prompt, "user-2", { whenBusy: "queue", canSteer: () => true }),
+          creation.createdAt,
+          { key, fingerprint: `1:${ids.digest(prompt)}` }
+        ))
+      const first = yield* send(own, "Once.")
+      for (const deed of since.deeds) yield* take(deed)
+      const [state, told] = [yield* find, (yield* events).length]
+      if (Result.isSuccess(first)) {
+        const again = Result.getOrThrow(yield* send(own, "Once."))
+        assert.deepStrictEqual(again.result, { ...first.success.result, outcome: "duplicate" })
+        assert.strictEqual(again.turnId, first.success.turnId)
+        const other = yield* send(own, "Another.")
+        assert.strictEqual(Result.isFailure(other) ? other.failure._tag : null, "IdempotencyConflict")
+        assert.deepStrictEqual(yield* find, state)
+        assert.strictEqual((yield* events).length, told)
+      } else {
+        const other = yield* send(own, "Another.")
+        assert.notStrictEqual(Result.isFailure(other) ? other.failure._tag : null, "IdempotencyConflict")
+      }
+      const elsewhere = yield* live({ booted: 3, deeds: [] })
+      const there = Result.getOrThrow(yield* send(elsewhere.key, "Another."))
+      assert.strictEqual(there.result.outcome, "applied")
+    })
+  ),
+
   isolation: law(
     "nothing of one grant is visible to another, nor can it be touched",
     Arbitrary.all([life, life]),
@@ -1131,6 +1246,7 @@ export const checkStore = (name: string, layer: Layer.Layer<Stored, unknown>, ru
     check(storeLaws.identity)
     check(storeLaws.firstDecision)
     check(storeLaws.idempotency)
+    check(storeLaws.messageKeys)
     check(storeLaws.isolation)
   })
 

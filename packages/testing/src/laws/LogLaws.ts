@@ -214,3 +214,128 @@ export const usageIsAsTold = (log: Log, sandbox: Sandbox): void => {
   )
   hold(kept === by, `used was ${kept}, by the log ${by}`)
 }
+
+interface Known {
+  readonly repo: string
+  readonly number: number | null
+  readonly url: string | undefined
+  readonly headSha: string | null
+  readonly state: string | null
+  readonly draft: boolean | null
+  readonly merged: boolean | null
+  readonly pushed: string | undefined
+  readonly actionState: string
+  readonly error: string | null
+}
+
+/**
+ * Throws where a publication is not as its log tells: a new repository comes last, a known one keeps its place and what is not told anew,
+ * and an error is that of the last event alone. Upper and lower case of a repository are the same.
+ */
+export const publicationsAreAppended = (log: Log, sandbox: Sandbox): void => {
+  const known: Array<Known> = []
+  for (const { data } of log.filter(of("pull_request.updated"))) {
+    const at = known.findIndex(({ repo }) => repo.toLowerCase() === data.repo.toLowerCase())
+    const before = known[at]
+    const isPush = before !== undefined && /^(?:publishing|updating)$/u.test(before.actionState) && data.action_state === "idle" &&
+      data.error === undefined && data.head_ref !== undefined && data.head_sha !== undefined
+    known.splice(at < 0 ? known.length : at, 1, {
+      repo: before?.repo ?? data.repo,
+      number: data.number ?? before?.number ?? null,
+      url: data.url ?? before?.url,
+      headSha: data.head_sha ?? before?.headSha ?? null,
+      state: data.state ?? before?.state ?? null,
+      draft: data.draft ?? before?.draft ?? null,
+      merged: data.merged ?? before?.merged ?? null,
+      pushed: isPush ? `${data.head_ref} ${data.head_sha}` : before?.pushed,
+      actionState: data.action_state,
+      error: data.error?.code ?? null
+    })
+  }
+  const kept = sandbox.publications.map(({ actionState, draft, error, headSha, merged, number, pushed, repo, state, url }): Known => ({
+    repo,
+    number,
+    url,
+    headSha,
+    state,
+    draft,
+    merged,
+    pushed: pushed === undefined ? undefined : `${pushed.headRef} ${pushed.sha}`,
+    actionState,
+    error: error?.code ?? null
+  }))
+  hold(JSON.stringify(kept) === JSON.stringify(known), `published is ${JSON.stringify(kept)}, by the log ${JSON.stringify(known)}`)
+}
+
+/** An event in the order of a decision. */
+const wordOf = (event: SandboxEvent): string => {
+  switch (event.type) {
+    case "sandbox.status":
+      return event.data.status
+    case "turn.updated":
+      return event.data.reason ?? event.data.state
+    case "approval.resolved":
+      return event.data.by
+    case "message.cancelled":
+      return `cancelled:${event.data.reason}`
+    case "message.updated":
+    case "message.completed":
+    case "tool.updated":
+      return "work"
+    default:
+      return event.type
+  }
+}
+
+const CLOSED = "(turn_end )*turn.completed "
+const DROPPED = "(pull_request.updated )*(cancelled:sandbox_ended )*"
+const SETTLED = `${DROPPED}(${CLOSED})?`
+const ENDING = `${DROPPED}(terminate )*(running )?terminating (terminated )?`
+const LIMITED = `sandbox.error ${CLOSED}(pending )?`
+
+/** The order of the events of each decision. */
+const orders: Readonly<Record<string, string>> = {
+  Cancel: "cancelled:command ",
+  Decide: "user (policy )*(running )?(message.queued )?",
+  EndTurn: `(${CLOSED}(pending |(cancelled:(budget_exceeded|no_credits) )*))?`,
+  Expire: `(timeout (running )?)*(${CLOSED}(pending )?)?(${SETTLED}(failed|succeeded) |${ENDING})?`,
+  Fail: `sandbox.error ${SETTLED}failed `,
+  FailRestore: "(sandbox.restored )?",
+  FinishBoot: "running pending ",
+  Interrupt: "(interrupt )+|turn.completed (pending )?",
+  RecordCheckpoint: "sandbox.checkpoint ",
+  RecordRestore: `(${CLOSED})?sandbox.restored (pending )?`,
+  RecordSteer: "(message.steered )?",
+  RecordWork: `(work )*(${LIMITED})?`,
+  RefuseMessage: `(${LIMITED})?`,
+  Release: `(${SETTLED}terminated )?`,
+  ReportBoot: "sandbox.boot ",
+  ReportBoxLimit: `(sandbox.error )?(${LIMITED})?`,
+  ReportPublication: "pull_request.updated ",
+  ReportUsage: "usage.updated ",
+  RequestApproval: `(approval.requested (awaiting_approval |interrupt |policy )?|${LIMITED})?`,
+  Restore: "sandbox.restoring ",
+  RevokeGrant: `(${ENDING})?`,
+  Send: "message.queued |pending ",
+  StartBoot: "(creating )?",
+  StartSetup: "setup.started ",
+  StartTurn: `(turn.started (${LIMITED})?)?`,
+  Terminate: `(${ENDING})?`
+}
+
+/**
+ * Throws where the events of one decision come in another order than docs/decisions/2 and 5 say: a turn's approvals are denied before it
+ * ends, it ends before its sandbox, and the next one begins after both; what is denied or cancelled together is so oldest first.
+ */
+export const eventsAreInOrder = (did: string, before: Pick<Sandbox, "approvals" | "waiting">, events: Log): void => {
+  const words = events.map((event) => `${wordOf(event)} `).join("")
+  hold(events.length === 0 || new RegExp(`^(?:${orders[did]})$`, "u").test(words), `${did} gave ${words}`)
+  const denied = events.filter(of("approval.resolved")).filter(({ data }) => data.by !== "user" && data.by !== "policy")
+  const cancelled = events.filter(of("message.cancelled"))
+  const asked = before.approvals.map(({ approval_id: id }) => id).filter((id) => denied.some(({ data }) => data.approval_id === id))
+  const waiting = before.waiting.map(({ id }) => id).filter((id) => cancelled.some(({ data }) => data.message_id === id))
+  const known = denied.map(({ data }) => data.approval_id).filter((id) => asked.includes(id))
+  hold(known.join() === asked.join(), `${known.join()} were denied in another order than ${asked.join()} were requested`)
+  const taken = cancelled.map(({ data }) => data.message_id)
+  hold(taken.join() === waiting.join(), `${taken.join()} were cancelled in another order than ${waiting.join()} wait`)
+}

@@ -1,11 +1,8 @@
 import { assert, describe, it } from "@effect/vitest"
 import { metSince } from "@slipway/domain/sandbox/rules/BoxLimit"
-import { evolveAll } from "@slipway/domain/sandbox/rules/Sandbox"
-import { decide } from "@slipway/domain/sandbox/rules/SystemCommand"
-import { createdAt, limits, reach } from "@slipway/testing/histories/Histories"
-import * as Result from "effect/Result"
+import { given, reach, type Scene } from "@slipway/testing/histories/Histories"
 
-const { sandbox: working, turn } = reach("working")
+const { turn } = reach("working")
 
 describe("a limit of the box that programs of a turn meet", () => {
   it("is a limit that was reached since the turn began, the limit that ends programs first", () => {
@@ -24,14 +21,10 @@ describe("a limit of the box that programs of a turn meet", () => {
         ["too_many_processes", "The sandbox has too many processes: it could start no more of them."]
       ] as const
     ) {
-      const met = (turnId: string, sandbox = working) =>
-        Result.getOrThrow(decide(sandbox, { _tag: "ReportBoxLimit", turnId, limit }, { limits, now: createdAt }))
-      const events = met(turn)
-      assert.deepStrictEqual(events, [{ type: "sandbox.error", turn_id: turn, data: { code: limit, message, retryable: true } }])
-      const after = evolveAll(working, events, createdAt)
-      assert.deepStrictEqual([after.status, after.turn?.state, after.revision], ["running", "running", working.revision])
-      assert.deepStrictEqual(met("another"), [])
-      assert.deepStrictEqual(met(turn, reach("idle").sandbox), [])
+      const met = (scene: Scene, turnId: string) => given(scene).when({ _tag: "ReportBoxLimit", turnId, limit })
+      met("working", turn).then([{ type: "sandbox.error", turn_id: turn, data: { code: limit, message, retryable: true } }])
+      met("working", "another").then([])
+      met("idle", turn).then([])
     }
   })
 })

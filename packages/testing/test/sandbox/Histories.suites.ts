@@ -1,4 +1,5 @@
 import { checkHistories } from "@slipway/testing/laws/Laws"
+import { checkRules } from "@slipway/testing/laws/RuleLaws"
 
 /** For faults that are planted by the dozen: fewer runs than the tests have. */
-export const suites = () => [checkHistories(100)]
+export const suites = () => [checkRules(), checkHistories(100)]

@@ -6,6 +6,7 @@ import {
   type Asked,
   createdAt,
   creation,
+  given,
   type History,
   isAsked,
   limits,
@@ -149,19 +150,13 @@ describe("turns", () => {
 
   it("a turn ending never changes the status", () => {
     for (const state of ["succeeded", "failed", "interrupted"] as const) {
-      const { after, events } = reach("working").system({ _tag: "EndTurn", turnId: turn, state, reason: "Because.", initiator: "provider" })
-      assert.deepStrictEqual(events, [{
-        type: "turn.completed",
-        turn_id: turn,
-        data: { state, reason: "Because.", initiator: "provider" }
-      }])
-      assert.strictEqual(after.status, "running")
+      const data = { state, reason: "Because.", initiator: "provider" } as const
+      given("working").when({ _tag: "EndTurn", turnId: turn, ...data }).then([{ type: "turn.completed", turn_id: turn, data }])
     }
   })
 
   it("a turn that ends without a reason tells none", () => {
-    const { events } = reach("working").system(end("succeeded"))
-    assert.deepStrictEqual(events, [{ type: "turn.completed", turn_id: turn, data: { state: "succeeded" } }])
+    given("working").when(end("succeeded")).then([{ type: "turn.completed", turn_id: turn, data: { state: "succeeded" } }])
   })
 
   it("none can be started where there is none", () => {
@@ -171,20 +166,16 @@ describe("turns", () => {
 
   it("work of another turn and work after the end is dropped", () => {
     const events = [{ type: "message.completed", data: { message_id: "m", finish: "end_turn" } }] as const
-    const recorded = (scene: Scene, turnId: string) => reach(scene).system({ _tag: "RecordWork", turnId, events }).events
-    assert.deepStrictEqual(recorded("working", turn), [{ ...events[0], turn_id: turn }])
-    assert.deepStrictEqual(recorded("asking", turn), [{ ...events[0], turn_id: turn }])
-    assert.deepStrictEqual(recorded("working", "another"), [])
-    for (const scene of ["queued", "pending", "idle", "stuck", "succeeded", "terminated"] as const) {
-      assert.deepStrictEqual(recorded(scene, turn), [], scene)
-    }
+    const recorded = (scene: Scene, turnId: string) => given(scene).when({ _tag: "RecordWork", turnId, events })
+    for (const scene of ["working", "asking"] as const) recorded(scene, turn).then([{ ...events[0], turn_id: turn }])
+    recorded("working", "another").then([])
+    for (const scene of ["queued", "pending", "idle", "stuck", "succeeded", "terminated"] as const) recorded(scene, turn).then([])
   })
 
   it("a command about another turn changes nothing", () => {
-    const history = reach("working")
-    assert.deepStrictEqual(history.system({ _tag: "EndTurn", turnId: "another", state: "failed" }).events, [])
-    assert.strictEqual(history.system({ _tag: "StartTurn", turnId: "another" }).refused, "IllegalTransition")
-    assert.strictEqual(history.system(request("another", "call-1")).refused, "IllegalTransition")
+    given("working").when({ _tag: "EndTurn", turnId: "another", state: "failed" }).then([])
+    given("working").when({ _tag: "StartTurn", turnId: "another" }).then("IllegalTransition")
+    given("working").when(request("another", "call-1")).then("IllegalTransition")
   })
 
   it("what ends with the sandbox says why", () => {
@@ -220,22 +211,16 @@ describe("approvals", () => {
   })
 
   it("a request that comes twice is one request", () => {
-    const { after, before, events } = reach("asking").system(request(turn, "call-1"))
-    assert.deepStrictEqual(events, [])
-    assert.strictEqual(after, before)
+    given("asking").when(request(turn, "call-1")).then([])
   })
 
   it("the turn goes on only when the last of several is resolved", () => {
-    const history = reach("asking")
-    history.system(request(turn, "call-2"))
-    const first = history.person({ _tag: "Decide", approvalId: "call-2", decision: "deny" })
-    assert.deepStrictEqual(first.events, [
-      { type: "approval.resolved", turn_id: turn, data: { approval_id: "call-2", outcome: "denied", by: "user" } }
-    ])
-    assert.strictEqual(first.after.turn?.state, "awaiting_approval")
-    const second = history.person(approve)
-    assert.deepStrictEqual(second.events, [
-      { type: "approval.resolved", turn_id: turn, data: { approval_id: "call-1", outcome: "approved", by: "user" } },
+    const decided = (approval_id: string, outcome: "approved" | "denied") =>
+      ({ type: "approval.resolved", turn_id: turn, data: { approval_id, outcome, by: "user" } }) as const
+    const deny: Asked = { _tag: "Decide", approvalId: "call-2", decision: "deny" }
+    given("asking").when(request(turn, "call-2"), deny).then([decided("call-2", "denied")])
+    given("asking").when(request(turn, "call-2"), deny, approve).then([
+      decided("call-1", "approved"),
       { type: "turn.updated", turn_id: turn, data: { state: "running", previous: "awaiting_approval" } }
     ])
   })
