@@ -2,8 +2,9 @@
  * Exports that no other file uses: `node scripts/exports.mjs`. `npm run check` runs it, and fails for one. Drop the word `export` where
  * the own file uses the name, and delete the rest.
  *
- * Modules of `api`, `client`, `conformance`, `domain` and `testing` are for other programs too, and are not checked. Neither are types of
- * `adapters` and `http`, which their users may name, and classes: errors are caught by their tags.
+ * Modules of `api`, `client`, `conformance`, `domain`, `testing`, and of `promise` and `testing` in `worker`, are for other programs too,
+ * and are not checked. Neither are types of `adapters` and `http`, which their users may name, and classes: errors are caught by their
+ * tags.
  */
 import { execFileSync } from "node:child_process"
 import { existsSync, readFileSync } from "node:fs"
@@ -12,7 +13,7 @@ import { parseArgs } from "node:util"
 import { parseSync } from "rolldown/utils"
 import { importsIn, sourcesOf } from "./sources.mjs"
 
-const FOR_OTHERS = /^packages\/(?:api|client|conformance|domain|testing)\//u
+const FOR_OTHERS = /^packages\/(?:api|client|conformance|domain|testing|worker\/src\/(?:promise|testing))\//u
 const PUBLISHED = /^packages\/(?:adapters|http)\//u
 
 /** Files that may import: tracked ones, and new ones that git does not ignore. */
