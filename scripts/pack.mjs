@@ -12,6 +12,7 @@ import { cp, mkdir, mkdtemp, readdir, readFile, rename, rm, writeFile } from "no
 import { availableParallelism, tmpdir } from "node:os"
 import path from "node:path"
 import { promisify } from "node:util"
+import { rolldown } from "rolldown"
 import { bundle } from "./bundle.mjs"
 import { packagesOf } from "./sources.mjs"
 
@@ -111,12 +112,53 @@ const compile = async (stage, source, plain) => {
   }
 }
 
+/** Its HTTP client's peer is a client of Redis, which npm installs: 15 MiB that no module of ours uses. */
+const PLATFORM = "@effect/platform-node"
+
+/**
+ * Puts the modules of {@link PLATFORM} that a package imports into its folder `vendor`, with what they import except effect, whose
+ * services are found by name. The published package does not depend on it. Declarations must not name it.
+ */
+const vendor = async (stage) => {
+  const importing = new RegExp(`"${PLATFORM}/(\\w+)"`, "gu")
+  const modules = new Set()
+  for (const file of await readdir(stage, { recursive: true })) {
+    const at = path.join(stage, file)
+    if (file.endsWith(".d.ts") && (await readFile(at, "utf8")).includes(PLATFORM)) throw new Error(`${at} names ${PLATFORM}`)
+    if (!file.endsWith(".js")) continue
+    const text = await readFile(at, "utf8")
+    const place = path.posix.relative(path.posix.dirname(file), "vendor")
+    const own = text.replace(importing, (_, module) => {
+      modules.add(module)
+      return `"${place.startsWith(".") ? place : `./${place}`}/${module}.js"`
+    })
+    if (own !== text) await writeFile(at, own)
+  }
+  const input = Object.fromEntries([...modules].map((module) => [module, `${PLATFORM}/${module}`]))
+  const bundled = await rolldown({
+    cwd: root,
+    platform: "node",
+    input,
+    external: /^effect(?:\/|$)/u,
+    treeshake: { moduleSideEffects: false }
+  })
+  await bundled.write({ dir: path.join(stage, "vendor"), format: "esm", chunkFileNames: "[name].js" })
+  const licences = [PLATFORM, `${PLATFORM}-shared`, "ws"].map(async (name) =>
+    `${name}\n\n${await readFile(path.join(root, "node_modules", name, "LICENSE"), "utf8")}`
+  )
+  await writeFile(path.join(stage, "vendor/LICENSES"), (await Promise.all(licences)).join("\n\n"))
+}
+
 const pack = async (name, { build, docs = [], files = [], folders: plain = [], manifest }, staging, destination) => {
   const source = path.join(root, "packages", name)
   const stage = path.join(staging, name)
   await mkdir(stage, { recursive: true })
   const more = build === undefined ? await compile(stage, source, [...plain, ...files]).then(() => manifest) : await build(stage)
   const own = JSON.parse(await readFile(path.join(source, "package.json"), "utf8"))
+  if (build === undefined && own.dependencies?.[PLATFORM] !== undefined) {
+    await vendor(stage)
+    delete own.dependencies[PLATFORM]
+  }
   for (const file of docs) await cp(path.join(root, file), path.join(stage, file), { recursive: true })
   const folders = (await readdir(stage, { withFileTypes: true })).filter((entry) => entry.isDirectory()).map((entry) => entry.name)
   await writeFile(path.join(stage, "package.json"), `${JSON.stringify(published(name, own, folders, { ...more, files }), null, 2)}\n`)

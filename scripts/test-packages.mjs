@@ -4,17 +4,16 @@
  * installed from there. `npm run test:packages`; the registry of npm must be reachable.
  */
 import { spawn } from "node:child_process"
-import { cp, mkdir, mkdtemp, readdir, readFile, rm, writeFile } from "node:fs/promises"
+import { cp, mkdir, mkdtemp, readdir, readFile, rm, stat, writeFile } from "node:fs/promises"
 import { tmpdir } from "node:os"
 import path from "node:path"
+import { isDeepStrictEqual } from "node:util"
 import { start } from "./registry.mjs"
 import { write } from "./snippets.mjs"
 
 const root = path.resolve(import.meta.dirname, "..")
 /** Nothing here is tested with it but that it can. */
 const JEST = "jest@30.5.2"
-/** The stores, the domain, effect and its client of Postgres. */
-const MOST_FOR_POSTGRES = 4
 
 const run = (command, args, cwd, env = {}) =>
   new Promise((resolve, reject) => {
@@ -25,6 +24,53 @@ const run = (command, args, cwd, env = {}) =>
 const glob = async (folder) =>
   (await readdir(folder, { recursive: true })).filter((file) => file.endsWith(".ts") && !file.includes("node_modules"))
 const install = (folder, tarballs) => run("npm", ["install", "--no-audit", "--no-fund", ...tarballs], folder)
+
+const MIB = 2 ** 20
+const sizeOf = async (folder) => {
+  const entries = await readdir(folder, { recursive: true, withFileTypes: true })
+  const files = entries.filter((entry) =>
+    entry.isFile() && !path.relative(folder, entry.parentPath).split(path.sep).includes("node_modules")
+  )
+  const sizes = await Promise.all(files.map(async ({ name, parentPath }) => (await stat(path.join(parentPath, name))).size))
+  return sizes.reduce((sum, size) => sum + size, 0)
+}
+
+/** The places in a lock of what npm installs for the package at a place: all that it depends on, but for optional packages. */
+const installedFor = (packages, at, found = new Set()) => {
+  const entry = packages[at]
+  if (entry === undefined || entry.optional === true || found.has(at)) return found
+  found.add(at)
+  const { dependencies = {}, peerDependencies = {}, peerDependenciesMeta = {} } = entry
+  const peers = Object.keys(peerDependencies).filter((name) => peerDependenciesMeta[name]?.optional !== true)
+  for (const name of [...Object.keys(dependencies), ...peers]) {
+    const folders = at.split("/node_modules/").map((_, i, parts) => `${parts.slice(0, parts.length - i).join("/node_modules/")}/`)
+    const place = [...folders, ""].map((folder) => `${folder}node_modules/${name}`).find((one) => packages[one] !== undefined)
+    if (place !== undefined) installedFor(packages, place, found)
+  }
+  return found
+}
+
+/** Compares what packages of others each of ours installs with `dependencies.json`, and prints their number and size. */
+const judgeDependencies = async (folder) => {
+  const { packages } = JSON.parse(await readFile(path.join(folder, "package-lock.json"), "utf8"))
+  const ours = Object.keys(packages).filter((at) => /^node_modules\/(?:@slipway\/|slipway$)/u.test(at)).sort()
+  const sizes = new Map()
+  const found = {}
+  for (const at of ours) {
+    const places = [...installedFor(packages, at)].filter((one) => one !== at && !ours.includes(one))
+    for (const one of places) if (!sizes.has(one)) sizes.set(one, await sizeOf(path.join(folder, one)))
+    const names = [...new Set(places.map((one) => one.slice(one.lastIndexOf("node_modules/") + "node_modules/".length)))].sort()
+    found[at.slice("node_modules/".length)] = names
+    const beyond = places.filter((one) => one !== "node_modules/effect").reduce((sum, one) => sum + sizes.get(one), 0) / MIB
+    process.stdout.write(
+      `${at.slice("node_modules/".length)}: ${names.length} packages of others, ${beyond.toFixed(1)} MiB beside effect\n`
+    )
+  }
+  const kept = JSON.parse(await readFile(path.join(import.meta.dirname, "dependencies.json"), "utf8"))
+  if (!isDeepStrictEqual(found, kept)) {
+    throw new Error(`scripts/dependencies.json does not list what the packages install, which is:\n${JSON.stringify(found, null, 2)}`)
+  }
+}
 
 const place = await mkdtemp(path.join(tmpdir(), "slipway-packages-"))
 try {
@@ -65,17 +111,8 @@ try {
 
   await run(process.execPath, ["--input-type=module", "--eval", `await import("@slipway/adapters/postgres/Database")`], shown)
 
-  process.stdout.write("\n# the stores on Postgres alone\n")
-  const embedder = path.join(place, "embedder")
-  await mkdir(embedder)
-  await writeFile(path.join(embedder, "package.json"), JSON.stringify({ private: true, type: "module" }))
-  const stores = tarballs.filter((file) => /slipway-(?:domain|postgres)\.tgz$/u.test(file))
-  const { peerDependencies } = (await import("../packages/adapters/postgres/package.json", { with: { type: "json" } })).default
-  await install(embedder, [...stores, `effect@${peerDependencies.effect}`])
-  const { packages } = JSON.parse(await readFile(path.join(embedder, "package-lock.json"), "utf8"))
-  const installed = Object.entries(packages).filter(([name, { optional }]) => name !== "" && optional !== true).map(([name]) => name)
-  process.stdout.write(`${installed.join("\n")}\n`)
-  if (installed.length > MOST_FOR_POSTGRES) throw new Error(`${installed.length} packages are installed for the stores on Postgres`)
+  process.stdout.write("\n# what each package installs\n")
+  await judgeDependencies(shown)
 
   process.stdout.write("\n# contract suites as tests of Jest\n")
   const jest = path.join(place, "jest")

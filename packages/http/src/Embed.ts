@@ -14,7 +14,7 @@ import { type Given, Settings } from "./server/Settings.ts"
 /** The path of `publicUrl` is where the host mounts it, unless `prefix` says otherwise. */
 export type Options = Given
 
-type Own = HttpRouter.HttpRouter | Settings | LiveResponses | Connections | Routes | Layer.Success<typeof NodeHttpServer.layerHttpServices>
+type Own = HttpRouter.HttpRouter | Settings | LiveResponses | Connections | Routes | Server.Platform
 
 type Needs<R> = Exclude<HttpRouter.Request.Without<R>, Own>
 

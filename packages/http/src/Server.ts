@@ -3,8 +3,8 @@ import * as NodeHttpServer from "@effect/platform-node/NodeHttpServer"
 import { Api } from "@slipway/api/Api"
 import { InternalApi } from "@slipway/api/InternalApi"
 import { Ids } from "@slipway/domain/ids/Ids"
-import { Duration, Effect, Layer } from "effect"
-import { HttpRouter, type HttpServerResponse } from "effect/http"
+import { Duration, Effect, type FileSystem, Layer, type Path } from "effect"
+import { type Etag, type HttpPlatform, HttpRouter, type HttpServer, type HttpServerError, type HttpServerResponse } from "effect/http"
 import { HttpApiBuilder } from "effect/http-api"
 import * as CheckpointsHandlers from "./handlers/CheckpointsHandlers.ts"
 import * as Documents from "./handlers/Documents.ts"
@@ -78,6 +78,9 @@ export const routerConfig = {
 /** How long a shutdown waits for requests under way, so that the whole of it takes less than 10 s (docs/decisions/5). */
 export const SHUTDOWN = Duration.seconds(8)
 
+/** What Node's server gives to the routes. Named here because published declarations do not name the package that has it. */
+export type Platform = HttpPlatform.HttpPlatform | Etag.Generator | FileSystem.FileSystem | Path.Path
+
 /** Listens, and on shutdown first ends the streams, then waits for requests under way. */
 export const layer = <E = never, R = never>(listen: { readonly host?: string; readonly port: number }, pages?: Pages<E, R>) => {
   const server = Layer.unwrap(Effect.gen(function*() {
@@ -86,11 +89,12 @@ export const layer = <E = never, R = never>(listen: { readonly host?: string; re
     const { guard } = yield* Connections
     const context = yield* Effect.context<never>()
     const newRequestId = () => `req_${Effect.runSyncWith(context)(ids.ulid)}`
-    return NodeHttpServer.layer(() => {
+    const listening: Layer.Layer<HttpServer.HttpServer | Platform, HttpServerError.ServeError> = NodeHttpServer.layer(() => {
       const server = NodeServer.make({ newRequestId, keepAlive })
       guard(server)
       return server
     }, { ...listen, gracefulShutdownTimeout: SHUTDOWN })
+    return listening
   }))
   // Built last, so that it is the first to end.
   const drain = Layer.effectDiscard(Effect.gen(function*() {
