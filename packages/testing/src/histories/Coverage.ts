@@ -98,7 +98,11 @@ const eventItems = (): ReadonlyArray<string> =>
     return [named, ...fieldsOf(data).flatMap((field) => literalsOf(field.type).map((value) => `${named} ${String(field.name)}=${value}`))]
   })
 
+/** A worker or a server decides by a clock that is behind that of an earlier event. */
+const BEHIND = "decided by a clock that is behind"
+
 const known: ReadonlySet<string> = new Set([
+  BEHIND,
   ...Object.entries(transitions).flatMap(([cause, { from, to }]) => from.map((status) => `${status} > ${to} by ${cause}`)),
   ...TurnState.literals.flatMap((from) => turnTransitions[from].map((to) => `turn ${from} > ${to}`)),
   ...eventItems(),
@@ -155,7 +159,7 @@ const eventReached = (event: SandboxEvent): ReadonlyArray<string> => [
   ...(event.type === "sandbox.status" ? [`${event.data.previous} > ${event.data.status} by ${causeOf(event.data)}`] : [])
 ]
 
-const momentReached = ({ before, did, events, refused, result }: Moment): ReadonlyArray<string> => {
+const momentReached = ({ at, before, did, events, now, refused, result }: Moment): ReadonlyArray<string> => {
   let state: string | undefined = before.turn?.state
   return [
     ...events.flatMap((event) => {
@@ -165,6 +169,7 @@ const momentReached = ({ before, did, events, refused, result }: Moment): Readon
       if (event.type === "turn.started") state = "running"
       return to === null ? [] : [`turn ${from} > ${to}`]
     }),
+    ...(events.length > 0 && now.epochMilliseconds < at.epochMilliseconds ? [BEHIND] : []),
     ...(result === null ? [] : [`answer ${result.outcome}`, `rejected: ${result.rejection}`]),
     ...(refused === null ? [] : [`refused: ${refused}`, `${did._tag} refused`]),
     ...(events.length > 0 || isAsked(did) && result?.outcome === "applied" ? [`${did._tag} applied`] : [])
