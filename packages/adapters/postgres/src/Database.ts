@@ -1,7 +1,6 @@
 /** Connections to Postgres, with the session settings our statements count on. */
 import * as PgClient from "@effect/sql-pg/PgClient"
 import * as PgConnection from "@effect/sql-pg/PgConnection"
-import * as Context from "effect/Context"
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
@@ -17,22 +16,11 @@ import type { DatabaseLocation } from "./connection/DatabaseLocation.ts"
 import type { Settings } from "./connection/SessionSettings.ts"
 import { DatabaseSchema } from "./options/DatabaseSchema.ts"
 import { OptionNames } from "./options/OptionNames.ts"
+import { Reads, Renewals } from "./sql/Clients.ts"
 import { passes } from "./sql/SqlFailure.ts"
 
 export type { DatabaseLocation }
-
-/**
- * For short statements that wait for no lock: statements of the same moment go out in one write on a shared connection, which saves a
- * third of a GET's time (bench api, 2026-11-21). A statement that waits for a lock or a disk would delay those behind it, so writes of
- * sandboxes use the ordinary client. `null`: the ordinary client is used for all.
- */
-export const Reads = Context.Reference<SqlClient | null>("@slipway/postgres/Reads", { defaultValue: () => null })
-
-/**
- * For the renewal of leases alone: whatever else a worker does, and however much of it, a renewal waits for no connection. A
- * lease that is not renewed in time costs a running agent. `null`: the ordinary client is used.
- */
-export const Renewals = Context.Reference<SqlClient | null>("@slipway/postgres/Renewals", { defaultValue: () => null })
+export { Reads, Renewals }
 
 /** Statements that share a connection before another one is opened. */
 const SHARING = 8

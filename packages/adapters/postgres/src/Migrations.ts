@@ -5,6 +5,7 @@ import schema from "./migrations/0061_schema.ts"
 import { UnknownVersion } from "./migrations/EarlierVersions.ts"
 import { DatabaseSchema } from "./options/DatabaseSchema.ts"
 import { OptionNames } from "./options/OptionNames.ts"
+import * as Tables from "./schema/Schema.ts"
 
 /** By number and name. Numbers up to 60 are of versions that had their tables in `public`. */
 export const migrations = { "0061_schema": schema }
@@ -41,12 +42,18 @@ const created = Effect.gen(function*() {
   )
 )
 
-/** Else the tables would be made where the connection looks first. */
+/** The connection looks in another schema first, where the tables would be made. */
+export class SchemaNotSearched extends Schema.TaggedError<SchemaNotSearched>()("SchemaNotSearched", { schema: Schema.String }) {
+  override get message() {
+    return `The search_path of the database connection must begin with ${this.schema}: set it for every connection of the pool.`
+  }
+}
+
 const searched = Effect.gen(function*() {
   const sql = yield* SqlClient.SqlClient
   const name = yield* DatabaseSchema
   const [row] = yield* sql<{ readonly first: string | null }>`SELECT current_schema() AS first`
-  if (row?.first !== name) return yield* Effect.die(new Error(`search_path of the connection must begin with ${name}: see Database.layer`))
+  if (row?.first !== name) return yield* new SchemaNotSearched({ schema: name })
 })
 
 /** In one transaction under a lock: of several processes that start, one does it and the others wait. Answers what was applied. */
@@ -62,3 +69,40 @@ export const run = Effect.gen(function*() {
 export const layer = Layer.effectDiscard(
   Effect.tap(run, (applied) => applied.length === 0 ? Effect.void : Effect.logInfo("migrations applied", { count: applied.length }))
 )
+
+/** The schema does not have the tables of this version. */
+export class SchemaMissing extends Schema.TaggedError<SchemaMissing>()("SchemaMissing", { schema: Schema.String }) {
+  override get message() {
+    return `The schema ${this.schema} of the database does not have the tables of this version: run its migrations.`
+  }
+}
+
+const TABLE = "effect_sql_migrations"
+const applied = Object.keys(migrations).map((key) => /^(\d+)_(\w+)$/u.exec(key)).flatMap((match) =>
+  match === null ? [] : [{ id: Number(match[1]), name: String(match[2]) }]
+)
+
+/** Checks when the layer is built that the database is up to date, and changes nothing. */
+export const layerCheck = Layer.effectDiscard(Effect.gen(function*() {
+  const sql = yield* SqlClient.SqlClient
+  const schema = yield* DatabaseSchema
+  const [row] = yield* sql<{ readonly isThere: boolean }>`SELECT to_regclass(${`${schema}.${TABLE}`}) IS NOT NULL AS "isThere"`
+  if (row?.isThere !== true) return yield* new SchemaMissing({ schema })
+  yield* searched
+  const rows = yield* sql<{ readonly id: number }>`SELECT migration_id AS id FROM ${sql(TABLE)}`
+  if (applied.some(({ id }) => !rows.some((row) => row.id === id))) return yield* new SchemaMissing({ schema })
+}))
+
+/**
+ * The SQL of `run` for an embedder's own migrations, a statement each: joined with `;` it is a script for `psql`. It makes the schema with
+ * all tables, or adds those that a newer version has. Every statement may run again. Run all in one transaction. Tables in `public` of
+ * versions before the schema are not moved: `run` does that.
+ */
+export const statements = (schema = "slipway"): ReadonlyArray<string> => [
+  `CREATE SCHEMA IF NOT EXISTS ${schema}`,
+  `SET LOCAL search_path TO ${schema}`,
+  ...Tables.statementsIn(schema),
+  `CREATE TABLE IF NOT EXISTS ${TABLE}
+    (migration_id integer PRIMARY KEY, created_at timestamptz NOT NULL DEFAULT now(), name text NOT NULL)`,
+  ...applied.map(({ id, name }) => `INSERT INTO ${TABLE} (migration_id, name) VALUES (${id}, '${name}') ON CONFLICT DO NOTHING`)
+]

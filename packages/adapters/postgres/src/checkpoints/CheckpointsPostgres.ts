@@ -6,7 +6,7 @@ import { Checkpoints, CheckpointNotFound } from "@slipway/domain/sandbox/ports/C
 import { StoreUnavailable } from "@slipway/domain/store/StoreUnavailable"
 import { type Array, Effect, Layer, Stream } from "effect"
 import { SqlClient } from "effect/sql"
-import { Reads } from "../Database.ts"
+import { Reads } from "../sql/Clients.ts"
 import { guard } from "../sql/SqlFailure.ts"
 import * as CheckpointChunks from "./CheckpointChunks.ts"
 import type { CheckpointContents } from "./CheckpointContents.ts"

@@ -47,8 +47,12 @@ const namesOf = (pattern: RegExp) => statements.flatMap((statement) => pattern.e
 export const tables = namesOf(/^CREATE (?:UNLOGGED )?TABLE IF NOT EXISTS (\w+)/u)
 export const functions = namesOf(/^CREATE OR REPLACE FUNCTION (\w+)/u)
 
+/** All statements for tables in `schema`, which the connection must search first. */
+export const statementsIn = (schema: string): ReadonlyArray<string> =>
+  statements.map((statement) => statement.replaceAll("SCHEMA.", `${schema}.`))
+
 /** Creates what is missing in `schema`, which the connection must search first. */
 export const create = Effect.fnUntraced(function*(schema: string) {
   const sql = yield* SqlClient.SqlClient
-  for (const statement of statements) yield* sql.unsafe(statement.replaceAll("SCHEMA.", `${schema}.`))
+  for (const statement of statementsIn(schema)) yield* sql.unsafe(statement)
 })

@@ -9,7 +9,7 @@ import { CreditPrice, creditMicrosOf } from "@slipway/domain/models/rules/Credit
 import { noTokenCounts } from "@slipway/domain/models/rules/Usage"
 import { Effect, Layer } from "effect"
 import { SqlClient } from "effect/sql"
-import { Reads } from "../Database.ts"
+import { Reads } from "../sql/Clients.ts"
 import { guard } from "../sql/SqlFailure.ts"
 import { charge, release, reserve } from "./charge.ts"
 import * as Read from "./read.ts"

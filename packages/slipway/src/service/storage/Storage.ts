@@ -3,32 +3,18 @@ import { KeysPerUser } from "@slipway/domain/access/rules/Minting"
 import { Budgets } from "@slipway/domain/models/rules/Budget"
 import { CreditPrice } from "@slipway/domain/models/rules/Credits"
 import { MaxActiveSandboxes } from "@slipway/domain/sandbox/ports/ActiveSandboxes"
-import * as StoreClock from "@slipway/domain/sandbox/usecases/StoreClock"
 import * as UseCases from "@slipway/domain/UseCases"
 import { EmbeddedPostgres } from "@slipway/embedded-postgres/EmbeddedPostgres"
 import { LocalRepositories } from "@slipway/local-source/LocalRepositories"
 import * as IdsNode from "@slipway/machine/node/IdsNode"
 import * as WebhookSenderHttp from "@slipway/machine/webhooks/WebhookSenderHttp"
-import * as AccessStorePostgres from "@slipway/postgres/access-store/AccessStorePostgres"
-import * as CheckpointsPostgres from "@slipway/postgres/checkpoints/CheckpointsPostgres"
 import * as Database from "@slipway/postgres/Database"
-import * as DeviceLoginStorePostgres from "@slipway/postgres/device-login-store/DeviceLoginStorePostgres"
-import * as HintsPostgres from "@slipway/postgres/HintsPostgres"
-import * as LeasesPostgres from "@slipway/postgres/leases/LeasesPostgres"
-import * as MaintenancePostgres from "@slipway/postgres/maintenance/MaintenancePostgres"
 import * as Migrations from "@slipway/postgres/Migrations"
 import { DatabaseSchema } from "@slipway/postgres/options/DatabaseSchema"
-import * as PartnerStorePostgres from "@slipway/postgres/partner-store/PartnerStorePostgres"
-import * as SandboxDashboardPostgres from "@slipway/postgres/sandbox-dashboard/SandboxDashboardPostgres"
-import * as SandboxStorePostgres from "@slipway/postgres/sandbox-store/SandboxStorePostgres"
 import { SecretsKey } from "@slipway/postgres/secret-store/SecretsKey"
 import * as SecretStorePostgres from "@slipway/postgres/secret-store/SecretStorePostgres"
-import * as SessionStorePostgres from "@slipway/postgres/session-store/SessionStorePostgres"
-import * as SetupsPostgres from "@slipway/postgres/setups/SetupsPostgres"
-import * as SpendingPostgres from "@slipway/postgres/spending/SpendingPostgres"
-import * as StoreHealthPostgres from "@slipway/postgres/StoreHealthPostgres"
+import * as Stores from "@slipway/postgres/Stores"
 import * as WebhookStorePostgres from "@slipway/postgres/webhook-store/WebhookStorePostgres"
-import * as WorkersPostgres from "@slipway/postgres/workers/WorkersPostgres"
 import { Duration, Effect, Layer } from "effect"
 import path from "node:path"
 import type { Settings } from "../../settings/Settings.ts"
@@ -82,36 +68,21 @@ export const layer = (
     owner ? secrets(settings) : Layer.empty,
     Layer.provide(UseCases.layerAdministration, Layer.succeed(KeysPerUser, settings.keysPerUser))
   ).pipe(
-    Layer.provideMerge(StoreClock.layer),
-    Layer.provideMerge(Layer.mergeAll(
-      LeasesPostgres.layer,
-      MaintenancePostgres.layer,
-      SandboxDashboardPostgres.layer,
-      CheckpointsPostgres.layerIn(settings.checkpoints),
-      SetupsPostgres.layer,
-      WorkersPostgres.layer,
-      SandboxStorePostgres.layer.pipe(Layer.provide(Layer.succeed(MaxActiveSandboxes, settings.maxActiveSandboxes))),
-      AccessStorePostgres.layer,
-      DeviceLoginStorePostgres.layer,
-      SessionStorePostgres.layer,
-      SecretStorePostgres.layer,
-      PartnerStorePostgres.layer,
-      WebhookStorePostgres.layer,
-      WebhookSenderHttp.layer({ allowPrivate: settings.webhookPrivate }),
-      SpendingPostgres.layer.pipe(
-        Layer.provide(Layer.succeed(Budgets, { sandbox: settings.sandboxBudget, grant: settings.grantBudget })),
-        Layer.provide(Layer.succeed(CreditPrice, settings.creditPrice))
-      ),
-      LocalRepositories.layer,
-      StoreHealthPostgres.layer
-    )),
-    Layer.provideMerge(Layer.mergeAll(
-      HintsPostgres.layer,
-      IdsNode.layer,
-      SecretsKey.layer({
-        file: settings.secretsKeyFile ?? path.join(settings.dataDir, "secrets.key"),
-        shared: settings.databaseUrl !== null
-      })
-    )),
+    Layer.provideMerge(WebhookSenderHttp.layer({ allowPrivate: settings.webhookPrivate })),
+    Layer.provideMerge(LocalRepositories.layer),
+    Layer.provideMerge(
+      Stores.layerConnected({
+        checkpoints: settings.checkpoints,
+        ids: IdsNode.layer,
+        secretsKey: {
+          file: settings.secretsKeyFile ?? path.join(settings.dataDir, "secrets.key"),
+          shared: settings.databaseUrl !== null
+        }
+      }).pipe(Layer.provide([
+        Layer.succeed(MaxActiveSandboxes, settings.maxActiveSandboxes),
+        Layer.succeed(Budgets, { sandbox: settings.sandboxBudget, grant: settings.grantBudget }),
+        Layer.succeed(CreditPrice, settings.creditPrice)
+      ]))
+    ),
     Layer.provideMerge(database(settings, owner, postgres))
   )
