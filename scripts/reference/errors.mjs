@@ -70,7 +70,8 @@ writes this page. [Decisions 1](decisions/01-conventions.md#error-codes) says wh
 
 Retry 429, 503 and \`agent_disconnected\` after \`Retry-After\` seconds, and a lost connection. For any other error the same request gets
 the same answer until something else changes. A creation, a fork or a message that is sent again with its \`Idempotency-Key\` happens
-once. Operations have the names of \`/openapi.json\`. Codes may be added.`
+once. Operations have the names of \`/openapi.json\`. Codes may be added. A server that embeds the API may refuse a creation or a fork with
+403 and a code of its own.`
 
 export const errors = () => {
   const known = [...new Set([...operations.flatMap(({ refusals }) => refusals), ...BEFORE])]

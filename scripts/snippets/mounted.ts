@@ -7,6 +7,8 @@ import { app as fastify } from "./docs-embedding/fastify.ts"
 import { app as hono } from "./docs-embedding/hono.ts"
 import { slipway } from "./docs-embedding/slipway.ts"
 
+const { key } = await slipway.access.createKey({ grant: "acme", label: "mounted", scopes: ["sandboxes"], kind: "live" })
+
 const answersAt = async (origin: string) => {
   const described = await fetch(`${origin}/slipway/openapi.json`)
   assert.equal(described.status, 200)
@@ -14,6 +16,12 @@ const answersAt = async (origin: string) => {
   const refused = await fetch(`${origin}/slipway/api/public/v1/sandboxes`, { method: "POST", body: "{}" })
   assert.equal(refused.status, 401)
   assert.match(refused.headers.get("content-type") ?? "", /^application\/json/u)
+  const created = await fetch(`${origin}/slipway/api/public/v1/sandboxes`, {
+    method: "POST",
+    headers: { authorization: `Bearer ${key}`, "content-type": "application/json" },
+    body: JSON.stringify({ repos: [{ fullName: "acme/shop" }], prompt: "Say hello." })
+  })
+  assert.equal(created.status, 201, await created.text())
 }
 
 const server = serve({ fetch: hono.fetch, port: 0, hostname: "127.0.0.1" })

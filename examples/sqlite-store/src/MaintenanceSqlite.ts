@@ -96,6 +96,15 @@ export const layer = Layer.effect(
             return ids.filter((id) => !needed.has(id))
           })),
 
+      heads: (after, limit) =>
+        database.read((sql) =>
+          sql.all(
+            `SELECT id, state ->> '$.lastSeq' AS seq FROM sandboxes
+              WHERE id > :after AND purged_seq < (state ->> '$.lastSeq') ORDER BY id LIMIT :limit`,
+            { after: after ?? "", limit }
+          ).map(({ id, seq }) => ({ id: id as SandboxId, seq: Number(seq) }))
+        ),
+
       census: Effect.flatMap(DateTime.now, ({ epochMilliseconds: now }) =>
         database.read((sql) => {
           const live = { queued: 0, creating: 0, running: 0, terminating: 0 }

@@ -1,7 +1,13 @@
 /** The HTTP side within somebody else's server: Hono, Fastify, Express, plain `node:http`, or whatever knows `Request` and `Response`. */
 import * as NodeHttpServer from "@effect/platform-node/NodeHttpServer"
 import { Unavailable } from "@slipway/api/shared/Errors"
-import { Effect, Exit, Layer, Scope } from "effect"
+import type { AccessStore } from "@slipway/domain/access/ports/AccessStore"
+import type { MemberStore } from "@slipway/domain/access/ports/MemberStore"
+import type { PartnerStore } from "@slipway/domain/partner/ports/PartnerStore"
+import type { WebhookSender } from "@slipway/domain/partner/ports/WebhookSender"
+import type { WebhookStore } from "@slipway/domain/partner/ports/WebhookStore"
+import * as Administration from "@slipway/domain/promise/Administration"
+import { type Context, Effect, Exit, Layer, Scope } from "effect"
 import { HttpEffect, HttpRouter, HttpServerRequest } from "effect/http"
 import type { IncomingMessage, ServerResponse } from "node:http"
 import * as Server from "./Server.ts"
@@ -21,7 +27,15 @@ type Needs<R> = Exclude<HttpRouter.Request.Without<R>, Own>
 /** The services that the API needs: the domain's use cases and stores. */
 export type Services = Needs<Layer.Services<ReturnType<typeof Server.routes<never, never>>> | Layer.Services<typeof LiveResponses.layer>>
 
-export interface Embedded {
+type AdministrationPorts = AccessStore | MemberStore | PartnerStore | WebhookStore | WebhookSender
+
+/**
+ * The API within a server, and what its operator needs. `access`: grants and keys. Requests need a key: `createKey` also makes the grant
+ * of a new name, and only its result has the secret.
+ */
+export interface Embedded<Provided = Services> extends Administration.Administration<AdministrationPorts> {
+  /** Runs an effect on the services, such as `Secrets.use((secrets) => secrets.list(grantId, null))`. Rejects with its error. */
+  run<A, E>(effect: Effect.Effect<A, E, Provided>): Promise<A>
   /**
    * Answers a web request. It never rejects. Aborting the request's signal, or cancelling the body of the response, ends what
    * is under way. `address`: the client's, or that of a proxy which the settings trust; without it the limits of one address
@@ -103,26 +117,32 @@ const serve = Effect.fnUntraced(function*(pages: Server.Pages | undefined) {
  * readers that take nothing of a reply, requests of one address under way, and the headers of a web request are held here.
  * `pages`: for people, such as `pages` of `@slipway/pages/Pages`; it may need more services. Without it only the API is served.
  */
-export const make = async <E, R = never>(
-  services: Layer.Layer<Services | NoInfer<Needs<R>>, E>,
+export const make = async <E, Provided, R = never>(
+  services: Layer.Layer<Provided, E> & Layer.Layer<Services | NoInfer<Needs<R>>, E>,
   options: Options,
   pages?: Server.Pages<never, R>
-): Promise<Embedded> => {
+): Promise<Embedded<Provided>> => {
   const scope = Scope.makeUnsafe()
   const close = Effect.suspend(() => Scope.close(scope, Exit.void))
   const own = Layer.mergeAll(LiveResponses.layer, Connections.layer, Routes.layer).pipe(
     Layer.provideMerge(Layer.mergeAll(services, Settings.layer(options), NodeHttpServer.layerHttpServices))
   )
-  const handlers = await Effect.runPromise(
-    // `services` has everything that the pages need.
-    Effect.flatMap(Layer.buildWithScope(own, scope), (context) => Effect.provide(serve(pages as Server.Pages | undefined), context)).pipe(
-      Effect.provideService(Scope.Scope, scope),
-      Effect.provideService(HttpRouter.RouterConfig, Server.routerConfig),
-      Effect.onError(() => close)
-    )
+  const { context, ...handlers } = await Effect.runPromise(
+    Effect.flatMap(Layer.buildWithScope(own, scope), (context) =>
+      // `services` has everything that the pages need.
+      Effect.map(Effect.provide(serve(pages as Server.Pages | undefined), context), (served) => ({ ...served, context }))).pipe(
+        Effect.provideService(Scope.Scope, scope),
+        Effect.provideService(HttpRouter.RouterConfig, Server.routerConfig),
+        Effect.onError(() => close)
+      )
   )
   let closing: Promise<void> | null = null
+  const run = <A, E>(effect: Effect.Effect<A, E, Provided>) =>
+    // Built from `services`, which provide these.
+    Effect.runPromise(Effect.provideContext(effect, context as Context.Context<never> as Context.Context<Provided>))
   return {
+    ...Administration.administration<AdministrationPorts>(context, run),
+    run,
     fetch: (request, { address } = {}) =>
       closing === null
         ? handlers.fetch(request, address ?? null)

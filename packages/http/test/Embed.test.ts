@@ -5,6 +5,8 @@ import { getConnInfo } from "@hono/node-server/conninfo"
 import { Access } from "@slipway/domain/access/usecases/Access"
 import type { WorkingTrees } from "@slipway/domain/files/ports/WorkingTrees"
 import { SandboxId } from "@slipway/domain/ids/SandboxId"
+import { BeforeCreate, CreationDenied } from "@slipway/domain/sandbox/ports/BeforeCreate"
+import { SandboxNotFound, SandboxStore } from "@slipway/domain/sandbox/ports/SandboxStore"
 import { StoreUnavailable } from "@slipway/domain/store/StoreUnavailable"
 import * as Embed from "@slipway/http/Embed"
 import { Context, Deferred, Duration, Effect, Exit, Layer, Redacted, Stream } from "effect"
@@ -423,6 +425,53 @@ describe("a web request", () => {
       const made = yield* asking(slipway)(`/inner${SANDBOXES}`, { key: yield* mint(), json: creation })
       assert.strictEqual(made.status, 201)
       assert.match((yield* bodyOf(made)).links.self, /^https:\/\/slipway\.test\/tools\/api\//u)
+    })))
+})
+
+describe("the operator of an embedding", () => {
+  it.live("issues keys, revokes them, and runs effects on the services", () =>
+    Effect.scoped(Effect.gen(function*() {
+      const { slipway } = yield* embedded()
+      const ask = asking(slipway)
+      const { grant, key, record } = yield* Effect.promise(() =>
+        slipway.access.createKey({ grant: "shop", label: "embedder", scopes: ["sandboxes"], kind: "live" })
+      )
+      const made = yield* ask(SANDBOXES, { key, json: creation })
+      assert.strictEqual(made.status, 201)
+      const id = SandboxId.make((yield* bodyOf(made)).id)
+      assert.deepStrictEqual((yield* Effect.promise(() => slipway.access.listGrants())).map(({ name }) => name), ["shop"])
+      const { status } = yield* Effect.promise(() => slipway.run(SandboxStore.use((store) => store.find({ grantId: grant.id, id }))))
+      assert.strictEqual(status, "queued")
+      const missing = slipway.run(SandboxStore.use((store) => store.find({ grantId: "another", id })))
+      assert.instanceOf(yield* Effect.promise(() => missing.catch((error: unknown) => error)), SandboxNotFound)
+      yield* Effect.promise(() => slipway.access.revokeKey(record.id))
+      yield* refused(yield* ask(SANDBOXES, { key }), 401, "unauthorized")
+    })))
+
+  it.live("refuses creations by a code of its own, which is 403 and leaves the Idempotency-Key free", () =>
+    Effect.scoped(Effect.gen(function*() {
+      let isExpired = true
+      const check = Layer.succeed(
+        BeforeCreate,
+        () => isExpired ? Effect.fail(new CreationDenied({ code: "plan_expired", reason: "The plan has expired." })) : Effect.void
+      )
+      const slipway = yield* Effect.acquireRelease(
+        Effect.promise(() => Embed.make(services().pipe(Layer.provide(check)), given)),
+        (slipway) => Effect.promise(() => slipway.close())
+      )
+      const { key } = yield* Effect.promise(() =>
+        slipway.access.createKey({ grant: "shop", label: "embedder", scopes: ["sandboxes"], kind: "live" })
+      )
+      const create = asking(slipway)(SANDBOXES, { key, headers: { "idempotency-key": "once" }, json: creation })
+      const denied = yield* create
+      assert.deepStrictEqual([denied.status, (yield* bodyOf(denied)).error], [403, {
+        code: "plan_expired",
+        message: "The plan has expired."
+      }])
+      isExpired = false
+      assert.strictEqual((yield* create).status, 201)
+      isExpired = true
+      assert.strictEqual((yield* create).status, 200)
     })))
 })
 

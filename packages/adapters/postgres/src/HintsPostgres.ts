@@ -3,7 +3,7 @@
  * what is lost on the way, and only for topics that somebody watches.
  */
 import * as PgClient from "@effect/sql-pg/PgClient"
-import { Hints, makeLocal, type Topic, WORK } from "@slipway/domain/store/Hints"
+import { EVERY, Hints, makeLocal, type Topic, WORK } from "@slipway/domain/store/Hints"
 import { Effect, Layer, Queue, Schedule } from "effect"
 import { textArray } from "./sql/TextArray.ts"
 
@@ -28,6 +28,8 @@ export const layer = Layer.effect(
     })).pipe(Effect.forkScoped)
 
     yield* pg.listen(CHANNEL).pipe(
+      // Hints from before the connection are lost.
+      Effect.tap(local.publish([EVERY])),
       Effect.flatMap((notifications) =>
         Effect.forever(Effect.gen(function*() {
           const [from, ...topics] = (yield* Queue.take(notifications)).payload.split(" ")

@@ -4,15 +4,18 @@ import { Access } from "@slipway/domain/access/usecases/Access"
 import * as HintsMemory from "@slipway/domain/memory/store/HintsMemory"
 import { SandboxStore } from "@slipway/domain/sandbox/ports/SandboxStore"
 import type { SandboxEvent } from "@slipway/domain/sandbox/rules/SandboxEvent"
+import * as HandleEvents from "@slipway/domain/sandbox/usecases/HandleEvents"
 import { Hints, WORK } from "@slipway/domain/store/Hints"
 import * as TestPostgres from "@slipway/embedded-postgres/testing/TestPostgres"
 import * as IdsNode from "@slipway/machine/node/IdsNode"
 import { suite } from "@slipway/testing/contracts/store/HintsContract"
 import { creation } from "@slipway/testing/histories/Histories"
 import { register } from "@slipway/testing/runners/Vitest"
-import { Context, Effect, Fiber, Layer, Redacted, Result, Schedule } from "effect"
+import { Context, Effect, Fiber, Layer, Queue, Redacted, Result, Schedule } from "effect"
+import { SqlClient } from "effect/sql"
 import * as AccessStorePostgres from "../src/access-store/AccessStorePostgres.ts"
 import * as HintsPostgres from "../src/HintsPostgres.ts"
+import * as MaintenancePostgres from "../src/maintenance/MaintenancePostgres.ts"
 import * as Migrations from "../src/Migrations.ts"
 import * as SandboxStorePostgres from "../src/sandbox-store/SandboxStorePostgres.ts"
 
@@ -63,12 +66,38 @@ describe("hints between processes", () => {
 })
 
 describe("a lost hint", () => {
+  it.live(
+    "is made up for once the connection is back: a handler of events in another process handles what it missed",
+    () =>
+      Effect.gen(function*() {
+        const { grant } = yield* (yield* Access).createGrant("silent")
+        const store = yield* SandboxStore
+        const { sandbox: { id } } = yield* store.create({ creation: { ...creation, grantId: grant.id }, keyed: null })
+        const handled = yield* Queue.unbounded<string>()
+        const saved = new Map<string, number>()
+        yield* Layer.build(
+          HandleEvents.layer({
+            cursor: { load: () => Effect.succeed(saved), save: (id, position) => Effect.sync(() => saved.set(id, position)) },
+            handle: (event) => Queue.offer(handled, event.id)
+          }).pipe(Layer.provide(MaintenancePostgres.layer))
+        )
+        assert.strictEqual(yield* Queue.take(handled), "1")
+        yield* store.change(id, "policy", () => Result.succeed([event]), creation.createdAt)
+        const sql = yield* SqlClient.SqlClient
+        const cut = sql`SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE query LIKE 'LISTEN%' AND datname = current_database()`
+        yield* Effect.repeat(cut, { until: (rows) => rows.length > 0 })
+        // Sooner than it looks without a hint.
+        assert.strictEqual(yield* Effect.timeout(Queue.take(handled), "15 seconds"), "2")
+      }).pipe(Effect.provide(layer)),
+    30_000
+  )
+
   /** Writes sandboxes without hints. */
   const Silent = Layer.mergeAll(SandboxStorePostgres.layer, Access.layer).pipe(
     Layer.provide(AccessStorePostgres.layer),
     Layer.provide(Layer.mergeAll(HintsMemory.layer, IdsNode.layer))
   )
-  const layer = Layer.mergeAll(HintsPostgres.layer, Silent).pipe(Layer.provide(TestPostgres.layer(Migrations.layer)))
+  const layer = Layer.mergeAll(HintsPostgres.layer, Silent).pipe(Layer.provideMerge(TestPostgres.layer(Migrations.layer)))
 
   const event: SandboxEvent = { type: "sandbox.boot", data: { stage: "clone", ms: 1 } }
 

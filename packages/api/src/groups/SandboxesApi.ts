@@ -16,6 +16,7 @@ import {
   BudgetExceeded,
   CheckpointNotFound,
   ConcurrencyLimitExceeded,
+  CreationDenied,
   IdempotencyConflict,
   InvalidCursor,
   InvalidIdempotencyKey,
@@ -81,7 +82,9 @@ const refusedCreation = [
   BudgetExceeded,
   RepoNotAccessible,
   IdempotencyConflict,
-  ConcurrencyLimitExceeded
+  ConcurrencyLimitExceeded,
+  // Its code is any, so it comes last.
+  CreationDenied
 ] as const
 
 /** Sandboxes, and the commands on one of them. */

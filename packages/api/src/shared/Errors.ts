@@ -36,6 +36,7 @@ import {
   NothingToPublish as NothingNew
 } from "@slipway/domain/publishing/usecases/Publishing"
 import { ConcurrencyLimitExceeded as TooManyActive } from "@slipway/domain/sandbox/ports/ActiveSandboxes"
+import { CreationDenied as DeniedByEmbedder } from "@slipway/domain/sandbox/ports/BeforeCreate"
 import { CheckpointNotFound as NoSuchCheckpoint } from "@slipway/domain/sandbox/ports/Checkpoints"
 import { SandboxNotFound as NoSuchSandbox } from "@slipway/domain/sandbox/ports/SandboxStore"
 import {
@@ -165,6 +166,22 @@ export const MessageNotWaiting = onWire(409, "message_not_waiting", NoLongerWait
 
 /** The grant has as many active sandboxes as it may have. A retry helps once one of them has ended. */
 export const ConcurrencyLimitExceeded = onWire(409, "concurrency_limit_exceeded", TooManyActive)
+/**
+ * The server that embeds the API refused the creation. The code is its own, such as `plan_expired`, so the documents cannot list it.
+ * Nothing was created, and the `Idempotency-Key` is free.
+ */
+export const CreationDenied = Schema.Struct({ error: Schema.Struct({ code: Schema.String, message: Schema.String }) }).pipe(
+  Schema.decodeTo(
+    Schema.Union([Schema.toType(Refusal).check(Schema.makeFilter(({ status }: Refusal) => status === 403)),
+      Schema.instanceOf(DeniedByEmbedder)]),
+    SchemaTransformation.transform({
+      decode: ({ error: { code, message } }): Refusal | DeniedByEmbedder =>
+        new Refusal({ status: 403, code, reason: message, headers: {} }),
+      encode: ({ code, message }: Refusal | DeniedByEmbedder) => ({ error: { code, message } })
+    })
+  ),
+  HttpApiSchema.status(403)
+)
 /** The `Idempotency-Key` was used for another request. */
 export const IdempotencyConflict = onWire(409, "idempotency_conflict", KeyConflict)
 /** Credits are enforced and used up. */

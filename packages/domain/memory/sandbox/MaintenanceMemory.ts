@@ -80,6 +80,15 @@ export const make = ({ keys, rows }: SandboxRows, limits: Limits, access: Access
           return row === undefined || isSettled(row.sandbox.status) && workOf(row.sandbox) === null && !isHeld(row, now)
         })),
 
+    heads: (after, limit) =>
+      Effect.sync(() =>
+        Array.from(rows.values())
+          .filter(({ purged, sandbox: { id, lastSeq } }) => purged < lastSeq && (after === null || id > after))
+          .map(({ sandbox: { id, lastSeq } }) => ({ id, seq: lastSeq }))
+          .sort((a, b) => a.id < b.id ? -1 : 1)
+          .slice(0, limit)
+      ),
+
     census: Effect.map(DateTime.now, (now) => {
       const live = { queued: 0, creating: 0, running: 0, terminating: 0 }
       const counts = { leased: 0, resting: 0, bootsWaiting: 0, pendingApprovals: 0, awaitingApproval: 0 }

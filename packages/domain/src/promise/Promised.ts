@@ -46,7 +46,8 @@ export type Promised<Service, Read> = {
 /** Runs the effects of the service. */
 export type Run = <A, E>(effect: Effect.Effect<A, E>) => Promise<A>
 
-const plain = (value: unknown): unknown => {
+/** The value as plain JSON: see {@link Plain}. */
+export const plain = (value: unknown): unknown => {
   if (typeof value !== "object" || value === null) return value
   if (DateTime.isDateTime(value)) return DateTime.formatIso(value)
   if (Duration.isDuration(value)) return Duration.toMillis(value)

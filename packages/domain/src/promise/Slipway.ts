@@ -32,9 +32,11 @@ import { reader } from "../text/InvalidRequest.ts"
 import { Timestamp } from "../time/Timestamp.ts"
 import * as Administration from "./Administration.ts"
 import { type Caller, principalOf } from "./Caller.ts"
+import * as Hooks from "./Hooks.ts"
 
 export type { Administration, PromisedAccess, PromisedPartners, PromisedWebhooks } from "./Administration.ts"
 export type { Caller } from "./Caller.ts"
+export type { Denial, EventHandler } from "./Hooks.ts"
 
 type Promised<Service> = {
   readonly [K in keyof Service]: Service[K] extends (...given: infer Given) => Effect.Effect<infer A, infer _E>
@@ -49,7 +51,7 @@ type Promised<Service> = {
 export type PromisedStore = Omit<Promised<SandboxStore["Service"]>, "checkpointLog" | "summaries" | "traces">
 
 /** The parts that an embedder provides. */
-export interface Options {
+export interface Options extends Hooks.Hooks {
   /**
    * Your own store, or a layer that needs at most `Hints`, for a start `SandboxStoreMemory.layer` of
    * `@slipway/domain/memory/sandbox/SandboxStoreMemory`.
@@ -69,7 +71,7 @@ export interface Options {
 }
 
 /** The parts that an embedder with all stores provides. */
-export interface StoresOptions<Stores> extends Pick<Options, "clock" | "models"> {
+export interface StoresOptions<Stores> extends Pick<Options, "beforeCreate" | "clock" | "models" | "onEvent"> {
   /**
    * One layer of `SandboxStore` and other stores, with `Hints` and `Ids`: all in memory is `layer()` of `@slipway/domain/memory/Stores`.
    * `access`, `partners` and `webhooks` are there if the layer has their ports.
@@ -255,7 +257,8 @@ export async function open(options: Options | StoresOptions<never>): Promise<Sli
   const { clock, models } = options
   const stores: Layer.Layer<SandboxStore | Hints | Ids, unknown> = "stores" in options ? options.stores : oneStore(options)
   const runtime = ManagedRuntime.make(
-    Layer.mergeAll(Sandboxes.layer, SandboxEvents.layer, Administration.layer).pipe(
+    Layer.mergeAll(Sandboxes.layer, SandboxEvents.layer, Administration.layer, Hooks.onEvent(options)).pipe(
+      Layer.provide(Hooks.beforeCreate(options)),
       Layer.provideMerge(stores),
       Layer.provideMerge(models === undefined ? Layer.empty : Layer.succeed(ModelCatalogue, models)),
       Layer.provideMerge(clock === undefined ? Layer.empty : Layer.effect(Clock.Clock, Effect.map(Clock.Clock, clockOf(() => clock.now()))))

@@ -10,6 +10,12 @@ import type * as Scope from "effect/Scope"
 /** A sandbox's id, or `work`: a sandbox waits for a worker. */
 export type Topic = string
 
+/**
+ * Hears the hints of every topic. A hint of `*` itself means that any topic may have changed, such as after a lost connection between
+ * processes. Not for exact watching: a hint of another process that is lost is not made up for.
+ */
+export const EVERY: Topic = "*"
+
 /** The topic of every worker. */
 export const WORK: Topic = "work"
 
@@ -33,8 +39,8 @@ export class Hints extends Context.Service<Hints, {
 }>()("@slipway/domain/Hints") {
 }
 
-/** `note`: the note of a hint of this process; `undefined` for all others. */
-export type Listener = (note: unknown) => void
+/** `note`: the note of a hint of this process; `undefined` for all others. `topic`: that of the hint. */
+export type Listener = (note: unknown, topic: Topic) => void
 
 /** `Hints` of one process, with the functions that an adapter needs to feed it. */
 export interface LocalHints extends Context.Service.Shape<typeof Hints> {
@@ -49,7 +55,7 @@ export const makeLocal = (): LocalHints => {
     Effect.acquireRelease(
       Effect.sync(() => {
         // Two watchers may register the same listener.
-        const own: Listener = (note) => listener(note)
+        const own: Listener = (note, topic) => listener(note, topic)
         const known = listeners.get(topic)
         if (known === undefined) listeners.set(topic, new Set([own]))
         else known.add(own)
@@ -66,7 +72,8 @@ export const makeLocal = (): LocalHints => {
     topics: () => listeners.keys(),
     publish: (topics, note) =>
       Effect.sync(() => {
-        for (const topic of topics) listeners.get(topic)?.forEach((listener) => listener(note))
+        for (const topic of topics) listeners.get(topic)?.forEach((listener) => listener(note, topic))
+        for (const topic of topics) if (topic !== EVERY) listeners.get(EVERY)?.forEach((listener) => listener(note, topic))
       }),
     listen,
     watch: (topic) =>

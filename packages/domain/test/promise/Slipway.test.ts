@@ -4,7 +4,7 @@ import * as SandboxStoreMemory from "@slipway/domain/memory/sandbox/SandboxStore
 import * as HintsMemory from "@slipway/domain/memory/store/HintsMemory"
 import * as Stores from "@slipway/domain/memory/Stores"
 import { TargetRefused, WebhookSender } from "@slipway/domain/partner/ports/WebhookSender"
-import { type Caller, open, type Options, type PromisedStore } from "@slipway/domain/promise"
+import { type Caller, open, type Options, type PromisedStore, type StoresOptions } from "@slipway/domain/promise"
 import { SandboxNotFound, SandboxStore } from "@slipway/domain/sandbox/ports/SandboxStore"
 import { ApprovalNotFound } from "@slipway/domain/sandbox/rules/Command"
 import { Policy } from "@slipway/domain/sandbox/rules/Policy"
@@ -227,4 +227,44 @@ it("a part whose stores are missing is not there", async () => {
   assert.isUndefined(all.webhooks)
   assert.isDefined(all.partners)
   await all.close()
+})
+
+it("the hooks of an embedder refuse a creation by its own code, and handle events where the last run stopped", async () => {
+  const stores = Layer.succeedContext(await Effect.runPromise(Effect.scoped(Layer.build(Stores.layer()))))
+  const positions = new Map<string, number>()
+  const handled: Array<string> = []
+  const waiting = new Map<number, () => void>()
+  const saved = (position: number) => new Promise<void>((resolve) => waiting.set(position, resolve))
+  const options = {
+    stores,
+    beforeCreate: async ({ createdAt, prompt }, { userId }) =>
+      prompt === "Sell it." ? { code: "not_allowed", message: `Not for ${userId} since ${createdAt.slice(0, 2)}.` } : undefined,
+    onEvent: {
+      cursor: {
+        load: async () => positions,
+        save: (id, position) => {
+          positions.set(id, position)
+          waiting.get(position)?.()
+        }
+      },
+      handle: async ({ id, type }) => void handled.push(`${id} ${type}`)
+    }
+  } satisfies StoresOptions<never>
+  const [one, all] = [saved(1), saved(3)]
+  const first = await open(options)
+  const denied = await rejection(first.create(by, { ...request, prompt: "Sell it." }, { idempotencyKey: "once" }))
+  assert.deepInclude(denied, { _tag: "CreationDenied", code: "not_allowed", message: "Not for u since 20." })
+  const { sandbox } = await first.create(by, request, { idempotencyKey: "once" })
+  await one
+  await first.close()
+  assert.deepStrictEqual([...positions], [[sandbox.id, 1]])
+  const without = await open({ stores })
+  await without.terminate(by, sandbox.id)
+  await without.close()
+  const second = await open(options)
+  await all
+  await second.close()
+  assert.deepStrictEqual(handled, ["1 sandbox.status", "2 sandbox.status", "3 sandbox.status"])
+  const handler = { onEvent: options.onEvent, ids: crypto, store: world().store }
+  assert.include(String(await rejection(open(handler))), "`onEvent` needs stores with `Maintenance`")
 })

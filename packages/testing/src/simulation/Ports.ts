@@ -154,6 +154,7 @@ const maintenanceOf = ({ call }: Way, maintenance: Maintenance["Service"]): Main
   purgeKeys: (limit) => call("purgeKeys", maintenance.purgeKeys(limit), look),
   left: (machine, ids) => call(`left ${machine} ${ids.length}`, maintenance.left(machine, ids), look),
   unneeded: (ids) => call(`unneeded ${ids.length}`, maintenance.unneeded(ids), look),
+  heads: (after, limit) => call(`heads ${limit}`, maintenance.heads(after, limit), look),
   census: call("census", maintenance.census, look)
 })
 

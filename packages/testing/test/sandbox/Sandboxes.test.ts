@@ -7,7 +7,8 @@ import * as HintsMemory from "@slipway/domain/memory/store/HintsMemory"
 import { Spending, type SpendingRefused } from "@slipway/domain/models/ports/Spending"
 import { BudgetExceeded } from "@slipway/domain/models/rules/Budget"
 import { offlineDemo } from "@slipway/domain/models/schema/ModelCatalogue"
-import { SandboxStore } from "@slipway/domain/sandbox/ports/SandboxStore"
+import { BeforeCreate, CreationDenied } from "@slipway/domain/sandbox/ports/BeforeCreate"
+import { SandboxIdTaken, SandboxStore } from "@slipway/domain/sandbox/ports/SandboxStore"
 import { IdempotencyKey } from "@slipway/domain/sandbox/schema/Idempotency"
 import type { CreateSandbox, ForkSandbox } from "@slipway/domain/sandbox/usecases/CreateSandbox"
 import { Sandboxes } from "@slipway/domain/sandbox/usecases/Sandboxes"
@@ -40,9 +41,10 @@ const key = Option.some(IdempotencyKey.make("order-1"))
 const Fixture = Layer.unwrap(Effect.map(Ids, (ids) => Layer.mock(StoreFixture)({ grant: ids.uuid7 })))
 
 /** A service that refuses new work as long as it is told to. */
-const world = () => {
+const world = (beforeCreate: (typeof BeforeCreate)["Service"] = null) => {
   const refusals: { spending: SpendingRefused | null; repos: RepoNotAccessible | null } = { spending: null, repos: null }
   const layer = Sandboxes.layer.pipe(
+    Layer.provide(Layer.succeed(BeforeCreate, beforeCreate)),
     Layer.provide(Layer.mock(Spending, { creditMicros: () => 0, refusal: () => Effect.sync(() => refusals.spending) })),
     Layer.provide(Layer.mock(SourceHost, { name: "mock", refusal: () => Effect.sync(() => refusals.repos) })),
     Layer.provideMerge(SandboxStoreMemory.layer),
@@ -78,6 +80,60 @@ it.effect("a forbidden creation is refused and leaves its key free; an accepted 
       assert.strictEqual(changed._tag, "IdempotencyConflict")
     }
     assert.deepStrictEqual(yield* sandboxes.list(by, all), [sandbox])
+  }).pipe(Effect.provide(layer))
+})
+
+it.effect("the embedder's check runs once for each new creation and fork; its refusal leaves the key free", () => {
+  const asked: Array<readonly [title: string, forkOf: string | null, userId: string]> = []
+  const denied = new CreationDenied({ code: "plan_expired", reason: "The plan has expired." })
+  let isDenied = true
+  const { layer, refusals } = world((proposed, { userId }) =>
+    Effect.suspend(() => {
+      assert.notProperty(proposed, "id")
+      asked.push([proposed.title, proposed.origin?.sandboxId ?? null, userId])
+      return isDenied ? Effect.fail(denied) : Effect.void
+    })
+  )
+  return Effect.gen(function*() {
+    const sandboxes = yield* Sandboxes
+    const questions = () => asked.splice(0)
+    const of = yield* checkpointed(1, by.grantId)
+    const create = sandboxes.create(by, wanted, key)
+    const fork = sandboxes.fork(by, of.id, { ...goOn, title: "Otherwise" }, key)
+    refusals.spending = new BudgetExceeded({ of: "grant", held: false })
+    for (const request of [create, fork]) assert.strictEqual(yield* Effect.flip(request), refusals.spending)
+    assert.deepStrictEqual(questions(), [])
+    refusals.spending = null
+    for (const request of [create, fork]) assert.strictEqual(yield* Effect.flip(request), denied)
+    assert.deepStrictEqual(questions(), [["Go on.", null, "u"], ["Otherwise", of.id, "u"]])
+    assert.lengthOf(yield* sandboxes.list(by, { after: null, limit: 10, status: null, repo: null }), 1)
+    isDenied = false
+    const [{ sandbox }, { sandbox: forked }] = [yield* create, yield* fork]
+    assert.lengthOf(questions(), 2)
+    isDenied = true
+    assert.deepStrictEqual([yield* create, yield* fork], [{ sandbox, replayed: true }, { sandbox: forked, replayed: true }])
+    const changed = yield* Effect.flip(sandboxes.create(by, { ...wanted, prompt: "Something else." }, key))
+    assert.strictEqual(changed._tag, "IdempotencyConflict")
+    assert.deepStrictEqual(questions(), [])
+  }).pipe(Effect.provide(layer))
+})
+
+it.effect("the embedder's check is not repeated when an id is taken", () => {
+  let asked = 0
+  const { layer } = world(() => Effect.sync(() => void asked++))
+  return Effect.gen(function*() {
+    const store = yield* SandboxStore
+    let attempts = 0
+    const taken = SandboxStore.of({
+      ...store,
+      create: (request) => ++attempts < 4 ? Effect.fail(new SandboxIdTaken()) : store.create(request)
+    })
+    const { replayed } = yield* Sandboxes.use((sandboxes) => sandboxes.create(by, wanted, key)).pipe(
+      Effect.provide(Layer.fresh(Sandboxes.layer)),
+      Effect.provideService(BeforeCreate, () => Effect.sync(() => void asked++)),
+      Effect.provideService(SandboxStore, taken)
+    )
+    assert.deepStrictEqual([replayed, attempts, asked], [false, 4, 1])
   }).pipe(Effect.provide(layer))
 })
 

@@ -7,6 +7,7 @@ import { Reads } from "../sql/Clients.ts"
 import { guard } from "../sql/SqlFailure.ts"
 import { type CensusRow, censusRows, theTime } from "./statements/census.ts"
 import { dueRows } from "./statements/due.ts"
+import { headRows } from "./statements/heads.ts"
 import { selectLive, selectNeeded, selectOfRevokedGrants } from "./statements/ids.ts"
 import { purgeEvents, purgeKeys } from "./statements/purge.ts"
 
@@ -34,6 +35,7 @@ export const layer = Layer.effect(
     const now = theTime(reads)
     const due = dueRows(sql, yield* Policy)
     const census = censusRows(sql)
+    const heads = headRows(reads)
 
     return Maintenance.of({
       now: guard(now(undefined)).pipe(Effect.map(({ now }) => now), Effect.catchTag("NoSuchElementError", Effect.die)),
@@ -71,6 +73,8 @@ export const layer = Layer.effect(
           const needed = new Set<string>(rows.map(({ id }) => id))
           return ids.filter((id) => !needed.has(id))
         })),
+
+      heads: (after, limit) => guard(heads({ after: after ?? "", limit })),
 
       census: guard(Effect.map(census(undefined), censusOf))
     })

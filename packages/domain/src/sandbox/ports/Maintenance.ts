@@ -57,6 +57,12 @@ export interface DuePage {
   readonly last: Due | null
 }
 
+/** The newest event of a sandbox's log. */
+export interface LogHead {
+  readonly id: SandboxId
+  readonly seq: number
+}
+
 /**
  * Maintenance of a `SandboxStore`'s sandboxes, over all grants. Checked by `MaintenanceContract`. After `StoreUnavailable`, retrying
  * helps and is safe.
@@ -89,6 +95,11 @@ export class Maintenance extends Context.Service<Maintenance, {
    * given order.
    */
   unneeded(ids: ReadonlyArray<SandboxId>): Effect.Effect<ReadonlyArray<SandboxId>, StoreUnavailable>
+  /**
+   * The heads of up to `limit` logs that have events, of sandboxes after the id `after` or from the first, in an order of the store.
+   * Logs without stored events are left out.
+   */
+  heads(after: SandboxId | null, limit: number): Effect.Effect<ReadonlyArray<LogHead>, StoreUnavailable>
   /** For monitoring. The time depends on the number of sandboxes with work, and hardly on resting ones. */
   readonly census: Effect.Effect<Census, StoreUnavailable>
 }>()("@slipway/domain/Maintenance") {

@@ -18,6 +18,7 @@ import * as RootSpan from "../../observability/RootSpan.ts"
 import type { RepoNotAccessible, SourceHost } from "../../source/ports/SourceHost.ts"
 import type { StoreUnavailable } from "../../store/StoreUnavailable.ts"
 import type { ConcurrencyLimitExceeded } from "../ports/ActiveSandboxes.ts"
+import type { BeforeCreate, CreationDenied } from "../ports/BeforeCreate.ts"
 import { TaskOrganization } from "../ports/SandboxFacts.ts"
 import type { SandboxStore } from "../ports/SandboxStore.ts"
 import { type IdempotencyConflict, keyed, type KeyedRequest } from "../rules/Idempotency.ts"
@@ -30,6 +31,7 @@ import { countCreation } from "./SandboxMetrics.ts"
 export type CreationRefused =
   | ApprovalsUnsupported
   | ConcurrencyLimitExceeded
+  | CreationDenied
   | IdempotencyConflict
   | InvalidModel
   | InvalidReasoningEffort
@@ -43,6 +45,7 @@ interface Dependencies {
   readonly catalogue: Catalogue
   readonly spending: Option.Option<Spending["Service"]>
   readonly source: Option.Option<SourceHost["Service"]>
+  readonly beforeCreate: (typeof BeforeCreate)["Service"]
 }
 
 /** Why the budget or the credits refuse new work; `null`: allowed. */
@@ -53,31 +56,53 @@ export const refusalOf = ({ spending }: Pick<Dependencies, "spending">, by: Prin
 const refusalOfRepos = ({ source }: Dependencies, repos: CreateSandbox["repos"]) =>
   Option.isNone(source) ? Effect.succeed(null) : source.value.refusal(repos.map(({ fullName }) => fullName))
 
-/** Checks and records a creation. `origin`: the checkpoint that the sandbox starts with. */
-const accept = Effect.fnUntraced(
+const drawId = ({ ids }: Dependencies) => Effect.map(ids.random(ID_ALPHABET, 12), (letters) => SandboxId.make(`c_${letters}`))
+
+/** Checks a creation. Returns the sandbox that an equal earlier request made, or the creation to record. */
+const check = Effect.fnUntraced(
   function*(deps: Dependencies, by: Principal, request: CreateSandbox, bound: KeyedRequest | null, origin: Origin | null) {
-    const { catalogue, ids, store } = deps
+    const { beforeCreate, catalogue, store } = deps
     const model = yield* Effect.fromResult(choose(catalogue, {
       model: request.model,
       reasoningEffort: request.reasoningEffort,
       toolApprovalMode: request.toolApprovalMode,
       offlineOnly: by.test
     }))
-    const id = SandboxId.make(`c_${yield* ids.random(ID_ALPHABET, 12)}`)
+    const id = yield* drawId(deps)
     const at = yield* DateTime.now
     const refused = (yield* refusalOf(deps, by, null)) ?? (yield* refusalOfRepos(deps, request.repos))
-    if (refused !== null) {
+    if (refused !== null || beforeCreate !== null) {
       const known = bound === null ? null : yield* store.replay(by.grantId, bound, origin?.sandboxId ?? null)
-      return known === null ? yield* refused : { sandbox: known, replayed: true }
+      if (known !== null) return { known, creation: null }
+      if (refused !== null) return yield* refused
     }
     const creation = toCreation(request, { id, grantId: by.grantId, createdBy: by.userId, model, at }, origin)
-    return yield* store.create({ creation, keyed: bound, trace: yield* RootSpan.traceparent }).pipe(
+    if (beforeCreate !== null) {
+      const { id: _id, ...proposed } = creation
+      yield* beforeCreate(proposed, by)
+    }
+    return { known: null, creation }
+  }
+)
+
+/** Checks and records a creation. `origin`: the checkpoint that the sandbox starts with. */
+const accept = Effect.fnUntraced(
+  function*(deps: Dependencies, by: Principal, request: CreateSandbox, bound: KeyedRequest | null, origin: Origin | null) {
+    const { creation, known } = yield* check(deps, by, request, bound, origin)
+    if (creation === null) return { sandbox: known, replayed: true }
+    const trace = yield* RootSpan.traceparent
+    const record = (id: SandboxId) => deps.store.create({ creation: { ...creation, id }, keyed: bound, trace })
+    return yield* record(creation.id).pipe(
+      Effect.catchTag("SandboxIdTaken", () =>
+        Effect.retry(Effect.flatMap(drawId(deps), record), {
+          while: (error) => error._tag === "SandboxIdTaken",
+          schedule: Schedule.recurs(4)
+        })),
+      Effect.catchTag("SandboxIdTaken", Effect.die),
       Effect.provideService(TaskOrganization, by.organizationId),
       Effect.tap(countCreation)
     )
-  },
-  Effect.retry({ while: (error) => error._tag === "SandboxIdTaken", schedule: Schedule.recurs(5) }),
-  Effect.catchTag("SandboxIdTaken", Effect.die)
+  }
 )
 
 /** Creates a sandbox. See `Sandboxes.create`. */

@@ -14,6 +14,7 @@ import { RepoName } from "../../source/schema/RepoRef.ts"
 import { PageLimit, readPage } from "../../store/Page.ts"
 import type { StoreUnavailable } from "../../store/StoreUnavailable.ts"
 import { type InvalidRequest, reader } from "../../text/InvalidRequest.ts"
+import { BeforeCreate } from "../ports/BeforeCreate.ts"
 import { type Checkpoint, type CheckpointNotFound, Checkpoints } from "../ports/Checkpoints.ts"
 import { type ListQuery, type Message, type SandboxNotFound, SandboxStore, type SandboxSummary } from "../ports/SandboxStore.ts"
 import { Setups, type SetupStatus, statusOf } from "../ports/Setups.ts"
@@ -127,7 +128,8 @@ export class Sandboxes extends Context.Service<Sandboxes, {
       const source = yield* Effect.serviceOption(SourceHost)
       const kept = yield* Effect.serviceOption(Checkpoints)
       const setups = yield* Effect.serviceOption(Setups)
-      const deps = { store, ids, catalogue, spending, source, kept }
+      const beforeCreate = yield* BeforeCreate
+      const deps = { store, ids, catalogue, spending, source, kept, beforeCreate }
       yield* declare
 
       return Sandboxes.of({

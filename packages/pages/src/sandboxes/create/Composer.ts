@@ -300,6 +300,7 @@ const post = (services: Services): Page.Handler<Page.Member> =>
         IdempotencyConflict: () =>
           wrong(null, "This form was sent before, with something else in it. Send it again if you want another sandbox.", 409),
         ConcurrencyLimitExceeded: ({ message }) => wrong(null, message, 409),
+        CreationDenied: ({ message }) => wrong(null, message, 403),
         BudgetExceeded: ({ message }) => wrong(null, message, 409),
         NoCredits: ({ message }) => wrong(null, message, 409)
       })

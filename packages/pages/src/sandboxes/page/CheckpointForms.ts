@@ -82,6 +82,7 @@ is no longer in its files; the checkpoints that were taken since stay.</p>
       ApprovalsUnsupported: conflict,
       BudgetExceeded: conflict,
       ConcurrencyLimitExceeded: conflict,
+      CreationDenied: ({ message }) => Effect.fail(new Refused({ status: 403, title: "Not allowed", text: message })),
       IdempotencyConflict: conflict,
       InvalidModel: conflict,
       InvalidReasoningEffort: conflict,

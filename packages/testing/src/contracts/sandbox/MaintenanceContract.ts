@@ -5,7 +5,7 @@
 import { Ids } from "@slipway/domain/ids/Ids"
 import { SandboxId } from "@slipway/domain/ids/SandboxId"
 import { Leases } from "@slipway/domain/sandbox/ports/Leases"
-import { type Due, type DuePage, Maintenance } from "@slipway/domain/sandbox/ports/Maintenance"
+import { type Due, type DuePage, type LogHead, Maintenance } from "@slipway/domain/sandbox/ports/Maintenance"
 import { SandboxStore } from "@slipway/domain/sandbox/ports/SandboxStore"
 import { decideApproval, sendMessage, terminate } from "@slipway/domain/sandbox/rules/Command"
 import { type Limits, Policy } from "@slipway/domain/sandbox/rules/Policy"
@@ -375,6 +375,49 @@ const purging = (it: Writer<Stores>) => {
     }))
 }
 
+const heads = (it: Writer<Stores>) => {
+  const ask = (after: SandboxId | null, limit: number) => Maintenance.use((maintenance) => maintenance.heads(after, limit))
+
+  it.effect("pages of heads have every log that has events once, with its newest event, whichever grant owns it", () =>
+    Effect.gen(function*() {
+      const made = [yield* make(), yield* make(), yield* ended(at)]
+      const written = yield* make()
+      yield* drive(written, [{ _tag: "StartBoot" }])
+      const { lastSeq } = yield* SandboxStore.use((store) => store.find(written))
+      assert.isAbove(lastSeq, written.lastSeq)
+      for (const limit of [1, 2, 10_000]) {
+        const found = new Map<SandboxId, number>()
+        let pages = 0
+        for (let after: SandboxId | null = null;;) {
+          const page: ReadonlyArray<LogHead> = yield* ask(after, limit)
+          const last = page.at(-1)
+          if (last === undefined) break
+          pages++
+          assert.isAtMost(page.length, limit)
+          for (const { id, seq } of page) {
+            assert.isFalse(found.has(id))
+            found.set(id, seq)
+          }
+          after = last.id
+        }
+        assert.strictEqual(pages, Math.ceil(found.size / limit))
+        assert.deepStrictEqual([...made, written].map(({ id }) => found.get(id)), [...made.map((one) => one.lastSeq), lastSeq])
+      }
+    }))
+
+  it.effect("a log without stored events has no head, until an event is written", () =>
+    Effect.gen(function*() {
+      const then = DateTime.add(at, { days: 1 })
+      const old = yield* ended(then)
+      const head = Effect.map(ask(null, 10_000), (page) => page.find(({ id }) => id === old.id)?.seq)
+      assert.strictEqual(yield* head, old.lastSeq)
+      yield* purge(then)
+      assert.isUndefined(yield* head)
+      yield* command(keyOf(old), terminate(yield* Ids), DateTime.add(then, { days: 40 }))
+      assert.isAbove((yield* head) ?? 0, old.lastSeq)
+    }))
+}
+
 const keys = (it: Writer<Stores>) => {
   it.effect("a key binds for its time and is free afterwards, whether it was purged by then or not", () =>
     Effect.gen(function*() {
@@ -543,6 +586,7 @@ export const suite = (name: string, layer: Layer.Layer<Stores, unknown>) =>
     forgetting(it)
     purging(it)
     keys(it)
+    heads(it)
     unneededFiles(it)
     census(it)
   })

@@ -2,7 +2,7 @@
  * The rules that every `Hints` must keep. An adapter proves itself by running this suite against its layer; a rule that is missing here is
  * not part of the port.
  */
-import { Hints, type Topic } from "@slipway/domain/store/Hints"
+import { EVERY, Hints, type Topic } from "@slipway/domain/store/Hints"
 import * as Effect from "effect/Effect"
 import * as Fiber from "effect/Fiber"
 import type * as Layer from "effect/Layer"
@@ -156,6 +156,18 @@ const listening = (it: Writer<Hints>) => {
       }))
       yield* publish(topic)
       assert.strictEqual(heard, 3)
+    }))
+
+  it.effect("a listener of every topic hears each hint of each topic with its note, and a hint for every topic once", () =>
+    Effect.gen(function*() {
+      const hints = yield* Hints
+      const [one, two] = [freshTopic(), freshTopic()]
+      const heard: Array<readonly [note: unknown, topic: Topic]> = []
+      yield* hints.listen(EVERY, (note, topic) => [one, two, EVERY].includes(topic) && heard.push([note, topic]))
+      yield* hints.publish([one, two], "note")
+      yield* publish(one)
+      yield* publish(EVERY)
+      assert.deepStrictEqual(heard, [["note", one], ["note", two], [undefined, one], [undefined, EVERY]])
     }))
 
   it.effect("a hint without a watcher has no effect", () =>
