@@ -30,6 +30,7 @@ import { Timestamp } from "@slipway/domain/time/Timestamp"
 import * as Arbitrary from "effect/Arbitrary"
 import * as DateTime from "effect/DateTime"
 import * as Effect from "effect/Effect"
+import * as Option from "effect/Option"
 import * as Schema from "effect/Schema"
 import * as SchemaAST from "effect/SchemaAST"
 
@@ -107,9 +108,16 @@ const once = <A>(make: (ast: SchemaAST.AST) => A): (ast: SchemaAST.AST) => A => 
 const schemaOf = (ast: SchemaAST.AST) => Schema.make<Schema.Codec<unknown>>(ast)
 const validity = once((ast): (value: unknown) => boolean => Schema.is(schemaOf(ast)))
 const sampler = once((ast) => Arbitrary.schema(schemaOf(ast)))
-/** Effect's value, whose seed and size are the number. */
-const sampled = (ast: SchemaAST.AST, number: number): unknown =>
-  Effect.runSync(Arbitrary.sampleEffect(sampler(ast), { count: 1, seed: number, size: Math.min(number, 12), maxDiscards: 10_000 }))[0]
+const ATTEMPTS = 50
+/** Effect's value, whose seed and size are the number, or the next ones if the checks of the schema discard these. */
+const sampled = (ast: SchemaAST.AST, number: number): unknown => {
+  for (let i = 0; i < ATTEMPTS; i++) {
+    const options = { count: 1, seed: number + i, size: Math.min(number, 12) + i, maxDiscards: 100 }
+    const [found] = Effect.runSync(Effect.orElseSucceed(Arbitrary.sampleEffect(sampler(ast), options), () => []))
+    if (found !== undefined) return found
+  }
+  throw new Error("The checks of a schema discard all values.")
+}
 /** The fields and items of the simplest value: members of a union that shrink to less come first. */
 const simplest = once((ast): number => JSON.stringify(drawn(ast, numbersOf([])))?.split(/[,:]/u).length ?? 0)
 const members = once((ast) => ast._tag === "Union" ? [...ast.types].sort((a, b) => simplest(a) - simplest(b)) : [])
@@ -149,12 +157,35 @@ const repaired = (ast: SchemaAST.Arrays | SchemaAST.Objects, value: object): unk
   return undefined
 }
 
+/** How the value is read back from where it is stored or sent; `undefined`: it cannot be written, or is refused there. */
+const canonical = once((ast) => {
+  const codec = schemaOf(ast)
+  return (value: unknown): Option.Option<unknown> =>
+    Option.flatMap(Schema.encodeUnknownOption(codec)(value), Schema.decodeUnknownOption(codec))
+})
+
+/** The form of its type may allow more than what is stored and sent, such as times before 1970. */
+const stored = (ast: SchemaAST.AST, next: Numbers): unknown => {
+  const type = SchemaAST.toType(ast)
+  const number = next()
+  for (let i = 0; i < ATTEMPTS; i++) {
+    const value = i === 0 ? drawn(type, numbersOf([number])) : sampled(type, number + i)
+    const read = canonical(ast)(value)
+    if (Option.isSome(read)) return read.value
+  }
+  throw new Error("No value of a schema can be stored.")
+}
+
 const drawn = (ast: SchemaAST.AST, next: Numbers): unknown => {
+  if (ast.encoding !== undefined) return stored(ast, next)
   switch (ast._tag) {
     case "Literal":
       return ast.literal
     case "Null":
       return null
+    case "Undefined":
+    case "Void":
+      return undefined
     case "Boolean":
       return next() % 2 === 1
     case "Union": {
@@ -176,13 +207,17 @@ const drawn = (ast: SchemaAST.AST, next: Numbers): unknown => {
 }
 
 /**
- * Makes a value of one of {@link schemas} of any whole numbers, 0 or more: the same value of the same numbers, a simpler one of fewer and
- * smaller numbers. For property testers that draw and shrink numbers themselves, e.g. `fc.array(fc.nat()).map(valueOf("Sandbox"))`.
+ * Makes a value of a schema, or of one of {@link schemas} by its name, of any whole numbers, 0 or more: the same value of the same
+ * numbers, a simpler one of fewer and smaller numbers. For property testers that draw and shrink numbers themselves, e.g.
+ * `fc.array(fc.nat()).map(valueOf("Sandbox"))`.
  */
-export const valueOf = <K extends keyof Schemas>(name: K): (numbers: ReadonlyArray<number>) => Schemas[K]["Type"] => {
-  const decode: (value: unknown) => Schemas[K]["Type"] = Schema.decodeUnknownSync(Schema.toType<Schemas[K]>(schemas[name]))
-  const ast = SchemaAST.toType(schemas[name].ast)
-  return (numbers) => decode(drawn(ast, numbersOf(numbers)))
+export const valueOf: {
+  <K extends keyof Schemas>(name: K): (numbers: ReadonlyArray<number>) => Schemas[K]["Type"]
+  <A>(schema: Schema.Codec<A, unknown>): (numbers: ReadonlyArray<number>) => A
+} = (of: keyof Schemas | Schema.Codec<unknown>) => {
+  const { ast } = typeof of === "string" ? schemas[of] : of
+  const decode = Schema.decodeUnknownSync(Schema.toType(schemaOf(ast)))
+  return (numbers: ReadonlyArray<number>): never => decode(drawn(ast, numbersOf(numbers))) as never
 }
 
 /** UUIDv5, as turns and commands have. */

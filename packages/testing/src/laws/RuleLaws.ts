@@ -265,8 +265,7 @@ const pay = (
   rules: Rules,
   limits: Budget.Limits,
   others: Others,
-  steps: ReadonlyArray<typeof Payment.Type>,
-  each: (known: Paying, amount: number, refusal: Budget.BudgetExceeded | null) => void
+  steps: ReadonlyArray<typeof Payment.Type>
 ) => {
   const { afterCharging, afterReserving, refusalOf } = rules.budget
   let accounts: Budget.Accounts = { sandbox: Budget.noAccount, grant: { ...Budget.noAccount, ...others } }
@@ -286,7 +285,6 @@ const pay = (
       continue
     }
     const refusal = refusalOf(accounts, limits, step.amount)
-    each(known, step.amount, refusal)
     accounts = afterReserving(accounts, refusal, step.amount)
     if (refusal === null) {
       known.open.push(step.amount)
@@ -311,21 +309,32 @@ const Price = Schema.Literals([0, 1, 999_999, 1_000_000, 3_000_000])
 const Prices = Schema.Struct({ input: Price, cachedInput: Price, cacheWrite: Price, output: Price })
 const roundedUp = (amount: bigint, by: bigint) => Number((amount + by - 1n) / by)
 
+const Account = Schema.Struct({
+  spent: Schema.Literals([0, 5, 30]),
+  reserved: Schema.Literals([0, 5, 30]),
+  wanted: Schema.Literals([0, 8, 50])
+})
+const Accounts = Schema.Struct({ sandbox: Account, grant: Account })
+
 const budgetLaws = [
   law(
     "a request is admitted exactly if it fits into both budgets beside the running ones, and a refusal names the budget that no wait helps",
+    Arbitrary.all([Arbitrary.schema(Limits), Arbitrary.schema(Accounts), Arbitrary.schema(Amount)]),
+    (rules, [limits, accounts, amount]) => {
+      const all = ["grant", "sandbox"] as const
+      const short = all.filter((name) => isTooMuch(limits[name], accounts[name].spent, accounts[name].reserved, amount))
+      const forGood = short.filter((name) => isTooMuch(limits[name], accounts[name].spent, amount))
+      const refusal = rules.budget.refusalOf(accounts, limits, amount)
+      assert.strictEqual(refusal !== null, short.length > 0)
+      if (refusal === null) return
+      assert.strictEqual(refusal.held, forGood.length === 0)
+      assert.include(forGood.length > 0 ? forGood : short, refusal.of)
+    }
+  ),
+  law(
+    "an account has what was spent, what running requests may still spend, and the last request that it can never pay",
     Arbitrary.all([Arbitrary.schema(Limits), Arbitrary.schema(Others), payments]),
-    (rules, [limits, others, steps]) =>
-      pay(rules, limits, others, steps, ({ open, spent }, amount, refusal) => {
-        const short = (["grant", "sandbox"] as const).filter((name) =>
-          isTooMuch(limits[name], spent[name], ...open, amount, name === "grant" ? others.reserved : 0)
-        )
-        const forGood = short.filter((name) => isTooMuch(limits[name], spent[name], amount))
-        assert.strictEqual(refusal !== null, short.length > 0)
-        if (refusal === null) return
-        assert.strictEqual(refusal.held, forGood.length === 0)
-        assert.include(forGood.length > 0 ? forGood : short, refusal.of)
-      })
+    (rules, [limits, others, steps]) => pay(rules, limits, others, steps)
   ),
   law(
     "an answer costs each token at its price, cached and written ones not twice, rounded up once",

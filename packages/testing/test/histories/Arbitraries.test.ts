@@ -1,9 +1,21 @@
 import { assert, describe, it } from "@effect/vitest"
 import { normalizePath } from "@slipway/domain/source/rules/FileRules"
 import { Timestamp } from "@slipway/domain/time/Timestamp"
-import { derivedId, instant, path, principal, schemas, uuid7, valueOf } from "@slipway/testing/histories/Arbitraries"
+import { derivedId, instant, path as anyPath, principal, schemas, uuid7, valueOf } from "@slipway/testing/histories/Arbitraries"
 import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
+import { readdirSync } from "node:fs"
+import path from "node:path"
+import { pathToFileURL } from "node:url"
+
+const domain = path.join(import.meta.dirname, "../../../domain/src")
+const files = readdirSync(domain, { recursive: true, encoding: "utf8" }).filter((file) => /\bschema\/\w+\.ts$/u.test(file))
+/** All that is stored or sent, by file and name. */
+const stored: Record<string, Schema.Codec<unknown>> = {}
+for (const file of files) {
+  const module: object = await import(pathToFileURL(path.join(domain, file)).href)
+  for (const [name, value] of Object.entries(module)) if (Schema.isSchema(value)) stored[`${file} ${name}`] = value as Schema.Codec<unknown>
+}
 
 describe("arbitrary values", () => {
   for (const [name, schema] of Object.entries(schemas)) {
@@ -17,8 +29,8 @@ describe("arbitrary values", () => {
   const numbers = Schema.Array(Schema.Int.check(Schema.isBetween({ minimum: 0, maximum: 0x7fff_ffff })))
   const nodesOf = (value: unknown): number =>
     typeof value !== "object" || value === null ? 1 : Object.values(value).reduce<number>((sum, part) => sum + nodesOf(part), 1)
-  for (const [name, schema] of Object.entries(schemas)) {
-    const make: (numbers: ReadonlyArray<number>) => unknown = valueOf(name as keyof typeof schemas)
+  for (const [name, schema] of Object.entries({ ...schemas, ...stored })) {
+    const make = valueOf<unknown>(schema)
     it.prop(`of ${name} are made of numbers, and the simplest of none`, [numbers], ([given]) => {
       const Wire: Schema.Codec<unknown, string> = Schema.fromJsonString(schema)
       const value = make(given)
@@ -26,7 +38,7 @@ describe("arbitrary values", () => {
       assert.strictEqual(Schema.encodeSync(Wire)(Schema.decodeSync(Wire)(json)), json)
       assert.deepStrictEqual(make([...given]), value)
       assert.isAtMost(nodesOf(make([])), nodesOf(value))
-    }, { arbitrary: { runs: 30 } })
+    }, { arbitrary: { runs: 20 } })
   }
 
   it.each([7919, 104_729, 611_953])("of numbers shrink as the numbers do, to the simplest that has what is looked for (%i)", (step) => {
@@ -55,7 +67,7 @@ describe("arbitrary values", () => {
     assert.match(Schema.encodeSync(Timestamp)(at), /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/u)
   })
 
-  it.prop("of paths never leave the repository once they are normalised, and normalise once", [path], ([value]) => {
+  it.prop("of paths never leave the repository once they are normalised, and normalise once", [anyPath], ([value]) => {
     const normal = normalizePath(value)
     if (Result.isFailure(normal)) return
     assert.isFalse(normal.success.split("/").some((segment) => segment === ".." || segment === "."))
