@@ -1,15 +1,20 @@
-/** Questions about a repository, over HTTP: the domain's use cases behind four routes of ours. */
+/** Questions about a repository, over HTTP: the domain's use cases behind four routes of ours, and a worker with an agent of ours. */
 import type { Principal } from "@slipway/domain/access/schema/Principal"
 import { SandboxId } from "@slipway/domain/ids/SandboxId"
-import * as IdsMemory from "@slipway/domain/memory/ids/IdsMemory"
-import * as SandboxStoreMemory from "@slipway/domain/memory/sandbox/SandboxStoreMemory"
-import * as HintsMemory from "@slipway/domain/memory/store/HintsMemory"
+import * as MemoryMachine from "@slipway/domain/memory/MemoryMachine"
+import * as Stores from "@slipway/domain/memory/Stores"
+import { AgentRuntime } from "@slipway/domain/sandbox/ports/AgentRuntime"
 import * as Requests from "@slipway/domain/sandbox/usecases/Requests"
 import { Sandboxes } from "@slipway/domain/sandbox/usecases/Sandboxes"
 import { SandboxEvents } from "@slipway/domain/sandbox/usecases/SandboxEvents"
-import { Effect, Layer, Option, Schema, Stream } from "effect"
+import * as WorkerNode from "@slipway/worker/WorkerNode"
+import { Context, Effect, Layer, Option, Schema, Stream } from "effect"
 import { HttpRouter, HttpServerRequest, HttpServerResponse } from "effect/http"
-import * as Answerer from "./Answerer.ts"
+
+/** Where answers come from: a model, a search, a person. */
+export class Answers extends Context.Service<Answers, { of(question: string): Effect.Effect<string> }>()("embed-effect/Answers") {
+  static readonly layerEcho = Layer.succeed(Answers, Answers.of({ of: (question) => Effect.succeed(`You asked: ${question}`) }))
+}
 
 /** Who asks. An application has its own users; here everybody is the same one. */
 const everybody: Principal = {
@@ -80,16 +85,23 @@ export const routes = Layer.unwrap(Effect.gen(function*() {
       "GET",
       "/conversations/:id/events",
       answered(Effect.gen(function*() {
-        const { frames } = yield* events.follow(everybody, yield* conversation, 0)
-        const lines = Stream.flatMap(frames, (frame) => Stream.fromIterable(frame._tag === "Entries" ? frame.entries : []))
-        return HttpServerResponse.stream(Stream.map(lines, ({ wire }) => utf8.encode(`${wire}\n`)), { contentType: "application/x-ndjson" })
+        const id = yield* conversation
+        yield* sandboxes.get(everybody, id)
+        const lines = Stream.map(events.entries(everybody, id, 0), ({ wire }) => utf8.encode(`${wire}\n`))
+        return HttpServerResponse.stream(lines, { contentType: "application/x-ndjson" })
       }))
     )
   )
 }))
 
-/** The domain with everything it needs: replace `SandboxStoreMemory.layer` and nothing else changes. */
-export const domain = Layer.mergeAll(Sandboxes.layer, SandboxEvents.layer, Answerer.layer).pipe(
-  Layer.provide(SandboxStoreMemory.layer),
-  Layer.provide(Layer.merge(HintsMemory.layer, IdsMemory.layer))
+const agent = AgentRuntime.fromPrompt(({ text }) => Answers.use((answers) => answers.of(text)))
+
+/** The domain with everything it needs: replace `Stores.layer()`, or the machine, and nothing else changes. */
+export const domain = Layer.mergeAll(
+  Sandboxes.layer,
+  SandboxEvents.layer,
+  WorkerNode.layerHere({ slots: 16 }).pipe(Layer.provide(agent))
+).pipe(
+  Layer.provide(MemoryMachine.layer({ repositories: { "acme/shop": { "README.md": "# Shop\n" } } })),
+  Layer.provide(Stores.layer())
 )

@@ -2,8 +2,7 @@ import { NodeHttpServer, NodeRuntime } from "@effect/platform-node"
 import { Config, Layer } from "effect"
 import { HttpRouter } from "effect/http"
 import { createServer } from "node:http"
-import { Answers } from "./Answerer.ts"
-import { domain, routes } from "./Service.ts"
+import { Answers, domain, routes } from "./Service.ts"
 
 HttpRouter.serve(routes).pipe(
   Layer.provide(domain),

@@ -2,8 +2,7 @@ import { NodeHttpServer } from "@effect/platform-node"
 import { assert, it } from "@effect/vitest"
 import { Effect, Layer, Stream } from "effect"
 import { HttpClient, HttpClientRequest, type HttpClientResponse, HttpRouter } from "effect/http"
-import { Answers } from "../src/Answerer.ts"
-import { domain, routes } from "../src/Service.ts"
+import { Answers, domain, routes } from "../src/Service.ts"
 
 const Service = HttpRouter.serve(routes, { disableListenLog: true, disableLogger: true }).pipe(
   Layer.provide(domain),

@@ -4,12 +4,14 @@
  */
 import { SandboxId } from "@slipway/domain/ids/SandboxId"
 import * as SandboxStoreMemory from "@slipway/domain/memory/sandbox/SandboxStoreMemory"
+import * as HintsMemory from "@slipway/domain/memory/store/HintsMemory"
 import { SandboxStore } from "@slipway/domain/sandbox/ports/SandboxStore"
 import type { Verdict } from "@slipway/domain/sandbox/rules/Command"
 import { Rejection } from "@slipway/domain/sandbox/schema/Command"
 import { IdempotencyKey } from "@slipway/domain/sandbox/schema/Idempotency"
 import { Creation } from "@slipway/domain/sandbox/schema/Sandbox"
 import { SandboxEvent } from "@slipway/domain/sandbox/schema/SandboxEvent"
+import * as IdsNode from "@slipway/machine/node/IdsNode"
 import { DateTime, Effect, Layer, Result, Schema, Semaphore } from "effect"
 import { appendFileSync, existsSync, readFileSync, truncateSync } from "node:fs"
 
@@ -153,3 +155,6 @@ const journaled = (file: string, write: typeof appendFileSync) =>
 /** With the leases and the maintenance of the memory beneath it: they end with the process. `write`: for tests, in which it fails. */
 export const layer = (file: string, memory = SandboxStoreMemory.layer, write = appendFileSync) =>
   Layer.effect(SandboxStore, journaled(file, write)).pipe(Layer.provideMerge(memory))
+
+/** The stores of this service and its worker, for one process. */
+export const stores = (file: string) => layer(file).pipe(Layer.provideMerge(Layer.merge(HintsMemory.layer, IdsNode.layer)))

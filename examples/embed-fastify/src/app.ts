@@ -1,16 +1,13 @@
-/** The rules behind Fastify, as promises: their use cases read the requests and answer them, our store keeps what they decide. */
-import { type Caller, open, type Slipway } from "@slipway/domain/promise"
+/** The rules behind Fastify, as promises: their use cases read the requests and answer them. */
+import type { Caller, Slipway } from "@slipway/domain/promise"
 import Fastify from "fastify"
 import { Readable } from "node:stream"
-import * as JournalStore from "./JournalStore.ts"
-
-/** Who asks. An application has its own users; here everybody is the same one. */
-const everybody: Caller = { grantId: "grant", organizationId: "org", userId: "user" }
 
 /** What the domain refuses, and how this service says so. Anything else is a bug, and Fastify's 500. */
 const statuses: Readonly<Record<string, number>> = {
   InvalidRequest: 400,
   InvalidModel: 400,
+  RepoNotAccessible: 400,
   SandboxNotFound: 404,
   IdempotencyConflict: 409,
   SandboxNotRunning: 409,
@@ -21,15 +18,10 @@ interface OfOne {
   readonly Params: { readonly id: string }
 }
 
-/** The application, not listening yet. Closing it releases the store. */
-export const makeApp = (journal: string) => {
-  let slipway!: Slipway
+/** The application, not listening yet. `by`: an application has its own users; here everybody is the same one. */
+export const makeApp = (slipway: Slipway, by: Caller = { grantId: "grant", organizationId: "org", userId: "user" }) => {
   const app = Fastify()
-  // A journal that cannot be used stops the start, not the first request.
-  app.addHook("onReady", async () => {
-    slipway = await open({ store: JournalStore.layer(journal), ids: crypto })
-  })
-  app.addHook("onClose", async () => slipway?.close())
+  app.addHook("onClose", slipway.close)
 
   app.setErrorHandler<Error & { readonly _tag?: string }>((error, _request, reply) => {
     const status = statuses[error._tag ?? ""] ?? 500
@@ -40,19 +32,24 @@ export const makeApp = (journal: string) => {
 
   app.post("/sandboxes", async ({ body, headers }, reply) => {
     const key = headers["idempotency-key"]
-    const { replayed, sandbox } = await slipway.create(everybody, body, { idempotencyKey: key?.toString() })
+    const { replayed, sandbox } = await slipway.create(by, body, { idempotencyKey: key?.toString() })
     return reply.code(replayed ? 200 : 201).send(sandbox)
   })
 
-  app.get<OfOne>("/sandboxes/:id", ({ params: { id } }) => slipway.get(everybody, id))
+  app.get<OfOne>("/sandboxes/:id", ({ params: { id } }) => slipway.get(by, id))
 
   /** As server-sent events: what happened so far and what comes, until the sandbox is over or the reader is gone. */
   app.get<OfOne>("/sandboxes/:id/events", async ({ params: { id } }, reply) => {
-    await slipway.get(everybody, id)
-    return reply.type("text/event-stream").send(Readable.from(frames(slipway.events(everybody, id))))
+    await slipway.get(by, id)
+    return reply.type("text/event-stream").send(Readable.from(frames(slipway.events(by, id))))
   })
 
-  app.delete<OfOne>("/sandboxes/:id", ({ params: { id } }) => slipway.terminate(everybody, id))
+  app.post<OfOne & { readonly Body: { readonly prompt?: unknown } | undefined }>(
+    "/sandboxes/:id/messages",
+    ({ body, params: { id } }) => slipway.sendMessage(by, id, body?.prompt, { whenBusy: "queue" })
+  )
+
+  app.delete<OfOne>("/sandboxes/:id", ({ params: { id } }) => slipway.terminate(by, id))
 
   return app
 }
