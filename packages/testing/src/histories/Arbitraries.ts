@@ -31,6 +31,7 @@ import * as Arbitrary from "effect/Arbitrary"
 import * as DateTime from "effect/DateTime"
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
+import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
 import * as SchemaAST from "effect/SchemaAST"
 
@@ -113,8 +114,8 @@ const ATTEMPTS = 50
 const sampled = (ast: SchemaAST.AST, number: number): unknown => {
   for (let i = 0; i < ATTEMPTS; i++) {
     const options = { count: 1, seed: number + i, size: Math.min(number, 12) + i, maxDiscards: 100 }
-    const [found] = Effect.runSync(Effect.orElseSucceed(Arbitrary.sampleEffect(sampler(ast), options), () => []))
-    if (found !== undefined) return found
+    const found = Effect.runSync(Effect.result(Arbitrary.sampleEffect(sampler(ast), options)))
+    if (Result.isSuccess(found)) return found.success[0]
   }
   throw new Error("The checks of a schema discard all values.")
 }
