@@ -1,9 +1,11 @@
 /**
- * Makes small mistakes in the pure rules of `packages/domain`, one at a time, and looks whether their tests notice:
- * `npm run mutants`. Nothing is written to the sources: each module is loaded with all its mutants in it, and the tests
- * run once per mutant in long-lived workers. What `mutants.equivalent.json` lists changes nothing anyone could see.
+ * Makes small mistakes in the pure rules of `packages/domain` and the deciders of `packages/worker`, one at a time, and looks whether
+ * their tests notice: `npm run mutants`. Nothing is written to the sources: each module is loaded with all its mutants in it, and the tests
+ * run once per mutant in long-lived workers. The compiler judges the mutants that those tests miss. What `mutants.equivalent.json` lists
+ * changes nothing anyone could see.
  */
-import { mkdtemp, readdir, readFile, rm, writeFile } from "node:fs/promises"
+import { execFile } from "node:child_process"
+import { mkdir, mkdtemp, readdir, readFile, rm, writeFile } from "node:fs/promises"
 import { availableParallelism, tmpdir } from "node:os"
 import path from "node:path"
 import { parseArgs } from "node:util"
@@ -27,14 +29,19 @@ const domain = path.join(import.meta.dirname, "../packages/domain")
 const source = path.join(domain, "src")
 /** Tests of rules that need arbitrary histories are in the package of those. */
 const testing = path.join(import.meta.dirname, "../packages/testing")
+const worker = path.join(import.meta.dirname, "../packages/worker")
 const BATCH = 24
 /** Far more than any test of a rule takes; a mutant that waits for ever counts as noticed. */
 const PATIENCE_MILLIS = 20_000
+/** The most time of a test file that reaches a module without importing it: it runs once per survivor. */
+const REACHING_MILLIS = 600
 
-/** Modules that import one of these have effects, and contract suites judge them. */
+/** Modules of the worker that import one of these have effects. */
 const EFFECTFUL = new Set(["Effect", "Layer", "Stream", "Queue", "PubSub", "Ref", "Scope"])
-/** These have both: their pure functions are judged, their services are not. */
-const MIXED = new Set(["access/rules/ApiKey.ts"])
+/** Its deciders that keep their state as an Effect. */
+const DECIDERS = new Set(["worker/boot/BootBreaker.ts"])
+/** Contract suites judge ports; use cases have their own tests. */
+const NOT_RULES = /(?:^|\/)(?:ports|usecases|promise|observability)\/|^UseCases\.ts$/u
 /** Shapes of the interface and words around the rules, which other tests hold. Any new module is judged. */
 const OTHERS = new Set([
   "text/Text.ts",
@@ -45,13 +52,10 @@ const OTHERS = new Set([
   "environment/redaction/OutputRedactor.ts",
   "environment/redaction/Redaction.ts",
   "environment/redaction/Shapes.ts",
-  "sandbox/ports/ActiveSandboxes.ts",
   "models/rules/Budget.ts",
   "models/schema/ModelCatalogue.ts",
-  "models/ports/ModelGateway.ts",
   "sandbox/rules/SandboxEvent.ts",
   "ids/SandboxId.ts",
-  "models/ports/Spending.ts",
   "source/schema/PullRequest.ts",
   "source/schema/RepoRef.ts"
 ])
@@ -60,17 +64,21 @@ const SUITES = /Contract$|Laws$|\.suites$|simulation/u
 
 const filesIn = async (folder) =>
   (await readdir(folder, { recursive: true })).filter((file) => file.endsWith(".ts")).sort().map((file) => path.join(folder, file))
-const folders = [source, path.join(domain, "memory"), path.join(domain, "test"), path.join(testing, "src"), path.join(testing, "test")]
+const folders = [
+  source,
+  ...["memory", "test"].map((folder) => path.join(domain, folder)),
+  ...[testing, worker].flatMap((root) => ["src", "test"].map((folder) => path.join(root, folder)))
+]
 
-/** The file of a module of the two packages by the name that others import it by. */
+/** The file of a module of these packages by the name that others import it by. */
 const exported = (specifier) => {
-  const [, owner, name] = /^@slipway\/(domain|testing)\/(.*)$/u.exec(specifier) ?? []
+  const [, owner, name] = /^@slipway\/(domain|testing|worker)\/(.*)$/u.exec(specifier) ?? []
   if (owner === undefined) return specifier
-  if (owner === "testing") return path.join(testing, "src", `${name}.ts`)
+  if (owner !== "domain") return path.join(owner === "testing" ? testing : worker, "src", `${name}.ts`)
   return name.startsWith("memory/") ? path.join(domain, `${name}.ts`) : path.join(source, `${name}.ts`)
 }
 
-/** Every module of the two packages with what it imports, by path. */
+/** Every module of these packages with what it imports, by path. */
 const modules = new Map()
 for (const file of (await Promise.all(folders.map(filesIn))).flat()) {
   const text = await readFile(file, "utf8")
@@ -83,8 +91,17 @@ for (const file of (await Promise.all(folders.map(filesIn))).flat()) {
   modules.set(file, { text, program, imports })
 }
 
-const isPure = ({ imports }) =>
-  !imports.some(({ from, names, type }) => from === "effect" && !type && names.some((name) => EFFECTFUL.has(name)))
+const isEffectful = ({ from, names, type }) =>
+  !type &&
+  (from.startsWith("node:") || [...from === "effect" ? names : [], from.replace(/^effect\//u, "")].some((name) => EFFECTFUL.has(name)))
+const isRule = (name, { imports }) => name.startsWith("worker/") ? DECIDERS.has(name) || !imports.some(isEffectful) : !NOT_RULES.test(name)
+/** The name of a module in the table, `undefined` if it is no source of rules: `sandbox/rules/Turn.ts`, `worker/boot/BootBreaker.ts`. */
+const nameOf = (file) =>
+  file.startsWith(`${source}/`)
+    ? path.relative(source, file)
+    : file.startsWith(`${worker}/src/`)
+    ? `worker/${path.relative(path.join(worker, "src"), file)}`
+    : undefined
 const words = [...modules].flatMap(([file, { program }]) => file.startsWith(source) ? vocabularies(program) : [])
 
 const reaches = (from, to, seen = new Set()) =>
@@ -92,12 +109,21 @@ const reaches = (from, to, seen = new Set()) =>
   modules.has(from) && !seen.has(from) && seen.add(from) && modules.get(from).imports.some((found) => reaches(found.from, to, seen))
 /** The first folder of a rule, or of a test: `sandbox`. */
 const aggregateOf = (file) =>
-  path.relative([source, path.join(domain, "test"), path.join(testing, "test")].find((root) => file.startsWith(`${root}/`)), file)
-    .split("/")[0]
+  path.relative(
+    [source, ...[domain, testing, worker].map((root) => path.join(root, "test")), worker].find((root) => file.startsWith(`${root}/`)),
+    file
+  ).split("/")[0]
 const judges = [...modules.keys()].filter((file) => file.endsWith(".test.ts"))
   .filter((file) => !modules.get(file).imports.some(({ from }) => SUITES.test(from.replace(/\.ts$/u, ""))))
+/** Tests of use cases say little of a rule that they do not import, and take their time. */
+const small = judges.filter((test) => ![...modules.keys()].some((file) => file.includes("/usecases/") && reaches(test, file)))
 
 const lineOf = (text, at) => text.slice(0, at).split("\n").length
+/** The text of the module with this one mutant. */
+const apply = ({ end, file, start, to }) => {
+  const { text } = modules.get(file)
+  return `${text.slice(0, start)}(${to})${text.slice(end)}`
+}
 /** The lines a mutant changes, without their margins. */
 const diff = (text, { end, start, to }) => {
   const from = text.lastIndexOf("\n", start - 1) + 1
@@ -110,18 +136,28 @@ const diff = (text, { end, start, to }) => {
 const mutants = []
 const loaded = new Map()
 for (const [file, module] of modules) {
-  const name = path.relative(source, file)
+  const name = nameOf(file)
   const found = mutate(module.text, words)
-  const chosen = !name.startsWith("..") && (MIXED.has(name) || isPure(module)) &&
+  const chosen = name !== undefined && isRule(name, module) &&
     (values.file?.includes(path.basename(name, ".ts")) ?? !OTHERS.has(name))
   if (!chosen) found.mutants = []
-  const near = judges.filter((test) => modules.get(test).imports.some(({ from }) => from === file))
+  const own = judges.filter((test) => test.startsWith(`${worker}/`) === file.startsWith(`${worker}/`))
+  const near = own.filter((test) => modules.get(test).imports.some(({ from }) => from === file))
   const far = chosen
-    ? judges.filter((test) => !near.includes(test) && aggregateOf(test) === aggregateOf(file) && reaches(test, file))
+    ? own.filter((test) => small.includes(test) && !near.includes(test) && aggregateOf(test) === aggregateOf(file) && reaches(test, file))
     : []
   for (const mutant of found.mutants) {
     mutant.n = mutants.length + 1
-    mutants.push({ ...mutant, ...diff(module.text, mutant), name, line: lineOf(module.text, mutant.start), near, far, state: "survived" })
+    mutants.push({
+      ...mutant,
+      ...diff(module.text, mutant),
+      file,
+      name,
+      line: lineOf(module.text, mutant.start),
+      near,
+      far,
+      state: "survived"
+    })
   }
   loaded.set(file, judges.includes(file) ? guard(module.text) : combine(module.text, found))
 }
@@ -189,25 +225,71 @@ const judge = async (rows) => {
 }
 const failed = (suite) => suite.state() === "failed"
 
+/**
+ * The numbers of the mutants that do not type check. A copy of a module per mutant, in a folder that the compiler takes for another
+ * root of the package's sources, and one without a mutant, which has to type check.
+ */
+const mistyped = async (some) => {
+  const root = path.join(some[0].name.startsWith("worker/") ? worker : domain)
+  const copies = path.join(root, "dist", path.basename(folder))
+  const copy = async (n, { file }, text) => {
+    const to = path.join(copies, String(n), path.relative(path.join(root, "src"), file))
+    await mkdir(path.dirname(to), { recursive: true })
+    await writeFile(to, text)
+    return to
+  }
+  try {
+    const files = []
+    for (const mutant of some) files.push(await copy(mutant.n, mutant, apply(mutant)))
+    for (const file of new Set(some.map((mutant) => mutant.file))) files.push(await copy(0, { file }, modules.get(file).text))
+    const rootDirs = [path.join(root, "src"), ...["0", ...some.map(({ n }) => String(n))].map((n) => path.join(copies, n))]
+    const project = path.join(copies, "tsconfig.json")
+    await writeFile(
+      project,
+      JSON.stringify({ extends: path.join(root, "../../tsconfig.json"), compilerOptions: { rootDirs }, include: [], files })
+    )
+    const output = await new Promise((done) => {
+      const tsc = path.join(import.meta.dirname, "../node_modules/typescript/bin/tsc")
+      execFile(process.execPath, [tsc, "-p", project, "--pretty", "false"], { cwd: copies, maxBuffer: 2 ** 28 }, (_, out) => done(out))
+    })
+    const found = new Set([...output.matchAll(/^(\d+)\/\S+\(\d+,\d+\): error /gmu)].map(([, n]) => Number(n)))
+    if (found.has(0) || /^error /mu.test(output)) throw new Error(`A module does not type check without any mutant.\n${output}`)
+    return found
+  } finally {
+    await rm(copies, { recursive: true, force: true })
+  }
+}
+
 const began = performance.now()
 try {
+  /** The milliseconds that each test file takes without any mutant. */
   const cost = new Map()
-  const needed = [...new Set(mutants.flatMap(({ far, near }) => [...near, ...far]))]
-  for (const [n, suite] of await judge(needed.map((test, i) => [-i, [test]]))) {
-    if (failed(suite)) {
+  const measure = async (tests, isNeeded) => {
+    const left = [...new Set(tests)].filter((test) => !cost.has(test))
+    for (const [n, suite] of left.length === 0 ? [] : await judge(left.map((test, i) => [-i, [test]]))) {
       const errors = [...suite.children.allTests()].flatMap((test) => test.result().errors ?? [])
-      throw new Error(`${needed[-n]} fails without any mutant.\n${errors.map(({ message, stack }) => stack ?? message).join("\n")}`)
+      if (failed(suite) && isNeeded) {
+        throw new Error(`${left[-n]} fails without any mutant.\n${errors.map(({ message, stack }) => stack ?? message).join("\n")}`)
+      }
+      const millis = [...suite.children.allTests()].reduce((sum, test) => sum + test.diagnostic().duration, 0)
+      cost.set(left[-n], failed(suite) ? Infinity : millis)
     }
-    cost.set(needed[-n], [...suite.children.allTests()].reduce((sum, test) => sum + test.diagnostic().duration, 0))
   }
-  for (const which of ["near", "far"]) {
-    const left = mutants.flatMap((mutant, i) => mutant.state === "survived" && mutant[which].length > 0 ? [[i + 1, mutant[which]]] : [])
-    if (left.length === 0) continue
+  for (const [which, bound] of [["near", Number.MAX_VALUE], ["far", REACHING_MILLIS]]) {
+    const survivors = mutants.filter(({ state }) => state === "survived")
+    await measure(survivors.flatMap((mutant) => mutant[which]), which === "near")
+    const left = survivors.map((mutant) => [mutant.n, mutant[which].filter((test) => cost.get(test) <= bound)])
+      .filter(([, tests]) => tests.length > 0)
     const seconds = Math.round((performance.now() - began) / 1000)
     const how = which === "near" ? "import" : "reach"
     process.stderr.write(`\n${seconds} s: ${left.length} mutants, tests that ${how} the module `)
     for (const [, tests] of left) tests.sort((a, b) => cost.get(a) - cost.get(b))
-    for (const [n, suite] of await judge(left)) if (failed(suite)) mutants[n - 1].state = "caught"
+    for (const [n, suite] of left.length === 0 ? [] : await judge(left)) if (failed(suite)) mutants[n - 1].state = "caught"
+    if (which === "far") continue
+    for (const isOfWorker of [false, true]) {
+      const some = mutants.filter(({ name, state }) => state === "survived" && name.startsWith("worker/") === isOfWorker)
+      for (const n of some.length === 0 ? [] : await mistyped(some)) mutants[n - 1].state = "mistyped"
+    }
   }
 } finally {
   await vitest.close()
@@ -223,9 +305,9 @@ for (
   const same = mutants.filter((mutant) => mutant.name === file && mutant.before === before && mutant.after === after)
   if (same.length === 0 || !reason) problems.push(`${file}: no such mutant, or no reason:\n- ${before}\n+ ${after}`)
   for (const mutant of same) {
-    if (mutant.state === "caught") {
+    if (mutant.state === "caught" || mutant.state === "mistyped") {
       problems.push(
-        `${file}:${mutant.line}: listed as equivalent, but a test notices it:\n- ${before}\n+ ${after}`
+        `${file}:${mutant.line}: listed as equivalent, but a test or the compiler notices it:\n- ${before}\n+ ${after}`
       )
     } else mutant.state = "equivalent"
   }
@@ -236,9 +318,11 @@ for (const { after, before, line, name, state } of mutants) {
 
 const rows = [...names, "all"].map((name) => {
   const of = mutants.filter((mutant) => name === "all" || mutant.name === name)
-  return [name, of.length, ...["caught", "survived", "equivalent"].map((state) => of.filter((mutant) => mutant.state === state).length)]
+  return [name, of.length, ...["caught", "mistyped", "survived", "equivalent"].map((state) =>
+    of.filter((mutant) => mutant.state === state).length
+  )]
 })
-const table = [["module", "mutants", "caught", "survived", "equivalent"], ...rows]
+const table = [["module", "mutants", "caught", "mistyped", "survived", "equivalent"], ...rows]
   .map(([name, ...figures]) => name.padEnd(30) + figures.map((figure) => String(figure).padStart(11)).join("")).join("\n")
 process.stdout.write(
   `\n${problems.map((problem) => `\n${problem}\n`).join("")}\n${table}\n\n${Math.round((performance.now() - began) / 1000)} s\n`

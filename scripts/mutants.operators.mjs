@@ -58,7 +58,7 @@ const dropped = new Set([
   "trim"
 ])
 /** Documentation and names of types: no rule. */
-const silent = new Set(["annotate", "brand"])
+const silent = new Set(["annotate", "annotateKey", "brand"])
 const described = new Set(["expected", "toJsonSchema", "arbitraryConstraint", "identifier"])
 const typed = new Set(["typeAnnotation", "returnType", "typeParameters", "typeArguments", "superTypeArguments", "implements", "id"])
 const loops = new Set(["ForStatement", "ForOfStatement", "ForInStatement", "WhileStatement", "DoWhileStatement"])
@@ -231,7 +231,9 @@ export const mutate = (source, words) => {
       if (body) inserts.push([child.start, "{if(++$n>2_000_000)throw new Error('endless');"])
       // The links of an optional chain cannot stand in parentheses.
       const link = (node.type === "ChainExpression" || chained) &&
-        (child === node.expression || child === node.callee || child === node.object)
+          (child === node.expression || child === node.callee || child === node.object) ||
+        // Nor can the template of a tag.
+        node.type === "TaggedTemplateExpression" && child === node.quasi
       const pattern = child === node.left && node.type === "AssignmentExpression"
       const types = child.type === "Literal" && (node.type === "Property" && child !== node.value || node.type.startsWith("Export"))
       // A closed list that lacks a word is mistake enough.

@@ -4,18 +4,21 @@
 const distance = (from: string, to: string): number => {
   let before: ReadonlyArray<number> = []
   let last: ReadonlyArray<number> = Array.from({ length: to.length + 1 }, (_, i) => i)
-  for (let i = 1; i <= from.length; i++) {
-    const row = [i]
-    for (let j = 1; j <= to.length; j++) {
-      const same = from[i - 1] === to[j - 1]
-      let least = Math.min((last[j] ?? 0) + 1, (row[j - 1] ?? 0) + 1, (last[j - 1] ?? 0) + (same ? 0 : 1))
-      if (i > 1 && j > 1 && from[i - 1] === to[j - 2] && from[i - 2] === to[j - 1]) least = Math.min(least, (before[j - 2] ?? 0) + 1)
-      row.push(least)
+  for (let i = 0; i < from.length; i++) {
+    const row = [i + 1]
+    for (let j = 0; j < to.length; j++) {
+      const isSwapped = from[i] === to[j - 1] && from[i - 1] === to[j]
+      row.push(Math.min(
+        (last[j + 1] ?? Infinity) + 1,
+        (row[j] ?? Infinity) + 1,
+        (last[j] ?? Infinity) + (from[i] === to[j] ? 0 : 1),
+        isSwapped ? (before[j - 1] ?? Infinity) + 1 : Infinity
+      ))
     }
     before = last
     last = row
   }
-  return last[to.length] ?? 0
+  return last.at(-1) ?? Infinity
 }
 
 /** The candidate with the smallest distance; `null` if all are too far. */

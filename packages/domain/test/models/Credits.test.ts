@@ -46,13 +46,17 @@ describe("what is left", () => {
     const account = { ...noAccount, spent: 400_000, reserved: 500_000 }
     assert.isNull(creditRefusal(account, 1, 100_000))
     assert.deepInclude(creditRefusal(account, 1, 100_001), { held: true })
-    assert.deepInclude(creditRefusal(account, 1, 600_001), { held: false })
+    assert.deepInclude(creditRefusal(account, 1, 600_000), { held: true })
+    assert.deepInclude(creditRefusal(account, 1, 600_001), {
+      held: false,
+      message: "The organization has no credits left."
+    })
   })
 
   it("is too little for new work when nothing is left, or less than the last request wanted", () => {
     assert.isNull(outOfCredits({ ...noAccount, spent: 999_999 }, 1))
     assert.isNotNull(outOfCredits({ ...noAccount, spent: 1_000_000 }, 1))
-    assert.isNotNull(outOfCredits(noAccount, 0))
+    assert.deepInclude(outOfCredits(noAccount, 0), { held: false })
     assert.isNotNull(outOfCredits({ ...noAccount, spent: 400_000, wanted: 600_001 }, 1))
     assert.isNull(outOfCredits({ ...noAccount, spent: 400_000, wanted: 600_000 }, 1))
     assert.isNull(outOfCredits({ ...noAccount, spent: MOST, wanted: MOST }, MOST))

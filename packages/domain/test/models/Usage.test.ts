@@ -5,12 +5,23 @@ import * as Schema from "effect/Schema"
 
 const max = Number.MAX_SAFE_INTEGER
 
+it("a new sandbox has used nothing", () => {
+  assert.deepStrictEqual(nothingSpent, {
+    usage: { llmRequestCount: 0, costMicroUsd: 0, creditsChargedMicros: 0 },
+    tokens: { input: 0, cachedInput: 0, output: 0 }
+  })
+})
+
 describe("usage", () => {
   it("is three whole numbers from 0 to 2^53−1", () => {
     const accepts = Schema.is(Usage)
     assert.isTrue(accepts({ llmRequestCount: 0, costMicroUsd: max, creditsChargedMicros: 1 }))
     for (const costMicroUsd of [-1, 0.5, max + 1, Infinity, NaN, "1"]) {
       assert.isFalse(accepts({ ...noUsage, costMicroUsd }), String(costMicroUsd))
+    }
+    for (const missing of ["llmRequestCount", "costMicroUsd", "creditsChargedMicros"] as const) {
+      const { [missing]: _, ...rest } = noUsage
+      assert.isFalse(accepts(rest), missing)
     }
   })
 

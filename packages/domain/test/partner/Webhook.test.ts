@@ -4,11 +4,14 @@ import * as IdsMemory from "@slipway/domain/memory/ids/IdsMemory"
 import {
   afterAttempt,
   atHead,
+  ATTEMPT_TIME,
   bodyOf,
+  DisabledReason,
   enabled,
   EVENT_TYPES,
   isDelivered,
   JITTER,
+  MAX_ENDPOINTS,
   mintSecret,
   type Outcome,
   rotated,
@@ -72,6 +75,13 @@ describe("what follows an attempt", () => {
     for (const status of [200, 201, 202, 204, 299]) {
       for (const attempt of [1, 10]) assert.deepStrictEqual(afterAttempt(attempt, answered(status, 60), at, 0.5), { _tag: "Delivered" })
     }
+  })
+
+  it("comes later by up to a fifth of the wait, and by no part of a millisecond too early", () => {
+    assert.deepStrictEqual<unknown>(afterAttempt(1, answered(500), at, 0.5), retry("5500 millis"))
+    assert.deepStrictEqual<unknown>(afterAttempt(1, answered(500), at, 1), retry("6 seconds"))
+    assert.deepStrictEqual<unknown>(afterAttempt(1, answered(503, 60), at, 0.5), retry("66 seconds"))
+    assert.deepStrictEqual<unknown>(afterAttempt(1, answered(500), at, 0.00001), retry("5001 millis"))
   })
 
   it("that is answered with 410 is the end at once", () =>
@@ -164,6 +174,23 @@ describe("secrets", () => {
 })
 
 describe("an endpoint", () => {
+  it("is one of 20 at most, has 15 seconds to answer, and is disabled for one of two reasons", () => {
+    assert.strictEqual(MAX_ENDPOINTS, 20)
+    assert.deepStrictEqual(ATTEMPT_TIME, Duration.seconds(15))
+    assert.deepStrictEqual(DisabledReason.literals, ["gone", "retries_exhausted"])
+  })
+
+  it("gives no answer for one of seven reasons", () =>
+    assert.deepStrictEqual(Trouble.literals, [
+      "timeout",
+      "name_not_resolved",
+      "address_not_allowed",
+      "tls",
+      "connection",
+      "event_unreadable",
+      "secret_unreadable"
+    ]))
+
   it("may want any type that a feed tells, each once, and at least one", () => {
     assert.deepStrictEqual([...EVENT_TYPES].sort(), PartnerFact.members.map(({ fields }) => fields.type.literal).sort())
     const isWanted = Schema.is(WantedTypes)

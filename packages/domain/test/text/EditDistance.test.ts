@@ -6,6 +6,10 @@ it.each([
   ["a missing letter", "pot", "port"],
   ["an extra letter", "poort", "port"],
   ["another letter", "pork", "port"],
+  ["two missing letters", "pt", "port"],
+  ["two extra letters", "poorrt", "port"],
+  ["two swapped pairs", "badc", "abcd"],
+  ["nothing, and two letters are missing", "", "ab"],
   ["two errors in a short name", "abxy", "abcd"],
   ["three errors in a name of 12 letters", "abcdefghixyz", "abcdefghijkl"],
   ["a swapped pair beside another letter", "abdcexgh", "abcdefgh"]
@@ -15,6 +19,11 @@ it.each([
 
 it.each([
   ["three errors in a short name", "axyz", "abcd"],
+  ["three missing letters", "p", "port"],
+  ["three extra letters", "poxyrzt", "port"],
+  ["three swapped pairs", "badcfe", "abcdef"],
+  ["a letter that moved forward, whose neighbour did not move back", "xaq", "ayz"],
+  ["a letter that moved back, whose neighbour did not move forward", "axq", "yaz"],
   ["three errors in a name of 11 letters", "abcdefghxyz", "abcdefghijk"],
   ["four errors in a name of 12 letters", "abcdefghwxyz", "abcdefghijkl"],
   ["letters moved further than to the next place", "cdab", "abcdef"],

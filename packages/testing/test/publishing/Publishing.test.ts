@@ -1,6 +1,6 @@
 import { assert, describe, it } from "@effect/vitest"
 import type { Principal } from "@slipway/domain/access/schema/Principal"
-import { BranchMoved, FileNotFound, MergeConflict, NoChanges, PushFailed } from "@slipway/domain/files/ports/WorkingTrees"
+import { BranchMoved, FileNotFound, MergeConflict, type MergeStep, NoChanges, PushFailed } from "@slipway/domain/files/ports/WorkingTrees"
 import { SandboxId } from "@slipway/domain/ids/SandboxId"
 import * as SandboxStoreMemory from "@slipway/domain/memory/sandbox/SandboxStoreMemory"
 import * as HintsMemory from "@slipway/domain/memory/store/HintsMemory"
@@ -9,7 +9,9 @@ import {
   CommitAuthor,
   commitMessage,
   CommitMessage,
+  currentRound,
   failure,
+  nextRound,
   observed,
   published,
   request
@@ -158,6 +160,12 @@ describe("the end of a publication is told", () => {
     )
   })
 
+  it("with its merges and submodules when it had any", () => {
+    const merges = [{ onto: "base1", ancestor: null }]
+    const { data } = published(REPO, pullRequest, { sha: "abc", merges, submodules: ["vendor"] })
+    assert.deepInclude(data, { merges, submodules: ["vendor"] })
+  })
+
   const host = (retryAfter?: number) =>
     new SourceHostError({ operation: "push", detail: "no", retryable: true, ...(retryAfter === undefined ? {} : { retryAfter }) })
   const message = "source host could not push: no"
@@ -284,6 +292,48 @@ describe("a branch of ours", () => {
     for (const branch of ["", id, "main", `slipway/${id}x`, `x-slipway/${id}`, "slipway/", `refs/heads/slipway/${id}`]) {
       assert.isUndefined(sandboxOf(branch), branch)
     }
+  })
+})
+
+describe("the pull requests of a sandbox, one after the other", () => {
+  const { sandbox } = reach("idle")
+  const first = { headRef: `slipway/${creation.id}`, pushed: null, merges: [] }
+  const one = { onto: "base1", ancestor: null }
+  const [two, three] = [1, 2].map((n) => ({ onto: `base${n + 1}`, ancestor: `tip${n}` })) as [MergeStep, MergeStep]
+
+  it("begin with the sandbox's own branch, and go on from what was pushed last", () => {
+    assert.deepStrictEqual(currentRound(sandbox, REPO), first)
+    const history = reach("idle")
+    const headRef = `${first.headRef}-2`
+    history.system({ _tag: "ReportPublication", data: { repo: REPO, action_state: "publishing" } })
+    history.system({
+      _tag: "ReportPublication",
+      data: published(REPO, { ...pullRequest, headRef }, { sha: "def", merges: [one] }).data
+    })
+    assert.deepStrictEqual(currentRound(history.sandbox, REPO), { headRef, pushed: "def", merges: [one] })
+    assert.deepStrictEqual<object>(
+      request(history.sandbox, REPO),
+      Result.succeed([updated({ repo: REPO, action_state: "updating", head_ref: headRef })])
+    )
+  })
+
+  const next = (before: Parameters<typeof nextRound>[1], facts: { isMerged?: boolean; published?: string | null; skip?: number } = {}) =>
+    nextRound(sandbox, before, { isMerged: false, published: "tip", onto: "base", ...facts })
+
+  it("get a branch with the next number each, past the names that are taken", () => {
+    assert.strictEqual(next(first).headRef, `${first.headRef}-2`)
+    assert.strictEqual(next(next(first)).headRef, `${first.headRef}-3`)
+    assert.strictEqual(next(first, { skip: 3 }).headRef, `${first.headRef}-5`)
+    assert.isNull(next({ ...first, pushed: "tip" }).pushed)
+  })
+
+  it("have the merged content in common with the base after a merge, and the content before it after a close", () => {
+    const before = { ...first, merges: [one, two, three] }
+    assert.deepStrictEqual(next(before, { isMerged: true }).merges, [one, two, three, { onto: "base", ancestor: "tip" }])
+    for (const closed of [next(before), next(before, { isMerged: true, published: null })]) {
+      assert.deepStrictEqual(closed.merges, [one, two, { onto: "base", ancestor: "tip2" }])
+    }
+    assert.deepStrictEqual(next(first).merges, [{ onto: "base", ancestor: null }])
   })
 })
 

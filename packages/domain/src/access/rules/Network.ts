@@ -6,9 +6,10 @@
  */
 export const networkOf = (address: string): string => {
   if (!address.includes(":")) return address
-  const [head = "", tail] = address.split("::", 2)
+  const [head = "", tail = ""] = address.split("::")
   const front = head === "" ? [] : head.split(":")
-  const back = tail === undefined || tail === "" ? [] : tail.split(":")
-  const zeros = tail === undefined ? [] : Array.from({ length: Math.max(0, 8 - front.length - back.length) }, () => "0")
+  // Without a tail this is one empty part, the eighth or later.
+  const back = tail.split(":")
+  const zeros = Array.from({ length: 8 - front.length - back.length }, () => "0")
   return `${[...front, ...zeros, ...back].slice(0, 4).join(":")}::/64`
 }

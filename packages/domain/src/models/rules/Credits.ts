@@ -9,7 +9,7 @@ import { type Account, isExhausted } from "./Budget.ts"
 
 const MICROS = 1_000_000n
 
-const saturated = (amount: bigint): number => amount > BigInt(Number.MAX_SAFE_INTEGER) ? Number.MAX_SAFE_INTEGER : Number(amount)
+const saturated = (amount: bigint): number => Math.min(Number(amount), Number.MAX_SAFE_INTEGER)
 
 /**
  * Micro-USD of model cost that one credit covers, at least 1. `null`: credits are not enforced and nothing is charged. A setting, equal

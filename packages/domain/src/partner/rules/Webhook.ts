@@ -174,7 +174,7 @@ export const afterAttempt = (attempt: number, outcome: Outcome, at: DateTime.Utc
   if (outcome._tag === "Answered" && outcome.status === 410) return { _tag: "Disable", reason: "gone" }
   const scheduled = WAITS[attempt - 1]
   if (scheduled === undefined) return { _tag: "Disable", reason: "retries_exhausted" }
-  const asked = Duration.seconds(outcome._tag === "Answered" ? outcome.retryAfter ?? 0 : 0)
+  const asked = outcome._tag === "Answered" && outcome.retryAfter !== null ? Duration.seconds(outcome.retryAfter) : scheduled
   const wait = Duration.isGreaterThan(asked, MAX_RETRY_AFTER) ? scheduled : Duration.max(scheduled, asked)
   return { _tag: "Retry", at: DateTime.add(at, { milliseconds: Math.ceil(Duration.toMillis(wait) * (1 + JITTER * jitter)) }) }
 }

@@ -147,7 +147,7 @@ export const nextRound = (
     : [...before.merges.slice(0, -1), { onto, ancestor: before.merges.at(-1)?.ancestor ?? null }]
 })
 
-/** Fills in the template of a commit message. An empty result becomes the sandbox's id. */
+/** Fills in the template of a commit message. */
 export const commitMessage = (template: string, sandbox: Pick<Sandbox, "id" | "title">, repo: RepoName): string => {
   const values = { title: sandbox.title, sandbox: sandbox.id, repo }
   // One pass: a title may contain braces itself.
