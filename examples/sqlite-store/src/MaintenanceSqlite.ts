@@ -16,16 +16,25 @@ export const layer = Layer.effect(
   Effect.gen(function*() {
     const database = yield* Database
     const limits = yield* Policy
-    // Written by the limits of whichever process wrote it last. One process has the file, so it is enough to do it once.
-    yield* database.write((sql) => {
-      for (const { state } of sql.all(`SELECT state FROM sandboxes WHERE ${LIVE}`)) setDeadline(sql, decode(state), limits)
-      return Result.succeed(undefined)
+    let written = ""
+    /** Deadlines follow from limits: they are written anew at the start, and when the limits of this process have changed. */
+    const byTheseLimits = Effect.suspend(() => {
+      const wanted = JSON.stringify(limits)
+      if (wanted === written) return Effect.void
+      return Effect.tap(
+        database.write((sql) => {
+          for (const { state } of sql.all(`SELECT state FROM sandboxes WHERE ${LIVE}`)) setDeadline(sql, decode(state), limits)
+          return Result.succeed(undefined)
+        }),
+        () => Effect.sync(() => void (written = wanted))
+      )
     })
+    yield* byTheseLimits
     return Maintenance.of({
       now: DateTime.now,
 
       due: (limit, after = null) =>
-        Effect.flatMap(DateTime.now, (now) =>
+        Effect.flatMap(Effect.andThen(byTheseLimits, DateTime.now), (now) =>
           database.read((sql) => {
             const rows = sql.all(
               `SELECT id, deadline_at AS at FROM sandboxes

@@ -1,15 +1,20 @@
 import { assert, describe, it } from "@effect/vitest"
+import { AccessStore } from "@slipway/domain/access/ports/AccessStore"
 import { WorkingTrees } from "@slipway/domain/files/ports/WorkingTrees"
 import type { Uuid } from "@slipway/domain/ids/Ids"
 import type { SandboxId } from "@slipway/domain/ids/SandboxId"
 import * as WorkingTreesMemory from "@slipway/domain/memory/files/WorkingTreesMemory"
+import * as SpendingMemory from "@slipway/domain/memory/models/SpendingMemory"
 import * as PartnerStoreMemory from "@slipway/domain/memory/partner/PartnerStoreMemory"
+import * as WebhookStoreMemory from "@slipway/domain/memory/partner/WebhookStoreMemory"
 import * as AgentRuntimeMemory from "@slipway/domain/memory/sandbox/AgentRuntimeMemory"
 import * as SandboxHostMemory from "@slipway/domain/memory/sandbox/SandboxHostMemory"
 import * as SandboxStoreMemory from "@slipway/domain/memory/sandbox/SandboxStoreMemory"
 import * as SourceHostMemory from "@slipway/domain/memory/source/SourceHostMemory"
 import * as HintsMemory from "@slipway/domain/memory/store/HintsMemory"
+import { Spending } from "@slipway/domain/models/ports/Spending"
 import { PartnerStore } from "@slipway/domain/partner/ports/PartnerStore"
+import { WebhookStore } from "@slipway/domain/partner/ports/WebhookStore"
 import { AgentRuntime, type AgentSession } from "@slipway/domain/sandbox/ports/AgentRuntime"
 import { Checkpoints } from "@slipway/domain/sandbox/ports/Checkpoints"
 import { Leases } from "@slipway/domain/sandbox/ports/Leases"
@@ -24,8 +29,8 @@ import { isActive } from "@slipway/domain/sandbox/rules/Turn"
 import { SourceHost } from "@slipway/domain/source/ports/SourceHost"
 import { Hints } from "@slipway/domain/store/Hints"
 import { FaultKind } from "@slipway/testing/simulation/Faults"
-import { failureOf, type Options, type Result, simulate } from "@slipway/testing/simulation/Simulation"
-import { DateTime, Duration, Effect, Layer, Result as Decided, Stream } from "effect"
+import { failureOf, type GivenStores, type Options, type Result, simulate, StoresDoNotFit } from "@slipway/testing/simulation/Simulation"
+import { Context, DateTime, Duration, Effect, Layer, Redacted, Result as Decided, Stream } from "effect"
 import { execFile } from "node:child_process"
 import { fileURLToPath } from "node:url"
 import { promisify } from "node:util"
@@ -141,46 +146,104 @@ describe("the simulation", () => {
   })
 })
 
+describe("stores that are given", () => {
+  const sandboxes = Layer.effectContext(
+    Effect.map(Layer.build(SandboxStoreMemory.layer), Context.pick(SandboxStore, Leases, Maintenance))
+  )
+  const access = Layer.effect(AccessStore, AccessStore)
+  const subsets: ReadonlyArray<readonly [string, GivenStores]> = [
+    ["SandboxStore with all over its data", SandboxStoreMemory.layer],
+    ["AccessStore", access],
+    ["PartnerStore", PartnerStoreMemory.layer],
+    ["AccessStore and WebhookStore", Layer.merge(access, WebhookStoreMemory.layer)],
+    ["Spending", SpendingMemory.layer]
+  ]
+  it.each(subsets)("are combined with those in memory, which agree with them: %s", (_, stores) => {
+    for (const seed of [2, 4]) {
+      assert.strictEqual(simulate({ ...simulated, seed, stores }).digest, simulate({ ...simulated, seed }).digest)
+    }
+  })
+
+  it("have checkpoints and setups in memory, if they have none", () => {
+    let checkpoints = 0
+    for (let seed = 1; seed <= 8; seed++) {
+      const result = simulate({ ...simulated, seed, stores: sandboxes })
+      assert.isNull(result.broken, failureOf(result))
+      checkpoints += result.counts.get("conversations that went on") ?? 0
+    }
+    assert.isAbove(checkpoints, 0)
+  })
+
+  const endpoint = { id: "1", grantId: "1", url: "https://example.com/", types: null, createdAt: DateTime.makeUnsafe(0) }
+  const misfits: ReadonlyArray<readonly [string, GivenStores]> = [
+    [
+      "The layer provides SandboxStore without Leases and Maintenance, which share its data: provide them together, or none of them.",
+      Layer.effect(SandboxStore, SandboxStore)
+    ],
+    [
+      "The layer provides Checkpoints without SandboxStore, which share its data: provide them together, or none of them.",
+      Layer.effect(Checkpoints, Checkpoints)
+    ],
+    [
+      "@slipway/domain/PartnerStore is asked before all layers are built: ask it in a call of a port.",
+      Layer.effect(
+        WebhookStore,
+        Effect.tap(WebhookStore, (store) => Effect.orDie(store.register(endpoint, Redacted.make("whsec_AAAA"))))
+      )
+    ]
+  ]
+  it("are refused if they wait for real time", () => {
+    const waits = Layer.effect(
+      Spending,
+      Effect.map(Spending, (spending) => ({ ...spending, of: () => Effect.promise(() => Promise.reject()) }))
+    )
+    assert.throws(() => simulate({ ...simulated, seed: 1, stores: waits }), "A port has to answer without a promise or a timer")
+  })
+
+  it.each(misfits)("are refused if they cannot be combined: %s", (sentence, stores) => {
+    assert.throws(() => simulate({ ...simulated, seed: 4, stores }), StoresDoNotFit, sentence)
+  })
+})
+
+it("a run ends after its most steps, and says who took them and what is left", () => {
+  const { broken, steps } = simulate({ ...simulated, seed: 1, steps: 800 })
+  assert.strictEqual(steps, 800)
+  assert.strictEqual(broken?.rule, "everything settles")
+  assert.match(broken?.detail ?? "", /^not within 800 steps, of which \S+ took \d+: c_\w+ is \w+$/u)
+})
+
 // ---------------------------------------------------------------------------------------------------------------
 // Rules broken on purpose, each in the layer that is to keep it
 
-type Plant = Pick<Options, "layers"> & Partial<Pick<Options, "worker">>
+type Plant = Pick<Options, "stores" | "systems"> & Partial<Pick<Options, "worker">>
 
 const Memory = SandboxStoreMemory.layer
 const store = (plant: (store: SandboxStore["Service"]) => Partial<SandboxStore["Service"]>): Plant => ({
-  layers: {
-    store: Layer.effect(SandboxStore, Effect.map(SandboxStore, (store) => ({ ...store, ...plant(store) }))).pipe(Layer.provideMerge(Memory))
-  }
+  stores: Layer.effect(SandboxStore, Effect.map(SandboxStore, (store) => ({ ...store, ...plant(store) }))).pipe(Layer.provideMerge(Memory))
 })
 const leases = (plant: (leases: Leases["Service"]) => Partial<Leases["Service"]>): Plant => ({
-  layers: {
-    store: Layer.effect(Leases, Effect.map(Leases, (leases) => ({ ...leases, ...plant(leases) }))).pipe(Layer.provideMerge(Memory))
-  }
+  stores: Layer.effect(Leases, Effect.map(Leases, (leases) => ({ ...leases, ...plant(leases) }))).pipe(Layer.provideMerge(Memory))
 })
 const maintenance = (plant: Partial<Maintenance["Service"]>): Plant => ({
-  layers: {
-    store: Layer.effect(Maintenance, Effect.map(Maintenance, (maintenance) => ({ ...maintenance, ...plant }))).pipe(
-      Layer.provideMerge(Memory)
-    )
-  }
+  stores: Layer.effect(Maintenance, Effect.map(Maintenance, (maintenance) => ({ ...maintenance, ...plant }))).pipe(
+    Layer.provideMerge(Memory)
+  )
 })
 
 const checkpoints = (plant: (checkpoints: Checkpoints["Service"]) => Partial<Checkpoints["Service"]>): Plant => ({
-  layers: {
-    store: Layer.effect(Checkpoints, Effect.map(Checkpoints, (checkpoints) => ({ ...checkpoints, ...plant(checkpoints) }))).pipe(
-      Layer.provideMerge(Memory)
-    )
-  }
+  stores: Layer.effect(Checkpoints, Effect.map(Checkpoints, (checkpoints) => ({ ...checkpoints, ...plant(checkpoints) }))).pipe(
+    Layer.provideMerge(Memory)
+  )
 })
 const trees = (plant: (trees: WorkingTrees["Service"]) => Partial<WorkingTrees["Service"]>): Plant => ({
-  layers: {
+  systems: {
     trees: Layer.effect(WorkingTrees, Effect.map(WorkingTrees, (trees) => ({ ...trees, ...plant(trees) }))).pipe(
       Layer.provide(WorkingTreesMemory.layer)
     )
   }
 })
 const host = (plant: (host: SandboxHost["Service"]) => Partial<SandboxHost["Service"]>): Plant => ({
-  layers: {
+  systems: {
     host: Layer.effect(SandboxHost, Effect.map(SandboxHost, (host) => SandboxHost.of({ ...host, ...plant(host) }))).pipe(
       Layer.provide(SandboxHostMemory.layer)
     )
@@ -223,25 +286,23 @@ const isNextTurn = ({ data, type }: SandboxEvent) => type === "turn.updated" && 
 
 /** Events during the return of the lease are lost. */
 const forgetful: Plant = {
-  layers: {
-    store: Layer.effect(
-      Leases,
-      Effect.map(Leases, (leases) => {
-        const forgotten = new Set<string>()
-        return Leases.of({
-          ...leases,
-          rest: (lease) =>
-            // It takes its time, in which something may come.
-            Effect.flatMap(Effect.delay(leases.rest(lease), "100 millis"), (rested) => {
-              if (rested) return Effect.succeed(true)
-              forgotten.add(lease.sandboxId)
-              return Effect.as(leases.release(lease), true)
-            }),
-          take: (by, room) => Effect.map(leases.take(by, room), (leased) => leased.filter(({ lease }) => !forgotten.has(lease.sandboxId)))
-        })
+  stores: Layer.effect(
+    Leases,
+    Effect.map(Leases, (leases) => {
+      const forgotten = new Set<string>()
+      return Leases.of({
+        ...leases,
+        rest: (lease) =>
+          // It takes its time, in which something may come.
+          Effect.flatMap(Effect.delay(leases.rest(lease), "100 millis"), (rested) => {
+            if (rested) return Effect.succeed(true)
+            forgotten.add(lease.sandboxId)
+            return Effect.as(leases.release(lease), true)
+          }),
+        take: (by, room) => Effect.map(leases.take(by, room), (leased) => leased.filter(({ lease }) => !forgotten.has(lease.sandboxId)))
       })
-    ).pipe(Layer.provideMerge(Memory))
-  }
+    })
+  ).pipe(Layer.provideMerge(Memory))
 }
 
 const plants: ReadonlyArray<readonly [string, string, Plant]> = [
@@ -294,7 +355,7 @@ const plants: ReadonlyArray<readonly [string, string, Plant]> = [
   ["time limits that are never found", "what is due is told, the oldest first",
     maintenance({ due: () => Effect.map(DateTime.now, (now) => ({ now, ids: [], last: null })) })],
   ["hints that are lost for good", "a reader hears of every event within seconds", {
-    layers: {
+    systems: {
       hints: Layer.effect(
         Hints,
         Effect.map(Hints, (hints) => {
@@ -306,7 +367,7 @@ const plants: ReadonlyArray<readonly [string, string, Plant]> = [
   }],
   ["a worker that waits to be told", "a time limit is applied when it has come", { worker: workerWith({ tick: Duration.hours(1) }) }],
   ["a pull request that is opened without a look", "a pull request is looked for before one is opened", {
-    layers: {
+    systems: {
       source: Layer.effect(
         SourceHost,
         Effect.map(SourceHost, (host) => SourceHost.of({ ...host, findOpenPullRequest: () => Effect.succeed(null) }))
@@ -315,7 +376,7 @@ const plants: ReadonlyArray<readonly [string, string, Plant]> = [
   }],
   ["a host that keeps the boxes it was to give back", "everything settles", host(() => ({ stop: () => Effect.void }))],
   ["an agent that does what it was denied", "an agent is told what was decided", {
-    layers: {
+    systems: {
       agents: Layer.effect(
         AgentRuntime,
         Effect.map(AgentRuntime, (runtime) =>
@@ -457,18 +518,16 @@ const plants: ReadonlyArray<readonly [string, string, Plant]> = [
       )
     )],
   ["a feed that tells one grant of another", "a feed tells each fact of its grant once", {
-    layers: {
-      partners: Layer.effect(
+    stores: Layer.effect(
+      PartnerStore,
+      Effect.map(
         PartnerStore,
-        Effect.map(
-          PartnerStore,
-          (store) => {
-            let first: string | undefined
-            return PartnerStore.of({ ...store, feed: (grantId, after, limit) => store.feed(first ??= grantId, after, limit) })
-          }
-        )
-      ).pipe(Layer.provide(PartnerStoreMemory.layer))
-    }
+        (store) => {
+          let first: string | undefined
+          return PartnerStore.of({ ...store, feed: (grantId, after, limit) => store.feed(first ??= grantId, after, limit) })
+        }
+      )
+    ).pipe(Layer.provide(PartnerStoreMemory.layer))
   }]
 ]
 

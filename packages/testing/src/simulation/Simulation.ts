@@ -24,7 +24,8 @@ import { WAITS } from "./WebhookWitness.ts"
 import { isRunning, launch, type Slot } from "./WorkerSlots.ts"
 import { type Options, paidModel, TROUBLE_MILLIS, World } from "./World.ts"
 
-export type { Layers, Options, WorkerPorts } from "./World.ts"
+export { type GivenStores, type Stores, StoresDoNotFit } from "../stores/FilledStores.ts"
+export type { Options, Systems, WorkerPorts } from "./World.ts"
 
 /** The result of a seed. */
 export interface Result {
@@ -48,8 +49,8 @@ const DAY = 86_400_000
 const RESERVED_MILLIS = 70_000
 /** By then everything has settled: a lifetime, a lease and what their end takes. */
 const SETTLED_MILLIS = 300_000
-/** Far more steps than a simulation takes: a run that never comes to rest is stopped here. */
-const MAX_STEPS = 2_000_000
+/** Twenty times the steps of the longest of many simulations: a run that never comes to rest is stopped here. */
+const MAX_STEPS = 200_000
 
 /** The people of a run. */
 interface Cast {
@@ -109,9 +110,16 @@ const peopleOf = (world: World): Cast => {
 }
 
 /** Runs until then, or to the first rule that breaks. Answers whether all rules hold. */
-const runUntil = ({ timeline, trace }: World, until: number): boolean => {
-  while (trace.broken === null && timeline.steps < MAX_STEPS && timeline.step(until)) continue
-  if (timeline.steps >= MAX_STEPS) trace.breaks("everything settles", `after ${MAX_STEPS} steps it is still busy`)
+const runUntil = ({ options, timeline, trace, witness }: World, until: number): boolean => {
+  const { steps = MAX_STEPS } = options
+  while (trace.broken === null && timeline.steps < steps && timeline.step(until)) continue
+  if (trace.broken === null && timeline.steps >= steps) {
+    const { busiest } = timeline
+    trace.breaks(
+      "everything settles",
+      `not within ${steps} steps, of which ${busiest?.name} took ${busiest?.steps}: ${witness.unsettled() ?? "no sandbox is left"}`
+    )
+  }
   return trace.broken === null
 }
 
@@ -218,7 +226,11 @@ const month = (world: World, cast: Cast) => {
   trace.count("months")
   // A process that was asked to end leaves soon, and has a successor.
   const leaves = (slot: Slot) => isRunning(slot) && slot.stop !== null && Deferred.isDoneUnsafe(slot.stop)
-  while (slots.some(leaves)) if (!runUntil(world, timeline.now + 1000)) return
+  const left = timeline.now + SETTLED_MILLIS
+  for (let slot = slots.find(leaves); slot !== undefined; slot = slots.find(leaves)) {
+    if (!runUntil(world, timeline.now + 1000)) return
+    if (timeline.now > left) return trace.breaks("everything settles", `${slot.process?.name} was asked to end and runs on`)
+  }
   for (const slot of slots) if (!isRunning(slot)) launch(world, slot)
   const good = grants.filter(({ id }) => rightsWitness.isRevoked(id) === false)
   const [first] = good

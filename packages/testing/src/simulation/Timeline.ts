@@ -2,10 +2,12 @@
  * One scheduler and one clock for everything that is simulated. Which of the ready tasks runs next, where a fiber is
  * interrupted by another and how time passes follow from the seed alone; nothing waits for real time.
  */
+import * as Cause from "effect/Cause"
 import * as Clock from "effect/Clock"
 import type * as Context from "effect/Context"
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
+import * as Exit from "effect/Exit"
 import type * as Fiber from "effect/Fiber"
 import * as Logger from "effect/Logger"
 import * as Random from "effect/Random"
@@ -19,6 +21,8 @@ export class Process implements Scheduler.Scheduler {
   readonly name: string
   readonly clock: Clock.Clock
   alive = true
+  /** The steps of its fibers so far. */
+  steps = 0
   /** It stands still until then; epoch milliseconds. */
   pausedUntil = 0
   /** How far its machine's clock is ahead. */
@@ -71,6 +75,7 @@ export class Timeline {
   /** Epoch milliseconds. */
   now = 1_795_228_860_000
   steps = 0
+  readonly #processes: Array<Process> = []
   readonly #chance: Chance
   readonly #effects: Chance
   readonly #tasks: Array<Task> = []
@@ -90,7 +95,14 @@ export class Timeline {
   }
 
   process(name: string): Process {
-    return new Process(this, name)
+    const process = new Process(this, name)
+    this.#processes.push(process)
+    return process
+  }
+
+  /** The process that took most of the steps. */
+  get busiest(): Process | undefined {
+    return this.#processes.toSorted((a, b) => b.steps - a.steps)[0]
   }
 
   ready(process: Process, run: () => void): void {
@@ -136,10 +148,15 @@ export class Timeline {
 
   /** Runs what needs no time at once. Throws what it dies with. */
   run<A, E, R>(context: Context.Context<R>, effect: Effect.Effect<A, E, R>): A {
-    return Effect.runSyncWith(context)(effect.pipe(
+    const exit = Effect.runSyncExitWith(context)(effect.pipe(
       Effect.provideService(Clock.Clock, clockOf(this, null)),
       Effect.provideService(Random.Random, randomOf(this.#effects))
     ))
+    if (Exit.isSuccess(exit)) return exit.value
+    const defect = Cause.squash(exit.cause)
+    throw Cause.isAsyncFiberError(defect)
+      ? new Error("A port has to answer without a promise or a timer, because time is simulated.")
+      : defect
   }
 
   /** Runs one task, or lets time pass until there is one. False: nothing happens before `until`, which is now. */
@@ -159,6 +176,7 @@ export class Timeline {
           continue
         }
         this.steps++
+        task.process.steps++
         task.run()
         return true
       }

@@ -1,23 +1,16 @@
 /** One simulated service: its stores and systems, the ports of its processes, and the lives of these processes. */
 import { AccessStore } from "@slipway/domain/access/ports/AccessStore"
-import type { AuditLog } from "@slipway/domain/access/ports/AuditLog"
-import type { MemberStore } from "@slipway/domain/access/ports/MemberStore"
+import { MemberStore } from "@slipway/domain/access/ports/MemberStore"
 import { Access } from "@slipway/domain/access/usecases/Access"
 import { WorkingTrees } from "@slipway/domain/files/ports/WorkingTrees"
 import { Ids } from "@slipway/domain/ids/Ids"
-import * as AccessStoreMemory from "@slipway/domain/memory/access/AccessStoreMemory"
-import * as AuditLogMemory from "@slipway/domain/memory/access/AuditLogMemory"
 import { MemoryDisk } from "@slipway/domain/memory/files/MemoryDisk"
 import { MemoryRepositories } from "@slipway/domain/memory/files/MemoryRepositories"
 import * as WorkingTreesMemory from "@slipway/domain/memory/files/WorkingTreesMemory"
 import * as IdsMemory from "@slipway/domain/memory/ids/IdsMemory"
 import * as ModelGatewayMemory from "@slipway/domain/memory/models/ModelGatewayMemory"
-import * as SpendingMemory from "@slipway/domain/memory/models/SpendingMemory"
-import * as PartnerStoreMemory from "@slipway/domain/memory/partner/PartnerStoreMemory"
-import * as WebhookStoreMemory from "@slipway/domain/memory/partner/WebhookStoreMemory"
 import * as AgentRuntimeMemory from "@slipway/domain/memory/sandbox/AgentRuntimeMemory"
 import * as SandboxHostMemory from "@slipway/domain/memory/sandbox/SandboxHostMemory"
-import * as SandboxStoreMemory from "@slipway/domain/memory/sandbox/SandboxStoreMemory"
 import * as SourceHostMemory from "@slipway/domain/memory/source/SourceHostMemory"
 import * as HintsMemory from "@slipway/domain/memory/store/HintsMemory"
 import type { ModelGateway } from "@slipway/domain/models/ports/ModelGateway"
@@ -47,6 +40,8 @@ import * as Exit from "effect/Exit"
 import * as Layer from "effect/Layer"
 import * as Logger from "effect/Logger"
 import * as Scope from "effect/Scope"
+import * as FilledStores from "../stores/FilledStores.ts"
+import type { GivenStores, Stores } from "../stores/FilledStores.ts"
 import { accessOf, receiversOf, spendingOf, webhooksOf } from "./AccountPorts.ts"
 import { Chance } from "./Chance.ts"
 import { Faults } from "./Faults.ts"
@@ -90,33 +85,27 @@ export interface Options {
   ) => Effect.Effect<void, never, WorkerPorts | Scope.Scope>
   /** The worker delivers events to webhooks as well. Left out: there are no webhooks. */
   readonly webhooks?: boolean
-  /** Stores and systems of your own in place of the memory layers. None may need real time or a promise. */
-  readonly layers?: Partial<Layers>
+  /** Stores of your own in place of those in memory. They may not need real time or a promise. */
+  readonly stores?: GivenStores
+  /** Systems of your own in place of those in memory. They may not need real time or a promise. */
+  readonly systems?: Partial<Systems>
+  /** The most steps of the run, which a run that never comes to rest would exceed. Default: 200,000. */
+  readonly steps?: number
   /** Keeps every line of the trace, not the last ones alone. */
   readonly trace?: boolean
 }
 
 /** The systems of a simulation, each replaceable. */
-export interface Layers {
+export interface Systems {
   readonly hints: Layer.Layer<Hints>
-  readonly access: Layer.Layer<AccessStore | MemberStore, never, Ids | AuditLog>
-  readonly store: Layer.Layer<SandboxStore | Leases | Maintenance | Checkpoints | Setups | Workers, never, Hints>
-  readonly partners: Layer.Layer<PartnerStore, never, Ids>
-  readonly webhooks: Layer.Layer<WebhookStore, never, PartnerStore>
-  readonly spending: Layer.Layer<Spending>
   readonly source: Layer.Layer<SourceHost, never, MemoryRepositories>
   readonly host: Layer.Layer<SandboxHost, never, MemoryDisk>
   readonly agents: Layer.Layer<AgentRuntime, never, MemoryDisk>
   readonly trees: Layer.Layer<WorkingTrees, never, MemoryDisk | MemoryRepositories>
 }
 
-const memory: Layers = {
+const memory: Systems = {
   hints: HintsMemory.layer,
-  access: AccessStoreMemory.layer,
-  store: SandboxStoreMemory.layer,
-  partners: PartnerStoreMemory.layer,
-  webhooks: WebhookStoreMemory.layer,
-  spending: SpendingMemory.layer,
   source: SourceHostMemory.layer,
   host: SandboxHostMemory.layer,
   agents: AgentRuntimeMemory.layer,
@@ -169,16 +158,7 @@ const WORK = "/memory/work/"
 export const TROUBLE_MILLIS = 70_000
 
 /** The stores and systems that all processes share. */
-type Shared =
-  | Checkpoints
-  | Leases
-  | Maintenance
-  | PartnerStore
-  | SandboxStore
-  | Setups
-  | SourceHost
-  | Spending
-  | Workers
+type Shared = Stores | SourceHost
 
 /** A machine of workers. A lost machine comes back with new systems. */
 export interface Machine {
@@ -205,7 +185,6 @@ export class World {
   /** The process of stores, systems and everything outside the service. */
   readonly process: Process
   readonly ids: Context.Context<Ids>
-  readonly rights: Context.Context<AccessStore | MemberStore>
   readonly partners: PartnerStore["Service"]
   readonly rightsWitness: RightsWitness
   readonly witness: Witness
@@ -222,7 +201,7 @@ export class World {
   readonly slots: ReadonlyArray<Slot>
   /** The processes in boxes, by the process that started them. */
   readonly started = new Map<Process, Started>()
-  readonly #layers: Layers
+  readonly #systems: Systems
   readonly #budgets: BudgetLimits
   readonly #immortal = new Set<Process>()
   readonly #scope = Scope.makeUnsafe()
@@ -240,7 +219,7 @@ export class World {
     this.timeline = new Timeline(this.chance.fork())
     this.trace = new Trace(options.trace === true, this.timeline)
     this.start = this.timeline.now
-    this.#layers = { ...memory, ...options.layers }
+    this.#systems = { ...memory, ...options.systems }
     this.limits = limitsOf(this.chance)
     this.agentIdle = Duration.millis(this.chance.pick([500, 3_000, 3_000, 60_000]))
     this.#budgets = budgetsOf(this.chance)
@@ -249,14 +228,13 @@ export class World {
     this.#alarms = alarmsOf(this.trace)
     this.faults = this.#makeFaults()
     this.process = this.lasting("world")
-    this.#hints = Context.get(this.#build(this.#layers.hints, Context.empty()), Hints)
+    this.#hints = Context.get(this.#build(this.#systems.hints, Context.empty()), Hints)
     this.ids = this.#build(IdsMemory.layerSeeded(options.seed), Context.empty())
     this.#repositories = this.#build(MemoryRepositories.layer, Context.empty())
     for (const name of REPOSITORIES) Context.get(this.#repositories, MemoryRepositories).add(name, startOf(name))
-    this.rights = this.#build(this.#layers.access, Context.merge(this.ids, this.#build(AuditLogMemory.layer, Context.empty())))
     this.#shared = this.#build(
-      Layer.mergeAll(this.#layers.store, this.#layers.partners, this.#layers.source, this.#layers.spending),
-      Context.mergeAll(this.ids, this.rights, this.#repositories, this.#hintsOf(this.process))
+      Layer.mergeAll(FilledStores.layer(options.stores ?? null), this.#systems.source),
+      Context.mergeAll(this.ids, this.#repositories, this.#hintsOf(this.process))
     )
     this.partners = Context.get(this.#shared, PartnerStore)
     this.rightsWitness = new RightsWitness(this.timeline, this.trace)
@@ -264,10 +242,8 @@ export class World {
     this.leases = this.witness.leases
     this.#store = this.witness.store
     this.spending = this.witness.money.watch(Context.get(this.#shared, Spending))
-    this.webhooks = this.witness.webhooks.watch(
-      Context.get(this.#build(this.#layers.webhooks, Context.mergeAll(this.#shared, this.rights)), WebhookStore)
-    )
-    this.operating = this.#build(Access.layer, Context.mergeAll(this.ids, this.rights, this.#hintsOf(this.process)))
+    this.webhooks = this.witness.webhooks.watch(Context.get(this.#shared, WebhookStore))
+    this.operating = this.#build(Access.layer, Context.mergeAll(this.ids, this.#shared, this.#hintsOf(this.process)))
     this.grants = GRANTS.map((name) => ({
       name,
       id: this.run(Access.use((access) => access.createGrant(name)), this.operating).grant.id
@@ -295,7 +271,7 @@ export class World {
 
   /** Systems without boxes and trees. */
   newSystems(): Machine["systems"] {
-    const { host, trees } = this.#layers
+    const { host, trees } = this.#systems
     return this.#build(Layer.mergeAll(host, trees).pipe(Layer.provideMerge(MemoryDisk.layer)), this.#repositories)
   }
 
@@ -337,7 +313,7 @@ export class World {
 
   /** The ports of one process on one machine. */
   portsOf(process: Process, { name, systems }: Machine) {
-    const { faults, ids, partners, rights, timeline, witness } = this
+    const { faults, ids, partners, timeline, witness } = this
     const shared = this.#shared
     const own: Started = new Set()
     const kept = {
@@ -355,13 +331,11 @@ export class World {
     const mayWrite = (path: string) =>
       !path.startsWith(WORK) || Array.from(own).some(({ agent, id }) => agent.running && path.startsWith(`${WORK}${id}/`))
     const reached = MemoryDisk.of({ ...memoryDisk, files: writableIf(memoryDisk.files, mayWrite) })
-    const agents = Context.get(this.#build(this.#layers.agents, Context.make(MemoryDisk, reached)), AgentRuntime)
+    const agents = Context.get(this.#build(this.#systems.agents, Context.make(MemoryDisk, reached)), AgentRuntime)
     const ledger = Context.make(Spending, spendingOf(process, faults, timeline.clock, this.spending))
     const gateway = this.#build(ModelGatewayMemory.layer, Context.merge(ids, ledger))
-    const access = Context.add(
-      rights,
-      AccessStore,
-      accessOf(process, faults, timeline.clock, Context.get(rights, AccessStore))
+    const access = Context.make(MemberStore, Context.get(shared, MemberStore)).pipe(
+      Context.add(AccessStore, accessOf(process, faults, timeline.clock, Context.get(shared, AccessStore)))
     )
     const ownHints = this.#hintsOf(process)
     return Context.mergeAll(
