@@ -11,7 +11,7 @@ import type { RepoName } from "@slipway/domain/source/schema/RepoRef"
 import type { StoreUnavailable } from "@slipway/domain/store/StoreUnavailable"
 import type { GitFailed } from "@slipway/git/Git"
 import { guard } from "@slipway/postgres/sql/SqlFailure"
-import { DateTime, Effect, Layer, Option } from "effect"
+import { Context, DateTime, Effect, Layer, Option } from "effect"
 import { SqlClient } from "effect/sql"
 import * as LocalGit from "./LocalGit.ts"
 import { LocalRepositories, type LocalRepository } from "./LocalRepositories.ts"
@@ -184,3 +184,16 @@ const make = Effect.fnUntraced(function*(options: Options) {
 /** Needs `LocalRepositories` and the database. */
 export const layer = (options: Options): Layer.Layer<SourceHost, never, LocalRepositories | SqlClient.SqlClient> =>
   Layer.effect(SourceHost, make(options))
+
+/** The same with these repositories, by full name with the path of a checkout or a bare repository. They are registered at the start. */
+export const layerOf = (
+  { publicUrl = "http://localhost", repositories }: Partial<Options> & { readonly repositories: Readonly<Record<RepoName, string>> }
+) =>
+  layer({ publicUrl }).pipe(
+    Layer.provideMerge(LocalRepositories.layer.pipe(
+      Layer.tap((context) => {
+        const { register } = Context.get(context, LocalRepositories)
+        return Effect.forEach(Object.entries(repositories), ([name, path]) => register(name, path), { discard: true })
+      })
+    ))
+  )

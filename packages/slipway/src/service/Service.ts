@@ -2,7 +2,6 @@
 // First, because schemas that were used before stay interpreted. Compiled ones take a fifth off a GET (bench api, 2026-11-21).
 import * as Installed from "@slipway/agents/Installed"
 import * as AgentRuntimeProfiles from "@slipway/agents/profiles/AgentRuntimeProfiles"
-import { MAX_CACHE_BYTES } from "@slipway/domain/environment/ports/SetupCaches"
 import * as OutputRedactor from "@slipway/domain/environment/redaction/OutputRedactor"
 import { RemoteTrees, LocalTrees } from "@slipway/domain/files/ports/RemoteTrees"
 import { WorkingTrees } from "@slipway/domain/files/ports/WorkingTrees"
@@ -13,12 +12,12 @@ import { Policy } from "@slipway/domain/sandbox/rules/Policy"
 import { SourceHost } from "@slipway/domain/source/ports/SourceHost"
 import * as UseCases from "@slipway/domain/UseCases"
 import * as ModelGatewayHttp from "@slipway/gateway/ModelGatewayHttp"
+import * as LocalMachine from "@slipway/git/machine/LocalMachine"
 import * as WorkingTreesGit from "@slipway/git/working-trees/WorkingTreesGit"
 import * as Server from "@slipway/http/Server"
 import * as HttpSettings from "@slipway/http/server/Settings"
+import * as MachineFolder from "@slipway/machine/files/MachineFolder"
 import * as Spawner from "@slipway/machine/node/spawner/Spawner"
-import * as CacheImages from "@slipway/machine/overlay/CacheImages"
-import * as SetupCachesFolder from "@slipway/machine/setup-caches/SetupCachesFolder"
 import { pages } from "@slipway/pages/Pages"
 import * as SharedSecret from "@slipway/postgres/secret-store/SharedSecret"
 import * as WorkingTreesRunner from "@slipway/runner/trees/WorkingTreesRunner"
@@ -35,14 +34,12 @@ import { Context, Duration, Effect, Fiber, Layer, Schema, Scope } from "effect"
 import * as TracesOtlp from "../traces/TracesOtlp.ts"
 import "effect/schema/SchemaJITCompiler/enable"
 import { randomUUID } from "node:crypto"
-import path from "node:path"
 import manifest from "../../package.json" with { type: "json" }
 import * as IsolationSettings from "../settings/Isolation.ts"
 import * as Settings from "../settings/Settings.ts"
 import * as AbandonedMachines from "./machine/AbandonedMachines.ts"
 import * as Capacity from "./machine/Capacity.ts"
 import * as Isolation from "./machine/Isolation.ts"
-import * as Machine from "./machine/Machine.ts"
 import * as Toolchains from "./machine/Toolchains.ts"
 import * as ModelOffers from "./ModelOffers.ts"
 import * as Models from "./Models.ts"
@@ -51,21 +48,6 @@ import * as Source from "./Source.ts"
 import * as OwnPostgres from "./storage/OwnPostgres.ts"
 import * as Storage from "./storage/Storage.ts"
 import * as WorkerMonitor from "./WorkerMonitor.ts"
-
-/** The setup caches in the data folder. */
-const setupCaches = (
-  { cacheBytes, dataDir }: Pick<Settings.Settings, "cacheBytes" | "dataDir">,
-  { folders: { lackingOverlays } }: Isolation.Isolation
-) =>
-  Layer.unwrap(Effect.map(
-    cacheBytes === null ? SetupCachesFolder.defaultBytes(dataDir) : Effect.succeed(cacheBytes),
-    (maximumBytes) =>
-      SetupCachesFolder.layer({
-        directory: path.join(dataDir, "caches"),
-        maximumBytes,
-        ...lackingOverlays === null ? { makeImage: (file, bytes) => CacheImages.make(file, bytes, { bytes: MAX_CACHE_BYTES }) } : {}
-      })
-  ))
 
 const worker = (
   worker: string,
@@ -76,12 +58,14 @@ const worker = (
   Layer.unwrap(Effect.gen(function*() {
     const leases = yield* Leases
     const trees = yield* WorkingTrees
-    const { alone, machine } = yield* Machine.acquire(dataDir, Effect.flatMap(trees.sandboxes, leases.machineOf))
+    const { alone, machine } = yield* MachineFolder.acquire(dataDir, Effect.flatMap(trees.sandboxes, leases.machineOf))
     if (alone) yield* leases.endLeases(machine)
     // From here on no other process uses the mounted folders.
     yield* isolation.folders.letGo
     return Layer.mergeAll(
-      WorkerNode.layer({ worker, machine, ...Capacity.of(settings) }).pipe(Layer.provide(setupCaches({ cacheBytes, dataDir }, isolation))),
+      WorkerNode.layer({ worker, machine, ...Capacity.of(settings) }).pipe(
+        Layer.provide(LocalMachine.setupCaches(dataDir, isolation.folders, cacheBytes))
+      ),
       DeliverWebhooks.layer,
       Layer.effectDiscard(ModelOffers.announce(worker, models)),
       isolation.elsewhere === null ? Layer.empty : AbandonedMachines.layer(isolation.elsewhere.machines),

@@ -1,11 +1,11 @@
 import { assert, it } from "@effect/vitest"
+import { acquire } from "@slipway/machine/files/MachineFolder"
 import { Effect } from "effect"
 import { execFileSync } from "node:child_process"
 import { readdirSync, readFileSync, writeFileSync } from "node:fs"
 import { mkdtemp, rm } from "node:fs/promises"
 import { tmpdir } from "node:os"
 import path from "node:path"
-import { acquire } from "../../src/service/machine/Machine.ts"
 
 const folder = Effect.acquireRelease(
   Effect.promise(() => mkdtemp(path.join(tmpdir(), "slipway-machine-"))),
@@ -66,7 +66,7 @@ it.effect.skipIf(!hasStrace)(
     Effect.gen(function*() {
       const dataDir = yield* folder
       const trace = path.join(dataDir, "trace")
-      const module = path.resolve(import.meta.dirname, "../../src/service/machine/Machine.ts")
+      const module = path.resolve(import.meta.dirname, "../../../adapters/machine/src/files/MachineFolder.ts")
       const script = `
       import { Effect } from "effect"
       import { acquire } from ${JSON.stringify(module)}

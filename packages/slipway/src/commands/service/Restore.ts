@@ -1,5 +1,6 @@
 /** `slipway restore`: makes a data folder from a backup. */
 import { EmbeddedPostgres } from "@slipway/embedded-postgres/EmbeddedPostgres"
+import * as MachineFolder from "@slipway/machine/files/MachineFolder"
 import * as DurableFile from "@slipway/machine/node/DurableFile"
 import * as Database from "@slipway/postgres/Database"
 import * as Dump from "@slipway/postgres/Dump"
@@ -8,7 +9,6 @@ import { Console, Effect, Layer, Schema, Stream } from "effect"
 import { Argument, Command } from "effect/cli"
 import { mkdir, mkdtemp, readdir, readFile, rename, rm } from "node:fs/promises"
 import path from "node:path"
-import * as Machine from "../../service/machine/Machine.ts"
 import * as BackupFolder from "../../service/storage/BackupFolder.ts"
 import * as Settings from "../../settings/Settings.ts"
 import * as Storage from "../../settings/Storage.ts"
@@ -78,7 +78,7 @@ const restoring = Effect.fnUntraced(function*(given: string) {
   const manifest = yield* BackupFolder.manifestOf(from)
   yield* Effect.scoped(Effect.gen(function*() {
     yield* BackupFolder.writing(dataDir, () => mkdir(dataDir, { recursive: true }))
-    yield* Machine.alone(dataDir)
+    yield* MachineFolder.alone(dataDir)
     const there = yield* BackupFolder.writing(dataDir, () => readdir(dataDir))
     const first = there.find((name) => !isNothing(name))
     if (first !== undefined) {

@@ -1,17 +1,21 @@
 /** The machine whose disk holds the working trees, and its one worker. */
 import { ifAbsent } from "@slipway/domain/files/rules/SystemError"
-import * as DurableFile from "@slipway/machine/node/DurableFile"
 import { Effect, Schema } from "effect"
 import { randomUUID } from "node:crypto"
 import { mkdir, readFile, stat } from "node:fs/promises"
 import { createServer } from "node:net"
 import path from "node:path"
-import * as Storage from "../../settings/Storage.ts"
+import * as DurableFile from "../node/DurableFile.ts"
+import { OptionNames } from "../options/OptionNames.ts"
 
 /** Another worker already uses this data folder. */
-export class DataFolderInUse extends Schema.TaggedError<DataFolderInUse>()("DataFolderInUse", { dataDir: Schema.String }) {
+export class DataFolderInUse extends Schema.TaggedError<DataFolderInUse>()("DataFolderInUse", {
+  dataDir: Schema.String,
+  /** The name of the option: see {@link OptionNames}. */
+  option: Schema.String
+}) {
   override get message() {
-    return `Another worker uses ${this.dataDir}. Stop it, or give this one a folder of its own with ${Storage.settings.dataDir.name}.`
+    return `Another worker uses ${this.dataDir}. Stop it, or give this one a folder of its own with ${this.option}.`
   }
 }
 
@@ -23,14 +27,15 @@ const read = (file: string): Promise<string | null> =>
 
 /** Holds the lock until the scope closes. The kernel frees it however its owner ends. */
 const lock = (name: string, dataDir: string) =>
-  Effect.acquireRelease(
-    Effect.callback<() => void, DataFolderInUse>((resume) => {
-      const server = createServer((socket) => socket.destroy())
-      server.once("error", () => resume(Effect.fail(new DataFolderInUse({ dataDir }))))
-      server.listen(`\0slipway-${name}`, () => resume(Effect.succeed(() => server.close())))
-    }),
-    (close) => Effect.sync(close)
-  )
+  Effect.flatMap(OptionNames, (nameOf) =>
+    Effect.acquireRelease(
+      Effect.callback<() => void, DataFolderInUse>((resume) => {
+        const server = createServer((socket) => socket.destroy())
+        server.once("error", () => resume(Effect.fail(new DataFolderInUse({ dataDir, option: nameOf("dataDir") }))))
+        server.listen(`\0slipway-${name}`, () => resume(Effect.succeed(() => server.close())))
+      }),
+      (close) => Effect.sync(close)
+    ))
 
 /** Locks the folder against workers and other callers until the scope closes. Only on Linux. */
 export const alone = Effect.fnUntraced(function*(dataDir: string) {
