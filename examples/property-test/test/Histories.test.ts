@@ -19,16 +19,19 @@ describe("every life that fast-check draws", () => {
 })
 
 describe("every sandbox that fast-check draws", () => {
-  const sandboxes = fc.array(fc.nat(), { maxLength: 100, size: "medium" }).map(valueOf("Sandbox"))
+  const sandboxes = fc.array(fc.nat(), { maxLength: 60, size: "medium" }).map(valueOf("Sandbox"))
   const encode = Schema.encodeSync(Sandbox)
   const decode = Schema.decodeSync(Sandbox)
 
-  test("survives its storage", () =>
-    fc.assert(fc.property(sandboxes, (sandbox) => expect(encode(decode(encode(sandbox)))).toEqual(encode(sandbox)))))
+  test("survives its storage", () => {
+    fc.assert(fc.property(sandboxes, (sandbox) => {
+      expect(encode(decode(encode(sandbox)))).toEqual(encode(sandbox))
+    }))
+  })
 
   test("is shrunk to the simplest that breaks a rule", () => {
-    const { counterexample } = fc.check(fc.property(sandboxes, ({ publications }) => publications.length === 0), { numRuns: 1000, seed: 1 })
+    const { counterexample } = fc.check(fc.property(sandboxes, ({ publications }) => publications.length === 0), { seed: 1 })
     expect(counterexample?.[0]).toMatchObject({ publications: [{}], approvals: [], turn: null })
     expect(counterexample?.[0].publications).toHaveLength(1)
-  })
+  }, 30_000)
 })

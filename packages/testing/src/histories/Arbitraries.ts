@@ -111,7 +111,8 @@ const validity = once((ast): (value: unknown) => boolean => Schema.is(schemaOf(a
 const sampler = once((ast) => Arbitrary.schema(schemaOf(ast)))
 const ATTEMPTS = 50
 /** Effect's value, whose seed and size are the number, or the next ones if the checks of the schema discard these. */
-const sampled = (ast: SchemaAST.AST, number: number): unknown => {
+const sampled = (ast: SchemaAST.AST, number: number): unknown => number === 0 ? firstSample(ast) : sample(ast, number)
+const sample = (ast: SchemaAST.AST, number: number): unknown => {
   for (let i = 0; i < ATTEMPTS; i++) {
     const options = { count: 1, seed: number + i, size: Math.min(number, 12) + i, maxDiscards: 100 }
     const found = Effect.runSync(Effect.result(Arbitrary.sampleEffect(sampler(ast), options)))
@@ -119,6 +120,8 @@ const sampled = (ast: SchemaAST.AST, number: number): unknown => {
   }
   throw new Error("The checks of a schema discard all values.")
 }
+/** Most numbers of a shrunk array are 0. */
+const firstSample = once((ast) => sample(ast, 0))
 /** The fields and items of the simplest value: members of a union that shrink to less come first. */
 const simplest = once((ast): number => JSON.stringify(drawn(ast, numbersOf([])))?.split(/[,:]/u).length ?? 0)
 const members = once((ast) => ast._tag === "Union" ? [...ast.types].sort((a, b) => simplest(a) - simplest(b)) : [])
