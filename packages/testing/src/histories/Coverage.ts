@@ -117,7 +117,7 @@ const ENDED_BY = "A turn's end is told by turn.completed."
 /** Items that few lives reach or none, with the reason. */
 const excuses: Readonly<Record<string, string>> = {
   "message.cancelled reason=output_limit":
-    "Only a sandbox with a log of 512 MiB or 250,000 events cancels messages for it: OutputLimit.test.ts makes that log.",
+    "Only a sandbox with a log of 512 MiB or 250,000 events cancels messages for it: MessageQueue.test.ts begins with such a log.",
   "sandbox.status previous=terminated": "Nothing follows terminated.",
   "turn.updated previous=pending": "The step from pending is told by turn.started or turn.completed.",
   ...Object.fromEntries(

@@ -247,7 +247,7 @@ const restored: Episode = (history) => {
   if (restoring !== null) history.system({ _tag: "RecordRestore", data: { checkpoint: restoring, cause: "command" } })
 }
 const notRestored = system({ _tag: "FailRestore", error: "It is cut.", damaged: [1] })
-/** Some while before, another repository or the same one is published again. */
+/** Publishes a repository, for the first time or again. `n` chooses which, and how it ends. */
 const publishes: Episode = (history, n) => {
   const repo = oneOf(n, [REPO, "acme/other", "Acme/Shop"])
   const report = (data: Omit<Extract<SystemCommand, { readonly _tag: "ReportPublication" }>["data"], "repo">) =>
