@@ -4,40 +4,24 @@ import { AccessStore } from "@slipway/domain/access/ports/AccessStore"
 import type { Life } from "@slipway/domain/access/rules/Minting"
 import type { Scope } from "@slipway/domain/access/schema/Principal"
 import { Access } from "@slipway/domain/access/usecases/Access"
-import { DeviceLogins } from "@slipway/domain/access/usecases/DeviceLogins"
 import { Members } from "@slipway/domain/access/usecases/Members"
-import { Sessions } from "@slipway/domain/access/usecases/Sessions"
-import { Secrets } from "@slipway/domain/environment/usecases/Secrets"
 import { RemoteTrees, CheckpointTrees, LocalTrees } from "@slipway/domain/files/ports/RemoteTrees"
 import { WorkingTrees } from "@slipway/domain/files/ports/WorkingTrees"
-import { Files } from "@slipway/domain/files/usecases/Files"
 import { Ids } from "@slipway/domain/ids/Ids"
 import { SandboxId } from "@slipway/domain/ids/SandboxId"
-import * as AccessStoreMemory from "@slipway/domain/memory/access/AccessStoreMemory"
-import * as DeviceLoginStoreMemory from "@slipway/domain/memory/access/DeviceLoginStoreMemory"
-import * as SessionStoreMemory from "@slipway/domain/memory/access/SessionStoreMemory"
-import * as SecretStoreMemory from "@slipway/domain/memory/environment/SecretStoreMemory"
-import * as SpendingMemory from "@slipway/domain/memory/models/SpendingMemory"
-import * as PartnerStoreMemory from "@slipway/domain/memory/partner/PartnerStoreMemory"
-import * as WebhookStoreMemory from "@slipway/domain/memory/partner/WebhookStoreMemory"
-import * as SandboxStoreMemory from "@slipway/domain/memory/sandbox/SandboxStoreMemory"
-import * as HintsMemory from "@slipway/domain/memory/store/HintsMemory"
+import * as Stores from "@slipway/domain/memory/Stores"
 import { type Catalogue, ModelCatalogue, offlineDemo } from "@slipway/domain/models/schema/ModelCatalogue"
-import { Partners } from "@slipway/domain/partner/usecases/Partners"
-import { Webhooks } from "@slipway/domain/partner/usecases/Webhooks"
-import { Publishing } from "@slipway/domain/publishing/usecases/Publishing"
 import { MaxActiveSandboxes } from "@slipway/domain/sandbox/ports/ActiveSandboxes"
 import { SandboxStore } from "@slipway/domain/sandbox/ports/SandboxStore"
 import { Policy } from "@slipway/domain/sandbox/rules/Policy"
 import type { Sandbox } from "@slipway/domain/sandbox/rules/Sandbox"
 import { decide, type SystemCommand } from "@slipway/domain/sandbox/rules/SystemCommand"
 import { turnId } from "@slipway/domain/sandbox/rules/Turn"
-import { Sandboxes } from "@slipway/domain/sandbox/usecases/Sandboxes"
-import { SandboxEvents } from "@slipway/domain/sandbox/usecases/SandboxEvents"
 import { PullRequests } from "@slipway/domain/source/ports/PullRequests"
 import { SourceHost } from "@slipway/domain/source/ports/SourceHost"
 import type { SourceHostEvents } from "@slipway/domain/source/ports/SourceHostEvents"
 import { StoreHealth } from "@slipway/domain/store/StoreHealth"
+import * as UseCases from "@slipway/domain/UseCases"
 import * as Server from "@slipway/http/Server"
 import { Settings } from "@slipway/http/server/Settings"
 import * as IdsNode from "@slipway/machine/node/IdsNode"
@@ -81,44 +65,22 @@ export const services = (
     "pages" | "settings" | "news" | "pulls" | "trouble"
   > = {}
 ) => {
-  const stores = Layer.mergeAll(
-    SandboxStoreMemory.layer.pipe(Layer.provide(Layer.succeed(MaxActiveSandboxes, maxActiveSandboxes ?? null))),
-    SpendingMemory.layer,
-    WebhookStoreMemory.layer,
-    SecretStoreMemory.layer,
+  const stores = Layer.effect(AccessStore, Effect.map(AccessStore, access)).pipe(
+    Layer.provideMerge(Stores.layer({ ids: IdsNode.layer })),
+    Layer.provide(Layer.succeed(MaxActiveSandboxes, maxActiveSandboxes ?? null))
+  )
+  const machine = Layer.mergeAll(
     WebhookSenderHttp.layer({ allowPrivate: false, lookup: async (name) => [name.startsWith("private.") ? "10.0.0.1" : "93.184.215.14"] }),
     Layer.mock(WorkingTrees, { folder: () => "", isWhole: () => Effect.succeed(true), ...trees }),
     Layer.mock(SourceHost, { name: "test", refusal: () => Effect.succeed(null), repositories: () => Effect.succeed([]), ...host })
-  ).pipe(
-    Layer.provideMerge(PartnerStoreMemory.layer),
-    Layer.provideMerge(
-      Layer.effect(AccessStore, Effect.map(AccessStore, access)).pipe(
-        Layer.provideMerge(AccessStoreMemory.layer),
-        Layer.provideMerge(Layer.merge(SessionStoreMemory.layer, DeviceLoginStoreMemory.layer))
-      )
-    ),
-    Layer.provideMerge(Layer.mergeAll(HintsMemory.layer, IdsNode.layer))
   )
-  return Layer.mergeAll(
-    Sandboxes.layer,
-    SandboxEvents.layer,
-    Files.layerReaching.pipe(
-      Layer.provide(RemoteTrees.layerLocal),
-      Layer.provide(LocalTrees.layer),
-      Layer.provide(Layer.effect(CheckpointTrees, Effect.map(CheckpointTrees, (none) => ({ ...none, ...restored })))),
-      Layer.provide(CheckpointTrees.layerNone)
-    ),
-    Publishing.layer,
-    Partners.layer,
-    Webhooks.layer,
-    Secrets.layer,
-    Access.layer,
-    DeviceLogins.layer,
-    Members.layer,
-    Sessions.layer
-  ).pipe(
+  return Layer.merge(UseCases.layerAdministration, UseCases.layerWork).pipe(
+    Layer.provide(RemoteTrees.layerLocal),
+    Layer.provide(LocalTrees.layer),
+    Layer.provide(Layer.effect(CheckpointTrees, Effect.map(CheckpointTrees, (none) => ({ ...none, ...restored })))),
+    Layer.provide(CheckpointTrees.layerNone),
     Layer.provide(Layer.succeed(ModelCatalogue, catalogue)),
-    Layer.provideMerge(stores)
+    Layer.provideMerge(Layer.merge(stores, machine))
   )
 }
 
