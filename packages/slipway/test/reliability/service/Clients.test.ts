@@ -1,10 +1,17 @@
-/** The clients for other programs against the service: the one for Python by its own tests, with python3, and the examples of both. */
+/**
+ * The clients for other programs: the client for Python by its own tests and examples against processes of the service, with python3, and
+ * the examples of the client for JavaScript against a service in this process.
+ */
 import { assert, describe, it } from "@effect/vitest"
 import * as TestPostgres from "@slipway/embedded-postgres/testing/TestPostgres"
+import * as Embed from "@slipway/http/Embed"
 import * as Migrations from "@slipway/postgres/Migrations"
-import { Effect } from "effect"
+import * as TestSlipway from "@slipway/worker/testing/TestSlipway"
+import { Effect, Redacted } from "effect"
 import { execFile, spawnSync } from "node:child_process"
 import { writeFileSync } from "node:fs"
+import { createServer } from "node:http"
+import type { AddressInfo } from "node:net"
 import path from "node:path"
 import { folder, repository, run, serve } from "../../commands/SlipwayProcess.ts"
 
@@ -34,7 +41,21 @@ const served = Effect.gen(function*() {
   return { data, env: { SLIPWAY_URL: server.url, SLIPWAY_API_KEY: String(JSON.parse(stdout).key) } }
 })
 
-const PULL_REQUEST = /\/acme\/shop\/pulls\/\d+\n/u
+/** The service in this process. Its clock stands still: no program waits for time to pass there. */
+const inProcess = Effect.gen(function*() {
+  const slipway = yield* Effect.acquireRelease(Effect.promise(() => TestSlipway.start()), ({ close }) => Effect.promise(close))
+  const server = createServer()
+  yield* Effect.promise(() => new Promise<void>((listening) => server.listen(0, "127.0.0.1", listening)))
+  const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
+  const embedded = yield* Effect.acquireRelease(
+    Effect.promise(() => Embed.make(slipway.services, { publicUrl: url, cursorKey: Redacted.make("a key of the test") })),
+    (embedded) => Effect.promise(() => embedded.close().finally(() => server.close().closeAllConnections()))
+  )
+  server.on("request", embedded.node)
+  return { data: yield* folder, env: { SLIPWAY_URL: url, SLIPWAY_API_KEY: slipway.key } }
+})
+
+const PULL_REQUEST = /\/acme\/shop\/pulls?\/\d+\n/u
 
 describe.skipIf(!hasPython)("the client for Python (needs python3)", () => {
   it.live("does what its tests say, on a service too, and its examples run", () =>
@@ -61,7 +82,7 @@ describe.skipIf(!hasPython)("the client for Python (needs python3)", () => {
 describe("the examples of the client", () => {
   it.live("go from a prompt to a pull request, and follow a sandbox on from where they were", () =>
     Effect.gen(function*() {
-      const { data, env } = yield* served
+      const { data, env } = yield* inProcess
       const node = program(process.execPath, "examples/client", env)
       const changed = yield* node("src/change.ts", "acme/shop", "[[say Done]] [[write path=c.txt content=sea]]")
       assert.strictEqual(changed.code, 0, changed.err)
