@@ -8,7 +8,7 @@ import * as JournalStore from "./JournalStore.ts"
 const slipway = await open({ stores: JournalStore.stores(process.env["JOURNAL"] ?? "sandboxes.journal") })
 const worker = await start({
   stores: slipway.stores,
-  // `LocalMachine` of @slipway/machine has boxes and git.
+  // `LocalMachine` of @slipway/git has boxes and real repositories.
   machine: MemoryMachine.layer({ repositories: { "acme/shop": { "README.md": "# Shop\n" } } }),
   slots: 4,
   agent: async function*(prompt) {

@@ -15,22 +15,25 @@ export type { Agent, AgentTurn } from "./Agent.ts"
 
 type Ports = Layer.Services<ReturnType<typeof WorkerNode.layerHere>>
 
-/** The ports of a worker's machine: `LocalMachine` of `@slipway/machine`, or in memory `MemoryMachine` of `@slipway/domain/memory`. */
+/**
+ * The ports of a worker's machine and its source host: `LocalMachine` of `@slipway/git` with `SourceHostLocal` of `@slipway/local-source`,
+ * or in memory `MemoryMachine` of `@slipway/domain/memory`.
+ */
 export type MachinePorts = SandboxHost | SourceHost | ThisMachine | WorkingTrees
 
 /** The ports of a worker's stores: `Stores` of `@slipway/postgres`, or in memory `Stores` of `@slipway/domain/memory`. */
 export type StorePorts = Exclude<Ports, MachinePorts | AgentRuntime>
 
 /** The parts and the capacity of a worker. */
-export interface Options<Machine> extends Pick<WorkerNode.Options, "slots" | "agents" | "boots"> {
+export interface Options<Stores, Machine> extends Pick<WorkerNode.Options, "slots" | "agents" | "boots"> {
   /**
    * One layer of all stores. In a process that also has an open `Slipway` take its `stores`: stores in memory are shared by that alone.
    * With a `WebhookStore` and a `WebhookSender` the worker also delivers webhooks.
    */
-  readonly stores: Layer.Layer<StorePorts, unknown>
-  readonly machine: Layer.Layer<Machine | MachinePorts, unknown, StorePorts>
+  readonly stores: Layer.Layer<Stores | StorePorts, unknown>
+  readonly machine: Layer.Layer<Machine | MachinePorts, unknown, NoInfer<Stores> | StorePorts>
   /** A function, or a layer such as `AgentRuntimeProfiles` of `@slipway/agents`. */
-  readonly agent: Agent | Layer.Layer<AgentRuntime, unknown, Machine | MachinePorts | StorePorts>
+  readonly agent: Agent | Layer.Layer<AgentRuntime, unknown, NoInfer<Machine | Stores> | MachinePorts | StorePorts>
 }
 
 /** A worker that runs. */
@@ -50,16 +53,16 @@ const delivering = Layer.unwrap(Effect.gen(function*() {
 }))
 
 /** The worker and its machine, over stores. */
-export const layer = <Machine>({ agent, machine, ...capacity }: Omit<Options<Machine>, "stores">) => {
-  const runtime: Layer.Layer<AgentRuntime, unknown, Machine | MachinePorts | StorePorts> = typeof agent === "function"
+export const layer = <Stores = never, Machine = never>({ agent, machine, ...capacity }: Omit<Options<Stores, Machine>, "stores">) => {
+  const runtime: Layer.Layer<AgentRuntime, unknown, Machine | MachinePorts | Stores | StorePorts> = typeof agent === "function"
     ? runtimeOf(agent)
     : agent
   return Layer.merge(WorkerNode.layerHere(capacity), delivering).pipe(Layer.provide(runtime), Layer.provideMerge(machine))
 }
 
 /** Starts a worker. Rejects if a part cannot be opened. */
-export const start = async <Machine = never>({ stores, ...options }: Options<Machine>): Promise<Worker> => {
-  const runtime = ManagedRuntime.make(Layer.provide(layer(options), stores))
+export const start = async <Stores = never, Machine = never>({ stores, ...options }: Options<Stores, Machine>): Promise<Worker> => {
+  const runtime = ManagedRuntime.make(Layer.provide(layer<Stores, Machine>(options), stores))
   await runtime.context()
   return { close: () => runtime.dispose() }
 }
