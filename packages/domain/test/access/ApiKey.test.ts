@@ -1,5 +1,6 @@
 import { assert, describe, it } from "@effect/vitest"
 import { fromHeader, hint, mint } from "@slipway/domain/access/rules/ApiKey"
+import { draw } from "@slipway/domain/access/rules/Secret"
 import * as Arbitrary from "effect/Arbitrary"
 import * as Effect from "effect/Effect"
 import * as Redacted from "effect/Redacted"
@@ -24,6 +25,12 @@ const minted = Arbitrary.map(
   }),
   ({ kind, start }) => Redacted.value(Effect.runSync(mint(idsFrom(start), kind)))
 )
+
+it.effect("a secret has 43 different digits of base62: the fewest with 256 random bits", () =>
+  Effect.gen(function*() {
+    const secret = yield* draw({ random: (alphabet, length) => Effect.succeed(`${alphabet}:${length}`) })
+    assert.strictEqual(secret, `${BASE62}:${Math.ceil(256 / Math.log2(62))}`)
+  }))
 
 describe("a key", () => {
   it("is its kind, 43 characters of base62 and 6 of CRC-32", () => {

@@ -1,7 +1,19 @@
 import { assert, describe, it } from "@effect/vitest"
-import { ask, type DeviceLogin, isOpen, shownUserCode, userCodeOf } from "@slipway/domain/access/rules/DeviceLogin"
+import {
+  ask,
+  DEVICE_KEY_LIFE,
+  DEVICE_SCOPES,
+  type DeviceLogin,
+  deviceLoginForgottenAt,
+  DeviceLoginRefused,
+  isOpen,
+  shownUserCode,
+  UNNAMED_MACHINE,
+  userCodeOf
+} from "@slipway/domain/access/rules/DeviceLogin"
 import { Machine } from "@slipway/domain/access/schema/DeviceLogin"
 import * as DateTime from "effect/DateTime"
+import * as Duration from "effect/Duration"
 import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
 
@@ -63,9 +75,36 @@ describe("a device login", () => {
     }
   })
 
+  it("tells the command what to do when it gets no key", () => {
+    const messages = {
+      authorization_pending: "The request is undecided. Ask again after the interval.",
+      slow_down: "The command asked too soon. The interval is five seconds longer from now on.",
+      access_denied: "The request was denied.",
+      expired_token: "The request expired. Begin again.",
+      invalid_grant: "The device code is unknown, or its key was fetched. Begin again."
+    } as const
+    for (const [because, message] of Object.entries(messages)) {
+      assert.strictEqual(new DeviceLoginRefused({ because: because as keyof typeof messages }).message, message)
+    }
+  })
+
+  it("is told from an unknown one for another ten minutes", () => assert.deepStrictEqual(deviceLoginForgottenAt(waiting), after(1200)))
+
+  it("gives a key for sandboxes alone, for 90 days, to a machine that needs no name", () => {
+    assert.deepStrictEqual(DEVICE_SCOPES, ["sandboxes"])
+    assert.deepStrictEqual(DEVICE_KEY_LIFE, Duration.days(90))
+    assert.strictEqual(UNNAMED_MACHINE, "a machine without a name")
+    assert.isTrue(Schema.is(Machine)(UNNAMED_MACHINE))
+  })
+
+  it("has a code that is read in 64 characters at most", () => {
+    assert.strictEqual(userCodeOf(`WDJB${" ".repeat(56)}MJHT`), "WDJBMJHT")
+    assert.isNull(userCodeOf(`WDJB${" ".repeat(57)}MJHT`))
+  })
+
   it("is for a machine with a name that can be shown", () => {
     const takes = Schema.is(Machine)
-    for (const name of ["ada's laptop", "build-7.example", "büro", "x".repeat(126)]) assert.isTrue(takes(name), name)
+    for (const name of ["ada's laptop", "build-7.example", "büro", "x", "x".repeat(126)]) assert.isTrue(takes(name), name)
     for (const name of ["", " ", "a ", "a\nb", "a\u202eb", "a\u200bb", "x".repeat(127), "\ud800"]) assert.isFalse(takes(name), name)
   })
 })

@@ -1,5 +1,5 @@
 import { assert, describe, it } from "@effect/vitest"
-import { decide } from "@slipway/domain/access/rules/Minting"
+import { decide, KeysPerUser, mayRevoke, MintRefused } from "@slipway/domain/access/rules/Minting"
 import type { Member, Role } from "@slipway/domain/access/rules/User"
 import type { Scope } from "@slipway/domain/access/schema/Principal"
 import * as DateTime from "effect/DateTime"
@@ -52,6 +52,11 @@ describe("a key is minted", () => {
     assert.strictEqual(decided({ life: Duration.millis(366 * dayInMillis + 1) }), "expires_too_late")
   })
 
+  it("up to a hundred times for one user, unless the service is told otherwise", () => {
+    assert.strictEqual(KeysPerUser.defaultValue(), 100)
+    assert.match(new MintRefused({ because: "too_many_keys" }).message, /as many valid keys .* Revoke an unused key\.$/u)
+  })
+
   it("or refused in words that say what to do", () => {
     const messages = [{ member: null }, { organization: { suspendedAt: now } }, { scopes: all }, { life: Duration.zero }, {
       life: Duration.days(400)
@@ -66,4 +71,15 @@ describe("a key is minted", () => {
       assert.include(messages[i], words)
     }
   })
+})
+
+it.each(
+  [
+    ["member", "ada", true],
+    ["member", "bob", false],
+    ["owner", "ada", true],
+    ["owner", "bob", true]
+  ] as const
+)("ada as %s may revoke a key of %s: %j", (role, userId, may) => {
+  assert.strictEqual(mayRevoke({ userId: "ada", role }, { userId }), may)
 })

@@ -1,8 +1,19 @@
 import { assert, describe, it } from "@effect/vitest"
-import { expiresAt, isAlive, LINK_LIFE, needsTouch, SessionLifetimes } from "@slipway/domain/access/rules/Session"
+import {
+  admitted,
+  expiresAt,
+  isAlive,
+  LINK_LIFE,
+  needsTouch,
+  type Place,
+  principalOf,
+  SessionLifetimes
+} from "@slipway/domain/access/rules/Session"
+import type { Scope } from "@slipway/domain/access/schema/Principal"
 import * as DateTime from "effect/DateTime"
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
+import * as Result from "effect/Result"
 
 const began = DateTime.makeUnsafe("2026-11-21T02:41:00.123Z")
 const after = (duration: Duration.Input) => DateTime.addDuration(began, duration)
@@ -36,6 +47,35 @@ describe("a session", () => {
     assert.isFalse(needsTouch(seen(began), after("59999 millis")))
     assert.isTrue(needsTouch(seen(began), after("60000 millis")))
     assert.isFalse(needsTouch(seen(began), DateTime.subtract(began, { hours: 1 })))
+  })
+})
+
+describe("a visit", () => {
+  const session = seen(began)
+  const user = { id: session.userId, name: "Ada", email: null, githubLogin: "ada", createdAt: began, approvedAt: began }
+  const place: Place = { grantId: "g", organizationId: "o", role: "owner", organizationSuspended: false }
+
+  it("of an approved person with a grant has the rights that the person may give to a key", () => {
+    const visit = Result.getOrThrow(admitted({ session, user, place }))
+    assert.deepStrictEqual(visit, { session, user, place })
+    assert.deepStrictEqual(principalOf(visit), {
+      credential: { _tag: "Session", sessionId: "s" },
+      grantId: "g",
+      organizationId: "o",
+      userId: user.id,
+      scopes: new Set<Scope>(["sandboxes", "webhooks", "secrets"]),
+      test: false
+    })
+    assert.deepStrictEqual([...principalOf({ ...visit, place: { ...place, role: "member" } }).scopes], ["sandboxes"])
+  })
+
+  it.each([
+    ["An administrator has to approve you first.", { user: { ...user, approvedAt: null }, place: null }],
+    ["You are no active member of an organization that has a grant.", { user, place: null }],
+    ["Your organization is suspended.", { user, place: { ...place, organizationSuspended: true } }]
+  ])("is refused: %s", (message, facts) => {
+    const refused = admitted({ session, ...facts })
+    assert.strictEqual(Result.isFailure(refused) && refused.failure.message, message)
   })
 })
 

@@ -95,6 +95,7 @@ describe("a devcontainer.json", () => {
 
   it("runs nothing for commands of nothing", () => {
     assert.deepStrictEqual(environment({ onCreateCommand: " ", updateContentCommand: [], postCreateCommand: {} }).setup, [])
+    assert.deepStrictEqual(environment({ onCreateCommand: "", updateContentCommand: [""], postCreateCommand: { a: [""] } }).setup, [])
   })
 
   it("names what does not count, and not what asks for nothing", () => {
@@ -140,6 +141,41 @@ describe("a devcontainer.json", () => {
       postCreateCommand: "cd ${containerWorkspaceFolder} && echo ${HOME} $A ${A:-x} ${containerEnv:A} [${localEnv:B}] ${localEnv:B:c}"
     }).setup
     assert.deepStrictEqual(step?.[0]?.argv[2], "cd /work/shop && echo ${HOME} $A ${A:-x} 1 [] c")
+  })
+
+  it("replaces in lists too, by what the box and the file set", () => {
+    const { setup } = environment({
+      containerEnv: { A: "1" },
+      postCreateCommand: ["ls", "${containerEnv:HOME}", "${containerEnv:A}", "${containerWorkspaceFolder}"]
+    })
+    assert.deepStrictEqual(setup[0]?.[0]?.argv, ["ls", "/home/agent", "1", "/work/shop"])
+  })
+
+  it("knows no variable of a machine of somebody, also if the box has one of its name", () => {
+    assert.deepStrictEqual(environment({ containerEnv: { X: "${localEnv:HOME}" } }).ignored, ["containerEnv.X (${localEnv:HOME})"])
+  })
+
+  it("may set variables to nothing, and 8,192 characters by others at most", () => {
+    const most = "x".repeat(8_192)
+    const { env, ignored, setup } = environment({
+      containerEnv: { A: most, ONE: "y", NOTHING: "", SAME: "${containerEnv:A}", MORE: "${containerEnv:A}${containerEnv:ONE}" },
+      remoteEnv: { NONE: "" },
+      postCreateCommand: "${localEnv:B}${containerEnv:A}${containerEnv:ONE}"
+    })
+    assert.deepStrictEqual(env, { A: most, ONE: "y", NOTHING: "", SAME: most, NONE: "" })
+    assert.deepStrictEqual(ignored, ["containerEnv.MORE (${containerEnv:ONE})"])
+    assert.deepStrictEqual(setup[0]?.[0]?.argv[2], most)
+  })
+
+  const many = (count: number, value: unknown) => Object.fromEntries(Array.from({ length: count }, (_, i) => [`A${i}`, value]))
+  it.each([
+    ["arguments", 256, (count: number) => ({ postCreateCommand: Array.from({ length: count }, () => "x") })],
+    ["commands by name", 64, (count: number) => ({ postCreateCommand: many(count, "x") })],
+    ["variables of the container", 100, (count: number) => ({ containerEnv: many(count, "x") })],
+    ["variables of its tools", 100, (count: number) => ({ remoteEnv: many(count, "x") })]
+  ])("has at most as many %s as its limit, %i", (_, limit, file) => {
+    assert.strictEqual(problem(file(limit)), "none")
+    assert.notStrictEqual(problem(file(limit + 1)), "none")
   })
 
   it("cannot make variables grow without end", () => {

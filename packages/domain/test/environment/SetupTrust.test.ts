@@ -1,5 +1,13 @@
 import { assert, describe, it } from "@effect/vitest"
-import { distrust, isPushed, names, refsToAsk, type StartingPoint, TrustedRef } from "@slipway/domain/environment/rules/SetupTrust"
+import {
+  distrust,
+  isPushed,
+  MAX_TRUSTED_REFS,
+  names,
+  refsToAsk,
+  type StartingPoint,
+  TrustedRef
+} from "@slipway/domain/environment/rules/SetupTrust"
 import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
 
@@ -29,7 +37,7 @@ describe("a commit", () => {
 
   it("is never trusted by the name of a branch that sandboxes push to, even where an older version let it be listed", () => {
     for (const ref of ["slipway/c_bbbbbbbbbbbb", "slipway/x/y", "refs/heads/slipway/c_bbbbbbbbbbbb"]) {
-      assert.isNotNull(distrust(point({ ref, on: "main" })), ref)
+      assert.strictEqual(distrust(point({ ref, on: "main" })), `It starts from ${ref}, a branch that a sandbox pushed.`)
       assert.isNotNull(distrust(point({ ref, listed: [ref], on: ref })), ref)
       assert.isNotNull(distrust(point({ listed: [ref], on: ref })), ref)
       assert.isNotNull(distrust(point({ defaultBranch: ref, on: ref })), ref)
@@ -39,7 +47,22 @@ describe("a commit", () => {
   })
 })
 
+it("the history of each ref is asked for once", () => {
+  assert.deepStrictEqual(refsToAsk({ ref: "v1", defaultBranch: "main", listed: ["v1", "main", "v1"] }), ["main", "v1"])
+})
+
 describe("a listed ref", () => {
+  it("is one of 50 at most", () => assert.strictEqual(MAX_TRUSTED_REFS, 50))
+
+  it.each([
+    ["slipway/c_b", "Expected another branch than those that sandboxes push to"],
+    ["a".repeat(40), "Expected a branch or a tag, not a commit"],
+    ["*", "Expected a branch, a tag, or a pattern such as release/*"],
+    ["", "Expected 1 to 255 characters"]
+  ])("that is invalid is told what it should be: %j", (ref, problem) => {
+    assert.include(String(Result.flip(Schema.decodeUnknownResult(TrustedRef)(ref))), problem)
+  })
+
   it("is the name of a branch or a tag, or all below a folder", () => {
     const accepts = (ref: string) => Result.isSuccess(Schema.decodeUnknownResult(TrustedRef)(ref))
     for (const ref of ["develop", "v1.2", "release/*", "a/b/*", "s", "slipway-docs", "slipways/*", "x".repeat(255)]) {
@@ -47,7 +70,7 @@ describe("a listed ref", () => {
     }
     for (
       const ref of ["", "*", "/*", "rel*", "*/x", "a/**", "slipway/*", "slipway/c_b", "refs/heads/slipway/c_b", "s/..", "a b", "-a",
-        "a".repeat(40), "a".repeat(64), "x".repeat(256), "a\0b"]
+        "a".repeat(40), "a".repeat(64), "x".repeat(256), "a\0b", "a..b/*"]
     ) assert.isFalse(accepts(ref), ref)
   })
 

@@ -6,6 +6,7 @@ import {
   isGitPath,
   isProtected,
   MAX_CONTENT_BYTES,
+  MAX_DIFF_BYTES,
   MAX_DOWNLOAD_BYTES,
   normalizePath
 } from "@slipway/domain/source/rules/FileRules"
@@ -133,14 +134,19 @@ describe("isProtected", () => {
 })
 
 describe("a file", () => {
-  it("may be 100 MiB to be downloaded and 1 MiB to be shown", () => {
-    assert.deepStrictEqual([MAX_DOWNLOAD_BYTES, MAX_CONTENT_BYTES], [100 * 1024 * 1024, 1024 * 1024])
+  it("may be 100 MiB to be downloaded and 1 MiB to be shown, a patch 10 MiB", () => {
+    assert.deepStrictEqual([MAX_DOWNLOAD_BYTES, MAX_CONTENT_BYTES, MAX_DIFF_BYTES], [100, 1, 10].map((mebibytes) => mebibytes * 1_048_576))
   })
 
   it("that is refused is so with a sentence", () => {
     assert.strictEqual(new FileProtected()._tag, "FileProtected")
     for (const error of [new FileProtected(), new InvalidPath()]) assert.match(error.message, /^[A-Z].*\.$/u)
   })
+})
+
+it("a name is checked up to 1,024 characters, far more than file systems allow", () => {
+  assert.isTrue(isProtected(`${"x".repeat(1_020)}.env`))
+  assert.isFalse(isProtected(`${"x".repeat(1_021)}.env`))
 })
 
 describe("isEnvironmentFile", () => {
@@ -180,7 +186,7 @@ describe("normalizePath", () => {
     ["日本/é", "日本/é"]
   ])("%j becomes %j", (path, expected) => assert.deepStrictEqual(normalizePath(path), Result.succeed(expected)))
 
-  it.each(["/", "/etc/passwd", "//a", "..", "../a", "a/../..", "a/../../b", "./..", "a\0b", "\0"])("refuses %j", (path) => {
+  it.each(["/", "/etc/passwd", "//a", "..", "../a", "a/../..", "a/../../b", "./..", "a\0b", "\0", "a\ud800"])("refuses %j", (path) => {
     const refused = Result.flip(normalizePath(path))
     assert.isTrue(Result.isSuccess(refused) && refused.success._tag === "InvalidPath")
   })

@@ -9,7 +9,9 @@ describe("words of a source host", () => {
     ["x".repeat(200), "x".repeat(200)],
     ["🦜".repeat(201), `${"🦜".repeat(199)}…`],
     ["y".repeat(1_000_000), `${"y".repeat(199)}…`],
-    ["\ud800!", "\ufffd!"]
+    ["\ud800!", "\ufffd!"],
+    // 4,000 characters are read.
+    [`${" ".repeat(3_999)}ab`, "a"]
   ])("%j are shown as %j", (said, shown) => {
     assert.strictEqual(hostWords(said), shown)
   })

@@ -1,5 +1,5 @@
 import { assert, describe, it } from "@effect/vitest"
-import { isCommitId, isRefName, sameRepo } from "@slipway/domain/source/schema/Naming"
+import { headRef, isCommitId, isRefName, roundOf, sameRepo } from "@slipway/domain/source/schema/Naming"
 import { Ref, RepoName } from "@slipway/domain/source/schema/RepoRef"
 import * as Schema from "effect/Schema"
 
@@ -79,7 +79,23 @@ describe("Ref", () => {
   ])("refuses %j", (ref) => assert.isFalse(accepts(ref)))
 
   it("a full commit id is a name, and nothing shorter is one", () => {
-    assert.isTrue(isCommitId(sha) && isRefName(sha))
-    assert.isFalse(isCommitId(sha.slice(1)) || isCommitId("main"))
+    assert.isTrue(isRefName(sha))
+    const sha256 = sha + sha.slice(0, 24)
+    for (const id of [sha, sha.toUpperCase(), sha256]) assert.isTrue(isCommitId(id), id)
+    for (const text of ["main", sha.slice(1), `${sha}0`, `x${sha}`, `${sha}x`, sha256.slice(1), `${sha256}0`]) {
+      assert.isFalse(isCommitId(text), text)
+    }
   })
+})
+
+describe("the branch of a sandbox", () => {
+  it.each([[1, "slipway/c_b"], [2, "slipway/c_b-2"], [123_456, "slipway/c_b-123456"]])(
+    "for its pull request number %i is %s",
+    (round, branch) => {
+      assert.strictEqual(headRef("c_b", round), branch)
+      assert.strictEqual(roundOf(branch), round)
+    }
+  )
+
+  it("is the one of its first pull request unless another is asked for", () => assert.strictEqual(headRef("c_b"), "slipway/c_b"))
 })

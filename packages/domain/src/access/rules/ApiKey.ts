@@ -19,7 +19,7 @@ const CRC_TABLE = Uint32Array.from({ length: 256 }, (_, byte) => {
 /** CRC-32 (ISO 3309, as in zip and PNG) of ASCII text. */
 const crc32 = (ascii: string): number => {
   let crc = 0xffffffff
-  for (let i = 0; i < ascii.length; i++) crc = crc >>> 8 ^ (CRC_TABLE[(crc ^ ascii.charCodeAt(i)) & 0xff] ?? 0)
+  for (let i = 0; i < ascii.length; i++) crc = crc >>> 8 ^ CRC_TABLE[(crc ^ ascii.charCodeAt(i)) & 0xff]!
   return (crc ^ 0xffffffff) >>> 0
 }
 

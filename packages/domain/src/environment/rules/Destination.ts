@@ -7,10 +7,8 @@ export const destination = (text: string): { readonly host: string; readonly por
   const [, host = "", digits = ""] = /^([^:]{1,253}):(\d{1,5})$/u.exec(text.toLowerCase()) ?? []
   const port = Number(digits)
   if (port < 1 || port > 65_535) return undefined
-  const labels = host.split(".")
+  const last = host.slice(host.lastIndexOf(".") + 1)
   // Some resolvers take a name that ends in a number as an address: 10.0.0.1, 127.1, 0x7f.1.
-  if (!labels.every((label) => LABEL.test(label)) || !/[a-z]/u.test(labels.at(-1) ?? "") || /^0x/u.test(labels.at(-1) ?? "")) {
-    return undefined
-  }
+  if (!host.split(".").every((label) => LABEL.test(label)) || !/[a-z]/u.test(last) || last.startsWith("0x")) return undefined
   return { host, port }
 }

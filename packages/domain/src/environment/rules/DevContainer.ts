@@ -153,7 +153,7 @@ const decode = Schema.decodeUnknownResult(DevContainerFile)
 
 /** The id of the container is known only in a box. */
 const idIn = (file: DevContainerFile): string | undefined =>
-  LIFECYCLE.find((key) => JSON.stringify(file[key] ?? "").includes("${devcontainerId}"))
+  LIFECYCLE.find((key) => JSON.stringify([file[key]]).includes("${devcontainerId}"))
 
 /** Reads a devcontainer.json. `file` is its name in errors. */
 export const readDevContainer = (

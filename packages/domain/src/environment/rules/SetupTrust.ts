@@ -56,7 +56,7 @@ export const refsToAsk = ({ defaultBranch, listed, ref }: Pick<StartingPoint, "d
 /** Why the commit is not trusted, as a sentence for people; `null`: it is trusted. */
 export const distrust = ({ defaultBranch, isPushedUnmerged, listed, on, ref }: StartingPoint): string | null => {
   if (ref !== undefined && isPushed(ref)) return `It starts from ${ref}, a branch that a sandbox pushed.`
-  if (on !== null && on === defaultBranch && !isPushed(on)) return null
+  if (on === defaultBranch && !isPushed(on)) return null
   if (on !== null && listed.includes(on) && !isPushed(on)) {
     return isPushedUnmerged ? "A sandbox pushed the commit that it starts from, and no person merged its pull request." : null
   }

@@ -6,9 +6,8 @@ const FULL_COMMIT = /^(?:[0-9a-f]{40}|[0-9a-f]{64})$/iu
 // oxlint-disable-next-line no-control-regex -- control characters are what is refused
 const FORBIDDEN_IN_REF = /[\u0000-\u0020\u007f~^:?*[\\]|\.\.|@\{|\/\/|^\/|\/$|\.$|^@$|^-/u
 
-/** Whether git accepts `ref` as a branch or tag short name, or it is a full commit id. */
+/** Whether git accepts `ref` as a branch or tag short name. A full commit id has the form of one. */
 export const isRefName = (ref: string): boolean =>
-  FULL_COMMIT.test(ref) ||
   !FORBIDDEN_IN_REF.test(ref) && ref.split("/").every((part) => !part.startsWith(".") && !part.endsWith(".lock"))
 
 /** Whether two names are the same repository: source hosts ignore case. */
