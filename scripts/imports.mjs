@@ -67,7 +67,7 @@ const DOMAIN = [
   "promise"
 ]
 /** Folders in those: each imports only those before it, of its own folder and of others. */
-const KINDS = ["schema", "rules", "ports", "usecases"]
+const KINDS = ["schema", "rules", "ports", "usecases", "kit"]
 
 /** Why a file of the domain may not import another one; `undefined`: it may. */
 const backwards = (file, target) => {

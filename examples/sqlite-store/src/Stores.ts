@@ -1,13 +1,9 @@
 /** All stores of sandboxes over one file. */
-import { Layer } from "effect"
-import type { DatabaseSync } from "node:sqlite"
-import * as AuditLogSqlite from "./AuditLogSqlite.ts"
+import * as StoreKit from "@slipway/domain/sandbox/kit/StoreKit"
+import { Effect, Layer } from "effect"
 import { Database } from "./Database.ts"
-import * as LeasesSqlite from "./LeasesSqlite.ts"
-import * as MaintenanceSqlite from "./MaintenanceSqlite.ts"
-import * as SandboxStoreSqlite from "./SandboxStoreSqlite.ts"
+import * as Statements from "./Statements.ts"
 
-export const layer = (file: string, open?: (file: string) => DatabaseSync) =>
-  Layer.mergeAll(SandboxStoreSqlite.layer, LeasesSqlite.layer, MaintenanceSqlite.layer, AuditLogSqlite.layer).pipe(
-    Layer.provideMerge(Database.layer(file, open))
-  )
+/** `connect`: see `Database.open`. */
+export const layer = (...parameters: Parameters<typeof Database.open>) =>
+  Layer.unwrap(Effect.map(Database.open(...parameters), (database) => StoreKit.layer(Statements.make(database))))
