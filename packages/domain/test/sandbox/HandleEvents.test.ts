@@ -117,16 +117,12 @@ it.effect("continues after a restart where it stopped, and repeats an event whos
   }).pipe(Effect.provide(memory))
 })
 
-it.effect("calls a handler that fails or throws again, after growing waits up to a minute, and handles other sandboxes meanwhile", () => {
+it.effect("calls a failed handler again, after growing waits up to a minute, and handles other sandboxes meanwhile", () => {
   const { handling, taken } = embedder()
-  let isBroken = true
+  const failures: Record<string, Effect.Effect<unknown, unknown>> = { "1.1": Effect.fail("not now") }
   return Effect.gen(function*() {
     yield* create(1)
-    yield* Layer.build(
-      handling((call) =>
-        !isBroken || call.startsWith("2.") ? Effect.void : call === "1.1" ? Effect.fail("not now") : Effect.die(new Error("a bug"))
-      )
-    )
+    yield* Layer.build(handling((call) => failures[call] ?? Effect.void))
     yield* quiet
     assert.deepStrictEqual(taken(), ["1.1"])
     yield* write(1, step(1))
@@ -139,16 +135,17 @@ it.effect("calls a handler that fails or throws again, after growing waits up to
       yield* later(1)
       assert.deepStrictEqual(taken(), ["1.1"])
     }
-    isBroken = false
+    delete failures["1.1"]
+    failures["1.2"] = Effect.die(new Error("a bug"))
     yield* later("1 minute")
     assert.deepStrictEqual(taken(), ["1.1", "1.2"])
-    isBroken = true
-    yield* write(1, step(2))
-    yield* quiet
-    isBroken = false
-    // The waits began anew.
+    // The waits of another event begin anew.
+    failures["1.2"] = Effect.interrupt
     yield* later("1 second")
-    assert.deepStrictEqual(taken(), ["1.3", "1.3"])
+    assert.deepStrictEqual(taken(), ["1.2"])
+    delete failures["1.2"]
+    yield* later("2 seconds")
+    assert.deepStrictEqual(taken(), ["1.2"])
   }).pipe(Effect.provide(memory))
 })
 
@@ -221,6 +218,58 @@ it.effect("reads the events of at most 16 sandboxes at a time", () => {
     yield* quiet
     assert.strictEqual(taken().length, 24)
   }).pipe(Effect.provide(memory))
+})
+
+it.effect("handles an event that was written during the last read of its log, and reads no log without new events", () => {
+  const { handling, taken } = embedder()
+  let reads = 0
+  const second = write(1, step(1))
+  const slow = Layer.effect(
+    SandboxStore,
+    Effect.map(SandboxStore, (store) => ({
+      ...store,
+      log: (id: SandboxId, after: number, limit: number) =>
+        Effect.tap(
+          store.log(id, after, limit),
+          () => ++reads === 2 ? Effect.andThen(Effect.orDie(Effect.provideService(second, SandboxStore, store)), quiet) : Effect.void
+        )
+    }))
+  ).pipe(Layer.provideMerge(memory))
+  let failures = 1
+  return Effect.gen(function*() {
+    yield* Layer.build(handling((call) => call === "1.2" && failures-- > 0 ? Effect.fail("not now") : Effect.void))
+    yield* create(1)
+    yield* Effect.andThen(quiet, quiet)
+    assert.deepStrictEqual([taken(), reads], [["1.1", "1.2"], 3])
+    yield* later("1 second")
+    assert.deepStrictEqual([taken(), reads], [["1.2"], 5])
+    yield* later("10 minutes")
+    assert.strictEqual(reads, 5)
+  }).pipe(Effect.provide(slow))
+})
+
+it.effect("looks for events at most a tenth of the time, however often any sandbox may have changed", () => {
+  const { handling } = embedder()
+  let looks = 0
+  const slow = Layer.effect(
+    Maintenance,
+    Effect.map(Maintenance, (maintenance) => ({
+      ...maintenance,
+      heads: (after: SandboxId | null, limit: number) =>
+        Effect.andThen(Effect.andThen(Effect.sync(() => looks++), Effect.sleep("10 seconds")), maintenance.heads(after, limit))
+    }))
+  ).pipe(Layer.provideMerge(memory))
+  return Effect.gen(function*() {
+    yield* Layer.build(handling())
+    for (const expected of [1, 2]) {
+      for (let i = 0; i < 10; i++) {
+        yield* quiet
+        assert.strictEqual(looks, expected)
+        yield* Hints.use((hints) => hints.publish([EVERY]))
+        yield* later("10 seconds")
+      }
+    }
+  }).pipe(Effect.provide(slow))
 })
 
 it.effect("skips events that were deleted before they could be handled", () => {

@@ -60,7 +60,7 @@ const waitAfter = (failures: number) => Duration.seconds(Math.min(60, 2 ** (fail
 interface Behind {
   /** Its log may have grown since it was read. */
   again: boolean
-  /** `null`: not loaded since the last failure. */
+  /** `null`: not loaded yet. */
   position: number | null
   /** How many events were handled. */
   handled: number
@@ -68,12 +68,9 @@ interface Behind {
 
 const isSandbox = Schema.is(SandboxId)
 
-/** The failure of the effect, also a defect; `null`: none. An interruption is passed on. */
+/** The failure of the effect, also a defect; `null`: none. */
 const failureOf = <A, E, R>(self: Effect.Effect<A, E, R>): Effect.Effect<Cause.Cause<E> | null, never, R> =>
-  Effect.matchCauseEffect(self, {
-    onFailure: (cause) => Cause.hasInterruptsOnly(cause) ? Effect.interrupt : Effect.succeed(cause),
-    onSuccess: () => Effect.succeed(null)
-  })
+  Effect.matchCause(self, { onFailure: (cause) => cause, onSuccess: () => null })
 
 /** The sandboxes with unhandled events, each handled by a fiber of its own. */
 const makeHandling = Effect.fnUntraced(function*<R>({ cursor, handle }: EventHandler<R>) {
@@ -99,7 +96,8 @@ const makeHandling = Effect.fnUntraced(function*<R>({ cursor, handle }: EventHan
 
   const catchUp = Effect.fnUntraced(function*(id: SandboxId, state: Behind) {
     let failures = 0
-    for (let isUnread = true; isUnread || state.again;) {
+    let isUnread = true
+    while (isUnread || state.again) {
       state.again = false
       const before = state.handled
       const failure = yield* failureOf(
@@ -109,19 +107,20 @@ const makeHandling = Effect.fnUntraced(function*<R>({ cursor, handle }: EventHan
         failures = 0
         continue
       }
+      isUnread = true
       // After progress it is another event that fails.
       failures = state.handled === before ? failures + 1 : 1
-      isUnread = true
-      state.position = null
       yield* Effect.logWarning(`Events of ${id} could not be handled. The first of them is handled again.`, failure)
-      if (failing >= MAX_FAILING) return
+      if (failing >= MAX_FAILING) break
       failing++
       yield* Effect.ensuring(Effect.sleep(waitAfter(failures)), Effect.sync(() => failing--))
     }
+    // In the same step as the last check of `again`, so no hint comes between the two.
+    behind.delete(id)
   })
 
   /** Begins to handle the sandbox's events, once there is a place for it. */
-  const begin: (id: SandboxId) => Effect.Effect<void, never, R> = Effect.fnUntraced(function*(id) {
+  const begin = Effect.fnUntraced(function*(id: SandboxId) {
     yield* places.take(1)
     const known = behind.get(id)
     if (known !== undefined) {
@@ -130,13 +129,7 @@ const makeHandling = Effect.fnUntraced(function*<R>({ cursor, handle }: EventHan
     }
     const state: Behind = { again: false, position: null, handled: 0 }
     behind.set(id, state)
-    const end = Effect.suspend(() => {
-      behind.delete(id)
-      return places.release(1)
-    })
-    // A hint that came after the last read and before the end.
-    const handled = Effect.andThen(Effect.ensuring(catchUp(id, state), end), Effect.suspend(() => state.again ? begin(id) : Effect.void))
-    yield* Effect.forkIn(handled, scope)
+    yield* Effect.forkIn(Effect.ensuring(catchUp(id, state), places.release(1)), scope)
   })
   return begin
 })
