@@ -66,10 +66,10 @@ it.live.skipIf(!hasBubblewrap)("a turn on Postgres takes at most 25 lines (needs
     const texts = events.filter(({ type }) => type === "message.updated").map(({ data }) => data.text)
     assert.deepStrictEqual(texts, ["You asked: Where is the tax computed?"])
     assert.deepInclude(events.at(-1), { type: "turn.completed", data: { state: "succeeded" } })
-  }), 120_000)
+  }), 240_000)
 
 it.live("a turn in memory takes at most 15 lines, and the process ends", () =>
   Effect.gen(function*() {
     assertShort(inMemory, 15)
     assert.strictEqual(yield* run(inMemory), "")
-  }), 60_000)
+  }), 120_000)
