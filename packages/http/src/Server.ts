@@ -78,7 +78,7 @@ export const routerConfig = {
 /** How long a shutdown waits for requests under way, so that the whole of it takes less than 10 s (docs/decisions/5). */
 export const SHUTDOWN = Duration.seconds(8)
 
-/** What Node's server gives to the routes. Named here because published declarations do not name the package that has it. */
+/** The services that the server of Node gives to routes. Named here because published declarations do not name the package that has it. */
 export type Platform = HttpPlatform.HttpPlatform | Etag.Generator | FileSystem.FileSystem | Path.Path
 
 /** Listens, and on shutdown first ends the streams, then waits for requests under way. */

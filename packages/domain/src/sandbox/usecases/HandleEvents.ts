@@ -2,7 +2,7 @@
  * Calls a handler of the embedder for the events of all sandboxes, after their commit. It reads the logs of the `SandboxStore`: hints
  * say where to read, and `Maintenance.heads` finds what no hint told of.
  */
-import * as Cause from "effect/Cause"
+import type * as Cause from "effect/Cause"
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Latch from "effect/Latch"
