@@ -1,14 +1,14 @@
 /**
- * A server that does what docs/interface.md states and nothing beyond, with names, codes, a model and directives of its own. It
- * shares no code with the service, and keeps all in memory.
+ * A server of docs/interface.md on another stack: `node:http` alone, in memory, with names, codes, a model and directives of its own. It
+ * does what the interface states and nothing beyond, and shares no code with Slipway.
  */
 import { randomBytes, randomUUID } from "node:crypto"
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http"
 import type { AddressInfo } from "node:net"
 
-export const KEY = "mock-key-1"
-export const OTHER_KEY = "mock-key-2"
-export const MODEL = "mock/one"
+export const KEY = "another-key-1"
+export const OTHER_KEY = "another-key-2"
+export const MODEL = "another/one"
 
 /** The names for `--names`. */
 export const NAMES = {
@@ -259,7 +259,7 @@ class Sandbox {
   }
 }
 
-/** An approval request with its grant. */
+/** A request with its grant. */
 interface Ask {
   readonly method: string
   readonly path: string
@@ -283,7 +283,7 @@ const integer = (query: URLSearchParams, name: string, least: number, most: numb
 }
 const MOST = Number.MAX_SAFE_INTEGER
 
-export class MockServer {
+export class AnotherServer {
   readonly #options: Options
   readonly #grants = new Map([[KEY, new Grant()], [OTHER_KEY, new Grant()]])
   readonly #server: Server
@@ -305,8 +305,8 @@ export class MockServer {
     feed.push({ id: randomUUID(), sequence: feed.length + 1, type, data, createdAt: now() })
   }
 
-  async start(): Promise<string> {
-    await new Promise<void>((listening) => this.#server.listen(0, "127.0.0.1", listening))
+  async start(port = 0): Promise<string> {
+    await new Promise<void>((listening) => this.#server.listen(port, "127.0.0.1", listening))
     this.url = `http://127.0.0.1:${(this.#server.address() as AddressInfo).port}`
     return this.url
   }

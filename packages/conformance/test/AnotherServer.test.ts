@@ -3,17 +3,17 @@ import { afterEach, assert, describe, it } from "@effect/vitest"
 import { Client } from "@slipway/conformance/client/Client"
 import * as Names from "@slipway/conformance/client/Names"
 import type { Verdict } from "@slipway/conformance/ScoreCard"
-import { CONTRACT, judge, select } from "@slipway/conformance/Suite"
+import { judge, select } from "@slipway/conformance/Suite"
 import { type Options, Session, World } from "@slipway/conformance/world/World"
-import { KEY, MockServer, MODEL, NAMES, OTHER_KEY } from "./MockServer.ts"
+import { KEY, AnotherServer, MODEL, NAMES, OTHER_KEY } from "../../../examples/another-server/src/AnotherServer.ts"
 
 const ended: Array<() => Promise<void> | void> = []
 afterEach(async () => {
   for (const end of ended.splice(0).reverse()) await end()
 })
 
-const open = async (mock: MockServer, more: Partial<Options> = {}) => {
-  const url = await mock.start()
+const open = async (server: AnotherServer, more: Partial<Options> = {}) => {
+  const url = await server.start()
   const session = new Session({
     url,
     key: KEY,
@@ -25,7 +25,7 @@ const open = async (mock: MockServer, more: Partial<Options> = {}) => {
     onWait: () => {},
     ...more
   })
-  ended.push(() => mock.stop(), () => session.end())
+  ended.push(() => server.stop(), () => session.end())
   return session
 }
 
@@ -47,16 +47,9 @@ const of = (verdicts: ReadonlyArray<Verdict>, wanted: Verdict["verdict"]) =>
   verdicts.filter(({ verdict }) => verdict === wanted).map(({ detail, id }) => `${id}: ${detail}`)
 
 describe("the rules of the contract", () => {
-  it("hold on a server with its own names, codes, model and directives", async () => {
-    const verdicts = await run(await open(new MockServer(), contract()), CONTRACT)
-    assert.isAbove(verdicts.length, 40)
-    assert.deepStrictEqual(of(verdicts, "missed"), [])
-    assert.deepStrictEqual(of(verdicts, "skipped").map((text) => text.split(":")[0]), ["files.too-large", "rates.retry-after"])
-  })
-
   it("are missed by the same server where its names are not said", async () => {
     const missed = async (without: object) => {
-      const session = await open(new MockServer(), contract({ names: names({ ...NAMES, ...without }) }))
+      const session = await open(new AnotherServer(), contract({ names: names({ ...NAMES, ...without }) }))
       const verdicts = await run(session, "commands.approve,events.envelope,files.tree,files.protected,idempotency.changed")
       return of(verdicts, "missed").map((text) => text.split(":")[0])
     }
@@ -67,13 +60,13 @@ describe("the rules of the contract", () => {
   })
 
   it("are the same server's, whatever its codes, where codes are ours", async () => {
-    const session = await open(new MockServer(), { model: MODEL, names: { ...names(), codes: {}, anyCode: false } })
+    const session = await open(new AnotherServer(), { model: MODEL, names: { ...names(), codes: {}, anyCode: false } })
     const verdicts = await run(session, "list.limit,wire.unknown-property")
     assert.lengthOf(of(verdicts, "missed"), 2)
   })
 
   it("that need what the agent cannot be told are skipped, with the reason", async () => {
-    const session = await open(new MockServer(), contract({ names: names({ ...NAMES, directives: { say: "<say:{text}>" } }) }))
+    const session = await open(new AnotherServer(), contract({ names: names({ ...NAMES, directives: { say: "<say:{text}>" } }) }))
     assert.deepStrictEqual(of(await run(session, "files.tree,pull-request.shape"), "skipped"), [
       "files.tree: the server's agent has no directive for write",
       "pull-request.shape: the server's agent has no directive for write"
@@ -84,7 +77,7 @@ describe("the rules of the contract", () => {
 describe("a server that is slow", () => {
   it("conforms where it is given its time, and not where it is not", async () => {
     const verdict = async (timeoutMillis: number) => {
-      const session = await open(new MockServer({ delayMillis: 200 }), contract({ timeoutMillis }))
+      const session = await open(new AnotherServer({ delayMillis: 200 }), contract({ timeoutMillis }))
       return (await run(session, "creation.accepted"))[0]?.verdict
     }
     assert.strictEqual(await verdict(50), "missed")
@@ -92,7 +85,7 @@ describe("a server that is slow", () => {
   })
 
   it("of which a sandbox does not come up misses no rule for it: what needs it is skipped, and named once", async () => {
-    const session = await open(new MockServer({ neverBoots: true }), contract({ timeoutMillis: 300 }))
+    const session = await open(new AnotherServer({ neverBoots: true }), contract({ timeoutMillis: 300 }))
     const verdicts = await run(session, "events.envelope,stream.last-event-id,files.tree,files.protected,list.newest")
     assert.deepStrictEqual(of(verdicts, "missed"), [])
     const skipped = of(verdicts, "skipped")
