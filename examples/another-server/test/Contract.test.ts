@@ -24,7 +24,7 @@ it("does what the interface states, with its own names, codes, model and directi
     names: { ...names, anyCode: true }
   })
   const world = new World(session)
-  const results = []
+  const results: Array<Awaited<ReturnType<typeof judge>>> = []
   for (const rule of select(CONTRACT)) results.push(await judge(rule, world))
   await session.end()
   world.http.close()
