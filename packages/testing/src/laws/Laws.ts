@@ -450,6 +450,7 @@ export const historyLaws: ReadonlyArray<HistoryLaw> = [
         const lost = isActive(before.turn) && before.turn.startedAt !== null ? before.turn : null
         const restored = events.filter(of("sandbox.restored")).map(({ data }) => data)
         assert.deepStrictEqual(restored, [{ checkpoint, cause, ...(lost === null ? {} : { lost_turn: lost.id }) }])
+        eventsAreInOrder(did._tag, before, events)
         const ended = events.filter(of("turn.completed")).map(({ data }) => data)
         assert.deepStrictEqual(ended, lost === null ? [] : [{ state: "failed", reason: "machine_lost", initiator: "provider" }])
         const next = before.waiting.length > 0 ? "pending" : "failed"
