@@ -14,8 +14,11 @@ export interface Plants {
   readonly port: string
   /** Folders whose modules are loaded anew beside those of the fault, the subject and the adapters in memory. */
   readonly anew?: ReadonlyArray<string>
-  /** Exports `suites`: makes the suites of the port on the adapter. From the root of the repository. */
-  readonly subject: string
+  /**
+   * A module that exports `suites`, which makes the suites of the port on the adapter; or test files, which need no more than Vitest, of
+   * rules that belong to no port. From the root of the repository.
+   */
+  readonly subject: string | ReadonlyArray<string>
   readonly plants: ReadonlyArray<Plant>
 }
 

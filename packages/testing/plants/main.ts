@@ -1,12 +1,14 @@
 /**
- * Plants small faults into adapters, one at a time, and looks whether the contract suites of their port notice: `npm run plants`.
+ * Plants small faults into adapters, rules and the worker, one at a time, and looks whether the suites of their port, or their tests,
+ * notice: `npm run plants`.
  * Nothing is written to the sources. A fault is planted as its module is loaded, and everything beside it is loaded anew.
  */
-import { readdirSync } from "node:fs"
+import { readdirSync, readFileSync } from "node:fs"
 import { registerHooks } from "node:module"
 import path from "node:path"
 import { pathToFileURL } from "node:url"
 import { parseArgs } from "node:util"
+import { createVitest } from "vitest/node"
 import type { Suite } from "../src/suite/Suite.ts"
 import type { Plant, Plants } from "./Plant.ts"
 
@@ -50,19 +52,22 @@ registerHooks({
     const [file = url, id] = url.split(QUERY)
     const loaded = next(file, context)
     if (id === undefined || planted?.plant == null || file !== pathToFileURL(path.join(root, planted.plant.file)).href) return loaded
-    const { find, replace } = planted.plant
-    const source = Buffer.from(loaded.source as Uint8Array).toString()
-    if (source.split(find).length !== 2) throw new Misfit(`${planted.plant.file} does not have ${JSON.stringify(find)} exactly once`)
-    return { ...loaded, source: source.replace(find, () => replace) }
+    return { ...loaded, source: faulty(Buffer.from(loaded.source as Uint8Array).toString(), planted.plant) }
   }
 })
 
 class Misfit extends Error {}
 
+/** The module with the fault. */
+const faulty = (source: string, { file, find, replace }: Plant): string => {
+  if (source.split(find).length !== 2) throw new Misfit(`${file} does not have ${JSON.stringify(find)} exactly once`)
+  return source.replace(find, () => replace)
+}
+
 const folderOf = (file: string) => new URL(".", pathToFileURL(path.join(root, file))).href
 
 let loads = 0
-const suitesOf = async ({ anew = [], subject }: Plants, plant: Plant | null): Promise<ReadonlyArray<Suite>> => {
+const suitesOf = async (anew: ReadonlyArray<string>, subject: string, plant: Plant | null): Promise<ReadonlyArray<Suite>> => {
   const files = [subject, "packages/domain/memory/", plant?.file ?? subject, ...anew]
   planted = { id: ++loads, plant, folders: files.map(folderOf) }
   const { suites }: { readonly suites: () => ReadonlyArray<Suite> } = await import(pathToFileURL(path.join(root, subject)).href)
@@ -105,6 +110,36 @@ const judge = async (suites: ReadonlyArray<Suite>): Promise<Noticed | null> => {
   return null
 }
 
+/** The first test that fails; `null`: none does. */
+const judgeTests = async (files: ReadonlyArray<string>, plant: Plant | null): Promise<Noticed | null> => {
+  const file = plant === null ? null : path.join(root, plant.file)
+  const source = plant === null || file === null ? null : faulty(readFileSync(file, "utf8"), plant)
+  const vitest = await createVitest("test", {
+    root,
+    config: false,
+    watch: false,
+    bail: 1,
+    fsModuleCache: false,
+    testTimeout: 12 * PATIENCE,
+    reporters: [{}]
+  }, { plugins: [{ name: "plant", enforce: "pre", load: (id) => id === file ? source : null }] })
+  try {
+    const asked = files.map((test) => vitest.getRootProject().createSpecification(path.join(root, test)))
+    const { testModules } = await vitest.runTestSpecifications(asked)
+    for (const module of testModules) {
+      const [failed] = module.children.allTests("failed")
+      const says = (failed?.result().errors ?? module.errors())[0]?.message
+      if (says !== undefined) return { rule: failed?.fullName ?? module.relativeModuleId, says }
+    }
+    return null
+  } finally {
+    await vitest.close()
+  }
+}
+
+const found = ({ anew = [], subject }: Plants, plant: Plant | null): Promise<Noticed | null> =>
+  typeof subject === "string" ? suitesOf(anew, subject, plant).then(judge) : judgeTests(subject, plant)
+
 /** A fault with a name that is nowhere is no fault of an adapter. */
 const isReference = (error: unknown) => error instanceof Error && error.name === "ReferenceError"
 
@@ -129,7 +164,7 @@ for (const port of ports.filter(({ port }) => positionals.length === 0 || positi
     process.stdout.write(`${port.port}\n${port.plants.map(({ does }) => `  ${does}\n`).join("")}`)
     continue
   }
-  const sound = await judge(await suitesOf(port, null))
+  const sound = await found(port, null)
   if (sound !== null) {
     troubles.push(`${port.port}: without a fault "${sound.rule}" fails: ${firstLine(sound.says)}`)
     continue
@@ -139,7 +174,7 @@ for (const port of ports.filter(({ port }) => positionals.length === 0 || positi
   for (const plant of plants) {
     let noticed: Noticed | null
     try {
-      noticed = await suitesOf(port, plant).then(judge)
+      noticed = await found(port, plant)
     } catch (error) {
       troubles.push(`${port.port}: "${plant.does}" cannot be planted: ${error instanceof Error ? error.message : String(error)}`)
       continue

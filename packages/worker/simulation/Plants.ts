@@ -174,6 +174,14 @@ export const plants: ReadonlyArray<Plant> = [
     from: "return Instant.isLessThanOrEqualTo(Instant.addDuration(last, lost), now)",
     to: "return Instant.isLessThanOrEqualTo(last, now) || lost === null"
   },
+  {
+    name: "release-unwritten",
+    mistake: "a worker does not write that a sandbox has ended, and releases it again and again",
+    rule: "everything settles",
+    module: "worker/src/shared/ReleaseSandbox.ts",
+    from: "leased.write([{ _tag: \"Release\" }])",
+    to: "Effect.void"
+  },
   // Requests that come again, as their answer was lost
   {
     name: "receipts-forgotten",

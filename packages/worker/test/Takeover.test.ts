@@ -4,7 +4,7 @@ import { Leases } from "@slipway/domain/sandbox/ports/Leases"
 import { turnId } from "@slipway/domain/sandbox/rules/Turn"
 import { Sandboxes } from "@slipway/domain/sandbox/usecases/Sandboxes"
 import { StoreUnavailable } from "@slipway/domain/store/StoreUnavailable"
-import { Deferred, Effect, Fiber, Queue } from "effect"
+import { Deferred, type Duration, Effect, Fiber, Queue } from "effect"
 import * as LeasedSandbox from "../src/shared/LeasedSandbox.ts"
 import {
   ask,
@@ -127,13 +127,54 @@ scenario("a worker that cannot renew its lease in time kills its agent before th
 scenario("an agent whose worker is cut off is gone before another worker may start one", (world) =>
   Effect.gen(function*() {
     const first = yield* startWorker(world)
-    // Its leases end between two looks at the clock.
+    // Its leases end between two looks at the clock, and the agent takes its time to end.
     yield* pass("300 millis")
     const { agent } = yield* running(world)
+    world.closing = Effect.sleep("1900 millis")
     first.network = "hang"
     yield* pass("26 seconds")
     assert.isFalse(agent.closed)
     yield* pass("3900 millis")
+    const isClosed = agent.closed
+    // However late it is, it ends before the test does.
+    yield* pass("3 seconds")
+    assert.isTrue(isClosed)
+  }))
+
+/** The store answers these calls after so much time. */
+const answeredLate = (leases: Leases["Service"], delay: Duration.Input): Leases["Service"] => ({
+  ...leases,
+  take: (by, room) => Effect.tap(leases.take(by, room), (taken) => taken.length === 0 ? Effect.void : Effect.sleep(delay)),
+  renew: (held) => Effect.tap(leases.renew(held), () => Effect.sleep(delay))
+})
+
+scenario("a lease counts from when it was asked for, however late the answer came", (world) =>
+  Effect.gen(function*() {
+    const late = answeredLate(yield* Leases, "9 seconds")
+    const first = yield* Effect.provideService(startWorker(world), Leases, late)
+    const beginning = yield* Effect.forkChild(running(world))
+    yield* pass("9 seconds")
+    const { agent } = yield* Fiber.join(beginning)
+    first.network = "hang"
+    yield* pass("17 seconds")
+    assert.isFalse(agent.closed)
+    yield* pass("3900 millis")
+    assert.isTrue(agent.closed)
+  }))
+
+scenario("a renewal counts from when it was asked for, however late the answer came", (world) =>
+  Effect.gen(function*() {
+    const leases = yield* Leases
+    const late = { ...answeredLate(leases, "5 seconds"), take: leases.take }
+    const first = yield* Effect.provideService(startWorker(world), Leases, late)
+    const { agent } = yield* running(world)
+    const seconds = (times: number) => Effect.repeat(pass("1 second"), { times: times - 1 })
+    // Asked for after 15 seconds, 10 after the first answer, and answered after 20: the lease ends after 45.
+    yield* seconds(21)
+    first.network = "hang"
+    yield* seconds(20)
+    assert.isFalse(agent.closed)
+    yield* seconds(3)
     assert.isTrue(agent.closed)
   }))
 

@@ -1,5 +1,6 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Policy } from "@slipway/domain/sandbox/rules/Policy"
+import { evolve } from "@slipway/domain/sandbox/rules/Sandbox"
 import { decide } from "@slipway/domain/sandbox/rules/SystemCommand"
 import { nextDeadline } from "@slipway/domain/sandbox/rules/TimeLimit"
 import { createdAt, type History, limits, reach, request, type Scene } from "@slipway/testing/histories/Histories"
@@ -96,6 +97,15 @@ describe("a limit counts from", () => {
       history.wait("1 minute").system(end)
       assert.strictEqual(minutesOf(history), 38)
       assert.deepStrictEqual<ReadonlyArray<object>>(expire(history.wait("7 minutes")), [status("failed", "creating", "boot_timeout")])
+    })
+
+    it("a setup that ended by an earlier clock than it began took no time, and shortens no boot", () => {
+      const history = reach("creating")
+      history.system(start(30))
+      const reported = { type: "sandbox.boot", data: end.data } as const
+      const ended = evolve(history.sandbox, reported, DateTime.subtract(createdAt, { minutes: 5 }))
+      assert.deepStrictEqual(ended.setupTime, { spentMs: 0, run: null })
+      assert.deepStrictEqual(nextDeadline(ended, limits), DateTime.add(createdAt, { minutes: 10 }))
     })
 
     it("a setup that hangs ends the boot at its limit", () => {

@@ -4,6 +4,7 @@ import type { SandboxId } from "@slipway/domain/ids/SandboxId"
 import { AgentError } from "@slipway/domain/sandbox/ports/AgentRuntime"
 import { HostError } from "@slipway/domain/sandbox/ports/SandboxHost"
 import * as WorkerReadiness from "@slipway/domain/sandbox/ports/WorkerReadiness"
+import * as BootBreaker from "@slipway/worker/boot/BootBreaker"
 import { Effect } from "effect"
 import { create, find, pass, scenario, settle, startWorker, until, type World } from "../Doubles.ts"
 
@@ -39,6 +40,26 @@ scenario(
       yield* settle
       assert.strictEqual((yield* find(fifth)).status, "running")
       assert.isNull(yield* trouble.problem)
+    }).pipe(Effect.provide(WorkerReadiness.layer))
+)
+
+scenario(
+  "a boot that goes through ends all pauses, however many there were: the next ones are as short as the first",
+  () =>
+    Effect.gen(function*() {
+      const breaker = yield* BootBreaker.make
+      const fail = Effect.forEach([1, 2, 3, 4, 5], () => Effect.flatMap(create(), (id) => breaker.failed(id, "no user namespaces")))
+      for (const _ of ["first", "after a boot that went through"]) {
+        assert.strictEqual(yield* breaker.allowed, Infinity)
+        for (const seconds of [10, 20, 40]) {
+          yield* fail
+          yield* pass(`${seconds - 1} seconds`)
+          assert.strictEqual(yield* breaker.allowed, 0)
+          yield* pass("1 second")
+          assert.strictEqual(yield* breaker.allowed, 1)
+        }
+        yield* breaker.succeeded
+      }
     }).pipe(Effect.provide(WorkerReadiness.layer))
 )
 

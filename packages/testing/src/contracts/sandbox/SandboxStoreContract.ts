@@ -1229,7 +1229,7 @@ const repetitions = (it: Rules<Stores>) => {
           store.change(id, "policy", (state) => decide(state, { _tag: "StartBoot" }, { now: at, limits }), at))
       let committed = 0
       // A call is interrupted after each number of its steps.
-      for (let steps = 0; steps < 90; steps++) {
+      for (let steps = 0; steps < 48; steps++) {
         const creation = yield* creationOf()
         const kind = (["create", "command", "change"] as const)[steps % 3]
         if (kind !== "create") {
