@@ -48,7 +48,7 @@ type Received<Type extends WireEvent["type"]> = Extract<WireEvent, { readonly ty
 
 /** Waits in virtual time, at most 10 minutes of it, and rejects with what it was waiting for. Time passes a second at a time. */
 export interface Until {
-  /** Until all sandboxes of `by`, or this one, have nothing to do. Rejects at once if one waits for the decision of a person. */
+  /** Until the newest 100 sandboxes of `by`, or this one, have nothing to do. Rejects at once if one waits for the decision of a person. */
   idle(sandboxId?: string): Promise<void>
   /** The next event of this type, or that fits, after the event that the call before gave for the same sandbox. */
   event<Type extends WireEvent["type"]>(sandboxId: string, type: Type): Promise<Received<Type>>
