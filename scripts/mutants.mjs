@@ -110,7 +110,9 @@ const reaches = (from, to, seen = new Set()) =>
 /** The first folder of a rule, or of a test: `sandbox`. */
 const aggregateOf = (file) =>
   path.relative(
-    [source, ...[domain, testing, worker].map((root) => path.join(root, "test")), worker].find((root) => file.startsWith(`${root}/`)),
+    [source, path.join(worker, "src"), ...[domain, testing, worker].map((root) => path.join(root, "test"))].find((root) =>
+      file.startsWith(`${root}/`)
+    ),
     file
   ).split("/")[0]
 const judges = [...modules.keys()].filter((file) => file.endsWith(".test.ts"))
@@ -142,7 +144,11 @@ for (const [file, module] of modules) {
     (values.file?.includes(path.basename(name, ".ts")) ?? !OTHERS.has(name))
   if (!chosen) found.mutants = []
   const own = judges.filter((test) => test.startsWith(`${worker}/`) === file.startsWith(`${worker}/`))
-  const near = own.filter((test) => modules.get(test).imports.some(({ from }) => from === file))
+  // Deciders of the worker that have no test of their own rules are tested through a whole worker, in a file of their name.
+  const near = own.filter((test) =>
+    modules.get(test).imports.some(({ from }) => from === file) ||
+    name?.startsWith("worker/") && path.basename(test) === path.basename(file).replace(/\.ts$/u, ".test.ts")
+  )
   const far = chosen
     ? own.filter((test) => small.includes(test) && !near.includes(test) && aggregateOf(test) === aggregateOf(file) && reaches(test, file))
     : []

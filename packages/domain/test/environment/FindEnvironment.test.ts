@@ -1,5 +1,5 @@
 import { assert, describe, it } from "@effect/vitest"
-import { FILES, findEnvironment } from "@slipway/domain/environment/rules/FindEnvironment"
+import { FILES, findEnvironment, unread } from "@slipway/domain/environment/rules/FindEnvironment"
 import * as Effect from "effect/Effect"
 
 const surroundings = { workspaceFolder: "/work/shop", env: new Map<string, string>() }
@@ -40,4 +40,11 @@ describe("the environment of a tree", () => {
       const { file } = yield* Effect.flip(find({ ".slipway/environment.json": "{", ".devcontainer.json": "{}" }))
       assert.strictEqual(file, FILES[0])
     }))
+})
+
+it("names the files that other tools offer for choice, twenty at most", () => {
+  const offered = Array.from({ length: 25 }, (_, i) => `.devcontainer/${i}/devcontainer.json`)
+  const others = ["a/.devcontainer/x/devcontainer.json", ".devcontainer/devcontainer.json", ".devcontainer/a/b/devcontainer.json",
+    ".devcontainer//devcontainer.json", ".devcontainer/x/devcontainer.jsonc"]
+  assert.deepStrictEqual(unread([...others, ...offered]), offered.slice(0, 20))
 })

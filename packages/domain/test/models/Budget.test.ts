@@ -68,7 +68,8 @@ describe("an amount in US dollars", () => {
   )
 
   it("is written with two decimals at least", () =>
-    assert.deepStrictEqual([0, 1, 290_000, 12_000_000, 12_345_678].map(formatUsd), ["0.00", "0.000001", "0.29", "12.00", "12.345678"]))
+    assert.deepStrictEqual([0, 1, 290_000, 123_450, 12_000_000, 12_345_678].map(formatUsd), ["0.00", "0.000001", "0.29", "0.12345", "12.00",
+      "12.345678"]))
 })
 
 describe("a budget", () => {

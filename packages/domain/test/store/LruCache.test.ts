@@ -34,4 +34,6 @@ it("keeps no more than its weight, whatever is replaced or removed", () => {
   cache.clear()
   cache.set("f", "123456789")
   assert.deepStrictEqual([cache.get("e"), cache.get("f")], [undefined, "123456789"])
+  cache.set("g", "")
+  assert.deepStrictEqual([cache.get("f"), cache.get("g")], [undefined, ""])
 })

@@ -19,8 +19,23 @@ describe("text of others", () => {
 
   it("shows what takes no room, named or by its number", () => {
     assert.strictEqual(visible("n\u200bpm\ufeff\u3164"), "n⟨ZERO WIDTH SPACE⟩pm⟨ZERO WIDTH NO-BREAK SPACE⟩⟨HANGUL FILLER⟩")
-    assert.strictEqual(visible("a\u{e0041}\ufe01b\ud800"), "a⟨U+E0041⟩⟨U+FE01⟩b⟨U+D800⟩")
+    assert.strictEqual(visible("a\u{e0041}\ufe01b\ud800\u0600"), "a⟨U+E0041⟩⟨U+FE01⟩b⟨U+D800⟩⟨U+0600⟩")
   })
+
+  it.each([
+    ["\u00ad", "SOFT HYPHEN"],
+    ["\u034f", "COMBINING GRAPHEME JOINER"],
+    ["\u061c", "ARABIC LETTER MARK"],
+    ["\u115f", "HANGUL CHOSEONG FILLER"],
+    ["\u1160", "HANGUL JUNGSEONG FILLER"],
+    ["\u180e", "MONGOLIAN VOWEL SEPARATOR"],
+    ["\u200c", "ZERO WIDTH NON-JOINER"],
+    ["\u2028", "LINE SEPARATOR"],
+    ["\u2029", "PARAGRAPH SEPARATOR"],
+    ["\u2060", "WORD JOINER"],
+    ["\u2800", "BRAILLE PATTERN BLANK"],
+    ["\uffa0", "HALFWIDTH HANGUL FILLER"]
+  ])("shows %j by its name in Unicode, %s", (char, name) => assert.strictEqual(visible(`a${char}b`), `a⟨${name}⟩b`))
 
   it("leaves words of any language and emoji as they are", () => {
     for (const text of ["déjà vu", "日本語", "שלום", "مرحبا", "Ω≈ç√", "👩‍💻 👍🏽 ❤️ 🏳️‍🌈 🇩🇪"]) assert.strictEqual(visible(text), text)

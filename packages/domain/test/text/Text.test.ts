@@ -64,6 +64,19 @@ describe("a counter", () => {
 
 describe("texts as bytes", () => {
   const utf8 = new TextEncoder()
+  it.each(["\x7f", "\x80", "\u07ff", "\u0800", "\ud7ff", "\ue000", "\uffff", "\u{10000}", "\u{10ffff}", "\ud800", "\ud800a", "\udbff",
+    "\udc00", "\udfff", "\ud800\ud800", "\udbff\udfff", "\udbff\ue000", "\ud800\udbff", "\udc00\ud800", "\udc00\udc00", "\ue000\udc00",
+    "\u0800\udc00", "\ud7ff\udc00"])(
+      "are counted as they are encoded: %j",
+      (value) => assert.strictEqual(utf8Length(value), utf8.encode(value).length)
+    )
+
+  it("are cut where few characters take many bytes", () => {
+    assert.strictEqual(cut("€€€", 9, "…"), "€€€")
+    assert.strictEqual(cut("€€€", 8, "…"), "€…")
+    assert.strictEqual(cut("€€€", 6, "…"), "€…")
+  })
+
   it.prop("are counted as they are encoded", [Schema.String], ([value]) => {
     assert.strictEqual(utf8Length(value), utf8.encode(value).length)
   })

@@ -40,4 +40,9 @@ describe("an instant", () => {
     assert.deepStrictEqual(Instant.min(first, second), DateTime.min(first, second))
     assert.deepStrictEqual(Instant.max(first, second), DateTime.max(first, second))
   })
+
+  it("is the second of two equal ones where one is chosen", () => {
+    const [first, second] = [DateTime.makeUnsafe(1), DateTime.makeUnsafe(1)]
+    assert.isTrue(Instant.min(first, second) === second && Instant.max(first, second) === second)
+  })
 })

@@ -36,6 +36,42 @@ it.effect("waits for as long as one large piece takes", () =>
     assert.isTrue(done)
   }))
 
+it.effect("begins the next quarter where the last one ended, however often it is asked meanwhile", () =>
+  Effect.gen(function*() {
+    const pace = RateLimiter.make(4_000)
+    const through: Array<string> = []
+    const work = (name: string, amount: number) => Effect.forkChild(Effect.andThen(pace(amount), Effect.sync(() => through.push(name))))
+    yield* work("a quarter's worth", 1_000)
+    yield* TestClock.adjust("200 millis")
+    yield* work("one more", 1)
+    yield* TestClock.adjust("49 millis")
+    assert.deepStrictEqual(through, ["a quarter's worth"])
+    yield* TestClock.adjust("1 milli")
+    assert.deepStrictEqual(through, ["a quarter's worth", "one more"])
+    yield* work("another quarter's worth", 1_000)
+    yield* TestClock.adjust("249 millis")
+    assert.strictEqual(through.length, 2)
+    yield* TestClock.adjust("1 milli")
+    assert.strictEqual(through.length, 3)
+  }))
+
+it("a debt is told in whole milliseconds, rounded up, and none is told while something is left", () => {
+  const { debtMillis, take } = RateLimiter.allowance({ perSecond: 1_000, atOnce: 1_000 })
+  assert.strictEqual(debtMillis(0), 0)
+  assert.isTrue(take(999.5, 0))
+  assert.strictEqual(debtMillis(0), 0)
+  assert.isFalse(take(1_000.5, 0))
+  assert.strictEqual(debtMillis(0), 1_000)
+  assert.strictEqual(debtMillis(999), 1)
+  assert.strictEqual(debtMillis(1_000), 0)
+  const slow = RateLimiter.allowance({ perSecond: 3, atOnce: 1 })
+  assert.isFalse(slow.take(2, 0))
+  assert.strictEqual(slow.debtMillis(0), 334)
+  const half = RateLimiter.allowance({ perSecond: 3, atOnce: 1 })
+  assert.isTrue(half.take(0.5, 0))
+  assert.strictEqual(half.debtMillis(0), 0)
+})
+
 it("an allowance refills with time, and a debt is paid first, however large it was", () => {
   const { debtMillis, take } = RateLimiter.allowance({ perSecond: 100, atOnce: 50 })
   assert.isTrue(take(50, 0))

@@ -1,6 +1,6 @@
 import { assert, describe, it } from "@effect/vitest"
 import { outcomeOf } from "@slipway/domain/sandbox/rules/Approval"
-import { Approval, ApprovalId, Decision } from "@slipway/domain/sandbox/schema/Approval"
+import { Approval, ApprovalDecision, ApprovalId, Decision } from "@slipway/domain/sandbox/schema/Approval"
 import { ApprovalOutcome, ApprovalRequest, ApprovalResolver } from "@slipway/domain/sandbox/schema/SandboxEvent"
 import { createdAt } from "@slipway/testing/histories/Histories"
 import * as Schema from "effect/Schema"
@@ -23,7 +23,8 @@ describe("an approval", () => {
     for (
       const approval of [
         { approvalId: "c", outcome: null, by: null },
-        { approvalId: "c", outcome: "denied", by: "timeout" }
+        { approvalId: "c", outcome: "denied", by: "timeout" },
+        { approvalId: "c", outcome: "denied", by: "user", reason: "Not now." }
       ] as const
     ) {
       assert.deepStrictEqual(read(write(approval)), approval)
@@ -32,6 +33,21 @@ describe("an approval", () => {
       const { [missing]: _, ...rest } = { approvalId: "c", outcome: null, by: null }
       assert.isFalse(Schema.is(Approval)(rest), missing)
     }
+  })
+
+  it.each([
+    [true, { decision: "approve" }],
+    [true, { decision: "approve", scope: "turn" }],
+    [true, { decision: "deny" }],
+    [true, { decision: "deny", reason: "n" }],
+    [true, { decision: "deny", reason: "n".repeat(2000) }],
+    [false, { decision: "deny", reason: "" }],
+    [false, { decision: "deny", reason: "n".repeat(2001) }],
+    [false, { decision: "deny", scope: "turn" }],
+    [false, { decision: "approve", reason: "n" }],
+    [false, {}]
+  ])("has a scope only if it is approved and a reason only if it is denied: %j, %j", (isValid, decision) => {
+    assert.strictEqual(Schema.is(ApprovalDecision)(decision), isValid)
   })
 
   it("is asked for with its tool and its deadline; kind and paths may be missing", () => {

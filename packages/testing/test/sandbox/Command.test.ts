@@ -360,6 +360,25 @@ describe("an approval for the rest of the turn", () => {
     }
   })
 
+  it("is refused with the reason: an edit that is not plain, or a call of no kind", () => {
+    const history = reach("working")
+    history.system(request(turn, "call-1", "edit", false))
+    history.system(request(turn, "call-2", "other"))
+    const messages = ["call-1", "call-2"].map((approvalId) => {
+      const decided = decideApproval(ids, approvalId, { decision: "approve", scope: "turn" }, decider).decide({
+        sandbox: history.sandbox,
+        receipt: null,
+        approval: { approvalId, outcome: null, by: null },
+        isMessage: false
+      })
+      return Result.isFailure(decided) ? decided.failure.message : null
+    })
+    assert.deepStrictEqual(messages, [
+      "The edit deletes a file, or changes a file that is protected or outside the repositories. Approve it alone.",
+      "The agent does not say of which kind this is. Approve it alone."
+    ])
+  })
+
   it("leaves edits that are not plain to people, and cannot begin with one", () => {
     const history = reach("asking")
     history.system(request(turn, "call-2", "edit", false))

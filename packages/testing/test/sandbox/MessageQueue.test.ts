@@ -1,6 +1,13 @@
 import { assert, describe, it } from "@effect/vitest"
 import { SandboxId } from "@slipway/domain/ids/SandboxId"
-import { cancelMessage, sendMessage } from "@slipway/domain/sandbox/rules/Command"
+import {
+  cancelMessage,
+  MessageNotFound,
+  MessageNotWaiting,
+  QueueFull,
+  sendMessage,
+  SteeringUnsupported
+} from "@slipway/domain/sandbox/rules/Command"
 import { MAX_WAITING, steersOf, type WhenBusy } from "@slipway/domain/sandbox/rules/MessageQueue"
 import { evolveAll } from "@slipway/domain/sandbox/rules/Sandbox"
 import type { SandboxEvent } from "@slipway/domain/sandbox/rules/SandboxEvent"
@@ -38,6 +45,16 @@ describe("a message while a turn is active", () => {
     assert.deepInclude(send(history, "Steer on", "steer").events[0]?.data, { message_id: idOf(5), position: 2, steers: true })
     assert.deepStrictEqual(waiting(history), ["4 steers", "5 steers", "2", "3"])
     assert.deepStrictEqual(steersOf(history.sandbox).map(({ text }) => text), ["Steer", "Steer on"])
+  })
+
+  it("is refused unless it asks for more", () => {
+    const decided = sendMessage(ids, "P", "user-1").decide({
+      sandbox: reach("working").sandbox,
+      receipt: null,
+      approval: null,
+      isMessage: false
+    })
+    assert.strictEqual(Result.isFailure(decided) && decided.failure._tag, "TurnActive")
   })
 
   it("starts the next turn at once when none is active, however it asks", () => {
@@ -239,6 +256,29 @@ describe("taking a message back", () => {
     for (const unknown of [idOf(5), idOf(0), "m1", turnId(ids, SandboxId.make("c_zzzzzzzzzzzz"), 2)]) {
       assert.strictEqual(whyNot(history, unknown)?._tag, "MessageNotFound")
     }
+  })
+
+  it("knows the first prompt from its turn on, and messages whose turns are over", () => {
+    assert.strictEqual(whyNot(reach("queued"), idOf(1))?._tag, "MessageNotFound")
+    const history = busy()
+    end(history)
+    history.system({ _tag: "StartTurn", turnId: history.turn })
+    end(history)
+    for (const n of [1, 4]) assert.deepInclude(whyNot(history, idOf(n)), { _tag: "MessageNotWaiting", isActive: false })
+    assert.strictEqual(cancelMessage(ids, "m1").messageId, "m1")
+  })
+
+  it("says why it is refused", () => {
+    for (
+      const [error, message] of [
+        [new MessageNotFound(), "No such message."],
+        [new MessageNotWaiting({ isActive: true }), "The turn of this message is active already. Interrupt it to stop it."],
+        [new MessageNotWaiting({ isActive: false }),
+          "This message waits no longer: its turn is over, its agent has it, or it was cancelled."],
+        [new QueueFull(), "10 messages wait already. Take one back, or wait for the next turn."],
+        [new SteeringUnsupported(), "The agent of this sandbox takes no message while a turn is active. Queue the message instead."]
+      ] as const
+    ) assert.strictEqual(error.message, message)
   })
 
   it("derives no ids of earlier prompts, however many there were", () => {

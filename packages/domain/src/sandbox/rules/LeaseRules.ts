@@ -118,7 +118,7 @@ export const mayLease = (sandbox: Leasable, { lost, machine, now }: Taker): bool
 
 const longestFirst = (a: Leasable, b: Leasable) =>
   (a.workSince === null || b.workSince === null ? 0 : Instant.Order(a.workSince, b.workSince)) ||
-  Instant.Order(a.createdAt, b.createdAt) || (a.id < b.id ? -1 : a.id > b.id ? 1 : 0)
+  Instant.Order(a.createdAt, b.createdAt) || (a.id < b.id ? -1 : 1)
 
 /**
  * The sandboxes for a worker, in order. A sandbox is ranked by the number of its grant's active sandboxes plus those of its grant that
