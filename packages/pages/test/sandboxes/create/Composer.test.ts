@@ -2,10 +2,11 @@
 import { assert, layer } from "@effect/vitest"
 import { SandboxId } from "@slipway/domain/ids/SandboxId"
 import { offlineDemo } from "@slipway/domain/models/schema/ModelCatalogue"
+import { BeforeCreate, CreationDenied } from "@slipway/domain/sandbox/ports/BeforeCreate"
 import { SandboxStore } from "@slipway/domain/sandbox/ports/SandboxStore"
 import { RepoNotAccessible } from "@slipway/domain/source/ports/SourceHost"
 import { RepoName } from "@slipway/domain/source/schema/RepoRef"
-import { Effect } from "effect"
+import { Effect, Layer } from "effect"
 import { type Fields, visitor } from "../../../testing/Browser.ts"
 import { create, layer as http, type Reply, running } from "../../../testing/Harness.ts"
 
@@ -45,7 +46,15 @@ layer(
       models: [offlineDemo, { ...offlineDemo, id: "offline/plain", efforts: ["low"], approvals: false }]
     },
     maxActiveSandboxes: 3
-  }),
+  }).pipe(
+    Layer.provide(
+      Layer.succeed(
+        BeforeCreate,
+        ({ title }) =>
+          title === "Sell it" ? Effect.fail(new CreationDenied({ code: "not_allowed", reason: "Nothing is sold." })) : Effect.void
+      )
+    )
+  ),
   { excludeTestServices: true }
 )("the form of a new sandbox", (it) => {
   it.effect("makes the sandbox that it says, and leads to its page", () =>
@@ -122,6 +131,15 @@ layer(
       assert.strictEqual(full.status, 409)
       assert.include(full.text, "The limit of 3 active sandboxes is reached.")
       assert.include(full.text, "One more</textarea>")
+    }))
+
+  it.effect("says why the server that embeds it refuses the sandbox, and keeps what was typed", () =>
+    Effect.gen(function*() {
+      const { post } = yield* visitor("denied")
+      const denied = yield* post("/new", form({ prompt: "Sell it" }))
+      assert.strictEqual(denied.status, 403)
+      assert.include(denied.text, "Nothing is sold.")
+      assert.include(denied.text, "Sell it</textarea>")
     }))
 
   it.effect("starts with what this person chose last, and not with what others did", () =>
