@@ -106,7 +106,7 @@ export const isGivenUp = ({ drained, unsaved }: Pick<Leasable, "drained" | "unsa
 /**
  * Whether the sandbox needs a worker and has none. The machine it last ran on may take it at once, and so may any machine if the
  * sandbox never had a worker, was given up without unsaved data, or succeeded or failed. Otherwise another machine may take it `lost`
- * after the lease ended and work appeared.
+ * after the lease ended or work appeared, whichever is later.
  */
 export const mayLease = (sandbox: Leasable, { lost, machine, now }: Taker): boolean => {
   const { lease, status, work, workSince } = sandbox
