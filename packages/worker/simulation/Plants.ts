@@ -315,7 +315,40 @@ export const plants: ReadonlyArray<Plant> = [
     from: "saturatingAdd(saturatingAdd(accounts[of].spent, accounts[of].reserved), microUsd) > limit",
     to: "saturatingAdd(accounts[of].spent, microUsd) > limit"
   },
+  {
+    name: "reserved-for-the-living",
+    mistake: "a worker releases the reservations of all sandboxes, not of those that are over",
+    rule: "what is reserved for a living sandbox stays reserved",
+    module: "worker/src/jobs/ReleaseReservations.ts",
+    from: "yield* Effect.forEach(over,",
+    to: "yield* Effect.forEach(over.length < 0 ? over : ids,"
+  },
+  // Leases and writes
+  {
+    name: "agent-past-its-lease",
+    mistake: "a worker that cannot renew its leases lets their agents go on for two more leases",
+    rule: "no agent works after the lease of its worker",
+    module: "worker/src/WorkerNode.ts",
+    from: "if (session.validUntil <= late && !session.abandoned)",
+    to: "if (session.validUntil <= late - 2 * LEASE_MILLIS && !session.abandoned)"
+  },
+  {
+    name: "written-twice",
+    mistake: "a write whose answer was lost is made again, although it is in the log",
+    rule: "a write whose answer was lost is not made again",
+    module: "worker/src/shared/LeasedSandbox.ts",
+    from: "  events.length > 0 && log.some((_, start) =>",
+    to: "  events.length > 1000 && log.some((_, start) =>"
+  },
   // Webhooks
+  {
+    name: "secret-for-ever",
+    mistake: "a replaced secret of a webhook signs for ever",
+    rule: "a replaced secret signs for a day, and no longer",
+    module: WEBHOOK,
+    from: "secrets.filter(({ until }) => until === null || DateTime.isGreaterThan(until, at))",
+    to: "secrets.filter(({ until }) => until === null || DateTime.isGreaterThan(until, DateTime.makeUnsafe(0)) || at === until)"
+  },
   {
     name: "failed-event-skipped",
     mistake: "an event that could not be delivered is passed over",

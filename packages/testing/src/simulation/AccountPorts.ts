@@ -10,6 +10,7 @@ import * as Effect from "effect/Effect"
 import type { Faults, Possible } from "./Faults.ts"
 import type { Process } from "./Timeline.ts"
 import type { WebhookWitness } from "./WebhookWitness.ts"
+import type { Witness } from "./Witness.ts"
 
 const unavailable = () => new StoreUnavailable({ cause: "cut" })
 const look = { quiet: true }
@@ -36,13 +37,23 @@ export const accessOf = (process: Process, faults: Faults, clock: Clock.Clock, s
   })
 }
 
-export const spendingOf = (process: Process, faults: Faults, clock: Clock.Clock, spending: Spending["Service"]): Spending["Service"] => {
+export const spendingOf = (
+  process: Process,
+  faults: Faults,
+  clock: Clock.Clock,
+  witness: Witness,
+  spending: Spending["Service"]
+): Spending["Service"] => {
   const call = calls(process, faults, "spending", clock)
   return Spending.of({
     ...spending,
     reserve: (one, micros) => call(`reserve ${one.sandboxId} ${micros}`, spending.reserve(one, micros), { repeatable: true }),
     charge: (one, micros, tokens) => call(`charge ${one.sandboxId} ${micros}`, spending.charge(one, micros, tokens), { repeatable: true }),
-    release: (id) => call(`release ${id}`, spending.release(id), { repeatable: true }),
+    release: (id) =>
+      Effect.suspend(() => {
+        witness.givesBack(process, id)
+        return call(`release ${id}`, spending.release(id), { repeatable: true })
+      }),
     prune: (before, limit) => call("prune", spending.prune(before, limit), look),
     reservedFor: (after, limit) => call("reservedFor", spending.reservedFor(after, limit), look),
     refusal: (work) => call("refusal", spending.refusal(work), look)

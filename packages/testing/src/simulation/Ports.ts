@@ -10,6 +10,7 @@ import { Maintenance } from "@slipway/domain/sandbox/ports/Maintenance"
 import { type Box, HostError, SandboxHost } from "@slipway/domain/sandbox/ports/SandboxHost"
 import { SandboxStore } from "@slipway/domain/sandbox/ports/SandboxStore"
 import { Setups } from "@slipway/domain/sandbox/ports/Setups"
+import type { SandboxEvent } from "@slipway/domain/sandbox/rules/SandboxEvent"
 import { SourceHost, SourceHostError } from "@slipway/domain/source/ports/SourceHost"
 import { Hints } from "@slipway/domain/store/Hints"
 import { StoreUnavailable } from "@slipway/domain/store/StoreUnavailable"
@@ -100,10 +101,18 @@ const sandboxesOf = ({ call, process, witness }: Way, store: SandboxStore["Servi
   messages: (id, after, limit) => call(`messages ${id}`, store.messages(id, after, limit), look),
   command: (key, command, now, keyed, trace) => call(`command ${key.id}`, store.command(key, command, now, keyed, trace)),
   change: (id, by, decide, now) =>
-    call(
-      `change ${id} by ${by === "policy" ? by : "fence" in by ? `lease ${by.fence}` : by.grantId}`,
-      store.change(id, by, decide, now)
-    ),
+    Effect.suspend(() => {
+      let written: ReadonlyArray<SandboxEvent> = []
+      const change = Effect.tap(store.change(id, by, decide, now), ({ events }) =>
+        Effect.sync(() => {
+          written = events
+          if (by !== "policy") witness.writes(process, id, events)
+        }))
+      return Effect.tapError(
+        call(`change ${id} by ${by === "policy" ? by : "fence" in by ? `lease ${by.fence}` : by.grantId}`, change),
+        () => Effect.sync(() => witness.losesAnswer(process, id, written))
+      )
+    }),
   approvals: (id, ids) => call(`approvals ${id}`, store.approvals(id, ids), look),
   traces: (id, turnId) => call(`traces ${id}`, store.traces(id, turnId), look),
   purged: (id) => call(`purged ${id}`, store.purged(id), look)
@@ -471,6 +480,7 @@ export const agentsOf = (
                   onEvent: (event) =>
                     Effect.suspend(() => {
                       if (!process.alive) return Effect.never
+                      witness.works(id, process)
                       if (event._tag === "ToolUpdated" && event.status === "running" && options.toolApprovalMode === "prompt") {
                         witness.approved(id, event.callId, true)
                       }

@@ -277,15 +277,23 @@ const givesUp = (world: World, cast: Cast, grantId: string): boolean => {
   const { options, timeline, trace, webhooks, witness } = world
   const at = timeline.now
   const secret = { id: `00000000-0000-7000-8000-${String(options.seed).padStart(12, "0")}`, grantId, url: DEAD, types: null }
+  const fact = (projectId: string) =>
+    Effect.gen(function*() {
+      const occurredAt = yield* DateTime.now
+      const data = { claimId: secret.id, leadId: "lead", variant: "variant", occurredAt, projectId }
+      const store = yield* PartnerStore
+      yield* store.record(Effect.succeed({ result: null, tell: [{ grantId, fact: { type: "project.connected", data } }] }), occurredAt)
+    })
+  const value = Redacted.make("whsec_AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=")
   const registers = Effect.gen(function*() {
     const createdAt = yield* DateTime.now
-    yield* webhooks.register({ ...secret, createdAt }, Redacted.make("whsec_AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA="))
-    const fact = {
-      type: "project.connected",
-      data: { claimId: secret.id, leadId: "lead", variant: "variant", occurredAt: createdAt, projectId: "p" }
-    } as const
-    const store = yield* PartnerStore
-    yield* store.record(Effect.succeed({ result: null, tell: [{ grantId, fact }] }), createdAt)
+    yield* webhooks.register({ ...secret, createdAt }, value)
+    // The other endpoints have another secret from now on.
+    const others = witness.webhooks.endpoints.filter((endpoint) =>
+      endpoint.grantId === grantId && !endpoint.isRemoved && endpoint.url !== DEAD
+    )
+    yield* Effect.forEach(others, ({ id }) => webhooks.rotate({ grantId, id }, value, createdAt))
+    yield* fact("p")
   })
   if (!done(world, cast, "an endpoint is registered", registers)) return false
   for (const wait of WAITS) {
@@ -294,6 +302,8 @@ const givesUp = (world: World, cast: Cast, grantId: string): boolean => {
   }
   if (!runUntil(world, timeline.now + 20_000)) return false
   witness.webhooks.gaveUp(secret.id)
+  // The fact of another project, days after the secrets were replaced.
+  if (!done(world, cast, "a fact is recorded", fact("q")) || !runUntil(world, timeline.now + 20_000)) return false
   trace.add(`after ${((timeline.now - at) / DAY).toFixed(1)} days the endpoint is given up`)
   return trace.broken === null
 }

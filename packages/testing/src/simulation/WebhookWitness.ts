@@ -7,6 +7,7 @@ import { type TakenAttempt, WebhookStore } from "@slipway/domain/partner/ports/W
 import type { Endpoint, Next, Outcome } from "@slipway/domain/partner/rules/Webhook"
 import type { PartnerEvent } from "@slipway/domain/partner/schema/PartnerEvent"
 import * as Effect from "effect/Effect"
+import * as Redacted from "effect/Redacted"
 import type { RightsWitness } from "./RightsWitness.ts"
 import { atOnce, type Timeline } from "./Timeline.ts"
 import type { Trace } from "./Trace.ts"
@@ -18,6 +19,9 @@ const HOUR = 3600
 const TAKEN = 60_000
 /** How far a process may be behind the store's time. */
 const BEHIND = 5_000
+
+/** How long a replaced secret signs on; milliseconds. */
+const SIGNS_ALONG = 24 * 3_600_000
 
 interface Known {
   readonly id: string
@@ -37,6 +41,8 @@ interface Known {
   /** How many change it just now, and whether somebody did since it was taken last: what was done first cannot be seen from here. */
   changing: number
   isUnsure: boolean
+  /** When its secrets were replaced at the latest, by their value; epoch milliseconds, `null`: still current. */
+  readonly secrets: Map<string, number | null>
   /** The last taken attempt that is not recorded yet. */
   taken: { readonly fence: number; readonly at: number } | null
   /** The record in progress; `isDone`: its result was seen. */
@@ -130,11 +136,14 @@ export class WebhookWitness {
                 isRemoved: false,
                 changing: 0,
                 isUnsure: false,
+                secrets: new Map([[Redacted.value(secret), null]]),
                 taken: null,
                 recording: null
               })
             }))
         }).pipe(atOnce),
+      rotate: (key, secret, at) =>
+        Effect.tap(store.rotate(key, secret, at), () => Effect.sync(() => this.#rotated(key.id, Redacted.value(secret)))),
       remove: (key, at) => change(key.id, store.remove(key, at), (known) => void (known.isRemoved = true)),
       enable: (key, at) =>
         change(key.id, store.enable(key, at), (known) => {
@@ -269,6 +278,20 @@ export class WebhookWitness {
       `${url} ${id}: ${body}`
     )
     this.#rule("a request is signed", secrets.length > 0, `${url} ${id}`)
+    for (const secret of secrets) {
+      const replacedAt = known.secrets.get(Redacted.value(secret)) ?? this.#timeline.now
+      const since = this.#timeline.now - replacedAt
+      if (since > 0) this.#trace.count("webhook requests signed along by a replaced secret")
+      this.#rule("a replaced secret signs for a day, and no longer", since <= SIGNS_ALONG + BEHIND, `${url} ${id}: ${since} ms`)
+    }
+  }
+
+  /** The endpoint has another secret. */
+  #rotated(id: string, secret: string): void {
+    const secrets = this.#known.get(id)?.secrets
+    if (secrets === undefined) return
+    for (const [known, replacedAt] of secrets) if (replacedAt === null) secrets.set(known, this.#timeline.now)
+    if (!secrets.has(secret)) secrets.set(secret, null)
   }
 
   /** An endpoint that fails for three days was asked ten times, and is disabled. */

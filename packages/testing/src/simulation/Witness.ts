@@ -94,6 +94,8 @@ interface Seen {
   home: string | null
   /** The worker that was given the newest lease. */
   worker: string | null
+  /** The workers that were given a lease so far. */
+  readonly workers: Set<string>
   /** Since when it has needed a worker and had none; epoch milliseconds, `null`: it has one or needs none. */
   waitsSince: number | null
   /** The turn that waits for an agent of a worker that has nothing else to do, and since when; epoch milliseconds. */
@@ -119,6 +121,9 @@ const AFTER_A_STALL = 5_000
 /** How long a turn may take to begin beside the lease of a lost worker and what a lost agent takes; milliseconds. */
 const PATIENCE = 20_000
 
+/** It is killed in the last two seconds of the lease. */
+const NO_AGENT_LATER = "no agent works after the lease of its worker"
+
 /** A write may take long, and its worker may have got the time late. */
 const LATE = 300_000
 
@@ -138,6 +143,8 @@ export class Witness {
   readonly #claims: Claims
   /** Since when, by process and sandbox. */
   readonly #rested = new Map<string, number>()
+  /** By process and sandbox: events that were written without an answer. */
+  readonly #unanswered = new Map<string, string>()
   readonly #made = new Map<string, { id: SandboxId; times: number }>()
   readonly #opened = new Map<string, number>()
   readonly #lookedFor = new Map<string, number>()
@@ -276,6 +283,9 @@ export class Witness {
         Effect.suspend(() => {
           const asked = this.#timeline.now
           this.#lookAtAll()
+          for (const [id, { agents, heldUntil }] of this.sandboxes) {
+            for (const { owner, running } of agents) if (running && heldUntil > 0 && heldUntil < asked) this.works(id, owner)
+          }
           const answered = this.#claims.begins()
           const expected = this.#claims.expected(by.machine, room, asked)
           return leases.take(by, room).pipe(
@@ -411,6 +421,7 @@ export class Witness {
     seen.fence = fence
     seen.machine = machine
     seen.worker = worker
+    seen.workers.add(worker)
     this.trees.leased(sandboxId, this.#diskOf(worker), moved === null)
     seen.heldUntil = asked + LEASE
     this.#claims.taken(sandboxId, machine, { least: asked, most: now })
@@ -860,6 +871,42 @@ export class Witness {
     )
   }
 
+  /** The process has written these events. */
+  writes(process: Process, id: SandboxId, events: ReadonlyArray<SandboxEvent>): void {
+    const key = `${process.name} ${id}`
+    const unanswered = this.#unanswered.get(key)
+    if (unanswered === undefined || events.length === 0) return
+    this.#unanswered.delete(key)
+    this.#trace.count("writes after a lost answer")
+    this.#rule("a write whose answer was lost is not made again", unanswered !== JSON.stringify(events), `${key}: ${unanswered}`)
+  }
+
+  /** The process is told that a write failed that wrote these events. */
+  losesAnswer(process: Process, id: SandboxId, events: ReadonlyArray<SandboxEvent>): void {
+    if (events.length > 0) this.#unanswered.set(`${process.name} ${id}`, JSON.stringify(events))
+  }
+
+  /** The agent of this process runs. */
+  works(id: SandboxId, process: Process): void {
+    const seen = this.seen(id)
+    if (seen === undefined || !process.alive || this.#wasStalled(process)) return
+    const late = this.#timeline.now - (seen.worker === process.name ? seen.heldUntil : 0)
+    this.#rule(NO_AGENT_LATER, late <= 0, `${id} of ${process.name}: ${late} ms late`)
+  }
+
+  /** The process asks to release what is reserved for the sandbox. */
+  givesBack(process: Process, id: SandboxId): void {
+    const seen = this.seen(id)
+    if (seen === undefined || seen.state.isOver) return
+    const { agents, state, workers } = seen
+    const isWorking = state.isActive && state.turn?.startedAt != null && agents.some(({ owner, running }) => running && owner === process)
+    this.#rule(
+      "what is reserved for a living sandbox stays reserved",
+      workers.has(process.name) && !isWorking,
+      `${process.name} releases what is reserved for ${id}, ${state.status}`
+    )
+  }
+
   /** The process was told that it has these leases. */
   toldLeased(process: Process, ids: ReadonlyArray<SandboxId>): void {
     for (const id of ids) this.#rested.delete(`${process.name} ${id}`)
@@ -1000,6 +1047,7 @@ const seenFirst = (creation: Creation, limits: Limits): Seen => ({
   machine: null,
   home: null,
   worker: null,
+  workers: new Set(),
   waitsSince: null,
   pending: null,
   agents: []

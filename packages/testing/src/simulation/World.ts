@@ -332,7 +332,7 @@ export class World {
       !path.startsWith(WORK) || Array.from(own).some(({ agent, id }) => agent.running && path.startsWith(`${WORK}${id}/`))
     const reached = MemoryDisk.of({ ...memoryDisk, files: writableIf(memoryDisk.files, mayWrite) })
     const agents = Context.get(this.#build(this.#systems.agents, Context.make(MemoryDisk, reached)), AgentRuntime)
-    const ledger = Context.make(Spending, spendingOf(process, faults, timeline.clock, this.spending))
+    const ledger = Context.make(Spending, spendingOf(process, faults, timeline.clock, witness, this.spending))
     const gateway = this.#build(ModelGatewayMemory.layer, Context.merge(ids, ledger))
     const access = Context.make(MemberStore, Context.get(shared, MemberStore)).pipe(
       Context.add(AccessStore, accessOf(process, faults, timeline.clock, Context.get(shared, AccessStore)))

@@ -286,12 +286,33 @@ const budgets = (it: Writer<Spending | Ids | SpendingFixture>) => {
     }))
 }
 
+/** Money that was reserved and spent under another budget. */
+const otherBudgets = (it: Writer<Spending | Ids | SpendingFixture>) => {
+  it.effect("a lowered budget refuses what comes after it, and a request of before is charged whole; a raised one allows more", () =>
+    Effect.gen(function*() {
+      const spending = yield* Spending
+      const where = yield* account
+      yield* spending.setBudget(where.grantId, 200)
+      const before = yield* callOf(where)
+      yield* spending.reserve(before, 150)
+      assert.deepStrictEqual(yield* spending.setBudget(where.grantId, 50), { spent: 0, reserved: 150, budget: 50, own: true })
+      assert.deepStrictEqual(yield* refused(spending.reserve(yield* callOf(where), 1)), ["grant", true])
+      yield* spending.charge(before, 120)
+      assert.deepStrictEqual(yield* spending.of(where.grantId), { spent: 120, reserved: 0, budget: 50, own: true })
+      assert.deepInclude(yield* spending.refusal(where), { _tag: "BudgetExceeded", of: "grant" })
+      yield* spending.setBudget(where.grantId, 130)
+      assert.deepStrictEqual(yield* refused(spending.reserve(yield* callOf(where), 11)), ["grant", false])
+      yield* spending.reserve(yield* callOf(where), 10)
+    }))
+}
+
 /** For every ledger. */
 export const suite = (name: string, layer: Layer.Layer<Spending | Ids | SpendingFixture, unknown>) =>
   define(`Spending (${name})`, layer, (it) => {
     charges(it)
     reservations(it)
     budgets(it)
+    otherBudgets(it)
   })
 
 const waitingRequests = (it: Writer<Spending | Ids | SpendingFixture>) => {

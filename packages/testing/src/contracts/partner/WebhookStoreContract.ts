@@ -401,6 +401,26 @@ const changesOfEndpoints = (it: Writer<Requirements>) => {
     }))
 }
 
+/** State that a process of another clock has written. */
+const otherClocks = (it: Writer<Requirements>) => {
+  it.effect("a secret of a process with a late clock is the current one, and each before it signs for a day of its own clock", () =>
+    Effect.gen(function*() {
+      const store = yield* WebhookStore
+      const { id: grantId } = yield* newGrant
+      const endpoint = yield* register(grantId)
+      const day = 24 * 60
+      yield* store.rotate(endpoint, secretOf("second"), after(10))
+      yield* store.rotate(endpoint, secretOf("third"), after(5))
+      yield* tell(grantId, [connected])
+      const { secrets } = yield* takeOne(endpoint)
+      assert.deepStrictEqual(secrets.map(({ until, value }) => [Redacted.value(value), until]), [
+        ["whsec_third", null],
+        ["whsec_second", after(5 + day)],
+        ["whsec_first", after(10 + day)]
+      ])
+    }))
+}
+
 const attemptLog = (it: Writer<Requirements>) => {
   it.effect("logs every attempt, newest first, page by page", () =>
     Effect.gen(function*() {
@@ -632,6 +652,7 @@ export const suite = (name: string, layer: Layer.Layer<Requirements, unknown>) =
     delivery(it)
     attempts(it)
     changesOfEndpoints(it)
+    otherClocks(it)
     attemptLog(it)
     manualAttempts(it)
     pruningAndAudit(it)

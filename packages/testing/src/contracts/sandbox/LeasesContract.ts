@@ -23,6 +23,7 @@ import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
 import { assert } from "../../suite/Assert.ts"
 import { define, type Writer } from "../../suite/Suite.ts"
+import { leasedByOthers } from "./OtherPolicies.ts"
 import {
   StoreFixture,
   ample,
@@ -792,4 +793,5 @@ export const suite = (name: string, layer: Layer.Layer<Stores, unknown>) =>
     capacity(it)
     lostWorkers(it)
     fairness(it)
+    leasedByOthers(it)
   })

@@ -22,6 +22,7 @@ import * as Result from "effect/Result"
 import { decider, request } from "../../histories/Histories.ts"
 import { assert } from "../../suite/Assert.ts"
 import { define, type Writer } from "../../suite/Suite.ts"
+import { dueByOthers } from "./OtherPolicies.ts"
 import { StoreFixture, at, atRest, creationOf, make, drive, keyOf, asking, leased, ending, type Stores, command } from "./SandboxStates.ts"
 
 /** A sandbox that failed then. */
@@ -589,4 +590,5 @@ export const suite = (name: string, layer: Layer.Layer<Stores, unknown>) =>
     heads(it)
     unneededFiles(it)
     census(it)
+    dueByOthers(it)
   })

@@ -37,6 +37,7 @@ import { decider, request } from "../../histories/Histories.ts"
 import { assert } from "../../suite/Assert.ts"
 import { define, type Writer as Rules } from "../../suite/Suite.ts"
 import { appended } from "../access/AuditLogContract.ts"
+import { writtenByOthers } from "./OtherPolicies.ts"
 import {
   StoreFixture,
   ample,
@@ -1354,4 +1355,5 @@ export const suite = (name: string, layer: Layer.Layer<Stores, unknown>) =>
     traces(it)
     repetitions(it)
     hints(it)
+    writtenByOthers(it)
   })
