@@ -36,10 +36,8 @@ const PATIENCE_MILLIS = 20_000
 /** The most time of a test file that reaches a module without importing it: it runs once per survivor. */
 const REACHING_MILLIS = 600
 
-/** Modules of the worker that import one of these have effects. */
-const EFFECTFUL = new Set(["Effect", "Layer", "Stream", "Queue", "PubSub", "Ref", "Scope"])
-/** Its deciders that keep their state as an Effect. */
-const DECIDERS = new Set(["worker/boot/BootBreaker.ts"])
+/** The modules of the worker that decide without doing anything, and the breaker, which keeps its state as an Effect. */
+const DECIDERS = new Set(["BootBreaker", "SavedSession", "SetupMessages", "SetupOutput"])
 /** Contract suites judge ports; use cases have their own tests. */
 const NOT_RULES = /(?:^|\/)(?:ports|usecases|promise|observability)\/|^UseCases\.ts$/u
 /** Shapes of the interface and words around the rules, which other tests hold. Any new module is judged. */
@@ -91,10 +89,7 @@ for (const file of (await Promise.all(folders.map(filesIn))).flat()) {
   modules.set(file, { text, program, imports })
 }
 
-const isEffectful = ({ from, names, type }) =>
-  !type &&
-  (from.startsWith("node:") || [...from === "effect" ? names : [], from.replace(/^effect\//u, "")].some((name) => EFFECTFUL.has(name)))
-const isRule = (name, { imports }) => name.startsWith("worker/") ? DECIDERS.has(name) || !imports.some(isEffectful) : !NOT_RULES.test(name)
+const isRule = (name) => name.startsWith("worker/") ? DECIDERS.has(path.basename(name, ".ts")) : !NOT_RULES.test(name)
 /** The name of a module in the table, `undefined` if it is no source of rules: `sandbox/rules/Turn.ts`, `worker/boot/BootBreaker.ts`. */
 const nameOf = (file) =>
   file.startsWith(`${source}/`)
@@ -140,7 +135,7 @@ const loaded = new Map()
 for (const [file, module] of modules) {
   const name = nameOf(file)
   const found = mutate(module.text, words)
-  const chosen = name !== undefined && isRule(name, module) &&
+  const chosen = name !== undefined && isRule(name) &&
     (values.file?.includes(path.basename(name, ".ts")) ?? !OTHERS.has(name))
   if (!chosen) found.mutants = []
   const own = judges.filter((test) => test.startsWith(`${worker}/`) === file.startsWith(`${worker}/`))

@@ -13,7 +13,8 @@ const LAST_CHARACTERS = 1_200
 const endOf = (text: string, maximum: number): string => {
   const bytes = utf8.encode(text)
   let start = Math.max(0, bytes.length - maximum)
-  while (start > 0 && start < bytes.length && ((bytes[start] ?? 0) & 0xc0) === 0x80) start++
+  // Neither the first byte nor the end is within a character.
+  while ((bytes[start]! & 0xc0) === 0x80) start++
   return new TextDecoder("utf-8", { ignoreBOM: true }).decode(bytes.subarray(start))
 }
 

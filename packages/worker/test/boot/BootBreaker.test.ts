@@ -1,11 +1,12 @@
-import { assert } from "@effect/vitest"
+import { assert, describe, it } from "@effect/vitest"
 import { TreesUnavailable } from "@slipway/domain/files/ports/WorkingTrees"
-import type { SandboxId } from "@slipway/domain/ids/SandboxId"
+import { SandboxId } from "@slipway/domain/ids/SandboxId"
 import { AgentError } from "@slipway/domain/sandbox/ports/AgentRuntime"
 import { HostError } from "@slipway/domain/sandbox/ports/SandboxHost"
 import * as WorkerReadiness from "@slipway/domain/sandbox/ports/WorkerReadiness"
 import * as BootBreaker from "@slipway/worker/boot/BootBreaker"
-import { Effect } from "effect"
+import { Effect, Logger, Metric } from "effect"
+import { TestClock } from "effect/testing"
 import { create, find, pass, scenario, settle, startWorker, until, type World } from "../Doubles.ts"
 
 const broken = (times: number) =>
@@ -62,6 +63,84 @@ scenario(
       }
     }).pipe(Effect.provide(WorkerReadiness.layer))
 )
+
+describe("a breaker", () => {
+  const ids = Array.from("abcdefgh", (letter) => SandboxId.make(`c_${letter.repeat(12)}`))
+  const fail = (breaker: BootBreaker.BootBreaker, times: number) =>
+    Effect.forEach(ids.slice(0, times), (id) => breaker.failed(id, "no user namespaces"))
+  const state = (breaker: BootBreaker.BootBreaker) =>
+    Effect.gen(function*() {
+      const { problem } = yield* WorkerReadiness.WorkerReadiness
+      const gauge = (yield* Metric.snapshot).find(({ id }) => id === "slipway_worker_boots_paused")
+      assert.match(gauge?.description ?? "", /^1: this worker begins no boots/u)
+      return { allowed: yield* breaker.allowed, isWell: (yield* problem) === null, gauge: gauge?.state }
+    })
+  const closed = { allowed: Infinity, isWell: true, gauge: { value: 0 } }
+  const paused = { allowed: 0, isWell: false, gauge: { value: 1 } }
+  const trying = { allowed: 1, isWell: true, gauge: { value: 1 } }
+
+  it.effect("opens at the fifth failure of different sandboxes, until the pause is over", () =>
+    Effect.gen(function*() {
+      const breaker = yield* BootBreaker.make
+      assert.deepStrictEqual(yield* state(breaker), closed)
+      assert.deepStrictEqual(yield* fail(breaker, 4), [false, false, false, false])
+      assert.deepStrictEqual(yield* fail(breaker, 4), [false, false, false, false])
+      assert.deepStrictEqual(yield* state(breaker), closed)
+      assert.isTrue(yield* breaker.failed(SandboxId.make("c_zzzzzzzzzzzz"), "no user namespaces"))
+      yield* TestClock.adjust("9999 millis")
+      assert.deepStrictEqual(yield* state(breaker), paused)
+      // A boot that began before the pause: it changes nothing.
+      assert.deepStrictEqual(yield* fail(breaker, 1), [true])
+      yield* TestClock.adjust("1 milli")
+      assert.deepStrictEqual(yield* state(breaker), trying)
+    }).pipe(Effect.scoped, Effect.provide(WorkerReadiness.layer)))
+
+  it.effect("never pauses for longer than five minutes", () =>
+    Effect.gen(function*() {
+      const breaker = yield* BootBreaker.make
+      yield* fail(breaker, 5)
+      for (const pause of [10, 20, 40, 80, 160, 300, 300]) {
+        yield* TestClock.adjust(pause * 1_000 - 1)
+        assert.deepStrictEqual(yield* state(breaker), paused)
+        yield* TestClock.adjust(1)
+        assert.deepStrictEqual(yield* state(breaker), trying)
+        assert.deepStrictEqual(yield* fail(breaker, 1), [true])
+      }
+    }).pipe(Effect.scoped, Effect.provide(WorkerReadiness.layer)))
+
+  it.effect("closes at a boot that goes through, also within a pause, and opens again like the first time", () =>
+    Effect.gen(function*() {
+      const breaker = yield* BootBreaker.make
+      yield* fail(breaker, 5)
+      yield* TestClock.adjust("1 second")
+      yield* breaker.succeeded
+      assert.deepStrictEqual(yield* state(breaker), closed)
+      assert.deepStrictEqual(yield* fail(breaker, 5), [false, false, false, false, true])
+      yield* TestClock.adjust("9999 millis")
+      assert.deepStrictEqual(yield* state(breaker), paused)
+      yield* TestClock.adjust("1 milli")
+      assert.deepStrictEqual(yield* state(breaker), trying)
+    }).pipe(Effect.scoped, Effect.provide(WorkerReadiness.layer)))
+
+  it.effect("tells the log why it opens, and when boots go on", () => {
+    const told: Array<unknown> = []
+    const logger = Logger.make(({ logLevel, message }) => void told.push([logLevel, message]))
+    return Effect.gen(function*() {
+      const breaker = yield* BootBreaker.make
+      yield* breaker.succeeded
+      yield* fail(breaker, 5)
+      yield* breaker.succeeded
+      assert.deepStrictEqual(told, [
+        ["Error", ["boots fail one after the other: this worker begins none for a while", {
+          pauseMillis: 10_000,
+          failed: 5,
+          why: "no user namespaces"
+        }]],
+        ["Info", ["a boot went through: this worker begins boots again"]]
+      ])
+    }).pipe(Effect.scoped, Effect.provide([WorkerReadiness.layer, Logger.layer([logger])]))
+  })
+})
 
 const agentErrors = (times: number, more: { readonly refusedByHost?: boolean } = {}) =>
   Array.from(
