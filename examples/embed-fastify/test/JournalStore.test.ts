@@ -76,11 +76,10 @@ const over = (journal: string, write?: typeof appendFileSync) =>
     Layer.provideMerge(Layer.mergeAll(AuditLogMemory.layer, HintsMemory.layer, IdsMemory.layer))
   )
 
-const layer = over(newJournal())
-
-register(suite("journal file", layer))
-register(LeasesContract.suite("journal file", layer))
-register(MaintenanceContract.suite("journal file", layer))
+// Each suite has a file of its own: one is not to find what another has left.
+register(suite("journal file", over(newJournal())))
+register(LeasesContract.suite("journal file", over(newJournal())))
+register(MaintenanceContract.suite("journal file", over(newJournal())))
 
 /** Each process has memory of its own. A line is two writes: one may die when only its half is there. */
 const storage = Layer.sync(DurabilityContract.Storage, () => {
