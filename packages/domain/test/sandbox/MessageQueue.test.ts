@@ -1,8 +1,10 @@
 import { assert, describe, it } from "@effect/vitest"
 import { queuedOf, textOf, without } from "@slipway/domain/sandbox/rules/MessageQueue"
 import { finishes } from "@slipway/domain/sandbox/rules/Turn"
+import { MessageId } from "@slipway/domain/sandbox/schema/Command"
 import { WaitingMessage, WaitingText, WhenBusy } from "@slipway/domain/sandbox/schema/MessageQueue"
 import { Turn } from "@slipway/domain/sandbox/schema/Turn"
+import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
 
 const [first, second] = [{ id: "m1", authorId: "ada", steers: true }, { id: "m2", authorId: "bob", steers: false }]
@@ -28,6 +30,13 @@ describe("the waiting messages", () => {
       assert.isFalse(Schema.is(WaitingMessage)(rest), missing)
     }
     for (const rest of [{ id: "m1" }, { text: "First" }]) assert.isFalse(Schema.is(WaitingText)(rest))
+  })
+
+  it("have UUIDs, whose case is ignored", () => {
+    const read = Schema.decodeUnknownResult(MessageId)
+    const id = "0192f5a0-5c3e-4b1c-9b7e-2f4a8c6d1e00"
+    assert.deepStrictEqual(read(id.toUpperCase()), Result.succeed(id))
+    assert.isTrue(Result.isFailure(read("m1")))
   })
 
   it("are refused, queued or steer", () => assert.deepStrictEqual(WhenBusy.literals, ["reject", "queue", "steer"]))

@@ -27,6 +27,29 @@ describe("an environment file", () => {
     })
   })
 
+  it.each<readonly [key: string, most: number, file: (count: number) => object]>([
+    ["secrets", 100, (count) => ({ secrets: Array.from({ length: count }, (_, i) => `S${i}`) })],
+    ["egress", 100, (count) => ({ egress: Array.from({ length: count }, (_, i) => `h${i}:443`) })],
+    ["cache[0]", 1_023, (count) => ({ cache: ["x".repeat(count)] })],
+    ["cacheKey[0]", 1_023, (count) => ({ cacheKey: ["x".repeat(count)] })]
+  ])("has in %s at most %i", (key, most, file) => {
+    assert.strictEqual(problem(read(file(most))), "none")
+    assert.isTrue(problem(read(file(most + 1))).startsWith(`${key}: `))
+  })
+
+  it("is named in its errors with its key, in 64 bytes of a name and 200 of a reason", () => {
+    const refused = (content: string) => {
+      const result = readEnvironment(FILE, content)
+      return Result.isFailure(result) ? result.failure.message : "none"
+    }
+    assert.strictEqual(refused(JSON.stringify({ setup: [5] })), `${FILE}: setup[0]: expected string`)
+    assert.strictEqual(refused(JSON.stringify({ ["x".repeat(64)]: 1 })), `${FILE}: ${"x".repeat(64)}: is not known.`)
+    assert.strictEqual(refused(JSON.stringify({ ["x".repeat(65)]: 1 })), `${FILE}: ${"x".repeat(61)}…: is not known.`)
+    assert.match(refused("x".repeat(1_000)), /^\.slipway\/environment\.json: is no JSON: /u)
+    assert.isTrue(Result.isSuccess(readEnvironment(FILE, "\ufeff{}")))
+    assert.isTrue(Result.isFailure(readEnvironment(FILE, "{\"env\":\ufeff{}}")))
+  })
+
   it("is read whole", () => {
     assert.deepStrictEqual(
       environment({

@@ -49,7 +49,9 @@ describe("the output of a setup", () => {
     const mebibyte = 2 ** 20
     assert.lengthOf(written("a".repeat(mebibyte)).output.text, mebibyte)
     assert.strictEqual(written(`b${"a".repeat(mebibyte)}`).output.text, "a".repeat(mebibyte))
-    assert.strictEqual(written(`€${"a".repeat(mebibyte - 1)}`).output.text, "a".repeat(mebibyte - 1))
+    for (const character of ["é", "€", "🦜"]) {
+      assert.strictEqual(written(`${character}${"a".repeat(mebibyte - 1)}`).output.text, "a".repeat(mebibyte - 1))
+    }
     assert.strictEqual(written(`€${"a".repeat(mebibyte - 3)}`).output.text, `€${"a".repeat(mebibyte - 3)}`)
     assert.strictEqual(written("c".repeat(3 * mebibyte)).output.text, "c".repeat(mebibyte))
     assert.strictEqual(written("\ufeffa").output.text, "\ufeffa")

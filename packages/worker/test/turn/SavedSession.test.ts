@@ -18,7 +18,8 @@ describe("an agent's session", () => {
     assert.strictEqual(resumed(elsewhere), workspace && home)
   })
 
-  it("that cannot resume is none", () => assert.isNull(resumable(write("s-1", place), elsewhere, { workspace: false, home: false })))
+  it("is not resumed at paths that its agent does not bear", () =>
+    assert.isNull(resumable(write("s-1", place), elsewhere, { workspace: false, home: false })))
 
   it("of a version that saved only its id resumes anywhere", () => {
     for (const saved of ["s-1", "\"s-1\"", "{\"session\":\"s-1\"}"]) {
