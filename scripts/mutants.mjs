@@ -50,7 +50,6 @@ const OTHERS = new Set([
   "environment/redaction/OutputRedactor.ts",
   "environment/redaction/Redaction.ts",
   "environment/redaction/Shapes.ts",
-  "models/rules/Budget.ts",
   "models/schema/ModelCatalogue.ts",
   "sandbox/rules/SandboxEvent.ts",
   "ids/SandboxId.ts",

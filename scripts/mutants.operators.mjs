@@ -74,10 +74,11 @@ const bare = (node) => {
   return inner
 }
 const name = (node) => node?.type === "Identifier" ? node.name : node?.type === "MemberExpression" ? node.property.name : undefined
-/** The tag of an error is part of its type: the compiler compares it in other modules. */
-const isTag = (node, parent) =>
+/** The tag of an error is part of its type, which other modules use. Descriptions of fields are documentation. */
+const named = new Set(["TaggedError", "timestamp", "About"])
+const isName = (node, parent) =>
   parent?.type === "CallExpression" && parent.arguments[0] === node &&
-  [parent.callee, parent.callee.callee].some((callee) => name(callee) === "TaggedError")
+  [parent.callee, parent.callee.callee].some((callee) => named.has(name(callee)))
 const string = (node) => node?.type === "Literal" && typeof node.value === "string" ? node.value : undefined
 
 export const parse = (source) => parseAst(source, { lang: "ts" })
@@ -208,7 +209,7 @@ export const mutate = (source, words) => {
         return
       }
       case "Literal":
-        if (isTag(node, parent)) return
+        if (isName(node, parent)) return
         if (node.regex) return regexes(node.regex).forEach((to) => add(node, to))
         if (typeof node.value === "boolean") return add(node, String(!node.value))
         if (typeof node.value === "number") return [node.value + 1, node.value - 1].forEach((to) => add(node, String(to)))

@@ -1,5 +1,14 @@
 import { assert, describe, it } from "@effect/vitest"
-import { afterReserving, costOf, countsOf, isExhausted, noAccount, refusalOf } from "@slipway/domain/models/rules/Budget"
+import {
+  afterCharging,
+  afterReserving,
+  costOf,
+  countsOf,
+  isExhausted,
+  noAccount,
+  noTokens,
+  refusalOf
+} from "@slipway/domain/models/rules/Budget"
 import { Usd } from "@slipway/domain/models/schema/Budget"
 import { formatUsd } from "@slipway/domain/text/FormatUsd"
 import * as Schema from "effect/Schema"
@@ -103,3 +112,45 @@ describe("a budget", () => {
     assert.strictEqual(afterReserving(after, null, 5).sandbox.wanted, 0)
   })
 })
+
+describe("two budgets", () => {
+  const accounts = { sandbox: { ...noAccount, spent: 60, reserved: 30 }, grant: { ...noAccount, spent: 10, reserved: 80 } }
+  const limits = { sandbox: 100, grant: 100 }
+
+  it("refuse what exceeds one of them, by the one that waiting cannot help", () => {
+    assert.isNull(refusalOf(accounts, limits, 10))
+    assert.deepInclude(refusalOf(accounts, limits, 11), { of: "grant", held: true })
+    assert.deepInclude(refusalOf(accounts, limits, 41), {
+      of: "sandbox",
+      held: false,
+      message: "The spending budget of this sandbox is used up."
+    })
+    assert.deepInclude(refusalOf(accounts, limits, 91), {
+      of: "grant",
+      held: false,
+      message: "The spending budget of this API access grant is used up."
+    })
+    assert.deepInclude(refusalOf(accounts, { sandbox: 100, grant: null }, 11), { of: "sandbox", held: true })
+    assert.isNull(refusalOf(accounts, { sandbox: null, grant: null }, 1_000))
+  })
+
+  it("both reserve what is granted, and the one that refused for good remembers what was wanted", () => {
+    assert.deepStrictEqual(afterReserving(accounts, null, 10), {
+      sandbox: { spent: 60, reserved: 40, wanted: 0 },
+      grant: { spent: 10, reserved: 90, wanted: 0 }
+    })
+    assert.deepStrictEqual(afterReserving(accounts, refusalOf(accounts, limits, 11), 11), accounts)
+    assert.deepStrictEqual(afterReserving(accounts, refusalOf(accounts, limits, 41), 41), {
+      ...accounts,
+      sandbox: { ...accounts.sandbox, wanted: 41 }
+    })
+  })
+
+  it("release what was reserved, and charge what was spent", () => {
+    assert.deepStrictEqual(afterCharging(accounts.sandbox, 20, 5), { spent: 65, reserved: 10, wanted: 0 })
+    assert.deepStrictEqual(afterCharging(accounts.sandbox, 31, 5), { spent: 65, reserved: 0, wanted: 0 })
+  })
+})
+
+it("an answer without tokens has none of any kind", () =>
+  assert.deepStrictEqual(noTokens, { input: 0, cachedInput: 0, cacheWrite: 0, output: 0 }))

@@ -14,7 +14,7 @@ import * as Layer from "effect/Layer"
 import * as Option from "effect/Option"
 import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
-import type { InvalidRequest } from "../../src/text/InvalidRequest.ts"
+import { type InvalidRequest, reader } from "../../src/text/InvalidRequest.ts"
 
 const by: Principal = {
   credential: { _tag: "Key", keyId: "k" },
@@ -129,6 +129,28 @@ describe("whatever else people give", () => {
       for (const [asked, expected] of told) assert.include(yield* asked, expected)
       assert.deepStrictEqual(yield* sandboxes.get(by, id), before)
     }).pipe(Effect.provide(domain)))
+})
+
+describe("a fault is told", () => {
+  const form = (expected: string) => Schema.String.check(Schema.makeFilter((text: string) => text === expected, { expected }))
+  const [red, blue] = [form("red"), form("blue")]
+  const saying = (problem: string) => Schema.String.check(Schema.makeFilter(() => problem))
+  it.each<readonly [what: string, schema: Schema.Codec<unknown, unknown>, given: unknown, field: string, reason: string]>([
+    ["by its field", Schema.Struct({ a: Schema.Array(red) }), { a: ["x"] }, "a[0]", "red expected"],
+    ["by the name of the whole", red, "x", "request", "red expected"],
+    ["by all allowed forms", Schema.Struct({ a: Schema.Union([red, blue]) }), { a: "x" }, "a", "red or blue expected"],
+    ["by three forms", Schema.Union([red, blue, form("green")]), "x", "request", "red or blue or green expected"],
+    ["by each form once", Schema.Union([red, form("red")]), "x", "request", "red expected"],
+    ["where the forms differ in a field", Schema.Union([Schema.Struct({ a: red }), Schema.Struct({ a: blue })]), { a: "x" }, "a",
+      "red expected"],
+    ["in words of its own", saying("is not Expected"), "x", "request", "is not Expected"],
+    ["on several lines", saying("Expected one\ntwo"), "x", "request", "one\ntwo expected"],
+    ["in 300 characters", saying("x".repeat(300)), "x", "request", "x".repeat(300)],
+    ["in no more than 300 characters", saying("x".repeat(301)), "x", "request", `${"x".repeat(300)}…`]
+  ])("%s", (_, schema, given, field, reason) => {
+    const refused = reader(schema, "request")(given)
+    assert.deepInclude(Result.isFailure(refused) ? refused.failure : null, { field, reason })
+  })
 })
 
 const Text = Schema.Union([

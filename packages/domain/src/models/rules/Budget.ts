@@ -36,7 +36,7 @@ export const costOf = (prices: Prices, { cacheWrite, cachedInput, input, output 
     [output, prices.output]
   ].reduce((sum, [tokens = 0, price = 0]) => sum + BigInt(tokens) * BigInt(price), 0n)
   const cost = (total + MILLION - 1n) / MILLION
-  return cost > BigInt(Number.MAX_SAFE_INTEGER) ? Number.MAX_SAFE_INTEGER : Number(cost)
+  return Math.min(Number(cost), Number.MAX_SAFE_INTEGER)
 }
 
 /** `null`: no limit. */
@@ -96,7 +96,7 @@ export const refusalOf = (accounts: Accounts, limits: Limits, microUsd: number):
     const limit = limits[of]
     return limit !== null && saturatingAdd(saturatingAdd(accounts[of].spent, accounts[of].reserved), microUsd) > limit
   })
-  const final = short.find((of) => saturatingAdd(accounts[of].spent, microUsd) > (limits[of] ?? 0))
+  const final = short.find((of) => saturatingAdd(accounts[of].spent, microUsd) > (limits[of] ?? Infinity))
   const of = final ?? short[0]
   return of === undefined ? null : new BudgetExceeded({ of, held: final === undefined })
 }
