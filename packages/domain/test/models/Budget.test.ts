@@ -117,7 +117,7 @@ describe("two budgets", () => {
   const accounts = { sandbox: { ...noAccount, spent: 60, reserved: 30 }, grant: { ...noAccount, spent: 10, reserved: 80 } }
   const limits = { sandbox: 100, grant: 100 }
 
-  it("refuse what exceeds one of them, by the one that waiting cannot help", () => {
+  it("refuse what exceeds one of them, by the budget that waiting cannot help", () => {
     assert.isNull(refusalOf(accounts, limits, 10))
     assert.deepInclude(refusalOf(accounts, limits, 11), { of: "grant", held: true })
     assert.deepInclude(refusalOf(accounts, limits, 41), {
@@ -134,7 +134,7 @@ describe("two budgets", () => {
     assert.isNull(refusalOf(accounts, { sandbox: null, grant: null }, 1_000))
   })
 
-  it("both reserve what is granted, and the one that refused for good remembers what was wanted", () => {
+  it("both reserve what is granted, and the budget that refused for good remembers what was wanted", () => {
     assert.deepStrictEqual(afterReserving(accounts, null, 10), {
       sandbox: { spent: 60, reserved: 40, wanted: 0 },
       grant: { spent: 10, reserved: 90, wanted: 0 }
