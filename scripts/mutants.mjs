@@ -116,9 +116,10 @@ const small = judges.filter((test) => ![...modules.keys()].some((file) => file.i
 
 const lineOf = (text, at) => text.slice(0, at).split("\n").length
 /** The text of the module with this one mutant. */
-const apply = ({ end, file, start, to }) => {
+const apply = ({ beginsStatement, end, file, start, to }) => {
   const { text } = modules.get(file)
-  return `${text.slice(0, start)}(${to})${text.slice(end)}`
+  // A parenthesis at the beginning of a statement would call the end of the one before.
+  return `${text.slice(0, start)}${beginsStatement ? to : `(${to})`}${text.slice(end)}`
 }
 /** The lines a mutant changes, without their margins. */
 const diff = (text, { end, start, to }) => {
@@ -148,6 +149,7 @@ for (const [file, module] of modules) {
     : []
   for (const mutant of found.mutants) {
     mutant.n = mutants.length + 1
+    mutant.beginsStatement = found.inserts.some(([at, text]) => at === mutant.start && text === "{")
     mutants.push({
       ...mutant,
       ...diff(module.text, mutant),

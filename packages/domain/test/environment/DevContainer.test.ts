@@ -153,6 +153,7 @@ describe("a devcontainer.json", () => {
 
   it("knows no variable of a machine of somebody, also if the box has one of its name", () => {
     assert.deepStrictEqual(environment({ containerEnv: { X: "${localEnv:HOME}" } }).ignored, ["containerEnv.X (${localEnv:HOME})"])
+    assert.deepStrictEqual(environment({ containerEnv: { X: "${localEnv:A}${localEnv:B}" } }).ignored, ["containerEnv.X (${localEnv:A})"])
   })
 
   it("may set variables to nothing, and 8,192 characters by others at most", () => {

@@ -51,7 +51,7 @@ const paging = (sizes: ReadonlyArray<number>, limit: number) => {
       asked.push([after?.i ?? null, most])
       return Effect.succeed(pageOf(items.slice(after === null ? 0 : after.i + 1), most, ({ bytes }) => bytes))
     }),
-    ({ more, page }) => ({ page: page.map(({ i }) => i), more: more?.i ?? null, asked })
+    ({ more, page }) => ({ page: page.map(({ i }) => i), more: more === null ? null : more.i, asked })
   )
 }
 const large = PAGE_BYTES

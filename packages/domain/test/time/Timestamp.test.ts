@@ -41,3 +41,7 @@ describe("a timestamp", () => {
     }
   })
 })
+
+it.each(["2026-11-21T00:00:00.000Z", "2026-11-21T01:00:59.001Z", "2026-11-21T23:59:59.999Z"])("formats %s as it is", (text) => {
+  assert.strictEqual(format(DateTime.makeUnsafe(text)), text)
+})
