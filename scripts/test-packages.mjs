@@ -97,8 +97,9 @@ try {
   await writeFile(path.join(shown, "package.json"), JSON.stringify({ private: true, type: "module" }))
   const { devDependencies: ours } = (await import("../package.json", { with: { type: "json" } })).default
   const { devDependencies: hosts } = (await import("../packages/http/package.json", { with: { type: "json" } })).default
-  const versions = { ...hosts, ...ours }
-  const tools = ["@effect/vitest", "@hono/node-server", "@types/node", "fastify", "hono", "typescript", "vitest"]
+  const { devDependencies: properties } = (await import("../examples/property-test/package.json", { with: { type: "json" } })).default
+  const versions = { ...properties, ...hosts, ...ours }
+  const tools = ["@effect/vitest", "@hono/node-server", "@types/node", "fast-check", "fastify", "hono", "typescript", "vitest"]
   await install(shown, [...tarballs, ...tools.map((name) => `${name}@${versions[name]}`)])
   const programs = await write(root, shown)
   await cp(path.join(root, "scripts/snippets/mounted.ts"), path.join(shown, "mounted.ts"))
