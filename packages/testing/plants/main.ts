@@ -31,6 +31,8 @@ if (values.help) {
 }
 
 const root = path.join(import.meta.dirname, "../../..")
+/** Some rules are laws of random lives, and a rare life may not come up the first time. */
+const TRIES = 3
 /** Longer than rules take by default. A rule that hangs has noticed the fault. Milliseconds. */
 const PATIENCE = 5_000
 
@@ -172,9 +174,9 @@ for (const port of ports.filter(({ port }) => positionals.length === 0 || positi
   let caught = 0
   const plants = port.plants.filter(({ does }) => does.includes(values.only))
   for (const plant of plants) {
-    let noticed: Noticed | null
+    let noticed: Noticed | null = null
     try {
-      noticed = await found(port, plant)
+      for (let tries = 0; noticed === null && tries < TRIES; tries++) noticed = await found(port, plant)
     } catch (error) {
       troubles.push(`${port.port}: "${plant.does}" cannot be planted: ${error instanceof Error ? error.message : String(error)}`)
       continue

@@ -883,7 +883,9 @@ export class Witness {
 
   /** The process is told that a write failed that wrote these events. */
   losesAnswer(process: Process, id: SandboxId, events: ReadonlyArray<SandboxEvent>): void {
-    if (events.length > 0) this.#unanswered.set(`${process.name} ${id}`, JSON.stringify(events))
+    // The next attempt at a checkpoint may fail for the same cause.
+    const isAgain = events.every(({ data, type }) => type === "sandbox.checkpoint" && "error" in data)
+    if (!isAgain) this.#unanswered.set(`${process.name} ${id}`, JSON.stringify(events))
   }
 
   /** The agent of this process runs. */
