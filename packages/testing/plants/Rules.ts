@@ -367,7 +367,7 @@ export const plants: Plants = {
       ],
       [
         "leases by the order of the store",
-        "(a.id < b.id ? -1 : a.id > b.id ? 1 : 0)",
+        "(a.id < b.id ? -1 : 1)",
         "0"
       ],
       [
