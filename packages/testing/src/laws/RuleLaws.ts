@@ -488,6 +488,10 @@ export const checkRules = (own: Partial<Rules> = {}, runs = 1000): Suite =>
   define("Laws of rules", Layer.empty, (it) => {
     const rules = { ...domainRules, ...own }
     const run = <A>({ given, holds, name }: RuleLaw<A>) =>
-      it.effect.prop(name, [given], ([value]) => Effect.sync(() => holds(rules, value)), { arbitrary: { runs, size: 40 } })
+      it.effect.prop(name, [given], ([value]) => Effect.sync(() => holds(rules, value)), {
+        arbitrary: { runs, size: 40 },
+        // Thousands of runs take seconds on a busy machine.
+        timeout: 60_000
+      })
     for (const check of checks) check(run)
   })
