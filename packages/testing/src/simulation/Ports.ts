@@ -103,14 +103,16 @@ const sandboxesOf = ({ call, process, witness }: Way, store: SandboxStore["Servi
   change: (id, by, decide, now) =>
     Effect.suspend(() => {
       let written: ReadonlyArray<SandboxEvent> = []
+      // Two requests of people may write the same.
+      const isWorker = by !== "policy" && "fence" in by
       const change = Effect.tap(store.change(id, by, decide, now), ({ events }) =>
         Effect.sync(() => {
           written = events
-          if (by !== "policy") witness.writes(process, id, events)
+          if (isWorker) witness.writes(process, id, events)
         }))
       return Effect.tapError(
         call(`change ${id} by ${by === "policy" ? by : "fence" in by ? `lease ${by.fence}` : by.grantId}`, change),
-        () => Effect.sync(() => witness.losesAnswer(process, id, written))
+        () => Effect.sync(() => isWorker ? witness.losesAnswer(process, id, written) : undefined)
       )
     }),
   approvals: (id, ids) => call(`approvals ${id}`, store.approvals(id, ids), look),
