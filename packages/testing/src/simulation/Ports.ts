@@ -102,17 +102,18 @@ const sandboxesOf = ({ call, process, witness }: Way, store: SandboxStore["Servi
   command: (key, command, now, keyed, trace) => call(`command ${key.id}`, store.command(key, command, now, keyed, trace)),
   change: (id, by, decide, now) =>
     Effect.suspend(() => {
-      let written: ReadonlyArray<SandboxEvent> = []
+      let [written, last]: [ReadonlyArray<SandboxEvent>, number] = [[], 0]
       // Two requests of people may write the same.
       const isWorker = by !== "policy" && "fence" in by
-      const change = Effect.tap(store.change(id, by, decide, now), ({ events }) =>
+      const change = Effect.tap(store.change(id, by, decide, now), ({ events, sandbox }) =>
         Effect.sync(() => {
           written = events
-          if (isWorker) witness.writes(process, id, events)
+          last = sandbox.lastSeq
+          if (isWorker) witness.writes(process, id, events, last)
         }))
       return Effect.tapError(
         call(`change ${id} by ${by === "policy" ? by : "fence" in by ? `lease ${by.fence}` : by.grantId}`, change),
-        () => Effect.sync(() => isWorker ? witness.losesAnswer(process, id, written) : undefined)
+        () => Effect.sync(() => isWorker ? witness.losesAnswer(process, id, written, last) : undefined)
       )
     }),
   approvals: (id, ids) => call(`approvals ${id}`, store.approvals(id, ids), look),

@@ -143,8 +143,8 @@ export class Witness {
   readonly #claims: Claims
   /** Since when, by process and sandbox. */
   readonly #rested = new Map<string, number>()
-  /** By process and sandbox: events that were written without an answer. */
-  readonly #unanswered = new Map<string, string>()
+  /** By process and sandbox: events that were written without an answer, and the number of the last one. */
+  readonly #unanswered = new Map<string, { readonly events: string; readonly last: number }>()
   readonly #made = new Map<string, { id: SandboxId; times: number }>()
   readonly #opened = new Map<string, number>()
   readonly #lookedFor = new Map<string, number>()
@@ -871,21 +871,23 @@ export class Witness {
     )
   }
 
-  /** The process has written these events. */
-  writes(process: Process, id: SandboxId, events: ReadonlyArray<SandboxEvent>): void {
+  /** The process has written these events, the last with this number. */
+  writes(process: Process, id: SandboxId, events: ReadonlyArray<SandboxEvent>, last: number): void {
     const key = `${process.name} ${id}`
     const unanswered = this.#unanswered.get(key)
     if (unanswered === undefined || events.length === 0) return
     this.#unanswered.delete(key)
     this.#trace.count("writes after a lost answer")
-    this.#rule("a write whose answer was lost is not made again", unanswered !== JSON.stringify(events), `${key}: ${unanswered}`)
+    // After something else has happened, the same events may be written for another cause.
+    const isAgain = unanswered.last === last - events.length && unanswered.events === JSON.stringify(events)
+    this.#rule("a write whose answer was lost is not made again", !isAgain, `${key}: ${unanswered.events}`)
   }
 
   /** The process is told that a write failed that wrote these events. */
-  losesAnswer(process: Process, id: SandboxId, events: ReadonlyArray<SandboxEvent>): void {
+  losesAnswer(process: Process, id: SandboxId, events: ReadonlyArray<SandboxEvent>, last: number): void {
     // The next attempt at a checkpoint may fail for the same cause.
     const isAgain = events.every(({ data, type }) => type === "sandbox.checkpoint" && "error" in data)
-    if (!isAgain) this.#unanswered.set(`${process.name} ${id}`, JSON.stringify(events))
+    if (!isAgain) this.#unanswered.set(`${process.name} ${id}`, { events: JSON.stringify(events), last })
   }
 
   /** The agent of this process runs. */
