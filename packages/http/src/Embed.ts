@@ -30,8 +30,8 @@ export type Services = Needs<Layer.Services<ReturnType<typeof Server.routes<neve
 type AdministrationPorts = AccessStore | MemberStore | PartnerStore | WebhookStore | WebhookSender
 
 /**
- * The API within a server, and what its operator needs. `access`: grants and keys. Requests need a key: `createKey` also makes the grant
- * of a new name, and only its result has the secret.
+ * The API within a server, and what its operator needs. `access`: grants and keys. Requests need a key: `createKey` also creates
+ * the grant if its name is new. The secret of a key is in that result alone and cannot be read again.
  */
 export interface Embedded<Provided = Services> extends Administration.Administration<AdministrationPorts> {
   /** Runs an effect on the services, such as `Secrets.use((secrets) => secrets.list(grantId, null))`. Rejects with its error. */

@@ -43,7 +43,7 @@ describe("the waiting messages", () => {
 })
 
 describe("a turn", () => {
-  it("ends its last message in the way of its own end", () =>
+  it("says in its last message how it ended", () =>
     assert.deepStrictEqual(finishes, {
       succeeded: "end_turn",
       interrupted: "cancelled",

@@ -50,28 +50,28 @@ describe("the reason of a failed setup", () => {
   })
 })
 
-describe("the agent is told of a setup", () => {
-  it("that could not start", () => {
+describe("the report of a setup to the agent", () => {
+  it("says that it could not start, and why", () => {
     assert.strictEqual(SetupMessages.refused("No room."), "# Setup\n\nThe setup of this sandbox did not run. No room.\n")
     assert.include(SetupMessages.refused("x".repeat(3_000)), `run. ${"x".repeat(1_997)}…\n`)
   })
 
-  it("that succeeded, by its commands", () =>
+  it("lists the commands of a setup that succeeded", () =>
     assert.strictEqual(
       section(),
       `${HEAD}\n\nBefore you started, the commands of ${FILE} ran and succeeded: \`npm ci\`, \`make all\`.\n`
     ))
 
-  it("that a cache stands for, by its folders", () =>
+  it("lists the folders of a cache that took the place of a setup", () =>
     assert.strictEqual(
       section({ cache: "hit" }),
       `${HEAD}\n\nThe commands of ${FILE} did not run here: \`npm ci\`, \`make all\`. ` +
         "What they fill was brought back as they left it in an earlier sandbox: `node_modules`, `~/.npm`.\n"
     ))
 
-  it("of no commands not at all", () => assert.strictEqual(section({ environment: { ...environment, setup: [] } }), ""))
+  it("is empty for a setup without commands", () => assert.strictEqual(section({ environment: { ...environment, setup: [] } }), ""))
 
-  it("that failed, with the end of its output", () => {
+  it("has the end of the output of a setup that failed", () => {
     const told = `${HEAD}\n\nThe setup that ${FILE} asks for failed. setup[0], \`make\`, ended with exit code 2. ` +
       "What it installs may be missing."
     assert.strictEqual(section({ result: failed(["make"]) }), `${told}\n`)
@@ -81,7 +81,7 @@ describe("the agent is told of a setup", () => {
     )
   })
 
-  it("that is invalid, without output and without commands", () => {
+  it("has neither output nor commands of an invalid setup", () => {
     const invalid = new EnvironmentInvalid({ file: FILE, key: "", problem: "is no JSON" })
     const told = `${HEAD}\n\nThe setup that ${FILE} asks for failed. It is no JSON. What it installs may be missing.\n`
     assert.strictEqual(
@@ -91,13 +91,13 @@ describe("the agent is told of a setup", () => {
     assert.strictEqual(section({ environment: invalid, cache: "hit" }), "")
   })
 
-  it("that ran without its secrets, with the reason in one line", () => {
+  it("says in one line why a setup ran without its secrets", () => {
     assert.strictEqual(SetupMessages.withoutSecrets("a\nb"), "It ran without its secrets. a b")
     assert.strictEqual(SetupMessages.withoutSecrets("x".repeat(2_001)), `It ran without its secrets. ${"x".repeat(1_997)}…`)
     assert.isTrue(section({ secretsWithheld: "Why." }).endsWith("`make all`.\n\nIt ran without its secrets. Why.\n"))
   })
 
-  it("that changed files, of which it names twenty", () => {
+  it("names twenty of the files that a setup changed", () => {
     const files = Array.from({ length: 21 }, (_, i) => `f${i}`)
     const names = (count: number) => files.slice(0, count).map((name) => `\`${name}\``).join(", ")
     const told = "Setup changed files of the repository, which are among the changes of this sandbox: "
