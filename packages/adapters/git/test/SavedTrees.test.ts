@@ -590,7 +590,7 @@ describe("an archive that somebody made up", () => {
           tree = treeOf(at, Array.from("0123456789", (name) => ["40000", name, below] as const))
         }
         return commitOf(at, tree, base)
-      })
+      }, { options: { maximumCheckoutFiles: 1_000 } })
       assert.strictEqual(many.said, "CheckpointDamaged")
       const large = yield* restoring((at, base) => commitOf(at, treeOf(at, [["100644", "a", blob("a".repeat(1e6))(at)]]), base), {
         options: { maximumCheckoutBytes: 500_000 }
