@@ -47,17 +47,21 @@ const takeObjects = Effect.fnUntraced(function*(
   const commits = [...new Set([sha, head ?? baseSha, published ?? baseSha])]
   const kinds = line(yield* ask(here, ["cat-file", "--batch-check=%(objecttype)"], { input: commits.map((id) => `${id}\n`).join("") }))
   if (kinds.split("\n").some((kind) => kind !== "commit")) return yield* ReceivedPack.unsound("Commits are missing.")
-  // Each looks at all of it in its own way, and none changes anything.
-  const [, measured, left] = yield* Effect.all([
-    ask(here, ["rev-list", "--objects", "--quiet", ...commits, `^${baseSha}`, "--"]),
+  const measured = Effect.flatMap(
     measure(gitDir, sha, limits.checkoutFiles, { ...LIMITED, env }),
+    (found) =>
+      found === undefined || found.files > limits.checkoutFiles || found.bytes > limits.checkoutBytes
+        ? ReceivedPack.unsound("The tree is larger than it may be.")
+        : Effect.succeed(found)
+  )
+  // Each looks at all of it in its own way, and none changes anything. The first that refuses ends the others.
+  const [, { bytes }, left] = yield* Effect.all([
+    ask(here, ["rev-list", "--objects", "--quiet", ...commits, `^${baseSha}`, "--"]),
+    measured,
     strange({ gitDir, baseSha }, `${sha}^{tree}`, limits.treeBytes, ask, { isKept: false, purpose: "saved" })
   ], { concurrency: "unbounded" })
-  if (measured === undefined || measured.files > limits.checkoutFiles || measured.bytes > limits.checkoutBytes) {
-    return yield* ReceivedPack.unsound("The tree is larger than it may be.")
-  }
   if (left.length > 0) return yield* ReceivedPack.unsound("Another repository is in it.")
-  return measured.bytes
+  return bytes
 }, Effect.scoped)
 
 /** Refs of the agent's `.git`. None is a folder of another. */
