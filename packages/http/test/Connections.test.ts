@@ -1,7 +1,7 @@
 import { assert, layer } from "@effect/vitest"
 import { Duration, Effect } from "effect"
 import { connect, type Socket } from "node:net"
-import { gunzipSync } from "node:zlib"
+import { brotliDecompressSync, gunzipSync } from "node:zlib"
 import { address, ask, create, layer as http, mintKey, SANDBOXES } from "../testing/Harness.ts"
 
 const MIB = 2 ** 20
@@ -86,14 +86,46 @@ layer(http(), { excludeTestServices: true })("documents that are the same for ev
         assert.strictEqual((yield* ask(path, { headers: { "if-none-match": `"other"` } })).status, 200)
         const head = yield* ask(path, { method: "HEAD" })
         assert.deepStrictEqual([head.status, head.headers["content-length"], head.text], [200, plain.headers["content-length"], ""])
-        const packed = yield* ask(path, { headers: { "accept-encoding": "br;q=0, gzip" } })
-        assert.strictEqual(packed.headers["content-encoding"], "gzip")
-        assert.isBelow(Number(packed.headers["content-length"]), Number(plain.headers["content-length"]))
-        assert.strictEqual(gunzipSync(packed.bytes).toString("utf8"), plain.text)
-        for (const none of ["", "identity", "gzip;q=0", "br"]) {
+        const packings = [["br;q=0, gzip", "gzip", gunzipSync], ["gzip, deflate, br", "br", brotliDecompressSync], ["br;q=0.5, gzip",
+          "gzip", gunzipSync]] as const
+        for (const [accept, encoding, unpack] of packings) {
+          const packed = yield* ask(path, { headers: { "accept-encoding": accept } })
+          assert.strictEqual(packed.headers["content-encoding"], encoding, accept)
+          assert.isBelow(Number(packed.headers["content-length"]), Number(plain.headers["content-length"]))
+          assert.strictEqual(unpack(packed.bytes).toString("utf8"), plain.text)
+        }
+        for (const none of ["", "identity", "gzip;q=0", "brotli", "x-gzip", "br;q=x"]) {
           assert.strictEqual((yield* ask(path, { headers: { "accept-encoding": none } })).headers["content-encoding"], undefined, none)
         }
       }
+    }))
+})
+
+layer(http(), { excludeTestServices: true })("the page of the reference", (it) => {
+  it.effect("leads back, and without scripts to the description, and shows no tools of its library's makers", () =>
+    Effect.gen(function*() {
+      const page = (yield* ask("/docs")).text
+      assert.include(page, `<a href="/">Slipway</a>`)
+      assert.match(page, /<noscript>.*href="\/openapi.json"/u)
+      assert.include((yield* ask(yield* scriptOf)).text.slice(-1_000), `"showDeveloperTools":"never"`)
+    }))
+})
+
+layer(http(), { excludeTestServices: true })("an answer for one client", (it) => {
+  it.effect("is compressed if it is large and the client takes that", () =>
+    Effect.gen(function*() {
+      const { key } = yield* mintKey()
+      const listed = (accept: string) => ask(SANDBOXES, { headers: { authorization: `Bearer ${key}`, "accept-encoding": accept } })
+      const small = yield* listed("br")
+      assert.strictEqual(small.headers["content-encoding"], undefined)
+      const metadata = Object.fromEntries(Array.from({ length: 16 }, (_, i) => [`key-${i}`, "x".repeat(1000)]))
+      for (let i = 0; i < 4; i++) yield* create(key, { metadata })
+      const plain = yield* listed("identity")
+      const packed = yield* listed("gzip, br")
+      assert.deepStrictEqual([plain.headers["content-encoding"], packed.headers["content-encoding"]], [undefined, "br"])
+      assert.deepStrictEqual([plain.headers["vary"], packed.headers["vary"]], ["Accept-Encoding", "Accept-Encoding"])
+      assert.isBelow(packed.bytes.length, plain.bytes.length / 10)
+      assert.strictEqual(brotliDecompressSync(packed.bytes).toString("utf8"), plain.text)
     }))
 })
 

@@ -56,10 +56,19 @@ const describe = Effect.fnUntraced(function*(base: string) {
   }
 })
 
+/** Without the library's bar of its makers' tools, which it shows at a local address. */
+const settingsOf = (base: string) => ({
+  _integration: "html",
+  url: `${base}/openapi.json`,
+  withDefaultFonts: false,
+  showDeveloperTools: "never",
+  hideClientButton: true
+})
+
 const makeReference = Effect.fnUntraced(function*(base: string) {
   const { info } = yield* document
   const start = `window.Scalar.createApiReference(document.getElementById("api-reference-container"), ` +
-    `${JSON.stringify({ _integration: "html", url: `${base}/openapi.json`, withDefaultFonts: false })})`
+    `${JSON.stringify(settingsOf(base))})`
   const script = Buffer.concat([yield* library, Buffer.from(`\n;${start}\n`)])
   const name = `reference-${SharedReply.hashOf(script)}.js`
   const page = `<!doctype html>
@@ -68,8 +77,11 @@ const makeReference = Effect.fnUntraced(function*(base: string) {
 <meta charset="utf-8">
 <title>${info.title}</title>
 <meta name="viewport" content="width=device-width, initial-scale=1">
+<link rel="icon" href="data:,">
 </head>
 <body>
+<p><a href="${base}/">Slipway</a></p>
+<noscript><p>This reference needs JavaScript. The API is described in <a href="${base}/openapi.json">openapi.json</a>.</p></noscript>
 <div id="api-reference-container"></div>
 <script src="${base}/docs/${name}"></script>
 </body>

@@ -28,6 +28,7 @@ import * as Authenticate from "../access/Authenticate.ts"
 import { Connections } from "../connection/Connections.ts"
 import { LiveResponses } from "../connection/LiveResponses.ts"
 import * as Wire from "../connection/Wire.ts"
+import * as Encodings from "../reply/Encodings.ts"
 import { respond } from "../reply/Respond.ts"
 import { type Address, Routes } from "../Routes.ts"
 import { basePathOf, Settings } from "../Settings.ts"
@@ -315,7 +316,7 @@ export const layer = HttpRouter.middleware<{ provides: CurrentPrincipal }>()(
         return Effect.catchCause(queued, (cause) => answer(cause, nothingHere)).pipe(
           Effect.updateContext(within(request, { requestId, address }, whole)),
           traced,
-          Effect.map((response) => finished(response, rate))
+          Effect.flatMap((response) => Encodings.pack(finished(response, rate), request.headers["accept-encoding"]))
         )
       }
       return Effect.flatMap(
