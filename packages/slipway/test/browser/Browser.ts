@@ -168,18 +168,9 @@ const violations = async (page: Page): Promise<ReadonlyArray<string>> => {
   }
 }
 
-/** Has the browser draw the parts that it leaves out until they are scrolled to: a picture shows all of the page. */
-const drawAll = (page: Page) =>
-  page.evaluate(() => {
-    const sheet = new CSSStyleSheet()
-    sheet.replaceSync("* { content-visibility: visible !important }")
-    document.adoptedStyleSheets = [sheet]
-  })
-
 /** Looks at the page in light and dark, wide and narrow: it is accessible, and nothing scrolls sideways. Keeps a picture of each. */
 export const inspect = async (page: Page, name: string) => {
   mkdirSync(SCREENSHOTS, { recursive: true })
-  await drawAll(page)
   for (const [size, viewport] of [["wide", WIDE], ["narrow", NARROW]] as const) {
     await page.setViewportSize(viewport)
     for (const colorScheme of ["light", "dark"] as const) {
@@ -193,5 +184,4 @@ export const inspect = async (page: Page, name: string) => {
   }
   await page.setViewportSize(WIDE)
   await page.emulateMedia({ colorScheme: "light" })
-  await page.evaluate(() => void (document.adoptedStyleSheets = []))
 }

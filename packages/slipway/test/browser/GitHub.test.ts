@@ -73,7 +73,7 @@ it.live(
           there.checkRun(headSha, { name: "test", status: "in_progress" })
           // The page is not loaded again.
           await pull.getByText("number 22").waitFor({ timeout: 90_000 })
-          assert.strictEqual(await pull.locator(".comment").count(), 20)
+          assert.strictEqual(await pull.locator(".pull-comment").count(), 20)
           await pull.getByRole("link", { name: "4 more on" }).waitFor()
           await pull.locator(".state", { hasText: "Running" }).waitFor()
           await pull.locator(".place", { hasText: "src/a.ts:12" }).waitFor()
@@ -96,7 +96,7 @@ it.live(
         yield* visit(async (page) => {
           await signIn(page, again)
           await Shop.loadsUntil(page, `/sandboxes/${started}?view=changes`, "number 22")
-          assert.strictEqual(await page.locator(".comment").count(), 20)
+          assert.strictEqual(await page.locator(".pull-comment").count(), 20)
           await page.goto("/pulls")
           await page.getByLabel("Checks").selectOption("passing")
           await page.getByRole("button", { name: "Show" }).click()

@@ -23,7 +23,7 @@ export const counts = ({ additions, deletions, path, previousPath, status }: Cha
 <span class="removed-count">−${deletions} <span class="unseen">lines removed</span></span>${renamed}`
 }
 
-export const stateOf = ({ status }: ChangedFile): Html => html`<span class="state">${status === "untracked" ? "new" : status}</span>`
+export const stateOf = ({ status }: ChangedFile): Html => html`<span class="fine">${status === "untracked" ? "new" : status}</span>`
 
 /** Where the page of changes shows one file. */
 export const linkTo = (sandbox: Sandbox, repo: RepoName) => (path: string): string =>

@@ -81,7 +81,7 @@ const comment = ({ author, createdAt, isWhole, line, path, text, url }: CommentW
     if (length === 0 && text !== "") return null
     const rest = (!isWhole || length < text.length) && html`<p class="fine">${linkTo(url, "The rest of it")}</p>`
     return html`
-<li class="comment"><p class="item-head"><span class="who">${author}</span> ${linkTo(url, time)}${place}</p>
+<li class="pull-comment"><p class="item-head"><span class="who">${author}</span> ${linkTo(url, time)}${place}</p>
 ${shown}${rest}</li>`
   })
 }

@@ -82,7 +82,7 @@ const tell = Effect.fnUntraced(function*(id: SandboxId, data: object) {
 /** The piece of a page, or of its stream. */
 const pullsOf = (text: string): string => /<ul class="pulls"[^>]*>[^]*?<\/form>\n<\/li>/u.exec(text)?.[0] ?? ""
 const commentsOf = ({ text }: Reply): ReadonlyArray<string> =>
-  [...pullsOf(text).matchAll(/<li class="comment">([^]*?)<\/li>/gu)].map(([, shown = ""]) => shown)
+  [...pullsOf(text).matchAll(/<li class="pull-comment">([^]*?)<\/li>/gu)].map(([, shown = ""]) => shown)
 
 const trees: Partial<WorkingTrees["Service"]> = {
   has: () => Effect.succeed(true),
