@@ -5,6 +5,7 @@ import * as DeviceLoginStoreMemory from "./access/DeviceLoginStoreMemory.ts"
 import * as SessionStoreMemory from "./access/SessionStoreMemory.ts"
 import * as SecretStoreMemory from "./environment/SecretStoreMemory.ts"
 import * as IdsMemory from "./ids/IdsMemory.ts"
+import * as ModelProviderStoreMemory from "./models/ModelProviderStoreMemory.ts"
 import * as SpendingMemory from "./models/SpendingMemory.ts"
 import * as PartnerStoreMemory from "./partner/PartnerStoreMemory.ts"
 import * as WebhookStoreMemory from "./partner/WebhookStoreMemory.ts"
@@ -19,11 +20,18 @@ export interface Options {
 
 /**
  * The stores of sandboxes, leases, workers, setups, checkpoints, access, members, sessions, device logins, the audit log, spending,
- * secrets, partners and webhooks, with `Hints` and `Ids`. Limits such as `Policy` and `MaxActiveSandboxes` are provided to this layer.
+ * secrets, providers of models, partners and webhooks, with `Hints` and `Ids`. Limits such as `Policy` and `MaxActiveSandboxes` are
+ * provided to this layer.
  */
 export const layer = ({ ids = IdsMemory.layer }: Options = {}) =>
   // The later a line, the earlier it is built: a store finds those that share a transaction with it.
-  Layer.mergeAll(SandboxStoreMemory.layer, SpendingMemory.layer, WebhookStoreMemory.layer, SecretStoreMemory.layer).pipe(
+  Layer.mergeAll(
+    SandboxStoreMemory.layer,
+    SpendingMemory.layer,
+    WebhookStoreMemory.layer,
+    SecretStoreMemory.layer,
+    ModelProviderStoreMemory.layer
+  ).pipe(
     Layer.provideMerge(PartnerStoreMemory.layer),
     Layer.provideMerge(Layer.merge(SessionStoreMemory.layer, DeviceLoginStoreMemory.layer)),
     Layer.provideMerge(Layer.merge(HintsMemory.layer, ids))

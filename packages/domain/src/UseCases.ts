@@ -6,6 +6,7 @@ import { Members } from "./access/usecases/Members.ts"
 import { Sessions } from "./access/usecases/Sessions.ts"
 import { Secrets } from "./environment/usecases/Secrets.ts"
 import { Files } from "./files/usecases/Files.ts"
+import { ModelProviders } from "./models/usecases/ModelProviders.ts"
 import { Partners } from "./partner/usecases/Partners.ts"
 import { Webhooks } from "./partner/usecases/Webhooks.ts"
 import { Publishing } from "./publishing/usecases/Publishing.ts"
@@ -19,6 +20,7 @@ export const layerAdministration = Layer.mergeAll(
   Members.layer,
   Sessions.layer,
   Secrets.layer,
+  ModelProviders.layer,
   Webhooks.layer
 )
 

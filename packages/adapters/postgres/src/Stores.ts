@@ -18,6 +18,7 @@ import * as HintsPostgres from "./HintsPostgres.ts"
 import * as LeasesPostgres from "./leases/LeasesPostgres.ts"
 import * as MaintenancePostgres from "./maintenance/MaintenancePostgres.ts"
 import * as Migrations from "./Migrations.ts"
+import * as ModelProviderStorePostgres from "./model-provider-store/ModelProviderStorePostgres.ts"
 import { DatabaseSchema } from "./options/DatabaseSchema.ts"
 import * as PartnerStorePostgres from "./partner-store/PartnerStorePostgres.ts"
 import * as SandboxDashboardPostgres from "./sandbox-dashboard/SandboxDashboardPostgres.ts"
@@ -48,8 +49,8 @@ const drawn = Layer.sync(Ids, () => drawnFrom(() => randomInt(2 ** 47) / 2 ** 47
 
 /**
  * The stores over a connection that the caller provides, whose `search_path` begins with the schema of the tables: sandboxes, leases,
- * workers, setups, checkpoints, access, members, sessions, device logins, the audit log, spending, secrets, partners, webhooks and the
- * health of the store, with `Hints`, `Ids` and the database's clock. Limits such as `Policy`, `MaxActiveSandboxes`, `Budgets` and
+ * workers, setups, checkpoints, access, members, sessions, device logins, the audit log, spending, secrets, providers of models, partners,
+ * webhooks and the health of the store, with `Hints`, `Ids` and the database's clock. Limits such as `Policy`, `MaxActiveSandboxes`, `Budgets` and
  * `CreditPrice` are provided to this layer.
  */
 export const layerConnected = (
@@ -68,6 +69,7 @@ export const layerConnected = (
       DeviceLoginStorePostgres.layer,
       SessionStorePostgres.layer,
       SecretStorePostgres.layer,
+      ModelProviderStorePostgres.layer,
       PartnerStorePostgres.layer,
       WebhookStorePostgres.layer,
       SpendingPostgres.layer,

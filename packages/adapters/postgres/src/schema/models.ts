@@ -1,5 +1,18 @@
-/** The costs of models, by grant and by sandbox, in micro-USD. The rules are in models/rules/Budget.ts of the domain. */
+/**
+ * Accounts with providers of models, and the costs of models, by grant and by sandbox, in micro-USD. The rules are in
+ * models/rules/ModelProviders.ts and models/rules/Budget.ts of the domain.
+ */
 export const models: ReadonlyArray<string> = [
+  `CREATE TABLE IF NOT EXISTS model_providers (
+    provider   text           PRIMARY KEY,
+    -- The key, encrypted for this provider alone. Null: no key.
+    sealed     text           CHECK (sealed LIKE 'sealed:%'),
+    base_url   text,
+    model      text,
+    is_default boolean        NOT NULL,
+    set_at     timestamptz(3) NOT NULL
+  )`,
+  "CREATE UNIQUE INDEX IF NOT EXISTS model_providers_default ON model_providers (is_default) WHERE is_default",
   // The row's lock orders all reservations of a grant. "wanted": the reservation that was refused last.
   `CREATE TABLE IF NOT EXISTS grant_spending (
     grant_id uuid    PRIMARY KEY REFERENCES grants,

@@ -44,6 +44,8 @@ export const Action = Schema.Literals([
   "secret.removed",
   "trusted_ref.listed",
   "trusted_ref.removed",
+  "model_provider.set",
+  "model_provider.removed",
   "scope.refused",
   "approval.decided",
   "sandbox.restored",

@@ -10,6 +10,7 @@ import * as IdsNode from "@slipway/machine/node/IdsNode"
 import * as WebhookSenderHttp from "@slipway/machine/webhooks/WebhookSenderHttp"
 import * as Database from "@slipway/postgres/Database"
 import * as Migrations from "@slipway/postgres/Migrations"
+import * as ModelProviderStorePostgres from "@slipway/postgres/model-provider-store/ModelProviderStorePostgres"
 import { DatabaseSchema } from "@slipway/postgres/options/DatabaseSchema"
 import { SecretsKey } from "@slipway/postgres/secret-store/SecretsKey"
 import * as SecretStorePostgres from "@slipway/postgres/secret-store/SecretStorePostgres"
@@ -55,6 +56,7 @@ const secrets = ({ databaseUrl }: Settings) =>
     if (key === null || key.isAlone) return
     yield* WebhookStorePostgres.reseal(key)
     yield* SecretStorePostgres.reseal(key)
+    yield* ModelProviderStorePostgres.reseal(key)
     yield* settle
   }))
 
