@@ -41,7 +41,7 @@ layer(http(), { excludeTestServices: true })("the overview", (it) => {
       assert.include(page.text, "<pre data-field=\"diff\">+a</pre>")
       const text = textOf(page)
       assert.isBelow(text.indexOf("Needs you"), text.indexOf("Working"))
-      assert.match(text, /Queued .* Waits for a worker \d+(?:st|nd|rd|th), 0 at work, no worker is there/u)
+      assert.match(text, /Starting .* Waits for a worker \d+(?:st|nd|rd|th), 0 at work, no worker is there/u)
       const decided = yield* post(`/sandboxes/${id}/approvals/call-1`, { decision: "approve", next: "/overview" })
       assert.deepStrictEqual([decided.status, decided.headers["location"]], [303, "/overview?done=approved"])
       assert.include(textOf(yield* get("/overview?done=approved")), "Approved. ")

@@ -1,5 +1,5 @@
 import { assert, describe, it } from "@effect/vitest"
-import { attentionStateOf } from "@slipway/domain/sandbox/rules/AttentionState"
+import { attentionStateOf, stateWords } from "@slipway/domain/sandbox/rules/AttentionState"
 import type { Publication, Sandbox } from "@slipway/domain/sandbox/rules/Sandbox"
 import type { Turn, TurnState } from "@slipway/domain/sandbox/rules/Turn"
 import { AttentionState } from "@slipway/domain/sandbox/schema/AttentionState"
@@ -32,8 +32,8 @@ const rested: Facts = { status: "running", turn: turn("succeeded"), approvals: [
 
 describe("a sandbox", () => {
   it.each<readonly [state: AttentionState, when: string, facts: Partial<Sandbox>]>([
-    ["queued", "before its boot", { status: "queued", turn: null }],
-    ["working", "while it boots", { status: "creating", turn: null }],
+    ["starting", "before its boot", { status: "queued", turn: null }],
+    ["starting", "while it boots", { status: "creating", turn: null }],
     ["asking", "while a tool call waits for a person", { turn: turn("awaiting_approval"), approvals: [request] }],
     ["working", "while its turn is active", { turn: turn("pending") }],
     ["working", "while it is restored", { restoring: 1 }],
@@ -41,17 +41,25 @@ describe("a sandbox", () => {
     ["failed", "after a turn that failed, also with an open pull request", { turn: turn("failed"), publications: [pull("open")] }],
     ["ready", "after a successful turn, without a pull request", {}],
     ["ready", "after a successful turn, before its pull request is open", { publications: [pull(null)] }],
-    ["resting", "after a successful turn, once a pull request is closed", { publications: [pull(null), pull("closed")] }],
+    ["idle", "after a successful turn, once a pull request is closed", { publications: [pull(null), pull("closed")] }],
     ["ready", "as long as one of its pull requests is open", { turn: turn("interrupted"), publications: [pull("closed"), pull("open")] }],
-    ["resting", "after a turn that did nothing", { turn: turn("interrupted") }],
-    ["resting", "without a turn", { turn: null }],
+    ["idle", "after a turn that did nothing", { turn: turn("interrupted") }],
+    ["idle", "without a turn", { turn: null }],
     ["failed", "after it failed", { status: "failed", publications: [pull("open")] }],
     ["ready", "after its end, while a pull request is open", { status: "succeeded", publications: [pull("closed"), pull("open")] }],
-    ["over", "after its end, without an open pull request", { status: "succeeded", publications: [pull("closed")] }],
-    ["over", "while it is terminated", { status: "terminating", publications: [pull("open")] }],
-    ["over", "after it was terminated", { status: "terminated", publications: [pull("open")] }]
+    ["ended", "after its end, without an open pull request", { status: "succeeded", publications: [pull("closed")] }],
+    ["ended", "while it is terminated", { status: "terminating", publications: [pull("open")] }],
+    ["ended", "after it was terminated", { status: "terminated", publications: [pull("open")] }]
   ])("is %s %s", (state, _, facts) => assert.strictEqual(attentionStateOf({ ...rested, ...facts }), state))
 
-  it("has one of seven states", () =>
-    assert.deepStrictEqual(AttentionState.literals, ["asking", "failed", "ready", "queued", "working", "resting", "over"]))
+  it("has one of seven states, each of them one word for people", () =>
+    assert.deepStrictEqual(AttentionState.literals.map((state) => stateWords[state]), [
+      "Starting",
+      "Working",
+      "Needs you",
+      "Ready",
+      "Failed",
+      "Idle",
+      "Ended"
+    ]))
 })

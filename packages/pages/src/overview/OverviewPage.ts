@@ -3,7 +3,7 @@ import { MemberStore } from "@slipway/domain/access/ports/MemberStore"
 import { addTokenCounts, noTokenCounts } from "@slipway/domain/models/rules/Usage"
 import { SandboxDashboard, type PastGroup, type Queue, totalsBy } from "@slipway/domain/sandbox/ports/SandboxDashboard"
 import { type KnownWorker, type Share, Workers } from "@slipway/domain/sandbox/ports/Workers"
-import type { AttentionState } from "@slipway/domain/sandbox/rules/AttentionState"
+import { type AttentionState, stateWords } from "@slipway/domain/sandbox/rules/AttentionState"
 import type { Sandbox } from "@slipway/domain/sandbox/rules/Sandbox"
 import { StatusReason } from "@slipway/domain/sandbox/schema/SandboxEvent"
 import { saturatingAdd } from "@slipway/domain/text/Counters"
@@ -15,7 +15,7 @@ import { exactMoment, moment } from "../html/Moments.ts"
 import * as Page from "../layout/Page.ts"
 import * as ListFilters from "../sandboxes/list/ListFilters.ts"
 import { approvalCards, APPROVALS_BYTES } from "../sandboxes/page/SandboxPieces.ts"
-import { atWorkLabel, because, lastActiveAt, attentionLabels } from "../shared/AttentionLabels.ts"
+import { atWorkLabel, because, lastActiveAt } from "../shared/AttentionLabels.ts"
 import * as Piece from "../shared/ListPiece.ts"
 import { keysHelp, watchBar } from "../shared/ListTools.ts"
 import { dollars, labels, tokensTold } from "../shared/SandboxLabels.ts"
@@ -61,8 +61,8 @@ const line = (sandbox: Sandbox, queue: Queue): Html => {
 const HEADS = columnHeads("Title", "How", "Repositories", "Model", "Since", "Cost")
 const NOTHING = html`<p class="fine">Nothing.</p>`
 
-const lines = (attention: "queued" | "working", found: ReadonlyArray<Sandbox>, queue: Queue): Html => {
-  const name = attentionLabels[attention]
+const lines = (attention: "starting" | "working", found: ReadonlyArray<Sandbox>, queue: Queue): Html => {
+  const name = stateWords[attention]
   const more = found.length > SHOWN && html`<p><a href="/sandboxes?state=${attention}">All of them</a></p>`
   const rows = found.slice(0, SHOWN).map((sandbox) => line(sandbox, queue))
   const table = html`<table class="rows picks"><caption class="unseen">${name}</caption>
@@ -210,8 +210,8 @@ export const layer = HttpRouter.use(Effect.fnUntraced(function*(router) {
         dashboard.list(grantId, { after: null, limit: LOOKED_AT, attention, repo, search }),
         (found) => found.filter(isShown)
       )
-    const [asking, working, queued, queue, known] = yield* Effect.all(
-      [of("asking"), of("working"), of("queued"), dashboard.queue(grantId), workersFor(member)],
+    const [asking, working, starting, queue, known] = yield* Effect.all(
+      [of("asking"), of("working"), of("starting"), dashboard.queue(grantId), workersFor(member)],
       { concurrency: 2 }
     )
     const space = { bytes: APPROVALS_BYTES }
@@ -219,10 +219,10 @@ export const layer = HttpRouter.use(Effect.fnUntraced(function*(router) {
     const more = asking.length > SHOWN && html`<p><a href="/sandboxes?state=asking">All of them</a></p>`
     const waiting = asking.length === 0 ? html`<p class="fine">Nothing waits for you.</p>` : html`<ul class="plain">${cards}</ul>${more}`
     return html`<div id="present" data-piece="present">
-<section aria-labelledby="asking-title"><h2 id="asking-title">${attentionLabels.asking}</h2>
+<section aria-labelledby="asking-title"><h2 id="asking-title">${stateWords.asking}</h2>
 ${waiting}</section>
 ${lines("working", working, queue)}
-${lines("queued", queued, queue)}
+${lines("starting", starting, queue)}
 ${room(queue, known)}
 </div>`
   })
@@ -240,7 +240,7 @@ ${room(queue, known)}
     const query = queryOf(asked.url)
     const body = html`<h1>Overview</h1>
 ${Page.told(asked, MESSAGES)}
-<p><a class="button" href="/new">New sandbox</a> <a class="button quiet" href="/sandboxes?state=ready">Ready for review</a></p>
+<p><a class="button" href="/new">New sandbox</a> <a class="button quiet" href="/sandboxes?state=ready">${stateWords.ready}</a></p>
 ${filters(narrowed, days)}
 ${noRepo !== null && ListFilters.notARepo}
 ${watchBar}

@@ -1,6 +1,6 @@
-/** Labels for what a sandbox wants of people, as the list and the overview show them. */
+/** The state of a sandbox and its reason, as pages show them. */
 import { pullsOf, type Queue } from "@slipway/domain/sandbox/ports/SandboxDashboard"
-import { type AttentionState, attentionStateOf } from "@slipway/domain/sandbox/rules/AttentionState"
+import { type AttentionState, attentionStateOf, stateWords } from "@slipway/domain/sandbox/rules/AttentionState"
 import type { Sandbox } from "@slipway/domain/sandbox/rules/Sandbox"
 import { pullStateOf } from "@slipway/domain/source/schema/PullRequest"
 import { DateTime } from "effect"
@@ -8,28 +8,21 @@ import { html, type Html } from "../html/Html.ts"
 import { linkTo } from "./PullLabels.ts"
 import { labels } from "./SandboxLabels.ts"
 
-export const attentionLabels: Readonly<Record<AttentionState, string>> = {
-  asking: "Needs you",
-  failed: "Failed",
-  ready: "Ready for review",
-  queued: "Queued",
-  working: "Working",
-  resting: "Resting",
-  over: "Over"
-}
-
 const tone: Readonly<Record<AttentionState, string>> = {
-  asking: "wait",
-  failed: "bad",
-  ready: "good",
-  queued: "",
+  starting: "wait",
   working: "",
-  resting: "",
-  over: ""
+  asking: "wait",
+  ready: "good",
+  failed: "bad",
+  idle: "",
+  ended: ""
 }
 
-export const attentionBadge = (attention: AttentionState): Html =>
-  html`<span class="state ${tone[attention]}">${attentionLabels[attention]}</span>`
+/** The state of a sandbox, in its word and colour. */
+export const stateBadge = (sandbox: Sandbox): Html => {
+  const state = attentionStateOf(sandbox)
+  return html`<span class="state ${tone[state]}">${stateWords[state]}</span>`
+}
 
 /** 1st, 2nd, 3rd, 4th, 11th. */
 const ordinal = (n: number): string => {
@@ -50,20 +43,19 @@ export const placeInLine = (sandbox: Pick<Sandbox, "id">, queue: Queue): string 
 
 /** The reason for its state in a few words; may be empty. */
 export const because = (sandbox: Sandbox, queue: Queue): string => {
-  const { approvals, error, reason, status, turn } = sandbox
+  const { approvals, error, reason, status } = sandbox
   switch (attentionStateOf(sandbox)) {
     case "asking":
       return approvals.length === 1 ? `Wants to: ${approvals[0]?.tool ?? ""}` : `${approvals.length} approvals`
     case "failed":
       return status === "failed" ? error ?? (reason === null ? "" : labels.reason[reason]) : "The last turn failed."
-    case "queued":
+    case "starting":
       return placeInLine(sandbox, queue)
+    case "ended":
+      return reason === null ? "" : labels.reason[reason]
     case "working":
-      return status === "creating" ? "It boots" : turn?.state === "running" ? "" : turn?.state === "pending" ? labels.turn.pending : ""
-    case "over":
-      return labels.status[status]
     case "ready":
-    case "resting":
+    case "idle":
       return ""
   }
 }

@@ -23,25 +23,15 @@ export const tokensTold = ({ cachedInput, input, output }: TokenCounts): string 
 /** An amount in US dollars with four decimals: a sandbox often costs less than a cent. */
 export const dollars = (microUsd: number): string => `$${(microUsd / 1_000_000).toFixed(4)}`
 
+/** A change of the status, in the log of a sandbox. */
 const status: Record<SandboxStatus, string> = {
-  queued: "Queued",
-  creating: "Creating",
-  running: "Running",
-  succeeded: "Succeeded",
+  queued: "Starting",
+  creating: "Starting",
+  running: "Started",
+  succeeded: "Ended",
   failed: "Failed",
-  terminating: "Terminating",
-  terminated: "Terminated"
-}
-
-/** Class of the state's badge. */
-const tone: Record<SandboxStatus, string> = {
-  queued: "wait",
-  creating: "wait",
-  running: "good",
-  succeeded: "good",
-  failed: "bad",
-  terminating: "wait",
-  terminated: ""
+  terminating: "Ending",
+  terminated: "Ended"
 }
 
 const reason: Record<StatusReason, string> = {
@@ -61,10 +51,10 @@ const reason: Record<StatusReason, string> = {
 }
 
 const turn: Record<TurnState, string> = {
-  pending: "Waiting for the agent",
-  running: "The agent is working",
-  awaiting_approval: "Waiting for an approval",
-  succeeded: "The turn ended",
+  pending: "Working",
+  running: "Working",
+  awaiting_approval: "Needs you",
+  succeeded: "Done",
   failed: "The turn failed",
   interrupted: "The turn was interrupted",
   cancelled: "The turn was cancelled"
@@ -135,7 +125,6 @@ const who = { prompt: "Prompt", text: "Agent", reasoning: "Agent, thinking", too
 
 export const labels = {
   status,
-  tone,
   reason,
   turn,
   turnReason,

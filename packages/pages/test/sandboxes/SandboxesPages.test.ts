@@ -57,7 +57,7 @@ layer(http(), { excludeTestServices: true })("the list of sandboxes", (it) => {
       // The header lets the reader choose it.
       const { main } = /(?<main><main [\s\S]*<\/main>)/u.exec(page.text)?.groups ?? {}
       assert.notInclude(main, empty.grant.name)
-      assert.notInclude(textOf(yield* here.get("/sandboxes?state=queued")), "in grant there")
+      assert.notInclude(textOf(yield* here.get("/sandboxes?state=starting")), "in grant there")
       const stranger = yield* visitor("elsewhere")
       yield* create(stranger.key, { title: "theirs" })
     }))
@@ -92,8 +92,8 @@ layer(http(), { excludeTestServices: true })("the list of sandboxes", (it) => {
     Effect.gen(function*() {
       const { get, key } = yield* visitor("many")
       const ids = yield* Effect.forEach(Array.from({ length: 51 }), () => create(key))
-      const first = yield* get("/sandboxes?state=queued")
-      const older = /href="(\/sandboxes\?state=queued&amp;after=[^"]+)" rel="next"/u.exec(first.text)?.[1]?.replaceAll("&amp;", "&") ?? ""
+      const first = yield* get("/sandboxes?state=starting")
+      const older = /href="(\/sandboxes\?state=starting&amp;after=[^"]+)" rel="next"/u.exec(first.text)?.[1]?.replaceAll("&amp;", "&") ?? ""
       const second = yield* get(older)
       isPage(second)
       assert.deepStrictEqual([...second.text.matchAll(/<th scope="row"><a href="\/sandboxes\/(c_\w+)">/gu)].map(([, id]) => id).length, 1)
@@ -122,7 +122,7 @@ layer(http(), { excludeTestServices: true })("the page of a sandbox", (it) => {
       ])
       const page = textOf(yield* get(`/sandboxes/${id}?timeline=shown`))
       assert.include(page, "Tokens 12,345 in, 9,000 of them cached, 678 out Created")
-      assert.match(page, /Turn 1 The turn ended [^$]*\$0\.1200 2 12,345 in, 9,000 of them cached, 678 out/u)
+      assert.match(page, /Turn 1 Done [^$]*\$0\.1200 2 12,345 in, 9,000 of them cached, 678 out/u)
     }))
 
   it.effect("shows what was said and done in order, each part once and as text alone", () =>
@@ -160,7 +160,7 @@ layer(http(), { excludeTestServices: true })("the page of a sandbox", (it) => {
       assert.include(page.text, `<h1>${ESCAPED}</h1>`)
       assert.include(page.text, `<title>${ESCAPED} · Slipway</title>`)
       assert.notInclude(page.text, HOSTILE)
-      assert.include(textOf(page), "The agent is working")
+      assert.include(textOf(page), "Working")
     }))
 
   it.effect("says why a turn failed: in the agent's or the provider's words, as text alone, or in ours", () =>
@@ -179,7 +179,7 @@ layer(http(), { excludeTestServices: true })("the page of a sandbox", (it) => {
         `The turn failed: The provider refuses ${ESCAPED}`])
       assert.deepStrictEqual(yield* endOf("output_limit"), ["problem", "The turn failed: The agent wrote more than a turn may."])
       assert.deepStrictEqual(yield* endOf(), ["problem", "The turn failed"])
-      assert.deepStrictEqual(yield* endOf("end_turn", "succeeded"), ["note", "The turn ended"])
+      assert.deepStrictEqual(yield* endOf("end_turn", "succeeded"), ["note", "Done"])
     }))
 
   it.effect("shows the setup: how it stands, and the end of its output as text alone, closed once it succeeded", () =>
@@ -300,7 +300,7 @@ layer(http(), { excludeTestServices: true })("the page of a sandbox", (it) => {
       const { get, key } = yield* visitor("waiting")
       const id = yield* create(key, { prompt: "Something to do" })
       const page = yield* get(`/sandboxes/${id}`)
-      assert.match(textOf(page), /Status Queued Turn None yet .* Prompt .*Something to do/u)
+      assert.match(textOf(page), /State Starting Turn None .* Prompt .*Something to do/u)
     }))
 
   it.effect("of another grant is not there, nor is what is no sandbox, whatever is asked of it", () =>
@@ -408,7 +408,7 @@ layer(http(), { excludeTestServices: true })("the forms of a sandbox's page", (i
       isPage(said)
       assert.match(said.text, /^<p class="told">Approved\.<\/p>/u)
       assert.match(said.text, /<section id="approvals"[^>]* hidden>/u)
-      assert.include(textOf(said), "The agent is working")
+      assert.include(textOf(said), "Working")
       const again = yield* post(`/sandboxes/${id}/approvals/a`, { decision: "deny", live: "yes" })
       assert.match(again.text, /^<p class="problem">That was decided before\. The first decision stands\.<\/p>/u)
     }))
@@ -463,7 +463,7 @@ layer(http(), { excludeTestServices: true })("the forms of a sandbox's page", (i
       isPage(yield* post(`/sandboxes/${id}/messages`, { prompt: "more" }), 409)
       isPage(yield* post(`/sandboxes/${id}/pull-request`, { repo: "acme/shop" }), 409)
       isPage(yield* post(`/sandboxes/${id}/pull-request`, { repo: "acme/other" }), 404)
-      assert.include(textOf(yield* get(`/sandboxes/${id}?done=<b>`)), "Terminating Somebody terminated it.")
+      assert.include(textOf(yield* get(`/sandboxes/${id}?done=<b>`)), "Ended Somebody terminated it.")
     }))
 })
 

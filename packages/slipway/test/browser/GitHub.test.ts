@@ -60,7 +60,7 @@ it.live(
           await signIn(page, link)
           const id = await create("[[write path=a.md content=one]]", { title: "Add a", repos: [{ fullName: "Acme/Shop" }] })
           await page.goto(`/sandboxes/${id}`)
-          await Shop.turnIs(page, "The turn ended")
+          await Shop.turnIs(page, "Done")
           await publish(id)
           const pull = page.locator("#pulls")
           await pull.getByRole("link", { name: "#1 Add a" }).waitFor()

@@ -55,7 +55,7 @@ layer(Shop.layer(), { excludeTestServices: true })("what waits for a person", (i
         await signIn(page, link)
         const id = await create("[[say Begun]]", { title: "<b>Asks</b>", ...Shop.ASKS })
         await page.goto(`/sandboxes/${id}`)
-        await Shop.turnIs(page, "The turn ended")
+        await Shop.turnIs(page, "Done")
         assert.strictEqual(await button(page).getAttribute("aria-pressed"), "false")
         assert.strictEqual(await asked(page), 0)
         // Notifications are not enabled yet: the title alone says it.
@@ -64,7 +64,7 @@ layer(Shop.layer(), { excludeTestServices: true })("what waits for a person", (i
         assert.deepStrictEqual(await told(page), [])
         await page.locator(".approval button[value=approve]").click()
         await titleBegins(page, "<b>Asks</b>")
-        await Shop.turnIs(page, "The turn ended")
+        await Shop.turnIs(page, "Done")
 
         await button(page).click()
         assert.deepStrictEqual([await button(page).getAttribute("aria-pressed"), await asked(page)], ["true", 1])
@@ -98,7 +98,7 @@ layer(Shop.layer(), { excludeTestServices: true })("what waits for a person", (i
         await signIn(page, link)
         const id = await create("[[say Begun]]", { title: "Looked at", ...Shop.ASKS })
         await page.goto(`/sandboxes/${id}`)
-        await Shop.turnIs(page, "The turn ended")
+        await Shop.turnIs(page, "Done")
         await button(page).click()
         // The stream of a hidden page pauses.
         await turn(page, "hidden")

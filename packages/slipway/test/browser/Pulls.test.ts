@@ -13,7 +13,7 @@ const pullsOf = Effect.map(Shop.api, ({ create, publish }) => ({
   /** A sandbox whose turn is over and whose pull request is open. */
   pull: async (page: Page, title: string, prompt: string): Promise<string> => {
     const id = await create(prompt, { title })
-    await Shop.loadsUntil(page, `/sandboxes/${id}`, "The turn ended")
+    await Shop.loadsUntil(page, `/sandboxes/${id}`, "Done")
     await publish(id)
     return id
   }

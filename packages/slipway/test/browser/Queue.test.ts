@@ -63,7 +63,7 @@ layer(Shop.layer(), { excludeTestServices: true })("messages during a turn", (it
 
         await page.getByRole("button", { name: "Interrupt the turn" }).click()
         await Shop.item(page, "First.").waitFor()
-        await Shop.turnIs(page, "The turn ended")
+        await Shop.turnIs(page, "Done")
         assert.isFalse(await page.locator("#queue").isVisible())
         await page.getByRole("button", { name: "Send" }).waitFor()
         assert.strictEqual(await page.getByRole("button", { name: /^(?:Queue|Steer)$/u }).count(), 0)
@@ -124,7 +124,7 @@ layer(Shop.layer(), { excludeTestServices: true })("messages during a turn", (it
       yield* visit(async (page) => {
         await signIn(page, link)
         const id = await create("[[say Here.]] [[hang]]")
-        await Shop.loadsUntil(page, `/sandboxes/${id}`, "The agent is working")
+        await Shop.loadsUntil(page, `/sandboxes/${id}`, "Working")
         const send = async (button: string, text: string) => {
           await page.getByLabel("Follow-up").fill(text)
           await page.getByRole("button", { name: button, exact: true }).click()

@@ -9,7 +9,7 @@ import * as Shop from "./Shop.ts"
 const worked = Effect.map(Shop.api, ({ create }) => async (page: Page, prompt: string, title = "Read it", ref?: string) => {
   const id = await create(prompt, { title, ...(ref === undefined ? {} : { repos: [{ fullName: "acme/shop", ref }] }) })
   await page.goto(`/sandboxes/${id}`)
-  await Shop.turnIs(page, "The turn ended")
+  await Shop.turnIs(page, "Done")
   await page.reload()
   return id
 })

@@ -13,7 +13,7 @@ layer(Shop.layer(), { excludeTestServices: true })("the timeline of a sandbox", 
       yield* visit(async (page) => {
         await signIn(page, link)
         await page.goto(`/sandboxes/${id}`)
-        await Shop.turnIs(page, "The turn ended")
+        await Shop.turnIs(page, "Done")
         const timeline = page.getByRole("region", { name: "Timeline" })
         await timeline.getByRole("rowheader", { name: "Between turns" }).waitFor()
         const box = await timeline.getByRole("img").boundingBox()

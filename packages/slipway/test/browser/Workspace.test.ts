@@ -15,7 +15,7 @@ layer(Shop.layer(), { excludeTestServices: true })("the workspace", (it) => {
         const id = await create("[[say Ready when you are.]]")
         await page.goto(`/sandboxes/${id}`)
         await page.locator("#connection", { hasText: "Live" }).waitFor()
-        await Shop.turnIs(page, "The turn ended")
+        await Shop.turnIs(page, "Done")
         await page.getByLabel("Follow-up").fill("Half a thou")
         await page.evaluate(() => {
           const said = [...document.querySelectorAll(".item.text .item-text")].find(({ textContent }) => textContent?.includes("Ready"))
@@ -26,7 +26,7 @@ layer(Shop.layer(), { excludeTestServices: true })("the workspace", (it) => {
 
         await send(id, "[[say A word from elsewhere.]] [[slow 20 40]] [[write path=a.md content=hello]]")
         await Shop.item(page, "A word from elsewhere.").waitFor()
-        await Shop.turnIs(page, "The turn ended")
+        await Shop.turnIs(page, "Done")
         assert.strictEqual(await page.getByLabel("Follow-up").inputValue(), "Half a thou")
         assert.strictEqual(await selected(), "Ready when you are.")
         // The changes of the turn show by themselves, and the typed message is sent without loading the page.
@@ -49,7 +49,7 @@ layer(Shop.layer(), { excludeTestServices: true })("the workspace", (it) => {
       yield* visit(async (page) => {
         await signIn(page, link)
         const id = await create("[[write path=docs/a.md content=hello]] [[say Written.]]")
-        await Shop.loadsUntil(page, `/sandboxes/${id}`, "The turn ended")
+        await Shop.loadsUntil(page, `/sandboxes/${id}`, "Done")
         const [written, file] = [Shop.item(page, "Written."), page.locator("#changes").getByRole("link", { name: "docs/a.md" })]
         assert.deepStrictEqual([await written.isVisible(), await page.getByRole("heading", { name: "Changes" }).isVisible()], [true, false])
         await page.getByRole("link", { name: "Changes", exact: true }).click()

@@ -1,38 +1,57 @@
 /**
- * Whether a sandbox needs the attention of people, in one word, by which lists and the overview are grouped. Pure functions.
+ * The state of a sandbox for people, in one word: every page, every notification and the command use it.
+ * Pure functions.
  */
 import type { AttentionState } from "../schema/AttentionState.ts"
 import { isUnderWay, type Publication, type Sandbox } from "./Sandbox.ts"
-import { isActive } from "./Turn.ts"
+import * as Turn from "./Turn.ts"
 
 export type { AttentionState } from "../schema/AttentionState.ts"
 
-const isOpen = ({ state }: Publication) => state === "open"
-const isClosed = ({ state }: Publication) => state === "closed"
+/** The parts of a sandbox that decide its state. Clients of the API have them without the whole sandbox. */
+export interface StateFacts extends Pick<Sandbox, "restoring" | "status"> {
+  readonly approvals: ReadonlyArray<unknown>
+  readonly publications: ReadonlyArray<Pick<Publication, "actionState" | "state">>
+  readonly turn: { readonly state: Turn.TurnState } | null
+}
+
+const isOpen = ({ state }: Pick<Publication, "state">) => state === "open"
+const isClosed = ({ state }: Pick<Publication, "state">) => state === "closed"
 
 /**
  * A sandbox at rest is `ready` while a pull request is open. After a successful turn it is `ready` until its pull requests are closed
  * or merged. An ended sandbox is `ready` only while a pull request is open.
  */
-export const attentionStateOf = (
-  { approvals, publications, restoring, status, turn }: Pick<Sandbox, "approvals" | "publications" | "restoring" | "status" | "turn">
-): AttentionState => {
+export const attentionStateOf = ({ approvals, publications, restoring, status, turn }: StateFacts): AttentionState => {
   switch (status) {
     case "queued":
-      return "queued"
     case "creating":
-      return "working"
+      return "starting"
     case "failed":
       return "failed"
     case "terminating":
     case "terminated":
-      return "over"
+      return "ended"
     case "succeeded":
-      return publications.some(isOpen) ? "ready" : "over"
+      return publications.some(isOpen) ? "ready" : "ended"
     case "running":
       if (approvals.length > 0) return "asking"
-      if (isActive(turn) || restoring !== null || publications.some(isUnderWay)) return "working"
+      if (turn !== null && Turn.isUnderWay(turn.state) || restoring !== null || publications.some(isUnderWay)) return "working"
       if (turn?.state === "failed") return "failed"
-      return publications.some(isOpen) || turn?.state === "succeeded" && !publications.some(isClosed) ? "ready" : "resting"
+      return publications.some(isOpen) || turn?.state === "succeeded" && !publications.some(isClosed) ? "ready" : "idle"
   }
 }
+
+/** The word that people read for each state. */
+export const stateWords: Readonly<Record<AttentionState, string>> = {
+  starting: "Starting",
+  working: "Working",
+  asking: "Needs you",
+  ready: "Ready",
+  failed: "Failed",
+  idle: "Idle",
+  ended: "Ended"
+}
+
+/** The state of a sandbox in the word that people read. */
+export const stateWordOf = (facts: StateFacts): string => stateWords[attentionStateOf(facts)]

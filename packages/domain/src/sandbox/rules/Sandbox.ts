@@ -314,5 +314,5 @@ export const publicationOf = (sandbox: Sandbox, repo: RepoName): Publication | u
   sandbox.publications.find((publication) => sameRepo(publication.repo, repo))
 
 /** Whether a worker still has to execute the publication. */
-export const isUnderWay = (publication: Publication | undefined): boolean =>
+export const isUnderWay = (publication: Pick<Publication, "actionState"> | undefined): boolean =>
   publication?.actionState === "publishing" || publication?.actionState === "updating"

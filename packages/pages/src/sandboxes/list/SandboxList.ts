@@ -5,7 +5,7 @@ import type { Principal } from "@slipway/domain/access/schema/Principal"
 import { Sessions } from "@slipway/domain/access/usecases/Sessions"
 import { SandboxDashboard, type Queue } from "@slipway/domain/sandbox/ports/SandboxDashboard"
 import { bytesOf } from "@slipway/domain/sandbox/ports/SandboxStore"
-import { attentionStateOf } from "@slipway/domain/sandbox/rules/AttentionState"
+import { stateWords } from "@slipway/domain/sandbox/rules/AttentionState"
 import type { Sandbox } from "@slipway/domain/sandbox/rules/Sandbox"
 import { AttentionState } from "@slipway/domain/sandbox/schema/AttentionState"
 import { Sandboxes } from "@slipway/domain/sandbox/usecases/Sandboxes"
@@ -18,7 +18,7 @@ import { columnHeads, html, type Html } from "../../html/Html.ts"
 import { moment } from "../../html/Moments.ts"
 import * as Page from "../../layout/Page.ts"
 import { Refused } from "../../layout/Refused.ts"
-import { because, lastActiveAt, pullLinks, attentionBadge, attentionLabels } from "../../shared/AttentionLabels.ts"
+import { because, lastActiveAt, pullLinks, stateBadge } from "../../shared/AttentionLabels.ts"
 import * as Piece from "../../shared/ListPiece.ts"
 import { keysHelp, watchBar } from "../../shared/ListTools.ts"
 import { linesOf } from "../../shared/PullLabels.ts"
@@ -42,7 +42,7 @@ const row = (sandbox: Sandbox, queue: Queue, changes: ReadonlyArray<ChangeCounts
 <tr id="row-${id}" data-item>
 <td class="pick"><input type="checkbox" form="bulk" name="id" value="${id}" aria-label="Choose ${title}"></td>
 <th scope="row"><a href="/sandboxes/${id}">${title}</a></th>
-<td data-label="State">${attentionBadge(attentionStateOf(sandbox))}${why !== "" && html` <span class="fine">${why}</span>`}</td>
+<td data-label="State">${stateBadge(sandbox)}${why !== "" && html` <span class="fine">${why}</span>`}</td>
 <td data-label="Repositories">${repos.map(({ fullName }) => fullName).join(", ")}</td>
 <td data-label="Lines">${linesOf(changes)}</td>
 <td data-label="Pull request">${pullLinks(sandbox)}</td>
@@ -54,7 +54,7 @@ const row = (sandbox: Sandbox, queue: Queue, changes: ReadonlyArray<ChangeCounts
 const filters = (attention: AttentionState | null, narrowed: ListFilters.Narrowed): Html => {
   const attentions = AttentionState.literals.map((value) => {
     const selected = value === attention && html` selected`
-    return html`<option value="${value}"${selected}>${attentionLabels[value]}</option>
+    return html`<option value="${value}"${selected}>${stateWords[value]}</option>
 `
   })
   return html`

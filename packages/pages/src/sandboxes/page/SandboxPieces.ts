@@ -10,9 +10,10 @@ import { KEPT_CHECKPOINTS } from "@slipway/domain/sandbox/ports/Checkpoints"
 import { SandboxDashboard } from "@slipway/domain/sandbox/ports/SandboxDashboard"
 import type { SandboxNotFound } from "@slipway/domain/sandbox/ports/SandboxStore"
 import { coveredKind } from "@slipway/domain/sandbox/rules/Approval"
+import { stateWordOf } from "@slipway/domain/sandbox/rules/AttentionState"
 import { MAX_WAITING, queuedOf } from "@slipway/domain/sandbox/rules/MessageQueue"
 import type { Sandbox } from "@slipway/domain/sandbox/rules/Sandbox"
-import type { ApprovalRequest, SandboxEvent, SandboxStatus } from "@slipway/domain/sandbox/rules/SandboxEvent"
+import type { ApprovalRequest, SandboxEvent } from "@slipway/domain/sandbox/rules/SandboxEvent"
 import type { ToolKind } from "@slipway/domain/sandbox/rules/ToolCall"
 import { isActive } from "@slipway/domain/sandbox/rules/Turn"
 import { MAX_PROMPT } from "@slipway/domain/sandbox/schema/Command"
@@ -24,7 +25,7 @@ import { type Budget, fit } from "../../html/Fit.ts"
 import { html, type Html, type Later, type Part } from "../../html/Html.ts"
 import { moment } from "../../html/Moments.ts"
 import type { Member } from "../../layout/Page.ts"
-import { placeInLine } from "../../shared/AttentionLabels.ts"
+import { placeInLine, stateBadge } from "../../shared/AttentionLabels.ts"
 import { dollars, labels, tokensTold } from "../../shared/SandboxLabels.ts"
 import * as WaitingPiece from "../../shared/WaitingPiece.ts"
 import * as ApprovalDiff from "../changes/ApprovalDiff.ts"
@@ -70,8 +71,6 @@ const MAX_SENTENCE = 2_000
 
 const hiddenUnless = (shown: boolean) => !shown && html` hidden`
 
-const statusBadge = (status: SandboxStatus): Html => html`<span class="state ${labels.tone[status]}">${labels.status[status]}</span>`
-
 const facts = ({ sandbox }: Shown): Html => {
   const reason = sandbox.reason !== null && labels.reason[sandbox.reason]
   const repos = sandbox.repos.map(({ fullName, ref }, i) => html`${i > 0 && ", "}${fullName}${ref !== undefined && html` at ${ref}`}`)
@@ -83,8 +82,8 @@ const facts = ({ sandbox }: Shown): Html => {
     html`
 <div><dt>${name}</dt><dd>${value}</dd></div>`
   return html`<div id="facts" data-piece="facts"><dl class="strip">
-${fact("Status", html`<span id="status">${statusBadge(sandbox.status)}</span> <span id="reason">${reason}</span>`)}
-${fact("Turn", html`<span id="turn">${sandbox.turn === null ? "None yet" : labels.turn[sandbox.turn.state]}</span>`)}
+${fact("State", html`<span id="status">${stateBadge(sandbox)}</span> <span id="reason">${reason}</span>`)}
+${fact("Turn", html`<span id="turn">${sandbox.turn === null ? "None" : labels.turn[sandbox.turn.state]}</span>`)}
 ${fact("Repositories", html`${repos}`)}
 ${fact("Model", html`${sandbox.model} (${sandbox.agentRuntime})`)}
 ${fact("Cost", html`<span id="cost">${dollars(costMicroUsd)}</span>, <span id="requests">${llmRequestCount}</span> model requests`)}
@@ -172,12 +171,13 @@ const approvals = ({ csrf, sandbox }: Shown): Html =>
 ${approvalCards(sandbox, csrf, { bytes: APPROVALS_BYTES })}</section>`
 
 /** For screen readers. It leaves out the agent's text, which would never end. */
-const announcement = ({ sandbox: { approvals, reason, status, turn } }: Shown): Html => {
+const announcement = ({ sandbox }: Shown): Html => {
+  const { approvals, reason, status, turn } = sandbox
   const because = reason === null ? "" : ` ${labels.reason[reason]}`
   const text = approvals.length > 0
     ? `The agent asks to be allowed: ${approvals.slice(0, MAX_ELSEWHERE).map(({ tool }) => tool).join("; ")}`
     : status !== "running"
-    ? `${labels.status[status]}.${because}`
+    ? `${stateWordOf(sandbox)}.${because}`
     : turn === null || isActive(turn)
     ? ""
     : labels.turn[turn.state]
@@ -309,7 +309,11 @@ ${list}${reading === null && html`<p>${again}</p>`}${isOld}
 
   const pieces: Record<PieceName, Piece> & Record<"changes" | "pulls", Required<Pick<Piece, "soon">>> = {
     announcement: quick([...LIFE, "approval.requested", "approval.resolved"], announcement),
-    facts: quick([...LIFE, "usage.updated", "sandbox.error"], facts),
+    facts: quick(
+      [...LIFE, "approval.requested", "approval.resolved", "pull_request.updated", "sandbox.error", "sandbox.restored", "sandbox.restoring",
+        "usage.updated"],
+      facts
+    ),
     line: {
       on: ["sandbox.status"],
       isSlow: true,

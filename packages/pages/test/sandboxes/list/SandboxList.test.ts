@@ -44,15 +44,15 @@ layer(http(), { excludeTestServices: true })("the list of sandboxes", (it) => {
       yield* drive(failed, [{ _tag: "StartBoot" }, { _tag: "Fail", reason: "boot_failed", error: "No <disk>.", retryable: false }])
       const page = yield* get("/sandboxes")
       const state = (id: string) => rowOf(page, id)[1]
-      assert.strictEqual(state(queued), "Queued 1st, 0 at work, no worker is there")
+      assert.strictEqual(state(queued), "Starting 1st, 0 at work, no worker is there")
       assert.strictEqual(state(asking.id), "Needs you Wants to: write &lt;i&gt;NOTES&lt;/i&gt;.md")
-      assert.strictEqual(state(ready.id), "Ready for review")
+      assert.strictEqual(state(ready.id), "Ready")
       assert.strictEqual(rowOf(page, ready.id)[4], "#12 draft")
       assert.include(page.text, `<a href="https://example.com/pull/12" rel="noreferrer">#12</a>`)
       assert.strictEqual(state(failed), "Failed No &lt;disk&gt;.")
       assert.match(rowOf(page, failed)[5] ?? "", /^\d{4}-\d\d-\d\d \d\d:\d\d UTC$/u)
       // Whatever else a look asks for: it is one request, and nothing of it comes again while all stays the same.
-      for (const path of ["/sandboxes", "/sandboxes/rows?state=queued", "/overview", "/overview/present"]) {
+      for (const path of ["/sandboxes", "/sandboxes/rows?state=starting", "/overview", "/overview/present"]) {
         const [, list = ""] = /<div id="waiting" data-piece="waiting" hidden data-list="([^"]*)"><\/div>/u.exec((yield* get(path)).text) ??
           []
         assert.deepStrictEqual(
@@ -78,16 +78,16 @@ layer(http(), { excludeTestServices: true })("the list of sandboxes", (it) => {
       const hostile = yield* create(key, { title: HOSTILE })
       const plain = yield* create(key, { title: "Plain" })
       const shown = Effect.fnUntraced(function*(search: string) {
-        const { text } = yield* get(`/sandboxes?search=${encodeURIComponent(search)}&state=queued`)
+        const { text } = yield* get(`/sandboxes?search=${encodeURIComponent(search)}&state=starting`)
         assert.notInclude(text, "<script>alert")
         return [text.includes(`row-${hostile}`), text.includes(`row-${plain}`)]
       })
       assert.deepStrictEqual(yield* shown("SCRIPT>"), [true, false])
       assert.deepStrictEqual(yield* shown("pla"), [false, true])
-      const { text } = yield* get("/sandboxes?search=%22%3Ex&state=queued&repo=acme%2Fshop")
+      const { text } = yield* get("/sandboxes?search=%22%3Ex&state=starting&repo=acme%2Fshop")
       assert.include(text, "name=\"search\" type=\"search\" value=\"&quot;&gt;x\"")
-      assert.include(text, "<option value=\"queued\" selected>")
-      assert.include(text, "data-look=\"/sandboxes/rows?search=%22%3Ex&amp;state=queued&amp;repo=acme%2Fshop\"")
+      assert.include(text, "<option value=\"starting\" selected>")
+      assert.include(text, "data-look=\"/sandboxes/rows?search=%22%3Ex&amp;state=starting&amp;repo=acme%2Fshop\"")
       assert.strictEqual((yield* get(`/sandboxes?search=${"x".repeat(121)}`)).status, 400)
       // Text that no database stores is refused.
       for (const page of ["/sandboxes", "/new/repositories", "/pulls"]) {
@@ -108,7 +108,7 @@ layer(http(), { excludeTestServices: true })("the list of sandboxes", (it) => {
       yield* drive(id, [{ _tag: "StartBoot" }])
       const changed = yield* get("/sandboxes/rows", { "if-none-match": etag })
       assert.strictEqual(changed.status, 200)
-      assert.include(rowOf(changed, id)[1], "Working")
+      assert.strictEqual(rowOf(changed, id)[1], "Starting")
     }))
 
   it.effect("ends the chosen ones after asking, all of them or none", () =>

@@ -8,6 +8,7 @@ import { jsonLine } from "../terminal/Output.ts"
 import * as Terminal from "../terminal/Terminal.ts"
 import { follow, type Outcome } from "./Following.ts"
 import { publishAll } from "./PublishPulls.ts"
+import { detailsOf, stateOf } from "./SandboxCommands.ts"
 import * as Server from "./Server.ts"
 
 const { CommandFailed, ExitCode } = Server
@@ -67,8 +68,7 @@ const conclude = Effect.fnUntraced(function*(
     yield* Terminal.write(`${Terminal.paint("dim", `· cost so far: ${EventText.cost(sandbox.usage, tokens)}`)}\n`)
   }
   if (outcome._tag === "SandboxEnded" || outcome._tag === "NoTurn" && outcome.status !== "running") {
-    const state = EventText.states[sandbox.status] ?? sandbox.status
-    const detail = `sandbox ${id} ${state}${sandbox.error === null ? "" : `: ${sandbox.error}`}. See: slipway logs ${id}`
+    const detail = `sandbox ${id}: ${stateOf(sandbox)}. See: slipway logs ${id}`
     if (sandbox.status === "succeeded") return
     return yield* failed(detail, sandbox.status === "failed" ? ExitCode.failed : ExitCode.ended)
   }
@@ -228,7 +228,7 @@ export const attach = Command.make(
       // Reports a wrong id at once, without the stream's retries.
       const sandbox = yield* server.call((signal) => server.client.getSandbox(id, { signal }))
       if (!json) {
-        const state = `· ${EventText.line(sandbox.title)}: ${EventText.states[sandbox.status] ?? sandbox.status}`
+        const state = `· ${EventText.line(sandbox.title)}: ${EventText.line(stateOf(sandbox, yield* detailsOf(server, sandbox)))}`
         yield* Terminal.write(`${Terminal.paint("bold", id)}  ${pageOf(server, id)}\n${Terminal.paint("dim", state)}\n`)
       }
       yield* detachable(id, followTo(server, { from: "now", giveUp, json, publish: false, sandbox, takesPrompt: false }))

@@ -1,5 +1,6 @@
 /** Commands on the sandboxes of a server, over HTTP: ps, logs, message, approve, diff, publish, stop. */
-import type { ApprovalRequest, QueuedMessage, Sandbox, SandboxQuery, SandboxStatus } from "@slipway/client"
+import type { ApprovalRequest, PullRequestStatus, QueuedMessage, Sandbox, SandboxQuery, SandboxStatus, Snapshot } from "@slipway/client"
+import { attentionStateOf, stateWords } from "@slipway/domain/sandbox/rules/AttentionState"
 import { Console, Effect, Option } from "effect"
 import { Argument, Command, Flag } from "effect/cli"
 import * as EventText from "../terminal/EventText.ts"
@@ -14,7 +15,7 @@ const help = (about: string) => `${about}\n\n${Server.exitCodesText}`
 // ps --------------------------------------------------------------------------------------------------------------
 
 const LIVE: ReadonlyArray<SandboxStatus> = ["queued", "creating", "running", "terminating"]
-/** Each of these sandboxes costs a request for its pending approvals. */
+/** The state of each of these sandboxes costs a request for its snapshot, and at rest one for each pull request. */
 const MAX_ASKED = 20
 const PAGE = 100
 
@@ -30,15 +31,37 @@ const pages = Effect.fnUntraced(function*({ call, client }: Server.Server, query
   return found
 })
 
-/** The state of the sandbox, and whether it needs a person. `pending`: the number of pending approvals, if known. */
-export const stateOf = ({ error, status, turn }: Pick<Sandbox, "error" | "status" | "turn">, pending: number | undefined): string => {
-  if (status === "running") {
-    if (pending !== undefined && pending > 0) return pending === 1 ? "needs you: 1 approval" : `needs you: ${pending} approvals`
-    return turn.active ? "works" : "waits for a message"
-  }
-  const state = EventText.states[status] ?? status
-  return error === null ? state : `${state}: ${error}`
+/** Parts of a sandbox's state that a list leaves out. */
+export interface Details extends Pick<Snapshot, "pending_approvals" | "turn"> {
+  readonly pulls: ReadonlyArray<Pick<PullRequestStatus, "actionState" | "pullRequest">>
 }
+
+const NO_DETAILS: Details = { pending_approvals: [], turn: null, pulls: [] }
+
+/** The state in the words of the pages, with its reason. `details`: `undefined` if they were not asked for. */
+export const stateOf = ({ error, status, turn: { active } }: Pick<Sandbox, "error" | "status" | "turn">, details?: Details): string => {
+  const { pending_approvals: approvals, pulls, turn } = details ??
+    { ...NO_DETAILS, turn: active ? { id: "", state: "running" as const } : null }
+  const publications = pulls.map(({ actionState, pullRequest }) => ({ actionState, state: pullRequest?.state ?? null }))
+  const state = attentionStateOf({ status, approvals, publications, restoring: null, turn })
+  const why = state === "asking" ? (approvals.length === 1 ? "1 approval" : `${approvals.length} approvals`) : error
+  // A newer server may have other statuses.
+  const word = stateWords[state] ?? status
+  return why === null ? word : `${word}: ${why}`
+}
+
+/** Asks only for the parts that decide the state of this sandbox. */
+export const detailsOf = Effect.fnUntraced(function*({ call, client }: Server.Server, { id, repos, status, turn: { active } }: Sandbox) {
+  const { pending_approvals, turn } = status === "running"
+    ? yield* call((signal) => client.snapshot(id, { signal }))
+    : NO_DETAILS
+  const pulls = active ?
+    [] :
+    yield* Effect.forEach(repos, ({ fullName }) => call((signal) => client.getPullRequest(id, { repo: fullName }, { signal })))
+  return { pending_approvals, turn, pulls } satisfies Details
+})
+
+const isOpenToChange = ({ status }: Sandbox) => status === "running" || status === "succeeded"
 
 const ago = (since: string, now: number): string => {
   const minutes = Math.max(0, Math.floor((now - Date.parse(since)) / 60_000))
@@ -67,14 +90,11 @@ export const ps = Command.make("ps", {
       ? yield* pages(server, query, limit)
       : (yield* Effect.forEach(LIVE, (status) => pages(server, { ...query, status }, limit)))
         .flat().sort((a, b) => b.createdAt < a.createdAt ? -1 : 1).slice(0, limit)
-    const active = found.filter(({ status, turn }) => status === "running" && turn.active).slice(0, MAX_ASKED)
-    const pending = new Map(
-      yield* Effect.forEach(active, ({ id }) =>
-        server.call((signal) => server.client.snapshot(id, { signal })).pipe(
-          Effect.map(({ pending_approvals }) => [id, pending_approvals.length] as const)
-        ), { concurrency: 4 })
+    const details = new Map(
+      yield* Effect.forEach(found.filter(isOpenToChange).slice(0, MAX_ASKED), (sandbox) =>
+        Effect.map(detailsOf(server, sandbox), (details) => [sandbox.id, details] as const), { concurrency: 4 })
     )
-    const rows = found.map((sandbox) => ({ ...sandbox, pendingApprovals: pending.get(sandbox.id) ?? null }))
+    const rows = found.map((sandbox) => ({ ...sandbox, pendingApprovals: details.get(sandbox.id)?.pending_approvals.length ?? null }))
     const now = Date.now()
     yield* print(json, rows, () =>
       rows.length === 0
@@ -83,8 +103,10 @@ export const ps = Command.make("ps", {
           ["ID", "STATE", "REPOSITORY", "CREATED", "TITLE"],
           ...rows.map((sandbox) => [
             sandbox.id,
-            stateOf(sandbox, sandbox.pendingApprovals ?? undefined),
-            sandbox.repos.map(({ fullName, ref }) => ref === undefined ? fullName : `${fullName}@${ref}`).join(" "),
+            stateOf(sandbox, details.get(sandbox.id)),
+            sandbox.repos.map(({ fullName, ref }) =>
+              ref === undefined ? fullName : `${fullName}@${ref}`
+            ).join(" "),
             ago(sandbox.createdAt, now),
             titleOf(sandbox.title)
           ])

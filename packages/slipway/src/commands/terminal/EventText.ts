@@ -158,7 +158,9 @@ const textOf = (told: Told, event: StreamEvent): string => {
       if (!("previous" in event.data)) return ""
       const { reason, status } = event.data
       const why = reason === null ? "" : ` ${labels.reason[reason] ?? line(reason)}`
-      return status === "failed" ? problem(told, `The sandbox failed.${why}`) : note(told, `${states[status] ?? line(status)}.${why}`)
+      return status === "failed"
+        ? problem(told, `The sandbox failed.${why}`)
+        : note(told, `${labels.status[status] ?? line(status)}.${why}`)
     }
     case "sandbox.boot": {
       const { cache, error, ms, repo, stage, submodules } = event.data
@@ -231,15 +233,4 @@ export const make = (paint: Paint) => {
   const told: Told = { paint, parts: new Map(), calls: new Map(), open: undefined, turnBegan: undefined }
   // `end`: the end of a line that may still be open, when nothing else comes.
   return Object.assign((event: StreamEvent) => textOf(told, event), { end: () => lines(told, "") })
-}
-
-/** The states of a sandbox in plain words. */
-export const states: Readonly<Record<string, string>> = {
-  queued: "waits for a worker",
-  creating: "boots",
-  running: "runs",
-  succeeded: "is done",
-  failed: "failed",
-  terminating: "is being ended",
-  terminated: "is ended"
 }

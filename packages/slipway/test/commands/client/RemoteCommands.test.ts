@@ -1,12 +1,12 @@
 import { assert, describe, it } from "@effect/vitest"
-import { type Sandbox, SlipwayClient } from "@slipway/client"
+import { type PullRequest, type Sandbox, SlipwayClient } from "@slipway/client"
 import { visible } from "@slipway/domain/text/EscapeInvisible"
 import * as SpawnedProgram from "@slipway/machine/testing/SpawnedProgram"
 import { Effect, Result } from "effect"
 import { readFileSync } from "node:fs"
 import path from "node:path"
 import { repoRef } from "../../../src/commands/client/RunPrompt.ts"
-import { stateOf } from "../../../src/commands/client/SandboxCommands.ts"
+import { type Details, stateOf } from "../../../src/commands/client/SandboxCommands.ts"
 import * as Server from "../../../src/commands/client/Server.ts"
 import { jsonLine, shellWord } from "../../../src/commands/terminal/Output.ts"
 
@@ -87,14 +87,32 @@ describe("a repository on the command line", () => {
 })
 
 describe("the state of a sandbox", () => {
-  const state = (more: Partial<Pick<Sandbox, "error" | "status" | "turn">>, pending?: number) =>
-    stateOf({ status: "running", error: null, turn: { active: true }, ...more }, pending)
+  const pending = { approval_id: "call-1", tool: "write", expires_at: "" }
+  const pull = (state: "open" | "closed") => ({ actionState: "idle" as const, pullRequest: { state } as PullRequest })
+  const state = (more: Partial<Pick<Sandbox, "error" | "status" | "turn">>, details?: Partial<Details>) =>
+    stateOf(
+      { status: "running", error: null, turn: { active: details === undefined }, ...more },
+      details === undefined ? details : { pending_approvals: [], turn: { id: "t", state: "succeeded" }, pulls: [], ...details }
+    )
 
-  it("is said in plain words, first of all that somebody is needed", () => {
+  it("is one of the words that the pages have, with the reason where there is one", () => {
     assert.deepStrictEqual(
-      [state({}, 1), state({}, 2), state({}, 0), state({}), state({ turn: { active: false } }, 0), state({ status: "queued" }),
-        state({ status: "failed", error: "No room." })],
-      ["needs you: 1 approval", "needs you: 2 approvals", "works", "works", "waits for a message", "waits for a worker", "failed: No room."]
+      [
+        state({ status: "queued" }),
+        state({ status: "creating" }),
+        state({}),
+        state({}, { pending_approvals: [pending] }),
+        state({}, { pending_approvals: [pending, pending] }),
+        state({}, {}),
+        state({}, { turn: { id: "t", state: "failed" } }),
+        state({}, { pulls: [pull("closed")] }),
+        state({}, { turn: null }),
+        state({ status: "failed", error: "No room." }),
+        state({ status: "succeeded" }, { pulls: [pull("open")] }),
+        state({ status: "terminated" })
+      ],
+      ["Starting", "Starting", "Working", "Needs you: 1 approval", "Needs you: 2 approvals", "Ready", "Failed", "Idle", "Idle",
+        "Failed: No room.", "Ready", "Ended"]
     )
   })
 })

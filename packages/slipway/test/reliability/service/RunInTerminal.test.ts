@@ -111,7 +111,7 @@ layer(Service.layer, { excludeTestServices: true, timeout: LONG })("slipway run 
         yield* second.shows(/Approve "[^"]*echo attached/u)
         const [waiting] = JSON.parse((yield* slipway(["ps", "--json"])).stdout).filter((one: { id: string }) => one.id === id)
         assert.strictEqual(waiting.pendingApprovals, 1)
-        assert.match((yield* slipway(["ps"])).stdout, new RegExp(`^${id} +needs you: 1 approval +acme/shop`, "mu"))
+        assert.match((yield* slipway(["ps"])).stdout, new RegExp(`^${id} +Needs you: 1 approval +acme/shop`, "mu"))
 
         const decided = yield* slipway(["approve", id])
         assert.deepStrictEqual([decided.code, decided.stderr], [0, ""])
@@ -248,7 +248,7 @@ layer(Service.layer, { excludeTestServices: true, timeout: LONG })("slipway run 
       assert.isTrue(log.some(({ data, type }) => type === "pull_request.updated" && published.stdout.trim() === data.url))
       assert.strictEqual((yield* slipway(["stop", id])).code, 0)
       const followedToEnd = yield* slipway(["logs", id, "--follow"])
-      assert.deepStrictEqual([followedToEnd.code, /is ended\./u.test(followedToEnd.stdout)], [0, true])
+      assert.deepStrictEqual([followedToEnd.code, /Ended\./u.test(followedToEnd.stdout)], [0, true])
       assert.strictEqual((yield* slipway(["message", id, "more"])).code, 4)
       assert.strictEqual((yield* slipway(["attach", id])).code, 8)
     }), LONG)

@@ -16,12 +16,12 @@ export const ATTENTION: Readonly<Record<AttentionState, string>> = (() => {
   const runs = "s.status = 'running'"
   return {
     asking: `${runs} AND ${asks}`,
-    working: `(s.status = 'creating' OR ${runs} AND NOT ${asks} AND ${works})`,
+    working: `${runs} AND NOT ${asks} AND ${works}`,
     failed: `(s.status = 'failed' OR ${runs} AND NOT ${asks} AND NOT ${works} AND ${failed})`,
     ready: `(s.status = 'succeeded' AND ${open} OR ${runs} AND NOT ${asks} AND NOT ${works} AND NOT ${failed} AND ${ready})`,
-    resting: `${runs} AND NOT ${asks} AND NOT ${works} AND NOT ${failed} AND NOT ${ready}`,
-    queued: "s.status = 'queued'",
-    over: `(s.status IN ('terminating', 'terminated') OR s.status = 'succeeded' AND NOT ${open})`
+    idle: `${runs} AND NOT ${asks} AND NOT ${works} AND NOT ${failed} AND NOT ${ready}`,
+    starting: "s.status IN ('queued', 'creating')",
+    ended: `(s.status IN ('terminating', 'terminated') OR s.status = 'succeeded' AND NOT ${open})`
   }
 })()
 
@@ -40,4 +40,4 @@ export const PULLS: Readonly<Record<PullState | "any", string>> = (() => {
 })()
 
 /** States of sandboxes that have not ended. */
-export const LIVE: ReadonlyArray<AttentionState> = ["asking", "queued", "working", "resting"]
+export const LIVE: ReadonlyArray<AttentionState> = ["asking", "starting", "working", "idle"]
