@@ -4,7 +4,7 @@ import { Api } from "@slipway/api/Api"
 import { InternalApi } from "@slipway/api/InternalApi"
 import { Ids } from "@slipway/domain/ids/Ids"
 import { Duration, Effect, type FileSystem, Layer, type Path } from "effect"
-import { type Etag, type HttpPlatform, HttpRouter, type HttpServer, type HttpServerError, type HttpServerResponse } from "effect/http"
+import { type Etag, type HttpPlatform, HttpRouter, type HttpServer, type HttpServerError } from "effect/http"
 import { HttpApiBuilder } from "effect/http-api"
 import * as CheckpointsHandlers from "./handlers/CheckpointsHandlers.ts"
 import * as Documents from "./handlers/Documents.ts"
@@ -44,8 +44,8 @@ const Handlers = Layer.mergeAll(
 /** Pages for people beside the API: those of `@slipway/pages`, or others. */
 export interface Pages<E = never, R = never> {
   readonly routes: Layer.Layer<never, E, R>
-  /** The answer to a browser that asks for an address that does not exist. */
-  readonly notFound: HttpServerResponse.HttpServerResponse
+  /** Makes the answer to browsers that ask for an address that does not exist. */
+  readonly notFound: Effect.Effect<Edge.NotFoundPage, E, R>
 }
 
 const api = Layer.mergeAll(
@@ -64,7 +64,8 @@ const api = Layer.mergeAll(
 /** Every route with its middleware, for a router. Without `pages` every answer is for programs. */
 export const routes = <E = never, R = never>(pages?: Pages<E, R>) => {
   const added: Layer.Layer<never, E, R> = pages?.routes ?? Layer.empty
-  return Layer.mergeAll(api, added, Edge.layer.pipe(Layer.provide(Layer.succeed(Edge.NotFoundPage, pages?.notFound ?? null))))
+  const notFound: Effect.Effect<Edge.NotFoundPage | null, E, R> = pages?.notFound ?? Effect.succeed(null)
+  return Layer.mergeAll(api, added, Edge.layer.pipe(Layer.provide(Layer.effect(Edge.NotFoundPage, notFound))))
 }
 
 export const routerConfig = {

@@ -12,6 +12,9 @@ import * as PullList from "./pulls/PullList.ts"
 import * as PullPage from "./pulls/PullPage.ts"
 import * as SandboxesPages from "./sandboxes/SandboxesPages.ts"
 import * as SecretsPages from "./secrets/SecretsPages.ts"
+import * as AccountPage from "./settings/AccountPage.ts"
+import * as AuditPage from "./settings/AuditPage.ts"
+import * as MembersPage from "./settings/MembersPage.ts"
 import * as WebhooksPages from "./webhooks/WebhooksPages.ts"
 
 const routes = Layer.mergeAll(
@@ -25,6 +28,9 @@ const routes = Layer.mergeAll(
   SandboxesPages.layer,
   PullList.layer,
   PullPage.layer,
+  AccountPage.layer,
+  MembersPage.layer,
+  AuditPage.layer,
   SecretsPages.layer,
   WebhooksPages.layer
 )

@@ -126,7 +126,7 @@ layer(http(), { excludeTestServices: true })("pages", (it) => {
       Effect.gen(function*() {
         const page = yield* ask("/nowhere", { headers: { accept: "text/html,application/xhtml+xml;q=0.9" } })
         assert.deepStrictEqual([page.status, page.headers["content-type"]], [404, "text/html; charset=utf-8"])
-        assert.include(page.text, "There is nothing at this address.")
+        assert.match(page.text, /<h1>Page not found<\/h1>\s*<p><a href="\/">/u)
         assert.match(String(page.headers["content-security-policy"]), /default-src 'none'/u)
         for (
           const [path, accept] of [["/nowhere", "application/json"], ["/api/nowhere", "text/html"], ["/api/public/v1/nowhere",
@@ -298,8 +298,12 @@ layer(http(), { excludeTestServices: true })("pages", (it) => {
             const reply = yield* ask(path, { method, headers: { cookie: owner.cookie } })
             assert.deepStrictEqual([reply.status, reply.headers["allow"]], [method === "OPTIONS" ? 204 : 405, allow], `${method} ${path}`)
             if (method !== "OPTIONS") page(reply, 405)
+            if (method !== "OPTIONS") assert.include(reply.text, `<nav aria-label="Main">`)
           }
         }
+        const nowhere = yield* ask("/nowhere", { headers: { accept: "text/html", cookie: owner.cookie } })
+        assert.strictEqual(nowhere.status, 404)
+        assert.include(nowhere.text, `<nav aria-label="Main">`)
         const head = yield* ask("/keys", { method: "HEAD", headers: { cookie: owner.cookie } })
         assert.deepStrictEqual([head.status, head.text, head.headers["content-type"]], [200, "", "text/html; charset=utf-8"])
       }))
@@ -454,7 +458,7 @@ layer(http(), { excludeTestServices: true })("pages", (it) => {
         // Chosen in another window, or all that is left of a membership.
         yield* mintKey({ grant: "elsewhere" })
         const elsewhere = yield* grantIdOf("elsewhere")
-        sentTo(yield* owner.post("/grant", { grant: elsewhere }), "/keys?done=grant")
+        sentTo(yield* owner.post("/grant", { grant: elsewhere }), "/settings?done=grant")
         const before = [yield* keysOf("acme"), yield* keysOf("elsewhere")]
         for (const place of [acme, "", "x", [elsewhere, elsewhere], []]) {
           page(yield* owner.post("/keys", { ...mint, place }), 409, "You work in another grant now")
@@ -462,7 +466,7 @@ layer(http(), { excludeTestServices: true })("pages", (it) => {
         }
         assert.deepStrictEqual([yield* keysOf("acme"), yield* keysOf("elsewhere")], before)
         // A user without any grant can still leave.
-        sentTo(yield* owner.post("/grant", { grant: acme, place: "x" }), "/keys?done=grant")
+        sentTo(yield* owner.post("/grant", { grant: acme, place: "x" }), "/settings?done=grant")
         page(yield* owner.post("/keys", { ...mint, place: acme }), 200)
       }))
 
@@ -471,7 +475,7 @@ layer(http(), { excludeTestServices: true })("pages", (it) => {
         const owner = yield* asOwner
         yield* mintKey({ grant: "second" })
         const second = yield* grantIdOf("second")
-        sentTo(yield* owner.post("/grant", { grant: second }), "/keys?done=grant")
+        sentTo(yield* owner.post("/grant", { grant: second }), "/settings?done=grant")
         assert.include((yield* owner.get("/keys")).text, "<strong>second</strong>")
         page(yield* owner.post("/keys", { ...mint, name: "of the second" }), 200)
         assert.include((yield* keysOf("second")).map(({ label }) => label), "of the second")

@@ -1,18 +1,16 @@
-/** Where people mint, see and revoke keys, and choose the grant they work in. */
-import type { Grant, KeyRecord } from "@slipway/domain/access/ports/AccessStore"
+/** `/keys`: where people create, see and revoke keys. */
+import type { KeyRecord } from "@slipway/domain/access/ports/AccessStore"
 import { MemberStore } from "@slipway/domain/access/ports/MemberStore"
 import { type KeyState, keyState } from "@slipway/domain/access/rules/KeyState"
 import { MAX_LIFE_DAYS, type Life, scopesOf } from "@slipway/domain/access/rules/Minting"
 import type { Scope } from "@slipway/domain/access/schema/Principal"
 import { Access, type MintedKey } from "@slipway/domain/access/usecases/Access"
 import { Members } from "@slipway/domain/access/usecases/Members"
-import { Sessions } from "@slipway/domain/access/usecases/Sessions"
 import { Settings } from "@slipway/http/server/Settings"
 import { DateTime, Duration, Effect } from "effect"
 import { HttpRouter } from "effect/http"
 import { columnHeads, html, type Html } from "../html/Html.ts"
 import { moment } from "../html/Moments.ts"
-import * as Layout from "../layout/Layout.ts"
 import * as Page from "../layout/Page.ts"
 import { Refused } from "../layout/Refused.ts"
 import { shownOnce } from "./ShownOnce.ts"
@@ -38,8 +36,7 @@ const MAX_NAME = 120
 const STATES: Record<KeyState, string> = { active: "good", expired: "wait", revoked: "bad" }
 
 const MESSAGES = {
-  revoked: "The key is revoked: it fails from its next request on.",
-  grant: "You work in this grant now."
+  revoked: "The key is revoked: it fails from its next request on."
 }
 
 const shownName = ({ label }: KeyRecord): string => label === "" ? "(no name)" : label
@@ -94,23 +91,6 @@ ${lives}</select>
 </form>`
 }
 
-/** `from`: the place of the navigation that they come from, as the header says it. */
-const grantForm = (csrf: Html, grants: ReadonlyArray<Grant>, current: string | null, from: string | null): Html => {
-  const options = grants.map(({ id, name }) =>
-    html`<option value="${id}"${id === current && html` selected`}>${name}</option>
-`
-  )
-  return html`<form method="post" action="/grant">
-${csrf}${from !== null && html`<input type="hidden" name="from" value="${from}">`}
-<div class="field">
-<label for="grant">Grant to work in</label>
-<select id="grant" name="grant">
-${options}</select>
-</div>
-<button class="quiet">Change grant</button>
-</form>`
-}
-
 const minted = ({ key, record }: MintedKey, publicUrl: string): Html => {
   const works = record.expiresAt === null ? "does not expire" : html`works until ${moment(record.expiresAt)}`
   const more = html`<p>It ${works}, and opens ${record.scopes.join(", ")}. Programs send it with each request:</p>
@@ -145,7 +125,6 @@ const nameOf = (text: string) => {
 
 interface Services {
   readonly access: typeof Access.Service
-  readonly sessions: typeof Sessions.Service
   readonly members: typeof Members.Service
   readonly store: typeof MemberStore.Service
   readonly publicUrl: string
@@ -159,8 +138,8 @@ const revocable = Effect.fnUntraced(function*({ access }: Services, { visit }: P
 
 const list = ({ access, members, store }: Services): Page.Handler<Page.Member> =>
   Effect.fnUntraced(function*(member, asked) {
-    const { csrf, grants, user, visit } = member
-    const { grantId, organizationId, role } = visit.place
+    const { grants, visit } = member
+    const { grantId, organizationId } = visit.place
     const now = yield* DateTime.now
     const keys = yield* access.keysFor(visit)
     const names = new Map((yield* store.members(organizationId)).map(({ user }) => [user.id, user.name]))
@@ -179,22 +158,7 @@ ${keys.map((each) => row(each, names.get(each.key.userId) ?? each.key.userId, no
 ${Page.told(asked, MESSAGES)}
 <p>A key lets a program work in the grant <strong>${grant}</strong> of the organization <strong>${organization.name}</strong>.</p>
 ${keys.length === 0 ? html`<p>There is none yet.</p>` : table}
-${mintForm(member)}
-<section class="panel" aria-labelledby="me">
-<h2 id="me">You</h2>
-<dl class="facts">
-<dt>Name</dt><dd>${user.name}</dd>
-${user.githubLogin !== null && html`<dt>GitHub</dt><dd>${user.githubLogin}</dd>`}
-${user.email !== null && html`<dt>E-mail</dt><dd>${user.email}</dd>`}
-<dt>Organization</dt><dd>${organization.name}</dd>
-<dt>Role</dt><dd>${role}</dd>
-</dl>
-${grants.length > 1 && grantForm(csrf, grants, grantId, null)}
-<div class="actions">
-<form method="post" action="/sign-out">${csrf}<button class="quiet">Sign out here</button></form>
-<form method="post" action="/sign-out/everywhere">${csrf}<button class="quiet">Sign out everywhere</button></form>
-</div>
-</section>`
+${mintForm(member)}`
     }, member)
   })
 
@@ -235,45 +199,15 @@ const revoke = (services: Services): Page.Handler<Page.Member> =>
     return Page.redirect("/keys?done=revoked")
   })
 
-const chooseGrant: Page.Handler<Page.Person> = (person, { url }) => {
-  const { csrf, grants, visit } = person
-  const choice = grants.length === 0
-    ? html`<p>There is none that you could work in.</p>`
-    : grantForm(csrf, grants, visit.place?.grantId ?? null, url.searchParams.get("from"))
-  return Effect.succeed(Page.show({
-    title: "Choose a grant",
-    body: html`<h1>Choose a grant</h1>
-${choice}`
-  }, person))
-}
-
-const changeGrant = ({ sessions }: Services): Page.Handler<Page.Person> =>
-  Effect.fnUntraced(function*({ grants, visit }, { form }) {
-    const chosen = yield* form.one("grant")
-    const from = yield* form.maybe("from")
-    // The store would look any other text up as an id.
-    const known = grants.find(({ id }) => id === chosen)
-    if (known === undefined) return yield* Refused.notFound("There is no such grant that you could work in.")
-    yield* Effect.catchTag(
-      sessions.chooseGrant(visit.session, known.id),
-      "GrantNotFound",
-      () => Refused.notFound("There is no such grant that you could work in.")
-    )
-    return Page.redirect(from === null ? "/keys?done=grant" : `/${Layout.placeFor(from, known.role)}`)
-  })
-
 export const layer = HttpRouter.use(Effect.fnUntraced(function*(router) {
   const pages = yield* Effect.provideService(Page.make, HttpRouter.HttpRouter, router)
   const { publicUrl } = yield* Settings
   const services: Services = {
     access: yield* Access,
-    sessions: yield* Sessions,
     members: yield* Members,
     store: yield* MemberStore,
     publicUrl
   }
   yield* pages.members("/keys", { GET: list(services), POST: mint(services) })
   yield* pages.members("/keys/:id/revoke", { GET: askToRevoke(services), POST: revoke(services) })
-  // Also for people who may not work in the grant they chose: another one may be open to them.
-  yield* pages.people("/grant", { GET: chooseGrant, POST: changeGrant(services) })
 }))

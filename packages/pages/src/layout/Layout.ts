@@ -6,22 +6,40 @@ import type { Role, User } from "@slipway/domain/access/rules/User"
 import * as Assets from "../assets/Assets.ts"
 import { html, type Html } from "../html/Html.ts"
 
-/** The links of the navigation. */
-type Place = "overview" | "sandboxes" | "pulls" | "keys" | "webhooks" | "secrets"
+interface Link<Name> {
+  readonly place: Name
+  readonly name: string
+  /** Whether somebody of this role is shown the link. */
+  readonly isFor: (role: Role) => boolean
+}
+const linksTo = <const Name extends string>(links: ReadonlyArray<Link<Name>>): ReadonlyArray<Link<Name>> => links
 
-/** `isFor`: shown to those alone whose role it is for. */
-const PLACES: ReadonlyArray<{ readonly place: Place; readonly name: string; readonly isFor: (role: Role) => boolean }> = [
-  { place: "overview", name: "Overview", isFor: () => true },
-  { place: "sandboxes", name: "Sandboxes", isFor: () => true },
-  { place: "pulls", name: "Pull requests", isFor: () => true },
-  { place: "keys", name: "Keys", isFor: () => true },
+const forAll = () => true
+const forOwners = (role: Role) => role === "owner"
+
+/** The links of the main navigation. */
+const PLACES = linksTo([
+  { place: "overview", name: "Overview", isFor: forAll },
+  { place: "sandboxes", name: "Sandboxes", isFor: forAll },
+  { place: "pulls", name: "Pull requests", isFor: forAll },
+  { place: "settings", name: "Settings", isFor: forAll }
+])
+
+/** The pages of the settings, in the list beside each of them. */
+const SETTINGS = linksTo([
+  { place: "settings", name: "Account", isFor: forAll },
+  { place: "keys", name: "Keys", isFor: forAll },
+  { place: "members", name: "Members", isFor: forAll },
+  { place: "secrets", name: "Secrets", isFor: forOwners },
   { place: "webhooks", name: "Webhooks", isFor: (role) => scopesOf(role).includes("webhooks") },
-  { place: "secrets", name: "Secrets", isFor: (role) => role === "owner" }
-]
+  { place: "audit", name: "Audit", isFor: forOwners }
+])
+
+type Place = (typeof PLACES | typeof SETTINGS)[number]["place"]
 
 /** Where somebody goes on who was at a place of the navigation, and chose a grant in which the role is this one. */
 export const placeFor = (place: string | null, role: Role): Place =>
-  PLACES.find((known) => known.place === place && known.isFor(role))?.place ?? "sandboxes"
+  [...PLACES, ...SETTINGS].find((known) => known.place === place && known.isFor(role))?.place ?? "sandboxes"
 
 export interface Document {
   readonly title: string
@@ -63,20 +81,37 @@ ${options}</select>
 <button class="quiet">Switch<span class="unseen"> grant</span></button></form>`
 }
 
-const navigation = (reader: Reader, here: Place | undefined): Html => {
-  const { csrf, user, visit } = reader
-  const role = visit.place?.role ?? "member"
-  const places = PLACES.filter(({ isFor }) => isFor(role)).map(({ name, place }) =>
+const linkList = (links: ReadonlyArray<Link<Place>>, role: Role, here: Place | undefined): Html => {
+  const items = links.filter(({ isFor }) => isFor(role)).map(({ name, place }) =>
     html`
       <li><a href="/${place}"${place === here && html` aria-current="page"`}>${name}</a></li>`
   )
+  return html`<ul class="places">${items}
+    </ul>`
+}
+
+const isSetting = (here: Place | undefined) => SETTINGS.some(({ place }) => place === here)
+
+/** A page of the settings beside the list of all of them. */
+const beside = ({ visit }: Reader, here: Place | undefined, body: Html): Html =>
+  html`<div class="settings">
+<nav aria-label="Settings">
+${linkList(SETTINGS, visit.place?.role ?? "member", here)}
+</nav>
+<div>
+${body}
+</div>
+</div>`
+
+const navigation = (reader: Reader, here: Place | undefined): Html => {
+  const { csrf, user, visit } = reader
+  const role = visit.place?.role ?? "member"
   return html`
   <nav aria-label="Main">
-    <ul class="places">${places}
-    </ul>
+    ${linkList(PLACES, role, isSetting(here) ? "settings" : here)}
     <div class="reader">
       ${grantSwitch(reader, here)}
-      <a class="name" href="/keys#me">${user.name}</a>
+      <a class="name" href="/settings">${user.name}</a>
       <form method="post" action="/sign-out">${csrf}<button class="quiet">Sign out</button></form>
     </div>
   </nav>`
@@ -104,7 +139,7 @@ ${modules}</head>
   <p class="brand">Slipway</p>${reader !== null && navigation(reader, place)}
 </header>
 <main id="main" tabindex="-1">
-${body}
+${reader !== null && isSetting(place) ? beside(reader, place, body) : body}
 </main>
 </body>
 </html>

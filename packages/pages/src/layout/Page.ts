@@ -85,15 +85,6 @@ const answerOf = (text: string, options: Options): HttpServerResponse.HttpServer
 const write = ({ content, options }: Shown): Effect.Effect<HttpServerResponse.HttpServerResponse> =>
   Effect.map(Render.text(content), (text) => answerOf(text, options))
 
-const notFoundPage = Layout.render({
-  title: "Not found",
-  body: html`<h1>Not found</h1>
-<p>There is nothing at this address. <a href="${HOME}">Go on</a></p>`
-}, null)
-
-/** For people who follow a link that leads nowhere. */
-export const notFound = answerOf(String(notFoundPage), { status: 404, headers: HEADERS })
-
 /** `path`: of this server. The browser asks for it by GET. */
 export const redirect = (path: string): HttpServerResponse.HttpServerResponse =>
   HttpServerResponse.empty({ status: 303, headers: { location: path } })
@@ -304,14 +295,28 @@ const handle = <Who extends Person | null>(
     return HttpServerResponse.setHeaders(response, policy === undefined ? HEADERS : { ...HEADERS, "content-security-policy": policy })
   })
 
+/** A page that says that nothing is done here, with the navigation of the person who asks. */
+const nothingHere = Effect.fnUntraced(function*(
+  services: Services,
+  request: HttpServerRequest.HttpServerRequest,
+  document: Layout.Document,
+  options: Options
+) {
+  const person = yield* Effect.catchCause(personOf(services, request), () => Effect.succeed(null))
+  return yield* write(show(document, person, { ...options, headers: { ...HEADERS, ...options.headers } }))
+})
+
 /** The answer to a method that the page does not have. */
-const otherwise = (method: string, allow: ReadonlyArray<string>) => {
-  const headers = { ...HEADERS, allow: allow.join(", ") }
-  if (method === "OPTIONS") return Effect.succeed(HttpServerResponse.empty({ status: 204, headers }))
-  const title = "That is not how this page is used"
+const otherwise = (services: Services, method: string, allow: ReadonlyArray<string>) => {
+  const headers = { allow: allow.join(", ") }
+  if (method === "OPTIONS") return Effect.succeed(HttpServerResponse.empty({ status: 204, headers: { ...HEADERS, ...headers } }))
+  const title = "This address only accepts a form"
   const body = html`<h1>${title}</h1>
-<p>It answers to ${allow.join(", ")}.</p>`
-  return write(show({ title, body }, null, { status: 405, headers }))
+<p>It answers to ${allow.join(", ")}. <a href="${HOME}">Back to the start</a></p>`
+  return Effect.flatMap(
+    HttpServerRequest.HttpServerRequest,
+    (request) => nothingHere(services, request, { title, body }, { status: 405, headers })
+  )
 }
 
 /** Returns a function that adds the page of a path. */
@@ -329,7 +334,7 @@ const adding = <Who extends Person | null>(
     routes.declare(path, allow, "pages")
     for (const verb of VERBS) {
       if (verb === "OPTIONS" || !allow.includes(verb)) {
-        yield* router.add(verb, path, Effect.suspend(() => otherwise(verb, allow)))
+        yield* router.add(verb, path, Effect.suspend(() => otherwise(services, verb, allow)))
       }
     }
   })
@@ -344,18 +349,33 @@ const member = (person: Person | null, next: string | null): Effect.Effect<Membe
       onSuccess: (visit): Effect.Effect<Member> => Effect.succeed({ ...person, visit })
     }))
 
-/** Adds pages to the router. */
-export const make = Effect.gen(function*() {
-  const router = yield* HttpRouter.HttpRouter
-  const routes = yield* Routes
+const servicesOfPages = Effect.gen(function*() {
   const settings = yield* Settings
-  const services: Services = {
+  return {
     sessions: yield* Sessions,
     publicUrl: settings.publicUrl,
     base: basePathOf(settings.publicUrl),
     limits: rateLimitsOf(settings),
     readOfStranger: Form.ofStrangers(settings.refusedKeysPerMinute)
   }
+})
+
+/** For people who follow a link that leads nowhere. */
+export const notFound = Effect.map(
+  servicesOfPages,
+  (services) => (request: HttpServerRequest.HttpServerRequest) =>
+    nothingHere(services, request, {
+      title: "Page not found",
+      body: html`<h1>Page not found</h1>
+<p><a href="${HOME}">Back to the start</a></p>`
+    }, { status: 404 })
+)
+
+/** Adds pages to the router. */
+export const make = Effect.gen(function*() {
+  const router = yield* HttpRouter.HttpRouter
+  const routes = yield* Routes
+  const services: Services = yield* servicesOfPages
   return {
     /** For everybody. Its form is proven by its site alone: there may be no session yet. */
     anybody: adding<Person | null>(router, routes, services, { admit: Effect.succeed, checksForm: false, checksPlace: false }),

@@ -94,8 +94,11 @@ const shuttingDown = Unavailable.make("The service is shutting down.", { "retry-
 const isForPeople = ({ headers, method }: HttpServerRequest.HttpServerRequest, path: string) =>
   (method === "GET" || method === "HEAD") && !path.startsWith("/api/") && headers["accept"]?.includes("text/html") === true
 
-/** The page for people at an unknown address; `null`: they get the same answer as programs. */
-export const NotFoundPage = Context.Reference<HttpServerResponse.HttpServerResponse | null>("@slipway/http/NotFoundPage", {
+/** The page for people at an unknown address. */
+export type NotFoundPage = (request: HttpServerRequest.HttpServerRequest) => Effect.Effect<HttpServerResponse.HttpServerResponse>
+
+/** `null`: people get the same answer as programs. */
+export const NotFoundPage = Context.Reference<NotFoundPage | null>("@slipway/http/NotFoundPage", {
   defaultValue: () => null
 })
 
@@ -103,21 +106,25 @@ const unrouted = (
   request: HttpServerRequest.HttpServerRequest,
   path: string | null,
   address: Address | null,
-  notFoundPage: HttpServerResponse.HttpServerResponse | null
-) => {
+  notFoundPage: NotFoundPage | null
+): ReturnType<NotFoundPage> => {
   const { method } = request
-  if (path === null) return respond(InvalidRequest.make("The address is no path, or its percent-encoding is broken."))
+  if (path === null) return Effect.succeed(respond(InvalidRequest.make("The address is no path, or its percent-encoding is broken.")))
   if (address === null) {
-    return notFoundPage !== null && isForPeople(request, path) ? notFoundPage : respond(NotFound.make("There is nothing at this address."))
+    return notFoundPage !== null && isForPeople(request, path)
+      ? notFoundPage(request)
+      : Effect.succeed(respond(NotFound.make("There is nothing at this address.")))
   }
   const allow = address.methods.join(", ")
-  return method === "OPTIONS"
-    ? HttpServerResponse.empty({ status: 204, headers: { allow } })
-    : respond(MethodNotAllowed.make(`This address answers to ${allow}.`, { allow }))
+  return Effect.succeed(
+    method === "OPTIONS"
+      ? HttpServerResponse.empty({ status: 204, headers: { allow } })
+      : respond(MethodNotAllowed.make(`This address answers to ${allow}.`, { allow }))
+  )
 }
 
 /** A failure as a reply. An unexpected one is logged, and its reply says nothing of it. */
-const answer = (cause: Cause.Cause<unknown>, unrouted: () => HttpServerResponse.HttpServerResponse) => {
+const answer = (cause: Cause.Cause<unknown>, unrouted: () => ReturnType<NotFoundPage>) => {
   // The client left, and needs no answer.
   if (Cause.hasInterruptsOnly(cause)) return Effect.failCause(cause as Cause.Cause<Types.unhandled>)
   const error = Cause.squash(cause)
@@ -128,7 +135,7 @@ const answer = (cause: Cause.Cause<unknown>, unrouted: () => HttpServerResponse.
   }
   if (HttpServerError.isHttpServerError(error)) {
     const { reason } = error
-    if (reason._tag === "RouteNotFound") return Effect.succeed(unrouted())
+    if (reason._tag === "RouteNotFound") return unrouted()
     if (reason._tag === "RequestParseError") {
       return Effect.succeed(respond(
         reason.reason === "BodyTooLarge"
@@ -290,7 +297,7 @@ export const layer = HttpRouter.middleware<{ provides: CurrentPrincipal }>()(
         if (asked instanceof Refusal) return refused(asked)
 
         let rate: RateSlot | null = null
-        const routed = path === null || hasEmptySegment(path) ? Effect.sync(nothingHere) : route
+        const routed = path === null || hasEmptySegment(path) ? Effect.suspend(nothingHere) : route
         const admitted = (caller: Authenticate.Caller): Effect.Effect<
           HttpServerResponse.HttpServerResponse,
           Types.unhandled,
@@ -299,7 +306,7 @@ export const layer = HttpRouter.middleware<{ provides: CurrentPrincipal }>()(
           rate = caller.rate
           if (Result.isFailure(caller.principal)) return Effect.succeed(respond(caller.principal.failure))
           // The router would take a HEAD for a GET.
-          if (request.method === "HEAD" && place?.methods.includes("HEAD") === false) return Effect.succeed(nothingHere())
+          if (request.method === "HEAD" && place?.methods.includes("HEAD") === false) return nothingHere()
           const principal = caller.principal.success
           return Effect.updateContext(
             routed,
