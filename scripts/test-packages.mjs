@@ -1,13 +1,14 @@
 /**
- * Packs, installs the tarballs into empty folders as a stranger would, and uses them there: each example's types and tests,
- * what the pages for people show of TypeScript, and the `slipway` command with its demo, released to a registry of ours and
- * installed from there. `npm run test:packages`; the registry of npm must be reachable.
+ * Packs, installs the tarballs into empty folders as a stranger would, and uses them there: the ten steps of an embedder with a table of
+ * what each installs, the other examples' types and tests, what the pages for people show of TypeScript, and the `slipway` command with
+ * its demo, released to a registry of ours and installed from there. `npm run test:packages`; the registry of npm must be reachable.
  */
 import { spawn } from "node:child_process"
-import { cp, mkdir, mkdtemp, readdir, readFile, rm, stat, writeFile } from "node:fs/promises"
+import { cp, mkdir, mkdtemp, readdir, readFile, rm, writeFile } from "node:fs/promises"
 import { tmpdir } from "node:os"
 import path from "node:path"
 import { isDeepStrictEqual } from "node:util"
+import { embed, installedFor, mibBesideEffect } from "./embeddings.mjs"
 import { start } from "./registry.mjs"
 import { write } from "./snippets.mjs"
 
@@ -25,43 +26,16 @@ const glob = async (folder) =>
   (await readdir(folder, { recursive: true })).filter((file) => file.endsWith(".ts") && !file.includes("node_modules"))
 const install = (folder, tarballs) => run("npm", ["install", "--no-audit", "--no-fund", ...tarballs], folder)
 
-const MIB = 2 ** 20
-const sizeOf = async (folder) => {
-  const entries = await readdir(folder, { recursive: true, withFileTypes: true })
-  const files = entries.filter((entry) =>
-    entry.isFile() && !path.relative(folder, entry.parentPath).split(path.sep).includes("node_modules")
-  )
-  const sizes = await Promise.all(files.map(async ({ name, parentPath }) => (await stat(path.join(parentPath, name))).size))
-  return sizes.reduce((sum, size) => sum + size, 0)
-}
-
-/** The places in a lock of what npm installs for the package at a place: all that it depends on, but for optional packages. */
-const installedFor = (packages, at, found = new Set()) => {
-  const entry = packages[at]
-  if (entry === undefined || entry.optional === true || found.has(at)) return found
-  found.add(at)
-  const { dependencies = {}, peerDependencies = {}, peerDependenciesMeta = {} } = entry
-  const peers = Object.keys(peerDependencies).filter((name) => peerDependenciesMeta[name]?.optional !== true)
-  for (const name of [...Object.keys(dependencies), ...peers]) {
-    const folders = at.split("/node_modules/").map((_, i, parts) => `${parts.slice(0, parts.length - i).join("/node_modules/")}/`)
-    const place = [...folders, ""].map((folder) => `${folder}node_modules/${name}`).find((one) => packages[one] !== undefined)
-    if (place !== undefined) installedFor(packages, place, found)
-  }
-  return found
-}
-
 /** Compares what packages of others each of ours installs with `dependencies.json`, and prints their number and size. */
 const judgeDependencies = async (folder) => {
   const { packages } = JSON.parse(await readFile(path.join(folder, "package-lock.json"), "utf8"))
   const ours = Object.keys(packages).filter((at) => /^node_modules\/(?:@slipway\/|slipway$)/u.test(at)).sort()
-  const sizes = new Map()
   const found = {}
   for (const at of ours) {
     const places = [...installedFor(packages, at)].filter((one) => one !== at && !ours.includes(one))
-    for (const one of places) if (!sizes.has(one)) sizes.set(one, await sizeOf(path.join(folder, one)))
     const names = [...new Set(places.map((one) => one.slice(one.lastIndexOf("node_modules/") + "node_modules/".length)))].sort()
     found[at.slice("node_modules/".length)] = names
-    const beyond = places.filter((one) => one !== "node_modules/effect").reduce((sum, one) => sum + sizes.get(one), 0) / MIB
+    const beyond = await mibBesideEffect(folder, places)
     process.stdout.write(
       `${at.slice("node_modules/".length)}: ${names.length} packages of others, ${beyond.toFixed(1)} MiB beside effect\n`
     )
@@ -79,14 +53,27 @@ try {
   await run(process.execPath, [path.join(import.meta.dirname, "pack.mjs"), packed], root)
   const tarballs = (await readdir(packed)).map((file) => path.join(packed, file))
 
-  for (const example of await readdir(path.join(root, "examples"))) {
+  const { devDependencies: ours } = (await import("../package.json", { with: { type: "json" } })).default
+  const { devDependencies: hosts } = (await import("../packages/http/package.json", { with: { type: "json" } })).default
+  const { devDependencies: properties } = (await import("../examples/property-test/package.json", { with: { type: "json" } })).default
+  const versions = { ...properties, ...hosts, ...ours }
+
+  const installed = new Set()
+  /** The folder of an example with its packages, which are installed once. */
+  const installExample = async (example) => {
     const folder = path.join(place, "examples", example)
-    process.stdout.write(`\n# examples/${example}\n`)
-    await cp(path.join(root, "examples", example), folder, {
-      recursive: true,
-      filter: (source) => path.basename(source) !== "node_modules"
-    })
+    if (installed.has(example)) return folder
+    installed.add(example)
+    const filter = (source) => path.basename(source) !== "node_modules"
+    await cp(path.join(root, "examples", example), folder, { recursive: true, filter })
     await install(folder, [])
+    return folder
+  }
+  const ran = await embed({ install, installExample, packed, place, root, run, versions })
+
+  for (const example of (await readdir(path.join(root, "examples"))).filter((example) => !installed.has(example))) {
+    process.stdout.write(`\n# examples/${example}\n`)
+    const folder = await installExample(example)
     await run("npm", ["run", "check"], folder)
     await run("npm", ["test", "--if-present"], folder)
   }
@@ -95,17 +82,14 @@ try {
   const shown = path.join(place, "shown")
   await mkdir(shown)
   await writeFile(path.join(shown, "package.json"), JSON.stringify({ private: true, type: "module" }))
-  const { devDependencies: ours } = (await import("../package.json", { with: { type: "json" } })).default
-  const { devDependencies: hosts } = (await import("../packages/http/package.json", { with: { type: "json" } })).default
-  const { devDependencies: properties } = (await import("../examples/property-test/package.json", { with: { type: "json" } })).default
-  const versions = { ...properties, ...hosts, ...ours }
   const tools = ["@effect/vitest", "@hono/node-server", "@types/node", "fast-check", "fastify", "hono", "typescript", "vitest"]
   await install(shown, [...tarballs, ...tools.map((name) => `${name}@${versions[name]}`)])
   const programs = await write(root, shown)
-  await cp(path.join(root, "scripts/snippets/mounted.ts"), path.join(shown, "mounted.ts"))
+  await cp(path.join(root, "scripts/snippets/mounted.ts"), path.join(shown, "mounted.ts")) // for its types: a step runs it
   const options = ["--noEmit", "--strict", "--skipLibCheck", "--target", "ES2024", "--module", "NodeNext", "--allowImportingTsExtensions"]
   await run("npx", ["tsc", ...options, "--types", "node", ...(await glob(shown))], shown)
-  for (const program of [...programs, "mounted.ts"]) {
+  for (const program of programs) {
+    if (ran.has(await readFile(path.join(shown, program), "utf8"))) continue
     process.stdout.write(`${program}\n`)
     await run(process.execPath, [program], shown)
   }
