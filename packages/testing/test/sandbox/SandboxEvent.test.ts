@@ -1,5 +1,4 @@
 import { assert, describe, it } from "@effect/vitest"
-import { OUTPUT_LIMIT } from "@slipway/domain/sandbox/rules/OutputLimit"
 import { changesRevision, partOf } from "@slipway/domain/sandbox/rules/SandboxEvent"
 import { fromWire, Initiator, SandboxEvent, StatusReason, toWire } from "@slipway/domain/sandbox/schema/SandboxEvent"
 import { createdAt, creation, hostile, play, thorough } from "@slipway/testing/histories/Histories"
@@ -256,7 +255,7 @@ describe("events", () => {
   it.prop("inside a turn carry its id, and no others do", [hostile], ([plan]) => {
     for (const { event } of play(plan).log) {
       const inside = /^(?:turn|tool|approval)\.|^message\.(?:updated|completed|steered)$/u.test(event.type) ||
-        event.type === "sandbox.error" && [OUTPUT_LIMIT, "out_of_memory", "too_many_processes"].includes(event.data.code)
+        event.type === "sandbox.error" && ["output_limit", "out_of_memory", "too_many_processes"].includes(event.data.code)
       assert.strictEqual(event.turn_id !== undefined, inside)
     }
   }, thorough)

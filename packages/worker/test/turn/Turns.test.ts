@@ -600,8 +600,7 @@ scenario(
       yield* agent.emit(tool("t1", "running"))
       yield* agent.fail(new AgentError({ runtime: "fake", operation: "prompt", detail: "too large", retryable: false, tooLarge: true }))
       const { error, status } = yield* ended(id)
-      assert.deepStrictEqual([status, error], ["running",
-        "The agent sent a message that is larger than any may be, so the turn was ended."])
+      assert.deepStrictEqual([status, error], ["running", "The agent sent a message that is too large, so the turn was ended."])
       assert.deepStrictEqual(yield* lastTurn(id), { state: "failed", reason: "output_limit", initiator: "policy" })
       assert.deepInclude((yield* eventsOf(id, "tool.updated")).at(-1)?.data, { status: "error", error: "the turn ended first" })
       assert.strictEqual((yield* woken(world, id)).text, "Go on")

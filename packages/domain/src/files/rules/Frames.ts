@@ -37,7 +37,7 @@ export type Format<A> = Generator<Ask | { readonly value: A }, void, Uint8Array>
 
 /** Exactly `length` bytes. The format has to check the length first, because all of them are kept in memory. */
 export function* bytes(length: number): Asking<Uint8Array> {
-  return length === 0 ? new Uint8Array() : yield { length, isWhole: true }
+  return yield { length, isWhole: true }
 }
 
 /** The next bytes: at least one and at most `length`. */
@@ -114,23 +114,18 @@ export class Reader<A> {
 
   /** The values that can be read with `piece`. */
   *take(piece: Uint8Array): Generator<A, void> {
-    this.#check()
+    if (this.#failed !== undefined) throw this.#failed
     this.#left -= piece.length
     if (this.#left < 0) this.#fail("too_large", "It is larger than it may be.")
-    if (piece.length > 0) this.#pieces.push(piece)
+    this.#pieces.push(piece)
     this.#buffered += piece.length
     for (let step = this.#step(); step !== undefined; step = this.#step()) yield step.value
   }
 
   /** Throws unless the format has ended. */
   finish(): void {
-    this.#check()
     for (const _ of this.take(new Uint8Array())) this.#fail("cut", "Values are left unread.")
     if (this.#next?.done !== true) this.#fail("cut", "It is cut.")
-  }
-
-  #check() {
-    if (this.#failed !== undefined) throw this.#failed
   }
 
   #fail(reason: FrameError["reason"], detail: string): never {
@@ -168,13 +163,11 @@ export class Reader<A> {
   }
 
   #found({ isWhole, length }: Ask): Uint8Array | undefined {
-    const [first] = this.#pieces
-    if (first === undefined || isWhole && this.#buffered < length) return undefined
-    const all = isWhole && first.length < length ? joined(this.#pieces) : first
-    if (all !== first) this.#pieces = [all]
+    if (this.#buffered < (isWhole ? length : 1)) return undefined
+    // A piece that has many frames is not copied for each of them.
+    const all = this.#pieces.length === 1 ? this.#pieces[0]! : joined(this.#pieces)
     const found = all.subarray(0, length)
-    if (all.length > length) this.#pieces[0] = all.subarray(length)
-    else this.#pieces.shift()
+    this.#pieces = [all.subarray(length)].filter((rest) => rest.length > 0)
     this.#buffered -= found.length
     return found
   }

@@ -106,9 +106,9 @@ const ofSandbox = `${SANDBOX_EVENTS} events or ${SANDBOX_BYTES / MIB} MiB`
 
 const sentences = {
   turn: `The agent wrote more than ${ofTurn} in one turn, so the turn was ended.`,
-  sandbox: `This sandbox has recorded ${ofSandbox}, as many as one may. Create another one to go on.`,
+  sandbox: `This sandbox has recorded ${ofSandbox}, the most that one may. Create another one to go on.`,
   approvals: "The agent asked for too much at once, so the turn was ended.",
-  message: "The agent sent a message that is larger than any may be, so the turn was ended."
+  message: "The agent sent a message that is too large, so the turn was ended."
 }
 
 /** The events that end the turn, with the limit as the reason. */
@@ -131,22 +131,22 @@ const exceeded = ({ turn }: Sandbox, seq: number, bytes: number): "turn" | "sand
   return began !== undefined && (seq - began.seq > TURN_EVENTS || bytes - began.bytes > TURN_BYTES) ? "turn" : null
 }
 
-/** How many of the events fit, and the limit that refuses the next one. */
-const room = (sandbox: Sandbox, events: ReadonlyArray<SandboxEvent>) => {
+/** The index of the first event that does not fit, and its limit. `undefined`: all fit. */
+const firstAbove = (sandbox: Sandbox, events: ReadonlyArray<SandboxEvent>) => {
   let { lastSeq: seq, logBytes: bytes } = sandbox
-  for (const [fits, event] of events.entries()) {
+  for (const [at, event] of events.entries()) {
     seq += 1
     bytes += sizeOf(event)
     const limit = exceeded(sandbox, seq, bytes)
-    if (limit !== null) return { fits, limit }
+    if (limit !== null) return { at, limit }
   }
-  return { fits: events.length, limit: null }
+  return undefined
 }
 
 /** The events of the active turn that fit. If some do not fit, the turn's end follows. */
 export const admit = (sandbox: Sandbox, events: ReadonlyArray<SandboxEvent>): ReadonlyArray<SandboxEvent> => {
-  const { fits, limit } = room(sandbox, events)
-  return limit === null ? events : [...events.slice(0, fits), ...ended(sandbox, limit)]
+  const above = firstAbove(sandbox, events)
+  return above === undefined ? events : [...events.slice(0, above.at), ...ended(sandbox, above.limit)]
 }
 
 /** An approval's request with the events that belong to it, or the turn's end if they do not all fit. */
@@ -161,8 +161,8 @@ export const admitApproval = (
     utf8Length(Object.values(requested.data.preview ?? {}).join("")) > PREVIEW_BYTES ||
     utf8Length(JSON.stringify(approvals)) + sizeOf(requested) > PENDING_BYTES
   const events = [requested, ...more]
-  const limit = isTooMuch ? "approvals" : room(sandbox, events).limit
-  return limit === null ? events : ended(sandbox, limit)
+  const limit = isTooMuch ? "approvals" : firstAbove(sandbox, events)?.limit
+  return limit === undefined ? events : ended(sandbox, limit)
 }
 
 /** The end of the active turn after an agent message that is too large for its driver. Empty without an active turn. */
