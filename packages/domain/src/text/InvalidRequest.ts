@@ -37,6 +37,8 @@ const nameOf = (path: ReadonlyArray<PropertyKey>): string =>
     ""
   )
 
+const EXPECTED = /^Expected /u
+
 /** The expected forms at the first fault, if several are allowed; empty: there is one form. */
 const alternatives = (issue: SchemaIssue.Issue): ReadonlyArray<string> => {
   switch (issue._tag) {
@@ -47,9 +49,9 @@ const alternatives = (issue: SchemaIssue.Issue): ReadonlyArray<string> => {
     case "Composite":
       return alternatives(issue.issues[0])
     case "AnyOf": {
-      const faults = issue.issues.flatMap((form) => describe(form).issues.slice(0, 1))
-      const isWhole = faults.length > 1 && faults.every(({ path = [] }) => path.length === 0)
-      return isWhole ? [...new Set(faults.map(({ message }) => message.replace(/^Expected /u, "")))] : []
+      const faults = issue.issues.flatMap((form) => describe(form).issues)
+      const isWhole = faults.every(({ path }) => path?.length === 0)
+      return isWhole ? [...new Set(faults.map(({ message }) => message.replace(EXPECTED, "")))] : []
     }
     default:
       return []
@@ -58,13 +60,13 @@ const alternatives = (issue: SchemaIssue.Issue): ReadonlyArray<string> => {
 
 /** The error for the first fault. `whole`: the name of the input, for a fault that is in no field. */
 export const firstFault = (issue: SchemaIssue.Issue, whole: string): InvalidRequest => {
-  const [first] = describe(issue).issues
+  const first = describe(issue).issues[0]!
   const forms = alternatives(issue)
-  const message = forms.length > 1 ? `Expected ${forms.join(" or ")}` : first?.message ?? ""
-  const path = (first?.path ?? []).map((segment) => typeof segment === "object" ? segment.key : segment)
+  const message = forms.length > 1 ? `Expected ${forms.join(" or ")}` : first.message
+  const path = (first.path ?? []).map((segment) => typeof segment === "object" ? segment.key : segment)
   return new InvalidRequest({
     field: path.length === 0 ? whole : short(nameOf(path), MAX_NAME),
-    reason: short(message.replace(/^Expected (.*)$/su, "$1 expected"), MAX_REASON)
+    reason: short(EXPECTED.test(message) ? `${message.replace(EXPECTED, "")} expected` : message, MAX_REASON)
   })
 }
 
