@@ -8,6 +8,38 @@ import * as Schema from "effect/Schema"
 
 const problem = (text: string) => Result.match(CachePath.parse(text), { onFailure: (said) => said, onSuccess: () => "none" })
 
+/** Files in which tools and agents are known to keep what is private, below the home. */
+const PRIVATE_FILES = {
+  credentials: [
+    ".bash_aliases .bash_history .bash_login .bash_logout .bash_profile .bashrc .profile .pam_environment",
+    ".zlogin .zlogout .zprofile .zsh_history .zshenv .zshrc .config/fish/config.fish .config/environment.d/token.conf",
+    ".git-credentials .gitconfig .config/git/credentials .config/gh/hosts.yml .config/glab-cli/config.yml .config/hub",
+    ".curlrc .netrc .wgetrc .vault-token .ssh/id_ed25519 .gnupg/private-keys-v1.d/a.key .password-store/mail.gpg",
+    ".config/op/config .config/rclone/rclone.conf .local/share/keyrings/login.keyring",
+    ".aws/credentials .azure/msal_token_cache.json .boto .oci/config .s3cfg .config/gcloud/credentials.db .config/doctl/config.yaml",
+    ".config/hcloud/cli.toml .config/helm/registry/config.json .config/containers/auth.json .docker/config.json .kube/config",
+    ".terraformrc .terraform.d/credentials.tfrc.json",
+    ".cache/huggingface/token .huggingface/token .config/huggingface/token .config/.wrangler/config/default.toml .wrangler/config.toml",
+    ".config/configstore/firebase-tools.json .config/heroku/config.json .config/netlify/config.json .netlify/config.json",
+    ".config/stripe/config.toml .fly/config.yml .kaggle/kaggle.json .local/share/com.vercel.cli/auth.json .vercel/auth.json",
+    ".railway/config.json .sentryclirc .supabase/access-token .twilio-cli/config.json",
+    ".my.cnf .mylogin.cnf .pg_service.conf .pgpass",
+    ".bunfig.toml .npmrc .pnpmrc .config/pnpm/rc .yarnrc .yarnrc.yml",
+    ".condarc .pypirc .pip/pip.conf .config/pip/pip.conf .config/pypoetry/auth.toml .config/uv/uv.toml",
+    ".local/share/uv/credentials/credentials.toml",
+    ".cargo/config .cargo/config.toml .cargo/credentials .cargo/credentials.toml .config/go/env",
+    ".bundle/config .gem/credentials .local/share/gem/credentials .composer/auth.json .config/composer/auth.json",
+    ".config/NuGet/NuGet.Config .nuget/NuGet/NuGet.Config .config/dart/pub-credentials.json .hex/hex.config",
+    ".gradle/gradle.properties .gradle/init.gradle .gradle/init.gradle.kts .gradle/init.d/mirror.gradle",
+    ".m2/settings.xml .m2/settings-security.xml .ivy2/.credentials .sbt/.credentials .sbt/credentials"
+  ],
+  agents: [
+    ".agents/skills/deploy/SKILL.md .claude/settings.json .claude.json .codex/auth.json .grok/user-settings.json",
+    ".cache/opencode/version .config/opencode/opencode.json .local/share/opencode/auth.json .local/state/opencode/model.json",
+    ".opencode/opencode.json .slipway/AGENTS.md .slipway-offline/log"
+  ]
+}
+
 describe("a folder that is cached", () => {
   it.each<readonly [text: string, base: "tree" | "home", path: string]>([
     ["node_modules", "tree", "node_modules"],
@@ -54,6 +86,22 @@ describe("a folder that is cached", () => {
   it.each([...AGENTS, ...CREDENTIALS].filter((path) => !isProtected(path)))("is never %s of the home", (path) => {
     assert.strictEqual(problem(`~/${path}`), "is where an agent or a tool keeps what is private")
     assert.strictEqual(problem(path), "none")
+  })
+
+  it.each(["~/.config/nvim", "~/.local/share/fonts", "~/.local/share/uv/tools", "~/.cache/huggingface/hub", "~/.terraform.d/plugin-cache",
+    "~/.config/containers/storage", "~/.config/go/telemetry", "~/.bundle/cache", "~/.composer/cache", "~/.gem/ruby", "~/.hex/packages",
+    "~/.nuget/packages", "~/.ivy2/cache", "~/.sbt/boot", "~/.pypirc.d", "~/.sshd", "~/.claude-cache", "~/.awsome"])(
+      "may be %s, which is beside what is private",
+      (path) => assert.strictEqual(problem(path), "none")
+    )
+
+  it.each([
+    ["credentials", CREDENTIALS, PRIVATE_FILES.credentials],
+    ["files of agents", AGENTS, PRIVATE_FILES.agents]
+  ])("is never one with %s: each listed path has an example, and each example its path", (_, listed, examples) => {
+    const files = examples.flatMap((line) => line.split(" "))
+    for (const file of files) assert.isTrue(Result.isFailure(CachePath.parse(`~/${file}`)), file)
+    assert.sameMembers([...listed], files.map((file) => listed.find((path) => file === path || file.startsWith(`${path}/`)) ?? file))
   })
 
   it("is never what is private, of which no path lies in another, and all are plain words of a shell", () => {
