@@ -1,5 +1,12 @@
 import { assert, describe, it } from "@effect/vitest"
-import { type Environment, EnvironmentFile, MAX_FILE_BYTES, readEnvironment } from "@slipway/domain/environment/rules/Environment"
+import {
+  type Environment,
+  EnvironmentFile,
+  jsonSchema,
+  MAX_FILE_BYTES,
+  parseFile,
+  readEnvironment
+} from "@slipway/domain/environment/rules/Environment"
 import { environmentFile } from "@slipway/testing/histories/Arbitraries"
 import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
@@ -46,8 +53,17 @@ describe("an environment file", () => {
     assert.strictEqual(refused(JSON.stringify({ ["x".repeat(64)]: 1 })), `${FILE}: ${"x".repeat(64)}: is not known.`)
     assert.strictEqual(refused(JSON.stringify({ ["x".repeat(65)]: 1 })), `${FILE}: ${"x".repeat(61)}…: is not known.`)
     assert.match(refused("x".repeat(1_000)), /^\.slipway\/environment\.json: is no JSON: /u)
-    assert.isTrue(Result.isSuccess(readEnvironment(FILE, "\ufeff{}")))
-    assert.isTrue(Result.isFailure(readEnvironment(FILE, "{\"env\":\ufeff{}}")))
+  })
+
+  it.each<readonly [thrown: unknown, said: string]>([
+    [new Error("x".repeat(200)), "x".repeat(200)],
+    [new Error("x".repeat(201)), `${"x".repeat(197)}…`],
+    ["odd", "it cannot be read"]
+  ])("is no JSON to a parser that throws %s", (thrown, said) => {
+    const parsed = parseFile(FILE, "", () => {
+      throw thrown
+    })
+    assert.strictEqual(Result.isFailure(parsed) ? parsed.failure.problem : "none", `is no JSON: ${said}`)
   })
 
   it("is read whole", () => {
@@ -82,7 +98,10 @@ describe("an environment file", () => {
     )
   })
 
-  it("may begin with a byte order mark", () => assert.isTrue(Result.isSuccess(readEnvironment(FILE, "\ufeff{}"))))
+  it("may begin with a byte order mark, and has none within", () => {
+    assert.isTrue(Result.isSuccess(readEnvironment(FILE, "\ufeff{}")))
+    assert.isTrue(Result.isFailure(readEnvironment(FILE, "{\"env\":\ufeff{}}")))
+  })
 
   it.each<readonly [what: string, value: unknown, said: string]>([
     ["an unknown key, with the nearest known one", { setpu: [] }, "setpu: is not known. Did you mean setup?"],
@@ -95,8 +114,10 @@ describe("an environment file", () => {
     ["a command that is too long", { setup: ["a".repeat(8_193)] }, "setup[0]: expected 1 to 8192 characters"],
     ["too many commands", { setup: Array(65).fill("a") }, "setup: expected a value with a length of at most 64"],
     ["too many caches", { cache: Array.from({ length: 33 }, (_, i) => `c${i}`) }, "cache: expected a value with a length of at most 32"],
+    ["an empty cache", { cache: [""] }, "cache[0]: expected 1 to 1023 characters"],
     ["a cache that climbs", { cache: ["a/../../b"] }, "cache[0]: climbs out of the tree"],
     ["two caches, one in the other", { cache: ["a", "b", "./b/c"] }, "cache[2]: is, holds or lies in cache[1]"],
+    ["an empty file of a key", { cacheKey: [""] }, "cacheKey[0]: expected 1 to 1023 characters"],
     ["a key's file that climbs", { cacheKey: ["a", "../b"] }, "cacheKey[1]: climbs out of the tree"],
     ["a key's file from the root", { cacheKey: ["/etc/passwd"] }, "cacheKey[0]: starts with /: name a file in the tree"],
     ["a key's file that is a pattern", { cacheKey: ["*.lock"] }, "cacheKey[0]: is a pattern: name each file"],
@@ -117,6 +138,8 @@ describe("an environment file", () => {
     ["a secret that is a variable too", { secrets: ["B", "A"], env: { A: "" } }, "secrets[1]: is in env too"],
     ["a destination without a port", { egress: ["pypi.org"] }, "egress[0]: is no name with a port, such as registry.npmjs.org:443"],
     ["a destination that is an address", { egress: ["10.0.0.1:443"] }, "egress[0]: is no name with a port, such as registry.npmjs.org:443"],
+    ["a destination of 260 characters", { egress: [`${"a.".repeat(127)}ab:443`] },
+      "egress[0]: is no name with a port, such as registry.npmjs.org:443"],
     ["no time", { timeoutMinutes: 0 }, "timeoutMinutes: expected a value between 1 and 60"],
     ["too much time", { timeoutMinutes: 61 }, "timeoutMinutes: expected a value between 1 and 60"],
     ["part of a minute", { timeoutMinutes: 1.5 }, "timeoutMinutes: expected an integer"],
@@ -137,6 +160,39 @@ describe("an environment file", () => {
   it("shows of a key what can be seen of it", () => {
     assert.strictEqual(problem(read({ "\u202esetup": [] })), "⟨RIGHT-TO-LEFT OVERRIDE⟩setup: is not known.")
     assert.isBelow(problem(read({ ["k".repeat(60_000)]: 1 })).length, 200)
+  })
+
+  it("has a JSON Schema for editors with its limits, in which each key is described", () => {
+    const { $defs, ...document } = jsonSchema()
+    assert.deepStrictEqual<object>(document, {
+      $schema: "https://json-schema.org/draft/2020-12/schema",
+      title: "What the sandboxes of a repository need",
+      $ref: "#/$defs/EnvironmentFile"
+    })
+    const { properties, ...file } = $defs["EnvironmentFile"] as Record<string, unknown>
+    assert.deepStrictEqual(file, { type: "object", additionalProperties: false })
+    const path = { type: "string", minLength: 1, maxLength: 1_023, pattern: "^[^/*][^*]*$" }
+    const limits: Readonly<Record<string, object>> = {
+      $schema: { type: "string", minLength: 0, maxLength: 1_023 },
+      setup: { type: "array", maxItems: 64, items: { type: "string", minLength: 1, maxLength: 8_192, pattern: "\\S" } },
+      cache: { type: "array", maxItems: 32, items: path },
+      cacheKey: { type: "array", maxItems: 64, items: path },
+      env: {
+        type: "object",
+        maxProperties: 100,
+        propertyNames: { type: "string", pattern: "^[A-Za-z_][A-Za-z0-9_]{0,63}$" },
+        additionalProperties: { type: "string", minLength: 0, maxLength: 8_192 }
+      },
+      secrets: { type: "array", maxItems: 100, items: { type: "string", pattern: "^[A-Z_][A-Z0-9_]{0,63}$" } },
+      egress: { type: "array", maxItems: 100, items: { type: "string", pattern: "^[A-Za-z0-9.-]{1,253}:[0-9]{1,5}$" } },
+      timeoutMinutes: { type: "integer", minimum: 1, maximum: 60 },
+      onFailure: { type: "string", enum: ["fail", "continue"] }
+    }
+    assert.deepStrictEqual(Object.keys(properties as object), Object.keys(limits))
+    for (const [key, { allOf: [{ description }], ...limit }] of Object.entries<any>(properties as object)) {
+      assert.deepStrictEqual(limit, limits[key], key)
+      assert.match(description, /^[A-Z].*\.$/u, key)
+    }
   })
 
   it.prop("comes back as it was written", [environmentFile], ([file]) => {

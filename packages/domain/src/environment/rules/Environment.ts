@@ -74,7 +74,7 @@ const KeyFile = text(1, MAX_PATH).check(rule(RELATIVE, (path) => {
   return isGitPath(path) ? "is git's own" : undefined
 }))
 
-const Destination = text(1, 260).check(
+const Destination = Schema.String.check(
   rule(
     "^[A-Za-z0-9.-]{1,253}:[0-9]{1,5}$",
     (entry) => destination(entry) === undefined ? "is no name with a port, such as registry.npmjs.org:443" : undefined
@@ -207,12 +207,12 @@ const EXCESS = "Expected no excess property"
 
 /** The error for the first problem of the file. */
 export const invalid = (file: string, issue: SchemaIssue.Issue, known: ReadonlyArray<string>): EnvironmentInvalid => {
-  const [first] = format(issue).issues
-  const path = (first?.path ?? []).map((part) => typeof part === "object" ? part.key : part)
-  const name = String(path.at(-1) ?? "")
+  const first = format(issue).issues[0]!
+  const path = (first.path ?? []).map((part) => typeof part === "object" ? part.key : part)
+  const name = String(path.at(-1))
   const problem = () => {
     if (path.length === 0) return "is no JSON object"
-    if (first?.message !== EXCESS) return (first?.message ?? "cannot be used").replace(/^Expected/u, "expected")
+    if (first.message !== EXCESS) return first.message.replace("Expected", "expected")
     if (path.length > 1) return isReserved(name) ? "is set by the service itself" : "is no name of a variable"
     const meant = nearest(shown(name), known)
     return `is not known.${meant === null ? "" : ` Did you mean ${meant}?`}`
