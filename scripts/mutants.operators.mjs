@@ -212,7 +212,11 @@ export const mutate = (source, words) => {
         if (isName(node, parent)) return
         if (node.regex) return regexes(node.regex).forEach((to) => add(node, to))
         if (typeof node.value === "boolean") return add(node, String(!node.value))
-        if (typeof node.value === "number") return [node.value + 1, node.value - 1].forEach((to) => add(node, String(to)))
+        if (typeof node.value === "number") {
+          // No text is shorter than empty.
+          const isEmpty = node.value === 0 && name(parent?.callee) === "text" && parent.arguments[0] === node
+          return (isEmpty ? [1] : [node.value + 1, node.value - 1]).forEach((to) => add(node, String(to)))
+        }
         if (typeof node.value === "string" && !node.value.startsWith("@slipway/")) {
           const among = words.filter((all) => all.includes(node.value))
           const next = among.map((all) => all[(all.indexOf(node.value) + 1) % all.length])

@@ -15,8 +15,7 @@ const isStorable = Schema.makeFilter(
 const isCodePointLength = (minimum: number, maximum: number) =>
   Schema.makeFilter(
     (value: string) => {
-      // A code point is one or two UTF-16 units, so most lengths need no counting.
-      if (value.length < minimum || value.length > 2 * maximum) return false
+      // A code point is one or two UTF-16 units, so most texts need no counting.
       if (value.length >= 2 * minimum && value.length <= maximum) return true
       const count = countCodePoints(value)
       return count >= minimum && count <= maximum

@@ -1,6 +1,6 @@
 import { assert, describe, it } from "@effect/vitest"
 import { saturatingAdd } from "@slipway/domain/text/Counters"
-import { Counter, StorableText, text } from "@slipway/domain/text/Text"
+import { characters, Counter, StorableText, text } from "@slipway/domain/text/Text"
 import { cut, utf8Length } from "@slipway/domain/text/Utf8"
 import * as Schema from "effect/Schema"
 
@@ -39,6 +39,11 @@ describe("a text", () => {
     },
     { arbitrary: { runs: 500 } }
   )
+
+  it("that is only looked up may have any characters, and the same lengths", () => {
+    const accepts = Schema.is(characters(1, 2))
+    assert.deepStrictEqual(["", "a", "\0\ud83d", "abc"].map((value) => accepts(value)), [false, true, true, false])
+  })
 
   it("can be stored in Postgres", () => {
     const accepts = Schema.is(StorableText)

@@ -10,10 +10,11 @@ export const SHORTEST = SHORTEST_REDACTED
 
 /** The base64 characters that depend on `bytes` alone, for each of the three offsets at which they can begin in the encoded data. */
 export const inBase64 = (bytes: Uint8Array): ReadonlyArray<string> =>
-  [0, 1, 2].map((before) => {
+  // The first character without a bit of the bytes before, for 0, 1 and 2 of them.
+  [0, 2, 3].map((begin, before) => {
     const shifted = new Uint8Array(before + bytes.length)
     shifted.set(bytes, before)
-    return Base64.encode(shifted).slice(Math.ceil(before * 8 / 6), Math.floor((before + bytes.length) * 8 / 6))
+    return Base64.encode(shifted).slice(begin, Math.floor(shifted.length * 8 / 6))
   })
 
 const unicode = (text: string): string =>
@@ -26,8 +27,8 @@ const LONGEST_SPELLED = 2_048
 const inJson = (secret: string): ReadonlyArray<string> => {
   const plain = JSON.stringify(secret).slice(1, -1)
   const once = [plain, plain.replaceAll("/", "\\/")].flatMap((text) => [text, text.replace(/[<>&'\u2028\u2029]/gu, unicode)])
-  const all = [...once, ...once.map((text) => text.replace(/\P{ASCII}/gu, unicode))]
-  if (secret.length <= LONGEST_SPELLED) all.push(secret.replace(/\W/gu, unicode), unicode(secret))
+  const spelled = secret.length <= LONGEST_SPELLED ? [secret.replace(/\W/gu, unicode), unicode(secret)] : []
+  const all = [...once, ...once.map((text) => text.replace(/\P{ASCII}/gu, unicode)), ...spelled]
   // JSON in a JSON string.
   return Array.from(new Set([...all, ...all.map((text) => JSON.stringify(text).slice(1, -1))]))
 }
@@ -56,22 +57,21 @@ export const formsOf = (value: string): ReadonlyArray<string> => {
 export const linesOf = (secret: string): ReadonlyArray<string> =>
   secret.split(/\\n|\r?\n/u).map((line) => line.trim()).filter((line) => !line.startsWith("-----"))
 
+/** The passwords of a URL and of URLs in it, encoded as written and decoded. */
+const passwordsOf = (address: string): ReadonlyArray<string> =>
+  [/:\/\/[^:@/?]*:([^/?]+)@/gu, /[?&](?:ssl)?password=([^&#]+)/gu]
+    .flatMap((place) => Array.from(address.matchAll(place), ([, written = ""]) => written))
+    .flatMap((written) => {
+      try {
+        return [written, decodeURIComponent(written)]
+      } catch {
+        return [written]
+      }
+    })
+
 /** The parts of a secret to hide: the password of a URL, every line of other text. */
 export const partsOf = (secret: string): ReadonlyArray<string> => {
   // Only a Postgres URL may have a user without a host.
   if (URL.canParse(secret) && secret.includes("://") || /^postgres(?:ql)?:\/\//u.test(secret)) return passwordsOf(secret)
   return linesOf(secret)
-}
-
-/** The passwords of a URL, encoded as written and decoded. */
-export const passwordsOf = (address: string): ReadonlyArray<string> => {
-  const [, password = ""] = /^[^:/]+:\/\/[^:@/?]*:([^/?]*)@/u.exec(address) ?? []
-  const written = [password, ...Array.from(address.matchAll(/[?&](?:ssl)?password=([^&#]*)/gu), ([, value = ""]) => value)]
-  return written.flatMap((part) => {
-    try {
-      return [part, decodeURIComponent(part)]
-    } catch {
-      return [part]
-    }
-  })
 }

@@ -3,7 +3,7 @@ import { Redactor, SHOWN } from "@slipway/domain/environment/redaction/Redaction
 import { shapes } from "@slipway/domain/environment/redaction/Shapes"
 import { Schema } from "effect"
 import { randomBytes } from "node:crypto"
-import { examples } from "../../src/redaction/SecretExamples.ts"
+import { examples } from "../../../src/redaction/SecretExamples.ts"
 
 const redactorOf = (...secrets: ReadonlyArray<string>) => {
   const redactor = new Redactor()
