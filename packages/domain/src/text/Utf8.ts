@@ -1,4 +1,6 @@
-/** The length of a text in UTF-8, and a cut to a length. */
+/** The length of a text in UTF-8, and cuts to a length. */
+
+const utf8 = new TextEncoder()
 
 /** Bytes of the text in UTF-8. A lone surrogate counts as its replacement character. */
 export const utf8Length = (value: string): number => {
@@ -33,4 +35,13 @@ export const cut = (value: string, maximum: number, mark: string): string => {
   }
   // Joined and cut again to make a new string: a slice would keep all of the long one in memory (V8).
   return (` ${value.slice(0, end)}${mark}`).slice(1)
+}
+
+/** The end of the text, at most `maximum` bytes in UTF-8. Never cuts within a character. */
+export const endOf = (value: string, maximum: number): string => {
+  const bytes = utf8.encode(value)
+  let start = Math.max(0, bytes.length - maximum)
+  // A byte that continues a character.
+  while ((bytes[start]! & 0xc0) === 0x80) start++
+  return new TextDecoder("utf-8", { ignoreBOM: true }).decode(bytes.subarray(start))
 }

@@ -1,8 +1,11 @@
 import { assert, describe, it } from "@effect/vitest"
-import { detail, OUTPUT_BYTES, preview, PREVIEW_BYTES, unifiedDiff } from "@slipway/domain/sandbox/rules/ToolCall"
+import { detail, DIFF_CUT, preview, shownPaths, shownTitle, unifiedDiff } from "@slipway/domain/sandbox/rules/ToolCall"
+import { Detail, Preview, ToolKind } from "@slipway/domain/sandbox/schema/ToolCall"
 import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
 
+const PREVIEW_BYTES = 64 * 1024
+const OUTPUT_BYTES = 8 * 1024
 const bytesOf = (text: string) => new TextEncoder().encode(text).length
 const whole = (call: Parameters<typeof preview>[0]) => Result.getOrThrow(preview(call))
 const why = (call: Parameters<typeof preview>[0]) => Result.getOrThrow(Result.flip(preview(call)))
@@ -45,6 +48,9 @@ describe("a preview", () => {
     assert.match(why({ kind: "command", command: " \n" }), /does not say/u)
     assert.match(why({ kind: "edit" }), /does not say/u)
     assert.match(why({ kind: "network" }), /does not say/u)
+    assert.match(why({ kind: "network", url: " \n" }), /does not say/u)
+    assert.deepStrictEqual(whole({ kind: "network", url: "https://example.com" }), { url: "https://example.com" })
+    assert.deepStrictEqual(whole({ kind: "network", command: "curl example.com" }), { command: "curl example.com" })
     assert.deepStrictEqual(whole({ kind: "other" }), {})
     assert.deepStrictEqual(whole({ kind: "edit", paths: ["a"] }), {})
   })
@@ -53,28 +59,24 @@ describe("a preview", () => {
     const paths = Array.from({ length: 101 }, (_, i) => `file-${i}`)
     assert.deepStrictEqual(whole({ kind: "edit", paths: paths.slice(1) }), {})
     assert.match(why({ kind: "edit", paths }), /more files/u)
+    assert.deepStrictEqual(whole({ kind: "edit", paths: ["x".repeat(1000)] }), {})
     assert.match(why({ kind: "edit", paths: ["x".repeat(1001)] }), /longer names/u)
+    // Longer once it is visible.
+    assert.match(why({ kind: "edit", paths: ["a", "\u202e".repeat(42)] }), /longer names/u)
   })
 
   it("cuts a diff where the room ends, and says so", () => {
     const diff = "+é\n".repeat(PREVIEW_BYTES)
     const { command = "", diff: cut = "" } = whole({ kind: "edit", command: "patch", diff })
+    assert.strictEqual(command, "patch")
     assert.isAtMost(bytesOf(command + cut), PREVIEW_BYTES)
     assert.isAbove(bytesOf(cut), PREVIEW_BYTES - 100)
+    const longest = "x".repeat(PREVIEW_BYTES - bytesOf(DIFF_CUT))
+    assert.deepStrictEqual(whole({ kind: "edit", command: longest, diff }), { command: longest, diff: DIFF_CUT })
+    assert.match(why({ kind: "edit", command: `${longest}x`, diff }), /larger than 64 KiB/u)
     assert.match(cut, /the rest of the changes is not shown/u)
     assert.deepStrictEqual(whole({ kind: "edit", diff: "+a\n" }), { diff: "+a\n" })
   })
-
-  it.prop(
-    "never has more than 64 KiB",
-    [Schema.String, Schema.String, Schema.Int.check(Schema.isBetween({ minimum: 1, maximum: 30_000 }))],
-    ([command, diff, times]) => {
-      const made = preview({ command: command.repeat(times), diff: diff.repeat(times) })
-      if (Result.isFailure(made)) return
-      assert.isAtMost(bytesOf(Object.values(made.success).join("")), PREVIEW_BYTES)
-    },
-    { arbitrary: { runs: 50 } }
-  )
 })
 
 describe("a detail", () => {
@@ -84,6 +86,8 @@ describe("a detail", () => {
     assert.isAbove(bytesOf(output), OUTPUT_BYTES - 20)
     assert.match(output, /^… what came before is not shown\n[^]*the end$/u)
     assert.deepStrictEqual(detail({ output: "a\u0007" }), { output: "a⟨BEL⟩" })
+    const longest = "x".repeat(OUTPUT_BYTES)
+    assert.deepStrictEqual(detail({ output: longest }), { output: longest })
   })
 
   it("has a long command as far as there is room, and the first paths", () => {
@@ -95,17 +99,39 @@ describe("a detail", () => {
     assert.strictEqual(paths[0], "0⟨RIGHT-TO-LEFT OVERRIDE⟩")
   })
 
-  it("is not there when nothing is known", () => {
+  it("has only what is known", () => {
+    assert.deepStrictEqual(detail({ command: "a", paths: [] }), { command: "a" })
+    assert.deepStrictEqual(detail({ paths: ["a"] }), { paths: ["a"] })
     assert.strictEqual(detail({ kind: "other", paths: [] }), undefined)
   })
+})
 
-  it.prop("keeps within its bounds whatever an agent writes", [Schema.String,
-    Schema.Int.check(Schema.isBetween({ minimum: 1, maximum: 10_000 }))], ([text, times]) => {
-    const { command = "", output = "" } = detail({ command: text.repeat(times), output: text.repeat(times) }) ?? {}
-    assert.isAtMost(bytesOf(output), OUTPUT_BYTES)
-    assert.isAtMost(bytesOf(command), PREVIEW_BYTES)
-    assert.isTrue(output.isWellFormed() && command.isWellFormed())
-  }, { arbitrary: { runs: 50 } })
+it("a call's kind, preview and detail are stored whole", () => {
+  assert.deepStrictEqual(ToolKind.literals, ["edit", "command", "network", "other"])
+  const all = { command: "npm ci", diff: "+a\n", cwd: "shop", url: "https://example.com" }
+  assert.deepStrictEqual(Schema.decodeUnknownSync(Preview)(all), all)
+  const done = { command: "npm ci", paths: ["a"], output: "ok" }
+  assert.deepStrictEqual(Schema.decodeUnknownSync(Detail)(done), done)
+})
+
+describe("a title", () => {
+  it("is one visible line of 200 characters", () => {
+    assert.strictEqual(shownTitle("a \t b\n c"), "a b ⏎ c")
+    assert.strictEqual(shownTitle("\u202e"), "⟨RIGHT-TO-LEFT OVERRIDE⟩")
+    const longest = "x".repeat(200)
+    assert.strictEqual(shownTitle(longest), longest)
+    assert.strictEqual(shownTitle(`${longest}x`), `${longest}…`)
+    assert.strictEqual(shownTitle(`${"x".repeat(199)}🦜`), `${"x".repeat(199)}\ufffd…`)
+  })
+})
+
+it("a path has 1,000 visible characters", () => {
+  const longest = "x".repeat(1000)
+  assert.deepStrictEqual(shownPaths([longest, `${longest}x`, `${"x".repeat(998)}🦜x`]), [
+    longest,
+    `${"x".repeat(999)}…`,
+    `${"x".repeat(998)}\ufffd…`
+  ])
 })
 
 describe("a diff", () => {
@@ -146,4 +172,42 @@ describe("a diff", () => {
     assert.strictEqual(unifiedDiff("f", "a\n", "a\n"), "--- f\n+++ f\n")
     assert.strictEqual(unifiedDiff("f", "a\na\n", "a\na\na\n"), "--- f\n+++ f\n@@ -1,2 +1,3 @@\n a\n a\n+a\n")
   })
+
+  it("has as many lines as a preview takes", () => {
+    const line = "+xx\n"
+    assert.strictEqual(
+      unifiedDiff("f", null, "xx\n".repeat(20_000)),
+      `--- /dev/null\n+++ f\n@@ -0,0 +1,20000 @@\n${line.repeat(PREVIEW_BYTES / line.length + 1)}`
+    )
+  })
+
+  it("compares 512 KiB, and says that there is more", () => {
+    const text = "x".repeat(512 * 1024)
+    const change = (before: string, after: string) => `@@ -1,1 +1,1 @@\n${before}+${after}\n\\ No newline at end of file\n`
+    assert.strictEqual(unifiedDiff("f", "a\n", text), `--- f\n+++ f\n${change("-a\n", text)}`)
+    assert.strictEqual(unifiedDiff("f", "a\n", `${text}y`), `--- f\n+++ f\n${change("-a\n", text)}${DIFF_CUT}`)
+    const created = "--- /dev/null\n+++ f\n@@ -0,0 +1,1 @@\n"
+    assert.strictEqual(unifiedDiff("f", null, `${text}y`), `${created}+${text}\n\\ No newline at end of file\n${DIFF_CUT}`)
+  })
+})
+
+describe("whatever an agent writes", () => {
+  it.prop(
+    "a preview has at most 64 KiB",
+    [Schema.String, Schema.String, Schema.Int.check(Schema.isBetween({ minimum: 1, maximum: 30_000 }))],
+    ([command, diff, times]) => {
+      const made = preview({ command: command.repeat(times), diff: diff.repeat(times) })
+      if (Result.isFailure(made)) return
+      assert.isAtMost(bytesOf(Object.values(made.success).join("")), PREVIEW_BYTES)
+    },
+    { arbitrary: { runs: 50 } }
+  )
+
+  it.prop("a detail has at most 64 KiB of a command and 8 KiB of output", [Schema.String,
+    Schema.Int.check(Schema.isBetween({ minimum: 1, maximum: 10_000 }))], ([text, times]) => {
+    const { command = "", output = "" } = detail({ command: text.repeat(times), output: text.repeat(times) }) ?? {}
+    assert.isAtMost(bytesOf(output), OUTPUT_BYTES)
+    assert.isAtMost(bytesOf(command), PREVIEW_BYTES)
+    assert.isTrue(output.isWellFormed() && command.isWellFormed())
+  }, { arbitrary: { runs: 50 } })
 })

@@ -1,7 +1,7 @@
 import { assert, describe, it } from "@effect/vitest"
 import { saturatingAdd } from "@slipway/domain/text/Counters"
 import { characters, Counter, StorableText, text } from "@slipway/domain/text/Text"
-import { cut, utf8Length } from "@slipway/domain/text/Utf8"
+import { cut, endOf, utf8Length } from "@slipway/domain/text/Utf8"
 import * as Schema from "effect/Schema"
 
 const rocket = "\u{1F680}"
@@ -95,5 +95,14 @@ describe("texts as bytes", () => {
       if (utf8Length(value) <= maximum) assert.strictEqual(shown, value)
       else assert.isTrue(shown.endsWith("…") && value.startsWith(shown.slice(0, -1)))
     }
+  )
+
+  it.each([["ab", 3, "ab"], ["ab", 2, "ab"], ["ab", 1, "b"], ["a€", 3, "€"], ["a€", 2, ""], ["é🦜é", 5, "é"], ["\ufeffa", 4, "\ufeffa"], [
+    "",
+    0,
+    ""
+  ]])(
+    "are read from their end, without a part of a character: %j by %s bytes is %j",
+    (value, maximum, end) => assert.strictEqual(endOf(value, maximum), end)
   )
 })

@@ -2,6 +2,7 @@ import { assert, describe, it } from "@effect/vitest"
 import { NAMESPACE, type Uuid } from "@slipway/domain/ids/Ids"
 import { addUsage, noUsage } from "@slipway/domain/models/rules/Usage"
 import type { AgentEvent } from "@slipway/domain/sandbox/ports/AgentRuntime"
+import type { BoxLimit } from "@slipway/domain/sandbox/rules/BoxLimit"
 import { partId } from "@slipway/domain/sandbox/rules/SandboxEvent"
 import type { SystemCommand } from "@slipway/domain/sandbox/rules/SystemCommand"
 import * as TurnJournal from "@slipway/domain/sandbox/rules/TurnJournal"
@@ -50,6 +51,9 @@ const keep = (changes: Partial<TurnJournal.Options> = {}) => {
     },
     meter: (llmRequestCount: number, costMicroUsd: number, tokens = counted) => {
       journal = TurnJournal.meter(journal, { usage: { ...before, llmRequestCount, costMicroUsd }, tokens })
+    },
+    meet: (limit: BoxLimit) => {
+      journal = TurnJournal.meet(journal, limit)
     },
     end: (ending: TurnJournal.Ending) => {
       journal = TurnJournal.end(journal, ending)
@@ -189,9 +193,22 @@ describe("usage", () => {
     assert.deepStrictEqual(told(journal.take(3 * USAGE)), ["usage 4 40"])
     journal.meter(4, 50)
     assert.deepStrictEqual(told(journal.take(4 * USAGE)), ["usage 4 50"])
+    const corrected = keep()
+    corrected.add(spends(1))
+    corrected.meter(2, 30)
+    assert.deepStrictEqual(told(corrected.take(USAGE)), ["usage 2 30"])
     const later = TurnJournal.add(TurnJournal.begin(options, START), spends(1))
     assert.strictEqual(TurnJournal.take(later, START).nextDue, START + USAGE)
   })
+})
+
+it("a limit of the box is recorded at once, and not after the turn", () => {
+  const journal = keep()
+  journal.meet("out_of_memory")
+  assert.deepStrictEqual(journal.take(0), [{ _tag: "ReportBoxLimit", turnId, limit: "out_of_memory" }])
+  journal.end({ state: "failed" })
+  journal.meet("too_many_processes")
+  assert.deepStrictEqual(told(journal.take(0)), ["failed"])
 })
 
 describe("the end of a turn", () => {

@@ -2,21 +2,13 @@
 import type { OutputRedaction } from "@slipway/domain/environment/ports/OutputRedaction"
 import { MAX_SETUP_OUTPUT } from "@slipway/domain/sandbox/ports/Setups"
 import { visible } from "@slipway/domain/text/EscapeInvisible"
+import { endOf } from "@slipway/domain/text/Utf8"
 
 const utf8 = new TextEncoder()
 
 /** Limits of `lastLines`, which error messages show: lines and characters. */
 const LAST_LINES = 12
 const LAST_CHARACTERS = 1_200
-
-/** The last `maximum` bytes in UTF-8. No character is split. */
-const endOf = (text: string, maximum: number): string => {
-  const bytes = utf8.encode(text)
-  let start = Math.max(0, bytes.length - maximum)
-  // Neither the first byte nor the end is within a character.
-  while ((bytes[start]! & 0xc0) === 0x80) start++
-  return new TextDecoder("utf-8", { ignoreBOM: true }).decode(bytes.subarray(start))
-}
 
 /** Control sequences of terminals, for colours and cursor movements (ECMA-48). */
 // oxlint-disable-next-line no-control-regex
@@ -43,7 +35,7 @@ export class SetupOutput {
     this.#added(text)
     // Postgres takes no NUL.
     this.#text += text.replaceAll("\0", "\ufffd")
-    if (this.#text.length > 2 * MAX_SETUP_OUTPUT) this.#text = this.#text.slice(-MAX_SETUP_OUTPUT)
+    if (this.#text.length > 2 * MAX_SETUP_OUTPUT) this.#text = this.text
     this.version++
   }
 

@@ -67,7 +67,7 @@ const deadlines = (sandbox: Sandbox, limits: Limits): ReadonlyArray<Deadline> =>
  */
 export const nextDeadline = (sandbox: Sandbox, limits: Limits): DateTime.Utc | null =>
   deadlines(sandbox, limits).reduce<DateTime.Utc | null>(
-    (first, { at }) => first === null || Instant.isLessThan(at, first) ? at : first,
+    (first, { at }) => first === null ? at : Instant.min(first, at),
     null
   )
 

@@ -6,7 +6,7 @@ import * as Result from "effect/Result"
 import { isProtected } from "../../source/rules/FileRules.ts"
 import { visible } from "../../text/EscapeInvisible.ts"
 import { inOneLine, linesOf } from "../../text/Lines.ts"
-import { cut, utf8Length } from "../../text/Utf8.ts"
+import { cut, endOf, utf8Length } from "../../text/Utf8.ts"
 import type { Detail, Preview, ToolKind } from "../schema/ToolCall.ts"
 
 export type { Detail, Preview, ToolKind } from "../schema/ToolCall.ts"
@@ -19,7 +19,7 @@ const MAX_PATHS = 100
 /** Characters of one path, as in the interface (docs/interface.md 8). */
 const MAX_PATH_CHARACTERS = 1000
 
-/** A tool call with the complete texts of the agent. */
+/** A tool call with the texts of the agent, which its driver bounds. */
 export interface ToolCall {
   readonly kind?: ToolKind | undefined
   /** Relative to the workspace. */
@@ -36,9 +36,6 @@ export interface ToolCall {
 
 const shown = (text: string): string => visible(text.toWellFormed())
 
-/** A character has at least one byte, so longer texts need no counting. */
-const tooLong = (text: string, bytes: number) => text.length > bytes || utf8Length(text) > bytes
-
 /** The end of a diff that was cut. */
 export const DIFF_CUT = "\n… the rest of the changes is not shown: there are too many of them\n"
 /** The reason for denying a call that cannot be shown completely. */
@@ -47,16 +44,12 @@ const COMMAND_CUT = "\n… the rest is not shown: it is too long\n"
 const OUTPUT_CUT = "… what came before is not shown\n"
 
 /** The beginning of the text within `bytes`, with `mark` at the end if something is left out. */
-const beginning = (text: string, bytes: number, mark: string): string => cut(shown(text.slice(0, bytes + 1)), bytes, mark)
+const beginning = (text: string, bytes: number, mark: string): string => cut(shown(text), bytes, mark)
 
 /** Like {@link beginning}, from the end. */
 const ending = (text: string, bytes: number, mark: string): string => {
-  const end = shown(text.slice(-bytes - 1))
-  if (!tooLong(end, bytes)) return end
-  const room = bytes - utf8Length(mark)
-  let kept = end.slice(-room).toWellFormed()
-  while (utf8Length(kept) > room) kept = kept.slice(Math.max(1, Math.ceil(kept.length * (1 - room / utf8Length(kept))))).toWellFormed()
-  return `${mark}${kept}`
+  const whole = shown(text)
+  return utf8Length(whole) > bytes ? `${mark}${endOf(whole, bytes - utf8Length(mark))}` : whole
 }
 
 /** The first paths in visible form, as far as the limit allows. */
@@ -90,14 +83,13 @@ export const preview = ({ command, cwd, diff, kind, paths = [], url }: ToolCall)
   if (kind === "edit" && diff === undefined && paths.length === 0) return Result.fail("The agent does not say what it would change.")
   if (kind === "network" && (url ?? command ?? "").trim() === "") return Result.fail("The agent does not say what it would ask for.")
   if (!arePathsShown(paths)) return Result.fail("It names more files, or longer names, than can be shown.")
-  const uncut = (text: string) => text.length > PREVIEW_BYTES ? text : shown(text)
   const whole = {
-    ...(command === undefined ? {} : { command: uncut(command) }),
-    ...(command === undefined || cwd === undefined ? {} : { cwd: uncut(cwd) }),
-    ...(url === undefined ? {} : { url: uncut(url) })
+    ...(command === undefined ? {} : { command: shown(command) }),
+    ...(command === undefined || cwd === undefined ? {} : { cwd: shown(cwd) }),
+    ...(url === undefined ? {} : { url: shown(url) })
   }
   const all = Object.values(whole).join("")
-  if (tooLong(all, PREVIEW_BYTES)) return Result.fail(TOO_LARGE)
+  if (utf8Length(all) > PREVIEW_BYTES) return Result.fail(TOO_LARGE)
   if (diff === undefined) return Result.succeed(whole)
   const room = PREVIEW_BYTES - utf8Length(all)
   if (room < utf8Length(DIFF_CUT)) return Result.fail(TOO_LARGE)
@@ -134,8 +126,8 @@ const prefixed = (prefix: string, lines: ReadonlyArray<string>): string => {
 export const unifiedDiff = (path: string, before: string | null, after: string | null): string => {
   const texts = [isProtected(path) ? "" : before ?? "", after ?? ""] as const
   if (texts.some((text) => text.length > MAX_COMPARED)) {
-    const [shorter, other] = texts.map((text) => text.slice(0, MAX_COMPARED))
-    return unifiedDiff(path, before === null ? null : shorter ?? "", after === null ? null : other ?? "") + DIFF_CUT
+    const first = (text: string | null) => text?.slice(0, MAX_COMPARED) ?? null
+    return unifiedDiff(path, first(before), first(after)) + DIFF_CUT
   }
   const [old, now] = [linesOf(texts[0]), linesOf(texts[1])]
   const shorter = Math.min(old.length, now.length)
