@@ -55,11 +55,11 @@ const actions = (csrf: Html, { active, role, user }: Member): Html =>
     ? html`<div class="actions">
 <form method="post" action="/members/role">${csrf}<input type="hidden" name="user" value="${user.id}">
 <input type="hidden" name="role" value="${OTHER[role]}">
-<button class="quiet" aria-label="Make ${user.name} ${OTHER[role]}">Make ${OTHER[role]}</button></form>
-<a href="/members/remove?user=${user.id}" aria-label="Remove ${user.name}…">Remove…</a>
+<button class="quiet" aria-label="Make ${OTHER[role]}: ${user.name}">Make ${OTHER[role]}</button></form>
+<a href="/members/remove?user=${user.id}" aria-label="Remove…: ${user.name}">Remove…</a>
 </div>`
     : html`<form method="post" action="/members/role">${csrf}<input type="hidden" name="user" value="${user.id}">
-<input type="hidden" name="role" value="${role}"><button class="quiet" aria-label="Add ${user.name} again">Add again</button></form>`
+<input type="hidden" name="role" value="${role}"><button class="quiet" aria-label="Add again: ${user.name}">Add again</button></form>`
 
 const row = (me: Page.Member, member: Member): Html => {
   const { role, user } = member

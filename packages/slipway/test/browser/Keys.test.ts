@@ -154,7 +154,7 @@ layer(Browser.layer(), { excludeTestServices: true })("the key page", (it) => {
         await signIn(page, here)
         await again(visit(async (other) => {
           await signIn(other, there)
-          await page.goto("/keys")
+          await page.goto("/settings")
           await page.getByRole("button", { name: "Sign out everywhere" }).click()
           await page.waitForURL("**/sign-in")
           await other.reload()
@@ -194,6 +194,7 @@ layer(Browser.layer(), { excludeTestServices: true })("the key page", (it) => {
         await page.getByRole("button", { name: "Revoke key" }).click()
         await page.getByText("The key is revoked").waitFor()
         assert.strictEqual(await statusOf(page, key), 401)
+        await page.getByRole("link", { name: "Account" }).click()
         await page.getByRole("button", { name: "Sign out here" }).click()
         assert.strictEqual(await headingOf(page), "Sign in")
       }, { options: { javaScriptEnabled: false } })
@@ -227,6 +228,9 @@ layer(Browser.layer(), { excludeTestServices: true })("the key page", (it) => {
         await page.waitForFunction(() => document.activeElement?.id === "sign-in")
         await keyboard.press("Enter")
         await page.waitForURL("**/overview")
+        await tabTo("Settings")
+        await keyboard.press("Enter")
+        await page.waitForURL("**/settings")
         await tabTo("Keys")
         await keyboard.press("Enter")
         await page.waitForURL("**/keys")
@@ -265,6 +269,11 @@ layer(Browser.layer(), { excludeTestServices: true })("the key page", (it) => {
         await page.getByLabel("Grant to work in").selectOption("second")
         await page.getByRole("button", { name: "Change grant" }).click()
         await page.getByText("You work in this grant now.").waitFor()
+        await inspect(page, "settings")
+        for (const name of ["members", "audit"]) {
+          await page.goto(`/${name}`)
+          await inspect(page, name)
+        }
         await page.goto("/keys/none/revoke")
         await inspect(page, "not-found")
         await page.goto("/sign-out")
