@@ -8,7 +8,7 @@ import * as Requests from "@slipway/domain/sandbox/usecases/Requests"
 import { Sandboxes } from "@slipway/domain/sandbox/usecases/Sandboxes"
 import { SandboxEvents } from "@slipway/domain/sandbox/usecases/SandboxEvents"
 import * as WorkerNode from "@slipway/worker/WorkerNode"
-import { Context, Effect, Layer, Option, Schema, Stream } from "effect"
+import { Context, Effect, Layer, Schema, Stream } from "effect"
 import { HttpRouter, HttpServerRequest, HttpServerResponse } from "effect/http"
 
 /** Where answers come from: a model, a search, a person. */
@@ -60,7 +60,7 @@ export const routes = Layer.unwrap(Effect.gen(function*() {
       "/conversations",
       answered(Effect.gen(function*() {
         const request = yield* Requests.creation({ repos: [{ fullName: "acme/shop" }], prompt: yield* question })
-        const { sandbox } = yield* sandboxes.create(everybody, request, Option.none())
+        const { sandbox } = yield* sandboxes.create(everybody, request)
         return HttpServerResponse.jsonUnsafe({ id: sandbox.id }, { status: 201 })
       }))
     ),
@@ -68,7 +68,7 @@ export const routes = Layer.unwrap(Effect.gen(function*() {
       "POST",
       "/conversations/:id/questions",
       answered(Effect.gen(function*() {
-        const { outcome } = yield* sandboxes.sendMessage(everybody, yield* conversation, yield* question, Option.none())
+        const { outcome } = yield* sandboxes.sendMessage(everybody, yield* conversation, yield* question)
         return HttpServerResponse.jsonUnsafe({ outcome }, { status: 202 })
       }))
     ),
@@ -87,7 +87,7 @@ export const routes = Layer.unwrap(Effect.gen(function*() {
       answered(Effect.gen(function*() {
         const id = yield* conversation
         yield* sandboxes.get(everybody, id)
-        const lines = Stream.map(events.entries(everybody, id, 0), ({ wire }) => utf8.encode(`${wire}\n`))
+        const lines = Stream.map(events.entries(everybody, id), ({ wire }) => utf8.encode(`${wire}\n`))
         return HttpServerResponse.stream(lines, { contentType: "application/x-ndjson" })
       }))
     )

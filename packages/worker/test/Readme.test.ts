@@ -9,7 +9,10 @@ import path from "node:path"
 
 const root = path.resolve(import.meta.dirname, "../../..")
 const readme = await readFile(path.resolve(import.meta.dirname, "../README.md"), "utf8")
-const [onPostgres = "", inMemory = ""] = Array.from(readme.matchAll(/^```ts[^\n]*\n([\s\S]*?)^```$/gmu), ([, program]) => program)
+const [onPostgres = "", inEffect = "", inMemory = ""] = Array.from(
+  readme.matchAll(/^```ts[^\n]*\n([\s\S]*?)^```$/gmu),
+  ([, program]) => program
+)
 
 const hasBubblewrap = (() => {
   try {
@@ -56,17 +59,19 @@ const assertShort = (program: string, lines: number) => {
   assert.deepStrictEqual(own.filter((line) => line.length > 120), [])
 }
 
-it.live.skipIf(!hasBubblewrap)("a turn on Postgres takes at most 25 lines (needs bubblewrap)", () =>
-  Effect.gen(function*() {
-    assertShort(onPostgres, 25)
-    const url = yield* TestPostgres.database(Layer.empty, "empty")
-    const output = yield* run(onPostgres, { DATABASE_URL: url })
-    // The other lines are the service's log.
-    const events = output.split("\n").filter((line) => line.startsWith("{")).map((line) => JSON.parse(line))
-    const texts = events.filter(({ type }) => type === "message.updated").map(({ data }) => data.text)
-    assert.deepStrictEqual(texts, ["You asked: Where is the tax computed?"])
-    assert.deepInclude(events.at(-1), { type: "turn.completed", data: { state: "succeeded" } })
-  }), 240_000)
+for (const [form, program] of [["as promises", onPostgres], ["in Effect", inEffect]] as const) {
+  it.live.skipIf(!hasBubblewrap)(`a turn on Postgres takes at most 25 lines ${form} (needs bubblewrap)`, () =>
+    Effect.gen(function*() {
+      assertShort(program, 25)
+      const url = yield* TestPostgres.database(Layer.empty, "empty")
+      const output = yield* run(program, { DATABASE_URL: url })
+      // The other lines are the service's log.
+      const events = output.split("\n").filter((line) => line.startsWith("{")).map((line) => JSON.parse(line))
+      const texts = events.filter(({ type }) => type === "message.updated").map(({ data }) => data.text)
+      assert.deepStrictEqual(texts, ["You asked: Where is the tax computed?"])
+      assert.deepInclude(events.at(-1), { type: "turn.completed", data: { state: "succeeded" } })
+    }), 240_000)
+}
 
 it.live("a turn in memory takes at most 15 lines, and the process ends", () =>
   Effect.gen(function*() {

@@ -118,8 +118,8 @@ export class SandboxEvents extends Context.Service<SandboxEvents, {
     CursorAhead | CursorExpired | InvalidRequest | SandboxNotFound | StoreUnavailable,
     Scope.Scope
   >
-  /** The events after `after`, as they come, one by one. Ends after the last event of an ended sandbox. */
-  entries(by: Principal, id: SandboxId, after: number): Stream.Stream<
+  /** The events after `after` (default: 0, all), as they come, one by one. Ends after the last event of an ended sandbox. */
+  entries(by: Principal, id: SandboxId, after?: number): Stream.Stream<
     LogEntry,
     CursorAhead | CursorExpired | InvalidRequest | SandboxNotFound | StoreUnavailable
   >
@@ -179,7 +179,7 @@ export class SandboxEvents extends Context.Service<SandboxEvents, {
             ...streamOf(reading)
           }
         }),
-        entries: (by, id, after) =>
+        entries: (by, id, after = 0) =>
           Stream.unwrap(Effect.map(events.follow(by, id, after), ({ frames }) => frames)).pipe(
             Stream.flatMap((frame) => Stream.fromIterable(frame._tag === "Entries" ? frame.entries : []))
           )

@@ -51,8 +51,11 @@ const readQuery = reader(
  * execute it. The caller decodes requests with the schemas of their types; `Requests` does that for callers without an HTTP API.
  */
 export class Sandboxes extends Context.Service<Sandboxes, {
-  /** Accepts a creation. Booting continues without the caller. `replayed`: an equal request with this key was executed before. */
-  create(by: Principal, request: CreateSandbox, key: Option.Option<IdempotencyKey>): Effect.Effect<
+  /**
+   * Accepts a creation. Booting continues without the caller. `key`: none if absent. `replayed`: an equal request with this key was
+   * executed before.
+   */
+  create(by: Principal, request: CreateSandbox, key?: Option.Option<IdempotencyKey>): Effect.Effect<
     { readonly sandbox: Sandbox; readonly replayed: boolean },
     CreationRefused
   >
@@ -60,7 +63,7 @@ export class Sandboxes extends Context.Service<Sandboxes, {
    * Accepts a fork of a sandbox in any status: a new sandbox with its repositories, whose trees start as its checkpoint. The original
    * sandbox does not change.
    */
-  fork(by: Principal, id: SandboxId, request: ForkSandbox, key: Option.Option<IdempotencyKey>): Effect.Effect<
+  fork(by: Principal, id: SandboxId, request: ForkSandbox, key?: Option.Option<IdempotencyKey>): Effect.Effect<
     { readonly sandbox: Sandbox; readonly replayed: boolean },
     CheckpointNotFound | CreationRefused | NoCheckpoint | SandboxNotFound
   >
@@ -85,7 +88,7 @@ export class Sandboxes extends Context.Service<Sandboxes, {
    * `turnId`: the id of its turn, which is also the message's id. `duplicate`: an equal message with this key was sent before, and
    * `turnId` is its turn.
    */
-  sendMessage(by: Principal, id: SandboxId, prompt: string, key: Option.Option<IdempotencyKey>, whenBusy?: WhenBusy): Effect.Effect<
+  sendMessage(by: Principal, id: SandboxId, prompt: string, key?: Option.Option<IdempotencyKey>, whenBusy?: WhenBusy): Effect.Effect<
     CommandResult & { readonly turnId: Uuid },
     | IdempotencyConflict
     | QueueFull
@@ -133,8 +136,8 @@ export class Sandboxes extends Context.Service<Sandboxes, {
       yield* declare
 
       return Sandboxes.of({
-        create: (by, request, key) => SandboxCreation.create(deps, by, request, key),
-        fork: (by, id, request, key) => SandboxCreation.fork(deps, by, id, request, key),
+        create: (by, request, key = Option.none()) => SandboxCreation.create(deps, by, request, key),
+        fork: (by, id, request, key = Option.none()) => SandboxCreation.fork(deps, by, id, request, key),
         get: (by, id) => store.find({ grantId: by.grantId, id }),
         list: Effect.fnUntraced(function*(by, { after, ...query }) {
           return yield* store.list(by.grantId, { after, ...yield* Effect.fromResult(readQuery(query)) })
@@ -146,7 +149,8 @@ export class Sandboxes extends Context.Service<Sandboxes, {
         interrupt: (by, id) => SandboxCommands.interrupt(deps, by, id),
         decideApproval: (by, id, approvalId, decision) => SandboxCommands.decideApproval(deps, by, id, approvalId, decision),
         restore: (by, id, checkpoint) => SandboxCommands.restore(deps, by, id, checkpoint),
-        sendMessage: (by, id, prompt, key, whenBusy = "reject") => SandboxCommands.sendMessage(deps, by, id, prompt, key, whenBusy),
+        sendMessage: (by, id, prompt, key = Option.none(), whenBusy = "reject") =>
+          SandboxCommands.sendMessage(deps, by, id, prompt, key, whenBusy),
         cancelMessage: (by, id, messageId) => SandboxCommands.cancelMessage(deps, by, id, messageId),
         messages: Effect.fn("Sandboxes.messages")(function*(by, id, page) {
           const { after, limit } = yield* Effect.fromResult(readPage(page))
