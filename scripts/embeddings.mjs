@@ -72,8 +72,8 @@ const STEPS = [
 ]
 
 /**
- * What the same steps took an outside engineer who had only the tarballs of 2026-11-28, before `Stores`, `LocalMachine`, `StoreKit`,
- * `Embed.access` and `TestSlipway`. Counted by that engineer; not measured by this script.
+ * The same steps before `Stores`, `LocalMachine`, `StoreKit`, `Embed.access` and `TestSlipway`: the counts of an outside engineer who had
+ * only the tarballs of 2026-11-28. This script does not measure them.
  */
 const BEFORE = {
   "1 decide a command and fold its events": "2 packages",
