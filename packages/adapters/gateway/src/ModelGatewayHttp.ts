@@ -25,9 +25,14 @@ import { IdleConnections } from "./server/IdleConnections.ts"
 import * as Server from "./server/Server.ts"
 import type { Gateway, Session } from "./server/Session.ts"
 
+/** Keys of the operator's accounts, by their name in the catalogue (`keyVariable`). A map of constant keys is one. */
+export interface Keys {
+  /** The present key for the address; `undefined`: no key may be sent there. Asked before each request. */
+  get(keyVariable: string, baseUrl: string): Redacted.Redacted | undefined
+}
+
 export interface Options {
-  /** Keys of the operator's accounts, by their name in the catalogue (`keyVariable`). */
-  readonly keys: ReadonlyMap<string, Redacted.Redacted>
+  readonly keys: Keys
   /** The path of an additional unix socket, readable by our user only. */
   readonly socket?: string
   /**
@@ -77,8 +82,12 @@ const open = Effect.fnUntraced(function*(
   { admission, keys, port, sessions }: Opened,
   { grantId, sandboxId, upstream }: Opening
 ) {
-  const secret = upstream.keyVariable === null ? null : keys.get(upstream.keyVariable)
-  if (secret === undefined) {
+  const { baseUrl, keyVariable } = upstream
+  const key = () => {
+    const secret = keyVariable === null ? null : keys.get(keyVariable, baseUrl)
+    return secret === undefined ? undefined : secret === null ? null : Redacted.value(secret)
+  }
+  if (key() === undefined) {
     return yield* new ModelGatewayError({ detail: "The service has no account with the model's provider.", retryable: false })
   }
   const token = yield* ids.random(TOKEN_ALPHABET, TOKEN_LENGTH)
@@ -91,7 +100,7 @@ const open = Effect.fnUntraced(function*(
     grantId,
     upstream,
     protocol: protocols[upstream.protocol],
-    key: secret === null ? null : Redacted.value(secret),
+    key,
     account,
     door: admission.open(),
     refusals: RateLimiter.allowance(REFUSED),

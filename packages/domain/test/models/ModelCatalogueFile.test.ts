@@ -39,7 +39,7 @@ const codex = (surroundings: Surroundings) => check(defaultFile, surroundings).f
 describe("a catalogue file", () => {
   it("the default is one, and all of it can be used where everything is there", () => {
     assert.isTrue(Result.isSuccess(decode(encoded())))
-    assert.deepStrictEqual(check(defaultFile, all).filter(({ problem }) => problem !== null), [])
+    assert.deepStrictEqual(check(defaultFile, all).filter(({ problems }) => problems.length > 0), [])
     const catalogue = toCatalogue(defaultFile, check(defaultFile, all))
     assert.strictEqual(catalogue.models.length, 5)
     assert.deepStrictEqual(catalogue.unusable, [])
@@ -74,7 +74,8 @@ describe("a model that cannot be used", () => {
   it.each<readonly [string, Surroundings, RegExp, RegExp]>([
     ["its runtime is not installed", changed({ problem: "Run: slipway agents install codex" }), /install codex/u,
       /codex, is not installed/u],
-    ["its key is not set", { ...all, hasKey: (name) => name !== "OPENAI_API_KEY" }, /OPENAI_API_KEY is not set/u, /has no account/u],
+    ["its key is not set", { ...all, hasKey: (name) => name !== "OPENAI_API_KEY" },
+      /^There is no key: run slipway setup, or set OPENAI_API_KEY\.$/u, /has no account/u],
     ["its agent lacks an effort", changed({ reasoningEfforts: ["low"] }), /these efforts: medium, high, xhigh, max/u, /not set up/u],
     ["its agent cannot ask", changed({ toolApprovals: false }), /approvals to false/u, /not set up/u],
     ["its agent speaks something else", changed({ modelProtocol: "openai-chat" }), /speaks openai-chat, not openai-responses/u,
@@ -83,9 +84,22 @@ describe("a model that cannot be used", () => {
     ["its host isolates nothing", { ...all, hostProblem: "Nothing isolates agents here." }, /isolates/u, /offline models only/u]
   ])("is one when %s: the operator hears why, the caller nothing of the machine", (_, surroundings, problem, reason) => {
     const found = codex(surroundings)
-    assert.match(found?.problem ?? "", problem)
+    assert.lengthOf(found?.problems ?? [], 1)
+    assert.match(found?.problems[0] ?? "", problem)
     assert.match(found?.reason ?? "", reason)
     assert.notMatch(found?.reason ?? "", /_KEY|slipway agents/u)
+  })
+
+  it("names every obstacle at once to the operator, and the first one to callers", () => {
+    const found = codex({ ...changed({ problem: "Run: slipway agents install codex" }), hasKey: () => false, hostProblem: "No boxes." })
+    assert(found !== undefined)
+    assert.deepStrictEqual(found.problems, [
+      "No boxes.",
+      "Run: slipway agents install codex",
+      "There is no key: run slipway setup, or set OPENAI_API_KEY."
+    ])
+    assert.strictEqual(found.reason, "openai/gpt-6.1-sol cannot be used. This service runs offline models only.")
+    assert.deepStrictEqual(toCatalogue(defaultFile, [found]).unusable?.[0]?.problems, found.problems)
   })
 
   it("is refused with its reason, also as the default", () => {

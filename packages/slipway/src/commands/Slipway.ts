@@ -33,11 +33,12 @@ const subcommands = {
   checkpoints: async () => (await import("./client/Checkpoints.ts")).checkpoints,
   env: async () => (await import("./service/Environments.ts")).env,
   agents: async () => (await import("./service/Agents.ts")).agents,
-  models: async () => (await import("./service/Models.ts")).models,
+  setup: async () => (await import("./setup/Setup.ts")).setup,
+  models: async () => (await import("./setup/Models.ts")).models,
   audit: async () => (await import("./admin/Audit.ts")).audit,
   backup: async () => (await import("./service/Backup.ts")).backup,
   restore: async () => (await import("./service/Restore.ts")).restore,
-  doctor: async () => (await import("./service/Doctor.ts")).doctor,
+  doctor: async () => (await import("./setup/Doctor.ts")).doctor,
   conformance: async () => (await import("./client/Conformance.ts")).conformance
 }
 

@@ -2,59 +2,65 @@
  * The models that creations may choose, over all processes. Workers report the models that they can run, and other processes read the
  * reports.
  */
-import { type Catalogue, offeredBy, type Offer } from "@slipway/domain/models/schema/ModelCatalogue"
+import { type Catalogue, type ModelSetup, offeredBy, type Offer } from "@slipway/domain/models/schema/ModelCatalogue"
 import * as WorkerOffers from "@slipway/postgres/workers/WorkerOffers"
-import { Effect, Schedule } from "effect"
-import type { Models } from "./Models.ts"
+import { Clock, Duration, Effect, Schedule } from "effect"
+import { type LiveModels, readAnew } from "./Models.ts"
 
 const REFRESH = "5 seconds"
+
+/** How soon other processes read of a change here. */
+const LOOK = "1 second"
 
 /** Callers that wait for the database report its failures. */
 const surviving = <A, E, R>(self: Effect.Effect<A, E, R>) =>
   Effect.ignoreCause(Effect.tapError(self, (error) => Effect.logDebug("the workers' offers", error)))
 
-export const offerOf = ({ catalogue: { models, unusable = [] } }: Models): Offer => ({ usable: models.map(({ id }) => id), unusable })
+const offerOf = ({ models, unusable = [] }: Catalogue): Offer => ({ usable: models.map(({ id }) => id), unusable })
 
-/** Reports this worker's models until the scope closes. */
-export const announce = Effect.fn("ModelOffers.announce")(function*(worker: string, models: Models) {
+/** Reports this worker's models until the scope closes: each change, and from time to time that the worker is there. */
+export const announce = Effect.fn("ModelOffers.announce")(function*(worker: string, catalogue: () => Catalogue) {
   const offers = yield* WorkerOffers.make
-  const publish = surviving(offers.publish(worker, offerOf(models)))
+  let [told, toldAt] = ["", 0]
+  const publish = surviving(Effect.gen(function*() {
+    const offer = offerOf(catalogue())
+    const now = yield* Clock.currentTimeMillis
+    const text = JSON.stringify(offer)
+    if (text === told && now - toldAt < Duration.toMillis(Duration.seconds(WorkerOffers.HEARD_SECONDS))) return
+    yield* offers.publish(worker, offer)
+    told = text
+    toldAt = now
+  }))
   yield* publish
   yield* Effect.addFinalizer(() => surviving(offers.withdraw(worker)))
-  yield* publish.pipe(Effect.repeat(Schedule.spaced(`${WorkerOffers.HEARD_SECONDS} seconds`)), Effect.forkScoped)
+  yield* publish.pipe(Effect.repeat(Schedule.spaced(LOOK)), Effect.forkScoped)
 })
 
 /**
- * The present catalogue: the models of `everything` that some process can run. `own`: the models of this process, when they are known;
- * `null`: it never runs any.
+ * The present catalogue: the models that some process can run. `own`: the models of this process, when they are known; `null`: it never
+ * runs any. `setup`: the facts about this process.
  */
-export const catalogue = Effect.fn("ModelOffers.catalogue")(function*<E>(everything: Catalogue, own: Effect.Effect<Offer, E> | null) {
+export const catalogue = Effect.fn("ModelOffers.catalogue")(function*<E>(
+  { everything }: LiveModels,
+  own: Effect.Effect<() => Catalogue, E> | null,
+  setup: () => ModelSetup
+) {
   const offers = yield* WorkerOffers.make
-  let [ours, others]: [ReadonlyArray<Offer>, ReadonlyArray<Offer>] = [[], []]
-  let now = everything
+  let ours: (() => Catalogue) | null = null
+  let others: ReadonlyArray<Offer> = []
   const refresh = surviving(Effect.map(offers.current, (found) => {
     others = found
-    now = offeredBy([...ours, ...others], everything)
   }))
   yield* refresh
   yield* refresh.pipe(Effect.repeat(Schedule.spaced(REFRESH)), Effect.forkScoped)
+  // Other waiting code reports the failure.
   if (own !== null) {
-    // Other waiting code reports the failure.
-    yield* Effect.ignoreCause(Effect.map(own, (offer) => {
-      ours = [offer]
-      now = offeredBy([...ours, ...others], everything)
+    yield* Effect.ignoreCause(Effect.map(own, (now) => {
+      ours = now
     })).pipe(Effect.forkScoped)
   }
-  const live: Catalogue = {
-    get default() {
-      return now.default
-    },
-    get models() {
-      return now.models
-    },
-    get unusable() {
-      return now.unusable ?? []
-    }
-  }
-  return live
+  return readAnew(() => ({
+    ...offeredBy([...ours === null ? [] : [offerOf(ours())], ...others], everything()),
+    setup: setup()
+  }))
 })

@@ -1,7 +1,9 @@
-/** The model catalogue of this process: the file, checked against this machine. */
+/** The model catalogue of this process: the file and the stored providers, checked against this machine again and again. */
 import * as Installed from "@slipway/agents/Installed"
 import { profiles } from "@slipway/agents/profiles/AgentRuntimeProfiles"
 import { Redaction } from "@slipway/domain/environment/redaction/Redaction"
+import { MODELS, ModelProviderStore } from "@slipway/domain/models/ports/ModelProviderStore"
+import { type Given, providers, withProviders } from "@slipway/domain/models/rules/ModelProviders"
 import type { Catalogue } from "@slipway/domain/models/schema/ModelCatalogue"
 import {
   CatalogueFile,
@@ -12,7 +14,10 @@ import {
   type Surroundings,
   toCatalogue
 } from "@slipway/domain/models/schema/ModelCatalogueFile"
-import { Config, Effect, Option, Redacted, Schema, SchemaIssue } from "effect"
+import type { ModelProvider } from "@slipway/domain/models/schema/ModelProvider"
+import { Hints } from "@slipway/domain/store/Hints"
+import type { Keys } from "@slipway/gateway/ModelGatewayHttp"
+import { Config, Context, Effect, Option, Redacted, Schema, SchemaIssue } from "effect"
 import { readFile } from "node:fs/promises"
 import type { Settings } from "../settings/Settings.ts"
 
@@ -69,20 +74,31 @@ const keyIn = (variable: string) =>
     Effect.orDie
   )
 
-/** The models and keys of this machine, before isolation is known. */
-interface Found {
-  /** The models that any process might run. */
-  readonly everything: Catalogue
-  /** The keys of the operator's accounts, by variable. */
+/** The operator's file, or the built-in one, and the keys of the environment. */
+export interface Found extends Given {
+  /** By variable. */
   readonly keys: ReadonlyMap<string, Redacted.Redacted>
 }
 
-export interface Models extends Found {
-  readonly default: string | null
-  readonly checked: ReadonlyArray<Checked>
-  /** The models that this process can run. */
-  readonly catalogue: Catalogue
-}
+/** Reads the file and its keys. */
+export const find = Effect.fn("Models.find")(function*({ modelsFile }: Pick<Settings, "modelsFile">) {
+  const file = yield* read(modelsFile)
+  const variables = new Set(file.models.flatMap(({ upstream }) => upstream?.keyVariable ?? []))
+  const present = yield* Effect.forEach(
+    variables,
+    (variable) => Effect.map(keyIn(variable), (key) => Option.isSome(key) ? [[variable, key.value] as const] : [])
+  )
+  const keys = new Map(present.flat())
+  return { file, isOperators: modelsFile !== null, environment: new Set(keys.keys()), keys } satisfies Found
+})
+
+/** Removes the keys from the environment that child processes inherit. */
+export const hideKeys = ({ keys }: Found) =>
+  Effect.sync(() => {
+    for (const variable of keys.keys()) delete process.env[variable]
+  })
+
+type Profiles = ReadonlyMap<string, ProfileInfo>
 
 const inspect = Effect.fnUntraced(function*(agentsFolder: string) {
   const infos = yield* Effect.forEach(
@@ -97,45 +113,124 @@ const inspect = Effect.fnUntraced(function*(agentsFolder: string) {
   return new Map(infos)
 })
 
-/**
- * Reads the file, its keys, and the installed agents. A process that only serves HTTP has neither keys nor agents. `against` returns
- * the usable models. `hostProblem`: why agents with a model account must not run here; `null`: they may.
- */
-export const find = Effect.fn("Models.find")(function*({ dataDir, modelsFile, role }: Settings) {
-  const file = yield* read(modelsFile)
-  const infos = yield* inspect(Installed.folderIn(dataDir))
-  const variables = new Set(file.models.flatMap(({ upstream }) => upstream?.keyVariable ?? []))
-  const present = yield* Effect.forEach(
-    variables,
-    (variable) => Effect.map(keyIn(variable), (key) => Option.isSome(key) ? [[variable, key.value] as const] : [])
-  )
-  const keys = new Map(present.flat())
-  const anywhere: Surroundings = {
-    profile: (name) => {
-      const info = infos.get(name)
-      return info === undefined ? null : { ...info, problem: null }
-    },
-    hasKey: () => true,
-    hostProblem: null
+/** The models, and those of them that can be used where agents have this isolation. */
+export interface Models {
+  readonly file: CatalogueFile
+  readonly checked: ReadonlyArray<Checked>
+  /** The models that this process can run. */
+  readonly catalogue: Catalogue
+}
+
+/** `infos`: `null` in a process that runs no agents, which takes all models for usable. */
+const against = (
+  file: CatalogueFile,
+  infos: Profiles | null,
+  known: Profiles,
+  hasKey: Surroundings["hasKey"],
+  hostProblem: string | null
+) => {
+  const profile = (name: string): ProfileInfo | null => {
+    const info = (infos ?? known).get(name)
+    return info === undefined ? null : infos === null ? { ...info, problem: null } : info
   }
-  const found: Found = { everything: toCatalogue(file, check(file, anywhere)), keys }
-  const against = (hostProblem: string | null): Models => {
-    const here: Surroundings = {
-      profile: (name) => infos.get(name) ?? null,
-      hasKey: (variable) => keys.has(variable),
-      hostProblem
-    }
-    const checked = check(file, role === "http" ? anywhere : here)
-    return { ...found, default: file.default, checked, catalogue: toCatalogue(file, checked) }
-  }
-  return { ...found, against }
+  const checked = check(file, { profile, hasKey: infos === null ? () => true : hasKey, hostProblem: infos === null ? null : hostProblem })
+  return { file, checked, catalogue: toCatalogue(file, checked) } satisfies Models
+}
+
+/** For commands: the models as a service would find them here. `hostProblem`: why agents with a model account must not run here. */
+export const load = Effect.fnUntraced(function*(settings: Settings, hostProblem: string | null, stored: ReadonlyArray<ModelProvider> = []) {
+  const found = yield* find(settings)
+  const infos = yield* inspect(Installed.folderIn(settings.dataDir))
+  const variables = new Set(stored.flatMap(({ hasKey, provider }) => hasKey ? [providers[provider].variable] : []))
+  const hasKey = (variable: string) => found.keys.has(variable) || variables.has(variable)
+  return against(withProviders(found, stored), infos, infos, hasKey, hostProblem)
 })
 
-/** Like {@link find}, with a known isolation. */
-export const load = (settings: Settings, hostProblem: string | null) => Effect.map(find(settings), ({ against }) => against(hostProblem))
+/** The models of a running process. Each answer is at most some seconds old. */
+export interface LiveModels {
+  /** The models that any process might run. */
+  readonly everything: () => Catalogue
+  /** The models that this process can run. `hostProblem`: why agents with a model account must not run here; `null`: they may. */
+  readonly here: (hostProblem: string | null) => Models
+  /** For the gateway of this process. */
+  readonly keys: Keys
+}
 
-/** Removes the keys from the environment that child processes inherit. */
-export const hideKeys = ({ keys }: Found) =>
-  Effect.sync(() => {
-    for (const variable of keys.keys()) delete process.env[variable]
+/** The models of this process. */
+export class Live extends Context.Service<Live, LiveModels>()("slipway/service/Models/Live") {}
+
+/** How long an installed agent stays unnoticed, and a change whose hint is lost. */
+const REFRESH = "5 seconds"
+
+/** Looks at the stored providers and the installed agents until the scope closes. A process that only serves HTTP decrypts no keys. */
+export const follow = Effect.fn("Models.follow")(function*({ dataDir, role }: Settings, found: Found) {
+  const store = yield* ModelProviderStore
+  const redaction = yield* Redaction
+  const hints = yield* Hints
+  const changed = yield* hints.watch(MODELS)
+  const known = yield* inspect(Installed.folderIn(dataDir))
+  let infos = known
+  let stored: ReadonlyArray<ModelProvider> = []
+  let keys: ReadonlyMap<string, Redacted.Redacted> = new Map()
+  let complaint = ""
+
+  const revealed = store.keys.pipe(
+    Effect.map((all) => new Map(Array.from(all, ([name, key]) => [providers[name].variable, key] as const))),
+    Effect.tap(Effect.sync(() => complaint = "")),
+    Effect.catchTag("SecretsUnusable", ({ problem }) =>
+      Effect.gen(function*() {
+        if (problem !== complaint) yield* Effect.logError("the stored keys of models' providers cannot be used", { problem })
+        complaint = problem
+        return new Map<string, Redacted.Redacted>()
+      }))
+  )
+  const refresh = Effect.gen(function*() {
+    infos = yield* inspect(Installed.folderIn(dataDir))
+    const next = yield* store.list
+    const nextKeys = role === "http" ? keys : yield* revealed
+    for (const [variable, key] of nextKeys) {
+      const before = keys.get(variable)
+      if (before === undefined || Redacted.value(before) !== Redacted.value(key)) redaction.learn(Redacted.value(key))
+    }
+    // At once, so that no key is used with the address before.
+    stored = next
+    keys = nextKeys
+  }).pipe(
+    // Callers that wait for the database report its failures.
+    Effect.tapCause((cause) => Effect.logDebug("the stored providers of models cannot be read", cause)),
+    Effect.ignoreCause
+  )
+  yield* refresh
+  yield* Effect.raceFirst(changed, Effect.sleep(REFRESH)).pipe(Effect.andThen(refresh), Effect.forever, Effect.forkScoped)
+
+  const file = () => withProviders(found, stored)
+  const isRunner = role !== "http"
+  const hasKey = (variable: string) => found.keys.has(variable) || keys.has(variable)
+  return Live.of({
+    everything: () => against(file(), null, known, hasKey, null).catalogue,
+    here: (hostProblem) => against(file(), isRunner ? infos : null, known, hasKey, hostProblem),
+    keys: {
+      get: (variable, baseUrl) =>
+        found.keys.get(variable) ??
+          (file().models.some(({ upstream }) => upstream?.keyVariable === variable && upstream.baseUrl === baseUrl)
+            ? keys.get(variable)
+            : undefined)
+    }
   })
+})
+
+/** A catalogue that is made anew whenever it is read. */
+export const readAnew = (now: () => Catalogue): Catalogue => ({
+  get default() {
+    return now().default
+  },
+  get models() {
+    return now().models
+  },
+  get unusable() {
+    return now().unusable ?? []
+  },
+  get setup() {
+    return now().setup
+  }
+})

@@ -52,10 +52,11 @@ import * as WorkerMonitor from "./WorkerMonitor.ts"
 const worker = (
   worker: string,
   { agentIdle, cacheBytes, dataDir, databaseUrl, drain, toolDetail, workerAddress, ...settings }: Settings.Settings,
-  models: Models.Models,
+  models: Models.LiveModels,
   isolation: Isolation.Isolation
-) =>
-  Layer.unwrap(Effect.gen(function*() {
+) => {
+  const catalogue = () => models.here(isolation.problem).catalogue
+  return Layer.unwrap(Effect.gen(function*() {
     const leases = yield* Leases
     const trees = yield* WorkingTrees
     const { alone, machine } = yield* MachineFolder.acquire(dataDir, Effect.flatMap(trees.sandboxes, leases.machineOf))
@@ -67,7 +68,7 @@ const worker = (
         Layer.provide(LocalMachine.setupCaches(dataDir, isolation.folders, cacheBytes))
       ),
       DeliverWebhooks.layer,
-      Layer.effectDiscard(ModelOffers.announce(worker, models)),
+      Layer.effectDiscard(ModelOffers.announce(worker, catalogue)),
       isolation.elsewhere === null ? Layer.empty : AbandonedMachines.layer(isolation.elsewhere.machines),
       // Only this process uses an embedded database, so there are no other processes to serve.
       databaseUrl === null ? Layer.empty : TreeServer.layer({ worker, machine, listen: workerAddress ?? { host: "127.0.0.1", port: 0 } })
@@ -77,7 +78,7 @@ const worker = (
       AgentRuntimeProfiles.layer({ agentsFolder: Installed.folderIn(dataDir) }),
       isolation.host,
       isolation.throughBox(ModelGatewayHttp.layer({ keys: models.keys, addresses: settings.modelAddresses })),
-      Layer.succeed(ModelCatalogue, models.catalogue),
+      Layer.succeed(ModelCatalogue, Models.readAnew(catalogue)),
       Layer.succeed(ShowToolDetail, toolDetail === "full"),
       Layer.succeed(AllowNoIsolation, settings.isolation === "none"),
       Layer.succeed(AllowedEgress, settings.egressAllow),
@@ -85,6 +86,7 @@ const worker = (
       Layer.effect(Timing, Effect.map(Timing, (timings) => ({ ...timings, agentIdle, drain })))
     ])
   )
+}
 
 const http = ({ edge, host, port, rateLimitPerMinute, ...settings }: Settings.Settings, publicUrl: string) =>
   Server.layer({ host, port }, pages).pipe(
@@ -120,12 +122,12 @@ export const trees = ({ clone, dataDir }: Settings.Settings, isolation: Isolatio
 /** Models of the operator's file that cannot be used get a line in the log. For the built-in list, `slipway models` shows them. */
 const reportModels = ({ modelsFile }: Settings.Settings, { checked }: Models.Models) =>
   Effect.gen(function*() {
-    const usable = checked.filter(({ problem }) => problem === null).map(({ model }) => model.id)
+    const usable = checked.filter(({ reason }) => reason === null).map(({ model }) => model.id)
     yield* Effect.logInfo(
       `models: ${usable.join(", ") || "none"}; ${checked.length - usable.length} others cannot be used (slipway models says why)`
     )
-    for (const { model, problem } of modelsFile === null ? [] : checked) {
-      if (problem !== null) yield* Effect.logWarning(`the model ${model.id} cannot be used: ${problem}`)
+    for (const { model, problems } of modelsFile === null ? [] : checked) {
+      if (problems.length > 0) yield* Effect.logWarning(`the model ${model.id} cannot be used: ${problems.join(" ")}`)
     }
   })
 
@@ -196,9 +198,9 @@ export const layer = (settings: Settings.Settings, publicUrl: string, postgres =
     const { databaseUrl, metricsAddress, role } = settings
     // Processes without a worker may share the environment, with folders that they do not have.
     if (role !== "http") yield* Toolchains.check(settings)
-    const models = yield* Models.find(settings)
+    const given = yield* Models.find(settings)
     // Before child processes start, which would inherit them.
-    yield* Models.hideKeys(models)
+    yield* Models.hideKeys(given)
     yield* Settings.hideSecrets
 
     const chosen = yield* begin(
@@ -214,7 +216,14 @@ export const layer = (settings: Settings.Settings, publicUrl: string, postgres =
     const machine = Layer.effectContext(chosen)
     const storage = Layer.effectContext(stored)
 
-    const modelsHere = Effect.map(chosen, (built) => models.against(Context.get(built, ChosenIsolation).problem))
+    const followed = yield* begin(Layer.effect(Models.Live, Models.follow(settings, given)).pipe(Layer.provide(storage)))
+    const live = Effect.map(followed, (built) => Context.get(built, Models.Live))
+    const modelsHere = Effect.zipWith(live, chosen, ({ here }, built) => {
+      const { problem } = Context.get(built, ChosenIsolation)
+      return () => here(problem)
+    })
+    let isolated: string | null = null
+    const setup = () => ({ isolation: isolated, environment: given.environment, isOperators: given.isOperators })
     const here = role === "http" ? null : yield* begin(
       Layer.unwrap(Effect.map(ChosenIsolation, (isolation) =>
         LocalTrees.layer.pipe(
@@ -234,7 +243,10 @@ export const layer = (settings: Settings.Settings, publicUrl: string, postgres =
       ),
       Layer.provide(Layer.effect(
         ModelCatalogue,
-        ModelOffers.catalogue(models.everything, role === "all" ? Effect.map(modelsHere, ModelOffers.offerOf) : null)
+        Effect.flatMap(
+          live,
+          (models) => ModelOffers.catalogue(models, role === "all" ? Effect.map(modelsHere, (now) => () => now().catalogue) : null, setup)
+        )
       )),
       Layer.provideMerge(storage)
     )
@@ -242,14 +254,15 @@ export const layer = (settings: Settings.Settings, publicUrl: string, postgres =
     const permitted = settings.isolation === "auto" ? Layer.empty : machine
     const served = role === "worker" ? domain : http(settings, publicUrl).pipe(Layer.provide(permitted), Layer.provideMerge(domain))
     if (here === null) {
-      yield* Effect.flatMap(modelsHere, (found) => reportModels(settings, found))
+      yield* Effect.flatMap(modelsHere, (now) => reportModels(settings, now()))
       return served.pipe(Layer.provideMerge(machine))
     }
 
     const work = Layer.unwrap(Effect.gen(function*() {
-      const found = yield* modelsHere
-      yield* reportModels(settings, found)
-      return worker(workerId, settings, found, yield* ChosenIsolation)
+      yield* reportModels(settings, (yield* modelsHere)())
+      const isolation = yield* ChosenIsolation
+      isolated = Isolation.sentence(isolation)
+      return worker(workerId, settings, yield* live, isolation)
     }))
     const watched = metricsAddress === null || role === "all" ? work : work.pipe(Layer.provide(WorkerMonitor.layer(metricsAddress)))
     const working = yield* begin(watched.pipe(Layer.provide(Layer.effectContext(here)), Layer.provideMerge(machine)))

@@ -57,6 +57,13 @@ export const unaccountable: Refusal = {
   headers: AGAIN
 }
 
+/** Not `AGAIN`: only a new session of the agent can use another account. */
+export const noAccount: Refusal = {
+  status: 403,
+  code: "no_account",
+  message: "The service's account with the model's provider was removed or changed. Send the message again in a moment."
+}
+
 export const unknownToken: Refusal = { status: 401, code: "invalid_api_key", message: "The token is not valid here." }
 
 export const unknownAddress: Refusal = { status: 404, code: "not_found", message: "The model gateway has no such address." }

@@ -46,7 +46,12 @@ const urlOf = (upstream: Session["upstream"], path: string, request: IncomingMes
   return url
 }
 
-const headersOf = ({ key, protocol, upstream }: Session, request: IncomingMessage, streaming: boolean): Record<string, string> => {
+const headersOf = (
+  { protocol, upstream }: Session,
+  key: string | null,
+  request: IncomingMessage,
+  streaming: boolean
+): Record<string, string> => {
   const headers: Record<string, string> = {
     "content-type": "application/json",
     accept: streaming ? "text/event-stream" : "application/json",
@@ -98,14 +103,14 @@ const answering = (request: Call, streaming: boolean): UsageMeter => {
   return request.meter
 }
 
-const outgoing = (request: Call, url: URL, headers: Readonly<Record<string, string>>): Outgoing => {
+const outgoing = (request: Call, key: string | null, url: URL, headers: Readonly<Record<string, string>>): Outgoing => {
   const { gateway, prepared, session } = request
   return {
     url,
     agent: gateway.agents[url.protocol === "https:" ? "https:" : "http:"],
     headers,
     body: prepared.body,
-    key: session.key,
+    key,
     protocol: session.protocol,
     limits: gateway.limits,
     failed: (status, said) => failed(request, status, said),
@@ -198,7 +203,13 @@ export const serve = Effect.fnUntraced(function*(
     outcome: "unsent",
     sentAt: 0
   }
-  const out = outgoing(call, urlOf(upstream, path, request), headersOf(session, request, prepared.streaming))
+  // Read as late as possible, so that a replaced key is used at once.
+  const key = session.key()
+  if (key === undefined) {
+    session.account.troubled({ message: Refusals.noAccount.message })
+    return yield* refused(Refusals.noAccount)
+  }
+  const out = outgoing(call, key, urlOf(upstream, path, request), headersOf(session, key, request, prepared.streaming))
   yield* isFree ? exchange(out, response) : exchangePaid(call, out, response, refused)
   yield* Effect.suspend(() =>
     RootSpan.annotate({ "http.response.status_code": response.statusCode, ...usageOf(call.meter?.counted.tokens ?? noTokens) })

@@ -19,7 +19,8 @@ export interface Session {
   readonly grantId: string
   readonly upstream: Upstream
   readonly protocol: Protocol
-  readonly key: string | null
+  /** The provider's present key; `null`: it needs none; `undefined`: the account was removed or moved to another address. */
+  readonly key: () => string | null | undefined
   readonly account: LiveAccount
   readonly door: Door
   /** The remaining cost of its refused requests. */

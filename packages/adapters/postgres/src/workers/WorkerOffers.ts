@@ -10,7 +10,9 @@ export const HEARD_SECONDS = 20
 
 const OfferRow = Schema.Struct({
   usable: Schema.Array(Schema.String),
-  unusable: Schema.Array(Schema.Struct({ id: Schema.String, reason: Schema.String }))
+  unusable: Schema.Array(
+    Schema.Struct({ id: Schema.String, reason: Schema.String, problems: Schema.optionalKey(Schema.Array(Schema.String)) })
+  )
 })
 
 export const make = Effect.gen(function*() {

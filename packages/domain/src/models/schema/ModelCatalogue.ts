@@ -59,6 +59,18 @@ export interface UnusableModel {
   readonly id: string
   /** A sentence for the caller, without details of the operator's machine. */
   readonly reason: string
+  /** Every obstacle, for the operator. */
+  readonly problems?: ReadonlyArray<string>
+}
+
+/** Facts about a process that its owners should know. */
+export interface ModelSetup {
+  /** The isolation that is in force, as a sentence; `null`: this process runs no agents. */
+  readonly isolation: string | null
+  /** The variables of the environment with keys, which win over stored keys. */
+  readonly environment: ReadonlySet<string>
+  /** The models come from the operator's file. Its addresses and its default win over the stored ones. */
+  readonly isOperators: boolean
 }
 
 /** The models of a service. */
@@ -67,6 +79,7 @@ export interface Catalogue {
   readonly default: string | null
   readonly models: ReadonlyArray<Model>
   readonly unusable?: ReadonlyArray<UnusableModel>
+  readonly setup?: ModelSetup | undefined
 }
 
 /** The models and runtimes that one worker can run. */
@@ -82,16 +95,15 @@ export interface Offer {
 export const offeredBy = (offers: ReadonlyArray<Offer>, catalogue: Catalogue): Catalogue => {
   if (offers.length === 0) return catalogue
   const isOffered = ({ id }: Model) => offers.some(({ usable }) => usable.includes(id))
-  const reasonOf = (id: string) => offers.flatMap(({ unusable }) => unusable).find((model) => model.id === id)?.reason
+  const known = offers.flatMap(({ unusable }) => unusable)
   return {
-    default: catalogue.default,
+    ...catalogue,
     models: catalogue.models.filter(isOffered),
     unusable: [
       ...catalogue.unusable ?? [],
-      ...catalogue.models.filter((model) => !isOffered(model)).map(({ id }) => ({
-        id,
-        reason: reasonOf(id) ?? `${id} cannot be used. No worker offers it.`
-      }))
+      ...catalogue.models.filter((model) => !isOffered(model)).map(({ id }) =>
+        known.find((model) => model.id === id) ?? { id, reason: `${id} cannot be used. No worker offers it.` }
+      )
     ]
   }
 }

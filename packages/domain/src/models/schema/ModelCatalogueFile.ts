@@ -60,56 +60,74 @@ export interface ProfileInfo {
 export interface Surroundings {
   /** `null`: no such profile. */
   readonly profile: (name: string) => ProfileInfo | null
-  /** Whether the environment variable holds a key. */
+  /** Whether the environment variable holds a key, or a key is stored under its name. */
   readonly hasKey: (variable: string) => boolean
   /** Why agents with a model account must not run on this host, for the operator; `null`: they may. */
   readonly hostProblem: string | null
 }
 
-/** A model of the file. `problem` is for the operator, `reason` for callers. Both are `null` if the model can be used. */
+/** A model of the file. It can be used if there are no problems. */
 export interface Checked {
   readonly model: Model
-  readonly problem: string | null
+  /** Every obstacle, for the operator. */
+  readonly problems: ReadonlyArray<string>
+  /** The first obstacle, for callers; `null`: the model can be used. */
   readonly reason: string | null
 }
 
-const misfit = "It is not set up correctly in this service."
+type Obstacle = readonly [problem: string, reason: string]
 
-const problemOf = (model: Model, { hasKey, hostProblem, profile }: Surroundings): readonly [problem: string, reason: string] | null => {
-  const info = profile(model.profile)
-  if (info === null) return [`There is no runtime profile ${model.profile}.`, misfit]
-  if (info.runtime !== model.agentRuntime) return [`The profile ${model.profile} runs ${info.runtime}, not ${model.agentRuntime}.`, misfit]
+/** The fault of the entry itself; `null`: none. */
+const misfitOf = (model: Model, info: ProfileInfo | null): string | null => {
+  if (info === null) return `There is no runtime profile ${model.profile}.`
+  if (info.runtime !== model.agentRuntime) return `The profile ${model.profile} runs ${info.runtime}, not ${model.agentRuntime}.`
   if (info.modelProtocol !== null && model.upstream === null) {
-    return [`${model.profile} needs an upstream that speaks ${info.modelProtocol}.`, misfit]
+    return `${model.profile} needs an upstream that speaks ${info.modelProtocol}.`
   }
   if (model.upstream !== null && model.upstream.protocol !== info.modelProtocol) {
-    return [`${model.profile} speaks ${info.modelProtocol ?? "to no model"}, not ${model.upstream.protocol}.`, misfit]
+    return `${model.profile} speaks ${info.modelProtocol ?? "to no model"}, not ${model.upstream.protocol}.`
   }
   const efforts = model.efforts.filter((effort) => !info.reasoningEfforts.includes(effort))
-  if (efforts.length > 0) return [`${model.profile} does not have these efforts: ${efforts.join(", ")}.`, misfit]
+  if (efforts.length > 0) return `${model.profile} does not have these efforts: ${efforts.join(", ")}.`
   if (model.approvals && !info.toolApprovals) {
-    return [`${model.profile} cannot hold tool calls until they are approved: set approvals to false.`, misfit]
+    return `${model.profile} cannot hold tool calls until they are approved: set approvals to false.`
   }
-  if (model.upstream !== null && hostProblem !== null) return [hostProblem, "This service runs offline models only."]
-  if (info.problem !== null) return [info.problem, `Its agent runtime, ${model.agentRuntime}, is not installed.`]
-  const variable = model.upstream?.keyVariable ?? null
-  if (variable !== null && !hasKey(variable)) return [`${variable} is not set.`, "This service has no account for it."]
   return null
+}
+
+const obstaclesOf = (model: Model, { hasKey, hostProblem, profile }: Surroundings): ReadonlyArray<Obstacle> => {
+  const info = profile(model.profile)
+  const misfit = misfitOf(model, info)
+  if (misfit !== null) return [[misfit, "It is not set up correctly in this service."]]
+  const obstacles: Array<Obstacle> = []
+  if (model.upstream !== null && hostProblem !== null) obstacles.push([hostProblem, "This service runs offline models only."])
+  const problem = info?.problem ?? null
+  if (problem !== null) obstacles.push([problem, `Its agent runtime, ${model.agentRuntime}, is not installed.`])
+  const variable = model.upstream?.keyVariable ?? null
+  if (variable !== null && !hasKey(variable)) {
+    obstacles.push([`There is no key: run slipway setup, or set ${variable}.`, "This service has no account for it."])
+  }
+  return obstacles
 }
 
 /** Every model of the file, in the file's order. */
 export const check = ({ models }: CatalogueFile, surroundings: Surroundings): ReadonlyArray<Checked> =>
   models.map(({ profile, ...entry }) => {
     const model: Model = { ...entry, profile: profile ?? entry.agentRuntime }
-    const [problem, reason] = problemOf(model, surroundings) ?? [null, null]
-    return { model, problem, reason: reason === null ? null : `${model.id} cannot be used. ${reason}` }
+    const obstacles = obstaclesOf(model, surroundings)
+    const [first] = obstacles
+    return {
+      model,
+      problems: obstacles.map(([problem]) => problem),
+      reason: first === undefined ? null : `${model.id} cannot be used. ${first[1]}`
+    }
   })
 
 /** The catalogue of the usable models. */
 export const toCatalogue = (file: CatalogueFile, checked: ReadonlyArray<Checked>): Catalogue => ({
   default: file.default,
-  models: checked.filter(({ problem }) => problem === null).map(({ model }) => model),
-  unusable: checked.flatMap(({ model, reason }) => reason === null ? [] : [{ id: model.id, reason }])
+  models: checked.filter(({ reason }) => reason === null).map(({ model }) => model),
+  unusable: checked.flatMap(({ model: { id }, problems, reason }) => reason === null ? [] : [{ id, reason, problems }])
 })
 
 const USD = 1_000_000

@@ -99,6 +99,29 @@ const firstRun = Effect.fnUntraced(function*(settings: Settings.Settings, into: 
   return inBox
 })
 
+/** Version and notice of an agent that is to be installed; `null`: it is there. */
+export const lacking = Effect.fnUntraced(function*(agent: string, dataDir: string) {
+  const found = programs.find(({ name }) => name === agent)
+  if (found === undefined) return null
+  const { name, profile, program } = found
+  const { state } = yield* Installed.inspect(name, profile, Installed.folderIn(dataDir))
+  return state === "ready" ? null : { version: program.version, notice: program.notice }
+})
+
+/** Installs the missing ones of these agents for the service of the settings. */
+export const installInto = Effect.fnUntraced(
+  function*(settings: Settings.Settings, agents: ReadonlyArray<string>, progress: (step: string) => Effect.Effect<void>) {
+    const into = Installed.folderIn(settings.dataDir)
+    const wanted = programs.filter(({ name }) => agents.includes(name))
+    for (const { name, program } of wanted) {
+      const missing = program.notice === undefined ? null : yield* lacking(name, settings.dataDir)
+      if (missing !== null) yield* progress(`${program.package}: ${program.notice}`)
+    }
+    yield* Install.install({ folder: into, agents: wanted, firstRun: yield* firstRun(settings, into, progress), progress })
+  },
+  Effect.scoped
+)
+
 const install = Command.make("install", {
   chosen: Argument.String("name").pipe(
     Argument.withDescription(`Any of ${names.join(", ")}; without a name, all`),
@@ -108,16 +131,10 @@ const install = Command.make("install", {
   json
 }, ({ chosen, json }) =>
   Effect.gen(function*() {
-    const settings = yield* Settings.load
-    const into = Installed.folderIn(settings.dataDir)
-    const wanted = programs.filter(({ name }) => chosen.length === 0 || chosen.includes(name))
-    const progress = (step: string) => Console.error(`slipway: ${step}`)
-    for (const { program } of wanted) {
-      if (program.notice !== undefined) yield* progress(`${program.package}: ${program.notice}`)
-    }
-    yield* Install.install({ folder: into, agents: wanted, firstRun: yield* firstRun(settings, into, progress), progress })
+    const settings = yield* Effect.flatMap(Settings.load, RunningServices.findFolder)
+    yield* installInto(settings, chosen.length === 0 ? names : chosen, (step) => Console.error(`slipway: ${step}`))
     yield* list(json)
-  }).pipe(Effect.scoped)).pipe(
+  })).pipe(
     Command.withDescription(
       "Fetch agents from the npm registry into the data folder, in tested versions, checked by their digests.\n\n" +
         "All of them take 1.3 GB. Installed agents stay; repeat an interrupted install to continue it."

@@ -289,6 +289,14 @@ export const wayOfCaches = ({ folders, kind }: Isolation): string => {
   return reason === null ? "mounted (overlayfs)" : `unpacked for each sandbox, not mounted: ${reason}`
 }
 
+/** For people who set up a model. */
+export const sentence = ({ kind, problem }: Pick<Isolation, "kind" | "problem">): string =>
+  kind !== "none"
+    ? `Agents run isolated from this machine, with ${kind}.`
+    : problem === null
+    ? `Agents run as the service's user, without isolation (${known.isolation.name}=none).`
+    : `Agents cannot be isolated on this machine, so only the offline model runs. ${problem}`
+
 /** One line. */
 export const summary = ({ kind, problem }: Isolation): string =>
   kind !== "none"

@@ -6,7 +6,7 @@ import { spawnSync } from "node:child_process"
 import { generateKeyPairSync } from "node:crypto"
 import { existsSync, readdirSync, writeFileSync } from "node:fs"
 import path from "node:path"
-import type { Finding } from "../../../src/commands/service/Doctor.ts"
+import type { Finding } from "../../../src/commands/setup/Doctor.ts"
 import { command as slipway, folder, processesOf, repository, run, serve, until } from "../SlipwayProcess.ts"
 
 const LONG = 90_000

@@ -46,7 +46,7 @@ describe("the accounts' keys", () => {
         }),
         () => Effect.sync(() => ["OPENAI_API_KEY", "XAI_API_KEY"].forEach((name) => delete process.env[name]))
       )
-      const models = yield* Models.load(yield* Settings.load, null)
+      const models = yield* Models.find(yield* Settings.load)
       assert.deepStrictEqual([...models.keys].map(([name, key]) => [name, Redacted.value(key)]), [["OPENAI_API_KEY", KEY]])
       assert.notInclude(inspect(models, { depth: 9 }) + JSON.stringify(models), KEY)
       yield* Models.hideKeys(models)
@@ -62,16 +62,22 @@ describe("slipway models", () => {
         Effect.map(run(data, ["models", "--json"], settings), ({ stderr, stdout }) => {
           assert.strictEqual(stderr, "")
           assert.notInclude(stdout, KEY)
-          return new Map<string, { default: boolean; usable: boolean; problem: string | null }>(
+          return new Map<string, { default: boolean; usable: boolean; problems: ReadonlyArray<string> }>(
             JSON.parse(stdout).map((row: { id: string }) => [row.id, row])
           )
         })
       const bare = yield* rows({})
-      assert.deepInclude(bare.get("offline/demo"), { usable: true, problem: null, default: true })
+      assert.deepInclude(bare.get("offline/demo"), { usable: true, problems: [], default: true })
       // The one where boxes can be made, the other where not.
-      assert.match(bare.get("openai/gpt-6.1-sol")?.problem ?? "", /codex is not installed|bubblewrap|box/u)
+      assert.match(
+        bare.get("openai/gpt-6.1-sol")?.problems.join("\n") ?? "",
+        /codex is not installed.*\nThere is no key: run slipway setup, or set OPENAI_API_KEY\.$/u
+      )
       const open = yield* rows({ SLIPWAY_ISOLATION: "none", OPENAI_API_KEY: KEY })
-      assert.match(open.get("openai/gpt-6.1-sol")?.problem ?? "", /codex is not installed\. Run: slipway agents install codex/u)
+      assert.match(
+        open.get("openai/gpt-6.1-sol")?.problems.join("\n") ?? "",
+        /^codex is not installed\. Run: slipway agents install codex$/u
+      )
       const table = yield* run(data, ["models"], { OPENAI_API_KEY: KEY })
       assert.match(table.stdout, /^offline\/demo +opencode .*usable, the default$/mu)
     }).pipe(Effect.scoped), LONG)

@@ -3,7 +3,7 @@ import { Effect } from "effect"
 import { execFileSync, spawnSync } from "node:child_process"
 import { chmodSync, mkdirSync, writeFileSync } from "node:fs"
 import path from "node:path"
-import type { Finding } from "../../../src/commands/service/Doctor.ts"
+import type { Finding } from "../../../src/commands/setup/Doctor.ts"
 import { folder, repository, run, serve, until } from "../SlipwayProcess.ts"
 
 const absent = spawnSync("bwrap", ["--version"]).status === 0 ? undefined : "needs bubblewrap: apt-get install bubblewrap"

@@ -26,6 +26,7 @@ import * as IsolationSettings from "../../settings/Isolation.ts"
 import * as Settings from "../../settings/Settings.ts"
 import * as Storage from "../../settings/Storage.ts"
 import { columns, json, print } from "../terminal/Output.ts"
+import * as ModelReport from "./ModelReport.ts"
 
 /** Agents cannot run on this machine as it is. */
 class NotReady extends Schema.TaggedError<NotReady>()("NotReady", { missing: Schema.Array(Schema.String) }) {
@@ -160,6 +161,19 @@ const agents = ({ dataDir }: Settings.Settings) =>
           : { what: `agent ${name}`, state: "note", detail: installed.reason })
   )
 
+/** One line a model, with every obstacle. */
+const models = (given: Settings.Settings) =>
+  Effect.match(ModelReport.find(given), {
+    onFailure: (error): ReadonlyArray<Finding> => [{ what: "models", state: "note", detail: error.message }],
+    onSuccess: ({ isRunning, models }) =>
+      models.map(({ id, isDefault, problems }): Finding => ({
+        what: `model ${id}`,
+        state: problems.length === 0 ? "ok" : "note",
+        detail: (problems.length === 0 ? `usable${isRunning ? "" : " once the service runs"}` : problems.join(" ")) +
+          (isDefault ? ", the default" : "")
+      }))
+  })
+
 const source = (settings: Settings.Settings): Effect.Effect<Finding> => {
   const what = "source host"
   const { github } = settings
@@ -202,7 +216,7 @@ const examine = Effect.fn("Doctor.examine")(function*(given: Settings.Settings) 
   const node: Finding = { what: "Node", state: "ok", detail: `${process.versions.node} on ${process.platform} ${process.arch}` }
   const found = yield* Effect.all(
     [source(settings), signIn(settings), git, postgres(tried, settings.dataDir), disk(settings), checkpoints(settings),
-      kubernetes(settings), isolation(tried), toolchains(settings), agents(settings)],
+      kubernetes(settings), isolation(tried), toolchains(settings), agents(settings), models(given)],
     { concurrency: "unbounded" }
   )
   return [node, ...found.flat()]

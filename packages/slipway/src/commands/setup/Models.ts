@@ -1,20 +1,11 @@
-/** `slipway models`: the model catalogue of this process. */
-import { CatalogueFile, type Checked, defaultFile } from "@slipway/domain/models/schema/ModelCatalogueFile"
+/** `slipway models`: the models of the service, and what each lacks. */
+import { CatalogueFile, defaultFile } from "@slipway/domain/models/schema/ModelCatalogueFile"
 import { Console, Effect, Schema } from "effect"
 import { Command, Flag } from "effect/cli"
-import * as Isolation from "../../service/machine/Isolation.ts"
-import * as Models from "../../service/Models.ts"
-import * as RunningServices from "../../service/RunningServices.ts"
 import * as ModelSettings from "../../settings/Models.ts"
 import * as Settings from "../../settings/Settings.ts"
 import { columns, json, print } from "../terminal/Output.ts"
-
-/** The models as the service would find them here. */
-const loadHere = Effect.gen(function*() {
-  const { settings, tried } = yield* RunningServices.findToTry(yield* Settings.load)
-  const { problem } = yield* Isolation.choose(tried)
-  return yield* Models.load(settings, problem)
-}).pipe(Effect.scoped)
+import * as ModelReport from "./ModelReport.ts"
 
 const jsonSchema = () => {
   const { definitions, schema } = Schema.toJsonSchemaDocument(CatalogueFile, { onExcessProperty: "error" })
@@ -25,15 +16,15 @@ const example = () => JSON.stringify(Schema.encodeSync(CatalogueFile)(defaultFil
 
 const flag = (name: string, description: string) => Flag.Boolean(name).pipe(Flag.withDescription(description), Flag.withDefault(false))
 
-const shown = ({ model, problem }: Checked, isDefault: boolean) => ({
-  id: model.id,
-  agentRuntime: model.agentRuntime,
-  efforts: model.efforts,
-  approvals: model.approvals,
-  offline: model.offline,
+const shown = ({ id, isDefault, model, problems }: ModelReport.Reported) => ({
+  id,
+  agentRuntime: model?.agentRuntime ?? null,
+  efforts: model?.efforts ?? [],
+  approvals: model?.approvals ?? null,
+  offline: model?.offline ?? null,
   default: isDefault,
-  usable: problem === null,
-  problem
+  usable: problems.length === 0,
+  problems
 })
 
 export const models = Command.make("models", {
@@ -44,22 +35,23 @@ export const models = Command.make("models", {
   Effect.gen(function*() {
     if (schema) return yield* Console.log(JSON.stringify(jsonSchema(), null, 2))
     if (wantsExample) return yield* Console.log(example())
-    const { checked, default: fallback } = yield* loadHere
-    const rows = checked.map((one) => shown(one, one.model.id === fallback))
-    yield* print(json, rows, () =>
+    const { isRunning, models } = yield* ModelReport.find(yield* Settings.load)
+    const rows = models.map(shown)
+    const source = isRunning ? "As the running service reports." : "No service is running. As one would find them here."
+    const state = ({ default: isDefault, problems }: (typeof rows)[number]) =>
+      (problems.length === 0 ? "usable" : problems.join(" ")) + (isDefault ? ", the default" : "")
+    const table = () =>
       columns([
         ["MODEL", "RUNTIME", "EFFORTS", "STATE"],
-        ...rows.map(({ agentRuntime, default: isDefault, efforts, id, problem }) => [
-          id,
-          agentRuntime,
-          efforts.length === 0 ? "-" : efforts.join(","),
-          problem ?? (isDefault ? "usable, the default" : "usable")
-        ])
-      ]))
+        ...rows.map((row) => [row.id, row.agentRuntime ?? "-", row.efforts.length === 0 ? "-" : row.efforts.join(","), state(row)])
+      ])
+    yield* print(json, rows, () => `${source}\n\n${table()}`)
   })).pipe(
     Command.withDescription(
-      "The models that sandboxes may use: which of them can be used here, and what the others lack.\n\n" +
-        `${ModelSettings.settings.modelsFile.name} names the file. Without a file, the models of --example apply.`
+      "The models that sandboxes may use: which of them can be used, and everything that the others lack. " +
+        "A running service is asked; otherwise this machine is checked.\n\n" +
+        `Set up a model with slipway setup. ${ModelSettings.settings.modelsFile.name} names a file of your own models. ` +
+        "Without it, those of --example apply."
     ),
     Command.withShortDescription("List the models that sandboxes may use"),
     Command.withExamples([{ command: "slipway models", description: "Also why others cannot be used" }, {

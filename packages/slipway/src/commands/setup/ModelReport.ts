@@ -1,0 +1,77 @@
+/** The models as the running workers report them, otherwise as a service would find them on this machine. */
+import { ModelProviderStore } from "@slipway/domain/models/ports/ModelProviderStore"
+import type { Model, Offer } from "@slipway/domain/models/schema/ModelCatalogue"
+import type { ModelProvider } from "@slipway/domain/models/schema/ModelProvider"
+import * as WorkerOffers from "@slipway/postgres/workers/WorkerOffers"
+import { Effect, Option } from "effect"
+import * as Isolation from "../../service/machine/Isolation.ts"
+import * as Models from "../../service/Models.ts"
+import * as RunningServices from "../../service/RunningServices.ts"
+import type { Settings } from "../../settings/Settings.ts"
+import { stores } from "../admin/Administration.ts"
+
+/** A model, and every obstacle to its use. */
+export interface Reported {
+  readonly id: string
+  /** `null`: only the workers know it. */
+  readonly model: Model | null
+  readonly isDefault: boolean
+  readonly problems: ReadonlyArray<string>
+}
+
+interface Report {
+  /** Whether a running service reported it. */
+  readonly isRunning: boolean
+  readonly models: ReadonlyArray<Reported>
+}
+
+/** The stored providers and the reports of the running workers. */
+const stored = Effect.gen(function*() {
+  const store = yield* ModelProviderStore
+  const offers = yield* WorkerOffers.make
+  return { providers: yield* store.list, offers: yield* offers.current }
+})
+
+const ofWorkers = (offers: ReadonlyArray<Offer>, id: string): ReadonlyArray<string> => {
+  if (offers.some(({ usable }) => usable.includes(id))) return []
+  const known = offers.flatMap(({ unusable }) => unusable).find((model) => model.id === id)
+  return known === undefined ? ["No worker offers it."] : known.problems ?? [known.reason]
+}
+
+/** The report of the running workers with these stored providers. `here`: judges the models on this machine if there is no worker. */
+const reportOf = Effect.fnUntraced(function*(
+  settings: Settings,
+  { offers, providers }: { readonly offers: ReadonlyArray<Offer>; readonly providers: ReadonlyArray<ModelProvider> },
+  hostProblem: Effect.Effect<string | null>
+) {
+  if (offers.length === 0) {
+    const { checked, file } = yield* Models.load(settings, yield* hostProblem, providers)
+    const models = checked.map(({ model, problems }): Reported => ({ id: model.id, model, problems, isDefault: model.id === file.default }))
+    return { isRunning: false, models } satisfies Report
+  }
+  const { checked, file } = yield* Models.load(settings, null, providers)
+  const ids = new Set([
+    ...checked.map(({ model }) => model.id),
+    ...offers.flatMap(({ unusable, usable }) => [...usable, ...unusable.map(({ id }) => id)])
+  ])
+  const models = Array.from(ids, (id): Reported => ({
+    id,
+    model: checked.find(({ model }) => model.id === id)?.model ?? null,
+    problems: ofWorkers(offers, id),
+    isDefault: id === file.default
+  }))
+  return { isRunning: true, models } satisfies Report
+})
+
+/** The report, with the stores of the service in the context. */
+export const read = (settings: Settings, hostProblem: Effect.Effect<string | null>) =>
+  Effect.flatMap(stored, (found) => reportOf(settings, found, hostProblem))
+
+/** The same for a command that works without a service too. */
+export const find = Effect.fn("ModelReport.find")(function*(given: Settings) {
+  const { settings, tried } = yield* RunningServices.findToTry(given)
+  const hostProblem = Effect.scoped(Effect.map(Isolation.choose({ ...tried, role: "all" }), ({ problem }) => problem))
+  const service = yield* Effect.option(RunningServices.find(given))
+  if (Option.isNone(service)) return yield* reportOf(settings, { offers: [], providers: [] }, hostProblem)
+  return yield* Effect.provide(read(settings, hostProblem), stores(service.value))
+}, Effect.scoped)

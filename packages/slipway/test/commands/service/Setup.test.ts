@@ -1,0 +1,120 @@
+import { assert, it } from "@effect/vitest"
+import * as Installed from "@slipway/agents/Installed"
+import { profiles } from "@slipway/agents/profiles/AgentRuntimeProfiles"
+import * as FakeModel from "@slipway/agents/testing/fake-model/FakeModel"
+import * as SpawnedProgram from "@slipway/machine/testing/SpawnedProgram"
+import { Effect } from "effect"
+import { chmodSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs"
+import path from "node:path"
+import { folder, repository, run, runIn, serve } from "../SlipwayProcess.ts"
+
+const LONG = 180_000
+
+const KEY = "canary-of-a-provider-key-7Qm2"
+
+/** An agent in the place of opencode: each prompt becomes one request to its model, and the answer its message. */
+const AGENT = `#!${process.execPath}
+const { options } = JSON.parse(process.env.OPENCODE_CONFIG_CONTENT).provider.gateway
+const model = JSON.parse(process.env.OPENCODE_CONFIG_CONTENT).model.replace("gateway/", "")
+const send = (frame) => process.stdout.write(JSON.stringify({ jsonrpc: "2.0", ...frame }) + "\\n")
+const answers = {
+  initialize: () => ({ protocolVersion: 1, agentCapabilities: {} }),
+  "session/new": () => ({
+    sessionId: "one",
+    configOptions: [{ id: "effort", category: "thought_level", type: "select", name: "Effort", currentValue: "default", options: [] }]
+  }),
+  "session/set_config_option": () => ({ configOptions: [] }),
+  "session/prompt": async ({ prompt, sessionId }) => {
+    const response = await fetch(options.baseURL + "/chat/completions", {
+      method: "POST",
+      headers: { authorization: "Bearer " + options.apiKey, "content-type": "application/json" },
+      body: JSON.stringify({ model, messages: [{ role: "user", content: prompt[0].text }] })
+    })
+    const { choices: [{ message }] } = await response.json()
+    const text = message.content + " env:" + JSON.stringify(process.env)
+    const update = { sessionUpdate: "agent_message_chunk", content: { type: "text", text } }
+    send({ method: "session/update", params: { sessionId, update } })
+    return { stopReason: "end_turn" }
+  }
+}
+require("node:readline").createInterface({ input: process.stdin }).on("line", async (line) => {
+  const { id, method, params } = JSON.parse(line)
+  if (id !== undefined && method in answers) send({ id, result: await answers[method](params) })
+})
+`
+
+/** As the installer leaves it. */
+const install = (dataDir: string) => {
+  const program = profiles["opencode"]?.program ?? assert.fail()
+  const modules = path.join(Installed.folderIn(dataDir), "node_modules")
+  const binary = path.join(modules, program.binaries(Installed.thisPlatform())[0] ?? "")
+  mkdirSync(path.dirname(binary), { recursive: true })
+  mkdirSync(path.join(modules, program.package), { recursive: true })
+  writeFileSync(path.join(modules, program.package, "package.json"), JSON.stringify({ version: program.version }))
+  writeFileSync(binary, AGENT)
+  chmodSync(binary, 0o755)
+}
+
+it.live(
+  "a running service gets a model by one command, and runs a turn with it; the provider alone gets the key",
+  () =>
+    Effect.gen(function*() {
+      const upstream = yield* FakeModel.start({ token: KEY })
+      const data = yield* folder
+      const server = yield* serve(data, { SLIPWAY_ISOLATION: "none" })
+      const settings = { SLIPWAY_ISOLATION: "none" }
+      const given = ["setup", "--provider", "compatible", "--base-url", `${upstream.url}/v1`, "--model", "qwen3"]
+
+      // Whatever a script lacks is said before anything is stored.
+      const cases: ReadonlyArray<readonly [ReadonlyArray<string>, RegExp]> = [
+        [["setup"], /choose a provider: --provider anthropic, openai, xai, compatible/u],
+        [["setup", "--provider", "anthropic", "--yes"], /a key is needed: --key-file FILE, or ANTHROPIC_API_KEY in the environment\./u],
+        [["setup", "--provider", "compatible"], /an OpenAI-compatible server needs --base-url\./u],
+        [["setup", "--provider", "xai", "--model", "grok-1"], /no model grok-1 of xAI\. There are: xai\/grok-4\.7, opencode\/grok-4\.7\./u],
+        [given, /nothing was stored\. opencode is not installed: repeat with --yes/u]
+      ]
+      for (const [args, said] of cases) {
+        const ended = yield* run(data, args, settings)
+        assert.deepStrictEqual([ended.code, ended.stdout], [1, ""])
+        assert.match(ended.stderr, said)
+      }
+      assert.notInclude((yield* run(data, ["audit", "--json"])).stdout, "model_provider")
+
+      // In place of a download of 350 MB.
+      install(data)
+      const set = yield* run(data, given, { ...settings, OPENAI_API_KEY: KEY })
+      assert.strictEqual(set.code, 0, set.stderr)
+      assert.match(set.stdout, /^compatible\/qwen3 is ready, and the default model\.\nThe running service uses it from now on\.$/mu)
+      assert.match(set.stdout, /^Agents run as the service's user, without isolation \(SLIPWAY_ISOLATION=none\)\.$/mu)
+
+      const listed = yield* run(data, ["models"])
+      assert.match(listed.stdout, /^As the running service reports\.$/mu)
+      assert.match(listed.stdout, /^compatible\/qwen3 +opencode +- +usable, the default$/mu)
+
+      yield* run(data, ["repos", "add", "acme/shop", repository(data)])
+      const turn = yield* runIn(data, ["run", "acme/shop", "[[say Hello from the upstream]]"], {
+        SLIPWAY_API_KEY: server.key,
+        SLIPWAY_URL: server.url
+      })
+      assert.strictEqual(turn.code, 0, turn.stderr)
+      assert.include(turn.stdout, "Hello from the upstream")
+      assert.deepStrictEqual(upstream.requests.map(({ call, status }) => [call.model, status]), [["qwen3", 200]])
+
+      const audit = yield* run(data, ["audit", "--json"])
+      assert.include(audit.stdout, "model_provider.set")
+      const pids = SpawnedProgram.processesOf(data).map((process) => Number.parseInt(process, 10))
+      const arguments_ = pids.map((pid) => readFileSync(`/proc/${pid}/cmdline`, "utf8")).join("\n")
+      assert.include(arguments_, "serve")
+      // The agent printed its whole environment.
+      assert.include(turn.stdout, "OPENCODE_CONFIG_CONTENT")
+      const everything = [server.output(), set.stdout, set.stderr, listed.stdout, turn.stdout, turn.stderr, audit.stdout, arguments_]
+      for (const text of everything) assert.notInclude(text, KEY)
+      const files = readdirSync(data, { recursive: true, withFileTypes: true }).filter((entry) => entry.isFile())
+      const holding = files.filter((entry) => {
+        const file = path.join(entry.parentPath, entry.name)
+        return readFileSync(file).includes(KEY)
+      })
+      assert.deepStrictEqual(holding.map(({ name }) => name), [])
+    }).pipe(Effect.scoped),
+  LONG
+)
