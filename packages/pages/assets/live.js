@@ -5,6 +5,7 @@
  */
 import { keepDraft } from "./draft.js"
 import { morph, parsed } from "./morph.js"
+import { fold, tellSince } from "./steps.js"
 import { tellTimes } from "./times.js"
 import { lookAgain, tellWaiting } from "./waiting.js"
 
@@ -45,7 +46,7 @@ const signInAgain = () => {
 const conversation = find(document, "#conversation", HTMLElement)
 /** @type {Map<string, Element>} */
 const items = new Map()
-for (const element of conversation?.children ?? []) {
+for (const element of conversation?.querySelectorAll("[data-key]") ?? []) {
   if (element instanceof HTMLElement) items.set(element.dataset["key"] ?? "", element)
 }
 
@@ -53,9 +54,13 @@ for (const element of conversation?.children ?? []) {
 const showItem = (item) => {
   const key = item.dataset["key"] ?? ""
   const old = items.get(key)
-  if (item.dataset["gone"] !== undefined) {
-    old?.remove()
+  const { becomes } = item.dataset
+  if (becomes !== undefined) {
+    // It stays where it is, and has a name now.
+    if (old === undefined) return
     items.delete(key)
+    items.set(becomes, old)
+    old.setAttribute("data-key", becomes)
   } else if (old !== undefined) morph(old, item)
   else {
     items.set(key, item)
@@ -84,7 +89,9 @@ const show = (pieces) => {
     const old = document.getElementById(piece.id)
     if (old !== null) morph(old, piece, () => after(old))
   }
+  if (conversation !== null) fold(conversation)
   tellTimes(TIMES)
+  tellSince()
   tellWaiting()
 }
 
@@ -267,6 +274,8 @@ document.addEventListener("submit", (event) => {
 if (page !== null) {
   tellTimes(TIMES)
   setInterval(() => tellTimes(TIMES), TELL_TIMES_MS)
+  tellSince()
+  setInterval(tellSince, 1000)
   // The stream is of this sandbox alone, and pauses while the page is hidden.
   lookAgain()
   if (page.dataset["over"] !== undefined) end(() => connection("Ended"))

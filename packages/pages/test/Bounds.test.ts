@@ -14,7 +14,8 @@ import * as ChangesList from "../src/sandboxes/changes/ChangesList.ts"
 import * as Diff from "../src/sandboxes/changes/Diff.ts"
 import * as DiffTable from "../src/sandboxes/changes/DiffTable.ts"
 import * as Patch from "../src/sandboxes/changes/Patch.ts"
-import * as Conversation from "../src/sandboxes/conversation/Conversation.ts"
+import type * as Conversation from "../src/sandboxes/conversation/Conversation.ts"
+import * as Items from "../src/sandboxes/conversation/Items.ts"
 import * as Markdown from "../src/text/Markdown.ts"
 import * as Browser from "../testing/Browser.ts"
 import { ask, drive, layer as http, type Reply, running, saved } from "../testing/Harness.ts"
@@ -359,8 +360,8 @@ const pauses = (steps: Steps<unknown>): number => {
 
 describe("what a page is made of", () => {
   const at = DateTime.makeUnsafe(0)
-  const item = (kind: Conversation.Item["kind"], text: string): Conversation.Item => ({ key: "k", kind, text, state: "", at, seq: 1 })
-  const conversation = (items: ReadonlyArray<Conversation.Item>) => Conversation.render(items, "", endless(), (shown) => html`${shown}`)
+  const item = (kind: Conversation.Item["kind"], text: string): Conversation.Item => ({ key: "k", kind, text, at, seq: 1 })
+  const conversation = (items: ReadonlyArray<Conversation.Item>) => Items.render(items, "", endless(), (shown) => html`${shown}`)
   const endless = () => ({ bytes: Infinity })
   const table = (path: string, lines: ReadonlyArray<Diff.Line>) =>
     DiffTable.render(path, [lines], { lines: 2_000, budget: endless() }, ({ content }) => content)

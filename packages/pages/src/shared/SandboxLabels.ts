@@ -82,13 +82,6 @@ const restored: Record<SandboxEventOf<"sandbox.restored">["data"]["cause"], stri
   fork: "It starts where another sandbox was."
 }
 
-const tool: Record<SandboxEventOf<"tool.updated">["data"]["status"], string> = {
-  pending: "pending",
-  running: "running",
-  completed: "done",
-  error: "failed"
-}
-
 const finish: Record<SandboxEventOf<"message.completed">["data"]["finish"], string> = {
   end_turn: "",
   max_tokens: "The model stopped: its answer became too long.",
@@ -121,20 +114,16 @@ const rejection: Record<Rejection, string> = {
   restore_active: "Another checkpoint is being restored. Wait for its end."
 }
 
-const who = { prompt: "Prompt", text: "Agent", reasoning: "Agent, thinking", tool: "Tool", note: "Slipway", problem: "Slipway" }
-
 export const labels = {
   status,
   reason,
   turn,
   turnReason,
   restored,
-  tool,
   finish,
   approval,
   approvalBy,
   approvedForTurn,
   action,
-  rejection,
-  who
+  rejection
 }

@@ -149,13 +149,19 @@ layer(http(), { excludeTestServices: true })("the page of a sandbox", (it) => {
       const page = yield* get(`/sandboxes/${id}`)
       isPage(page)
       const items = [
-        ...page.text.matchAll(/<li class="item (\w+)" data-key="([^"]+)">[^]*?<div class="item-text">([^]*?)<\/div>\n<\/li>/gu)
+        ...page.text.matchAll(/<li class="item (\w+)" data-key="([^"]+)">([^]*?)\n<\/li>/gu)
       ]
-        .map(([, kind, key, text]) => [kind, key, text]).filter(([kind]) => kind !== "note")
+        .map(([, kind, key, text = ""]) => [
+          kind,
+          key,
+          /<code class="what">([^<]*)</u.exec(text)?.[1] ?? "",
+          /class="item-text">\n?([^]*?)<\/(?:div|pre)>(?:$|<\/div>)/u.exec(text)?.[1]
+        ])
+        .filter(([kind]) => kind !== "boot")
       assert.deepStrictEqual(items, [
-        ["prompt", `prompt:${turn}`, `Do it ${ESCAPED}`],
-        ["text", "m:text", `<div class="markdown"><p>All of it ${ESCAPED}</p>\n</div>`],
-        ["tool", "tool:c", `run ${ESCAPED}\nFailed ${ESCAPED}`]
+        ["prompt", `prompt:${turn}`, "", `Do it ${ESCAPED}`],
+        ["text", "m:text", "", `<div class="markdown"><p>All of it ${ESCAPED}</p>\n`],
+        ["tool", "tool:c", `run ${ESCAPED}`, `Failed ${ESCAPED}`]
       ])
       assert.include(page.text, `<h1>${ESCAPED}</h1>`)
       assert.include(page.text, `<title>${ESCAPED} · Slipway</title>`)
@@ -172,14 +178,14 @@ layer(http(), { excludeTestServices: true })("the page of a sandbox", (it) => {
         const page = yield* get(`/sandboxes/${id}`)
         isPage(page)
         const [, kind, text] =
-          new RegExp(`<li class="item (\\w+)" data-key="turn:${turn}">[^]*?<div class="item-text">([^<]*)</div>`, "u").exec(page.text) ?? []
+          new RegExp(`<li class="item (\\w+)" data-key="turn:${turn}">[^]*?<\\w+ class="item-text">([^<]*)</`, "u").exec(page.text) ?? []
         return [kind, text]
       })
       assert.deepStrictEqual(yield* endOf(`The provider refuses ${HOSTILE}`), ["problem",
         `The turn failed: The provider refuses ${ESCAPED}`])
       assert.deepStrictEqual(yield* endOf("output_limit"), ["problem", "The turn failed: The agent wrote more than a turn may."])
       assert.deepStrictEqual(yield* endOf(), ["problem", "The turn failed"])
-      assert.deepStrictEqual(yield* endOf("end_turn", "succeeded"), ["note", "Done"])
+      assert.deepStrictEqual(yield* endOf("end_turn", "succeeded"), ["end", "Done"])
     }))
 
   it.effect("shows the setup: how it stands, and the end of its output as text alone, closed once it succeeded", () =>
@@ -291,7 +297,7 @@ layer(http(), { excludeTestServices: true })("the page of a sandbox", (it) => {
       yield* (yield* Maintenance).purgeEvents(yield* DateTime.now, 10)
       const page = yield* get(`/sandboxes/${id}`)
       isPage(page)
-      assert.match(textOf(page), /What happened here is no longer kept\. What was said is\. .*Prompt .*Long ago/u)
+      assert.match(textOf(page), /The log expired; messages are kept\. .*You .*Long ago/u)
       isPage(yield* get(`/sandboxes/${id}?before=2`))
     }))
 
@@ -300,7 +306,7 @@ layer(http(), { excludeTestServices: true })("the page of a sandbox", (it) => {
       const { get, key } = yield* visitor("waiting")
       const id = yield* create(key, { prompt: "Something to do" })
       const page = yield* get(`/sandboxes/${id}`)
-      assert.match(textOf(page), /State Starting Turn None .* Prompt .*Something to do/u)
+      assert.match(textOf(page), /State Starting Turn None .* You .*Something to do.*Starting… .*Queue/u)
     }))
 
   it.effect("of another grant is not there, nor is what is no sandbox, whatever is asked of it", () =>
@@ -357,7 +363,8 @@ layer(http(), { excludeTestServices: true })("the forms of a sandbox's page", (i
       redirected(yield* post(action, { decision: "deny" }), `/sandboxes/${id}?done=approval_already_resolved`)
       const after = yield* get(`/sandboxes/${id}?done=approval_already_resolved`)
       assert.include(textOf(after), "That was decided before. The first decision stands.")
-      assert.include(after.text, `<div class="item-text">write ${ESCAPED}\nApproved</div>`)
+      assert.include(after.text, `<code class="what">write ${ESCAPED}</code>`)
+      assert.include(after.text, "<pre class=\"item-text\">\nApproved</pre>")
       assert.notInclude(after.text, `id="approval-${encodeURIComponent(approval)}"`)
       isPage(yield* post(`/sandboxes/${id}/approvals/unknown`, { decision: "approve" }), 404)
     }))
@@ -370,7 +377,7 @@ layer(http(), { excludeTestServices: true })("the forms of a sandbox's page", (i
       assert.include((yield* get(`/sandboxes/${id}`)).text, "name=\"reason\"")
       isPage(yield* post(action, { decision: "deny", reason: "x".repeat(2001) }), 400)
       redirected(yield* post(action, { decision: "deny", reason: ` ${HOSTILE}\r\nNot there. ` }), `/sandboxes/${id}?done=denied`)
-      assert.include((yield* get(`/sandboxes/${id}`)).text, `Denied: ${ESCAPED}\nNot there.</div>`)
+      assert.include((yield* get(`/sandboxes/${id}`)).text, `Denied: ${ESCAPED}\nNot there.</pre>`)
     }))
 
   it.effect("approve all of a kind for the rest of the turn, where the agent says of which kind it is", () =>
@@ -571,9 +578,10 @@ layer(http({ trees }), { excludeTestServices: true })("the stream of a sandbox's
       yield* work(id, turn, tool("c", "completed", { output: `gone ${HOSTILE}` }))
       const done = yield* until("gone")
       assert.strictEqual(done.id, String(cursor + 1))
-      assert.match(done.html, /^<ol data-piece="conversation" data-changes><li class="item tool" data-key="tool:c">[^]*<\/li>\n<\/ol>$/u)
+      assert.match(done.html, /^<ol data-piece="conversation" data-changes><li class="item tool" data-key="tool:c"[^>]*>[^]*<\/li>\n<\/ol>$/u)
       // It began before the stream did.
-      assert.include(done.html, `<div class="item-text">shell\nrm ${ESCAPED}\ngone ${ESCAPED}</div>`)
+      assert.include(done.html, `<code class="what">shell</code>`)
+      assert.include(done.html, `<pre class="item-text">\nrm ${ESCAPED}\ngone ${ESCAPED}</pre>`)
       const page = yield* reader.get(`/sandboxes/${id}`)
       assert.include(page.text, done.html.replace(/^<ol[^>]*>|<\/ol>$/gu, ""))
 
@@ -588,7 +596,7 @@ layer(http({ trees }), { excludeTestServices: true })("the stream of a sandbox's
       assert.notInclude(asks.html, "data-piece=\"pulls\"")
     }))
 
-  it.effect("takes the first prompt away when that of its turn takes its place", () =>
+  it.effect("gives the first prompt, which stays where it is, the name of its turn", () =>
     Effect.gen(function*() {
       const reader = yield* visitor("beginner")
       const id = yield* create(reader.key, { prompt: "Something to do" })
@@ -597,7 +605,7 @@ layer(http({ trees }), { excludeTestServices: true })("the stream of a sandbox's
       const turn = yield* turnOf(id)
       yield* drive(id, [{ _tag: "StartBoot" }, { _tag: "FinishBoot", turnId: turn }, { _tag: "StartTurn", turnId: turn }])
       const started = yield* until("Something to do")
-      assert.include(started.html, "<li data-key=\"prompt:first\" data-gone></li>")
+      assert.include(started.html, `<li data-key="prompt:first" data-becomes="prompt:${turn}"></li>`)
       assert.include(started.html, `data-key="prompt:${turn}"`)
     }))
 
@@ -901,7 +909,7 @@ layer(http(), { excludeTestServices: true })("the checkpoints of a sandbox", (it
       const { get, key, post } = yield* visitor("forker")
       const { id } = yield* checkpointed(key, 2, { title: HOSTILE })
       const page = yield* get(`/sandboxes/${id}`)
-      const [newest = ""] = /\/sandboxes\/\w+\/fork\?checkpoint=\d+/u.exec(page.text) ?? []
+      const [newest = ""] = /\/sandboxes\/\w+\/fork\?checkpoint=\d+/u.exec(page.text.slice(page.text.indexOf("id=\"checkpoints\""))) ?? []
       assert.strictEqual(newest, `/sandboxes/${id}/fork?checkpoint=2`)
       const form = yield* get(newest)
       isPage(form)
@@ -924,12 +932,13 @@ layer(http(), { excludeTestServices: true })("the checkpoints of a sandbox", (it
       const { get, key, post } = yield* visitor("returner")
       const { id } = yield* checkpointed(key)
       const address = `/sandboxes/${id}/restore`
-      assert.include((yield* get(`/sandboxes/${id}`)).text, `href="${address}?checkpoint=1"`)
+      const list = Effect.map(get(`/sandboxes/${id}`), ({ text }) => text.slice(text.indexOf("id=\"checkpoints\"")))
+      assert.include(yield* list, `href="${address}?checkpoint=1"`)
       isPage(yield* get(`${address}?checkpoint=1`))
       isPage(yield* get(`${address}?checkpoint=x`), 404)
       isPage(yield* post(address, { checkpoint: "9" }), 404)
       redirected(yield* post(address, { checkpoint: "1" }), `/sandboxes/${id}?done=restoring`)
-      assert.notInclude((yield* get(`/sandboxes/${id}`)).text, `${address}?checkpoint=`)
+      assert.notInclude(yield* list, `${address}?checkpoint=`)
       redirected(yield* post(address, { checkpoint: "2" }), `/sandboxes/${id}?done=restore_active`)
       const stranger = yield* visitor("no-returner")
       for (const path of ["restore", "fork"]) {

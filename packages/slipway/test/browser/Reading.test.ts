@@ -63,7 +63,7 @@ layer(Shop.layer(), { excludeTestServices: true })("what an agent writes", (it) 
         assert.deepStrictEqual(await said.locator("pre .keyword").allInnerTexts(), ["export", "const", "async", "string", "number", "if",
           "return", "throw", "new"])
         assert.strictEqual(await said.getByRole("link").getAttribute("rel"), "noreferrer noopener nofollow")
-        assert.deepStrictEqual(await page.locator(".item.reasoning strong").allInnerTexts(), ["Hm."])
+        assert.deepStrictEqual(await page.locator(".item.reasoning strong").allTextContents(), ["Hm."])
         await inspect(page, "sandbox-markdown")
       })
     }))

@@ -58,7 +58,7 @@ layer(service, { excludeTestServices: true })("the setup on the page of a sandbo
         await page.goto(`/sandboxes/${id}`)
         await setupIs(page, "Running")
         await output(page).filter({ hasText: "Installing <b>things</b>" }).waitFor()
-        await page.getByText("Setup began; it may take 10 min").waitFor()
+        await page.locator(".segments .now", { hasText: "Setup" }).waitFor()
         assert.isTrue(await isOpen(page))
         assert.match(await page.locator("#setup").innerText(), /so far/u)
         await inspect(page, "setup-running")

@@ -1,38 +1,123 @@
-/** The conversation of a sandbox as its page shows it: one item for each part, in the order in which the parts began. */
+/** The conversation of a sandbox: one item for each part, in the order in which the parts began. `Items.ts` renders them. */
 import type { RecordedEvent } from "@slipway/domain/sandbox/rules/SandboxEvent"
 import type { TurnOutcome } from "@slipway/domain/sandbox/rules/Turn"
-import { DateTime, Effect } from "effect"
-import { beginning, type Budget, fit } from "../../html/Fit.ts"
-import { html, type Html, type Later, type Part } from "../../html/Html.ts"
-import * as Render from "../../html/Render.ts"
+import type { DateTime } from "effect"
+import { duration } from "../../html/Moments.ts"
 import { labels } from "../../shared/SandboxLabels.ts"
-import * as Markdown from "../../text/Markdown.ts"
+
+/** The stages of a start, in their order. */
+export const STAGES = ["queue", "sandbox", "clone", "setup", "agent"] as const
+export type Stage = typeof STAGES[number]
+
+/** How far a sandbox is with its start. */
+export interface Boot {
+  /** Milliseconds of the stages that are done. */
+  readonly done: Readonly<Partial<Record<Stage, number>>>
+  /** The stage that goes on; `null`: none does any more. */
+  readonly stage: Stage | null
+  /** When it left the queue or, until then, was created. */
+  readonly since: DateTime.Utc
+  /** All of it, once it is ready. */
+  readonly ms: number | null
+}
+
+/** What a row says of a tool call beside its text. */
+export interface Call {
+  readonly state: "waits" | "runs" | "asks" | "done" | "failed" | "denied"
+  /** The files that it names. */
+  readonly paths: ReadonlyArray<string>
+  readonly isCommand: boolean
+}
+
+/** Kinds of items. `Items.ts` has what each looks like. */
+export type Kind = "prompt" | "text" | "reasoning" | "tool" | "boot" | "end" | "checkpoint" | "note" | "problem"
 
 export interface Item {
   /** Items of one key replace each other. */
   readonly key: string
-  readonly kind: keyof typeof labels.who
+  readonly kind: Kind
+  /** Of a tool call: what it does in its first line, and what came of it. */
   readonly text: string
-  /** How a tool call stands. */
-  readonly state: string
   readonly at: DateTime.Utc
   /** The event that told it last; 0: none did. */
   readonly seq: number
+  /** How long it took; left out where that is unknown. */
+  readonly ms?: number
+  readonly call?: Call
+  readonly boot?: Boot
+  /** The checkpoint that it is about. */
+  readonly checkpoint?: number
+  /** The rest is the output of the setup. */
+  readonly isOfSetup?: boolean
 }
 
 /** One tool call, from its events. */
 interface ToolCall {
   readonly tool: string
-  /** How it stands. */
-  readonly state: string
+  readonly status: "pending" | "running" | "completed" | "error"
+  readonly isAsking: boolean
   readonly decision: string
   readonly error: string
   /** The whole command, if the name does not say it. */
   readonly command: string
   readonly output: string
+  readonly paths: ReadonlyArray<string>
+  /** When it began to run. */
+  readonly since: DateTime.Utc | null
+  readonly ms: number | null
 }
 
-const unknown: ToolCall = { tool: "A tool call", state: "", decision: "", error: "", command: "", output: "" }
+const unknown: ToolCall = {
+  tool: "A tool call",
+  status: "pending",
+  isAsking: false,
+  decision: "",
+  error: "",
+  command: "",
+  output: "",
+  paths: [],
+  since: null,
+  ms: null
+}
+
+/** What earlier events told that later ones add to. */
+interface Known {
+  readonly calls: Map<string, ToolCall>
+  boot: Boot | null
+  turn: { readonly id: string; readonly since: DateTime.Utc } | null
+  thought: { readonly id: string; readonly since: DateTime.Utc } | null
+  /** Folders of submodules, which are left empty. */
+  submodules: ReadonlyArray<string>
+}
+
+const between = (from: DateTime.Utc, to: DateTime.Utc): number => Math.max(0, to.epochMilliseconds - from.epochMilliseconds)
+
+const STAGE_OF = { provision: "sandbox", clone: "clone", setup: "setup", agent_start: "agent", ready: "agent" } as const
+/** What goes on once a stage is done, unless events say otherwise. */
+const NEXT = { sandbox: "clone", clone: "agent", setup: "agent", agent: "agent" } as const
+
+const isDenial = (text: string) => /^\s*denied\W*$/iu.test(text)
+
+const callState = ({ decision, isAsking, status }: ToolCall): Call["state"] => {
+  if (isAsking) return "asks"
+  switch (status) {
+    case "pending":
+      return "waits"
+    case "running":
+      return "runs"
+    case "completed":
+      return "done"
+    case "error":
+      return decision.startsWith(labels.approval.denied) ? "denied" : "failed"
+  }
+}
+
+const textOf = ({ command, decision, error, output, tool }: ToolCall): string => {
+  // An agent that repeats that it was denied says nothing new.
+  const isNew = (line: string) => line !== "" && !(decision.startsWith(labels.approval.denied) && isDenial(line)) && line !== decision
+  return [tool, command === tool ? "" : command, decision, ...[error, output.replace(/(?<!\n)\n+$/u, "")].filter(isNew)]
+    .filter((line) => line !== "").join("\n")
+}
 
 /** How a turn ended, and why. */
 const because = (state: TurnOutcome, reason: string | undefined): string => {
@@ -40,47 +125,92 @@ const because = (state: TurnOutcome, reason: string | undefined): string => {
   return said === "" || state === "succeeded" ? labels.turn[state] : `${labels.turn[state]}: ${said}`
 }
 
-/** `null`: nothing to show. `calls`: by their id. */
-const itemOf = ({ at, event, seq }: RecordedEvent, calls: Map<string, ToolCall>): Item | null => {
-  const item = (key: string, kind: Item["kind"], text: string, state = ""): Item => ({ key, kind, text, state, at, seq })
+/** A stage of the start is done, or goes on. */
+const booting = (known: Known, at: DateTime.Utc, { done, ms = null, stage }: {
+  readonly done?: Boot["done"]
+  readonly stage: Stage | null
+  readonly ms?: number | null
+}): Boot => {
+  const before = known.boot ?? { done: {}, stage: null, since: at, ms: null }
+  return known.boot = { ...before, done: { ...before.done, ...done }, stage, ms }
+}
+
+const bootItem = ({ submodules }: Known, boot: Boot) => ({
+  key: "boot",
+  kind: "boot" as const,
+  text: submodules.length === 0 ? "" : `Submodules are left empty: ${submodules.join(", ")}`,
+  boot
+})
+
+/** `null`: nothing to show. */
+const itemOf = ({ at, event, seq }: RecordedEvent, known: Known): Item | null => {
+  const item = (key: string, kind: Kind, text: string, more: Partial<Item> = {}): Item => ({ key, kind, text, at, seq, ...more })
+  const boot = (boot: Boot): Item => ({ ...bootItem(known, boot), at, seq })
   const call = (id: string, more: Partial<ToolCall>) => {
-    const known = { ...unknown, ...calls.get(id), ...more }
-    calls.set(id, known)
-    // An agent that says no more than that it was denied says nothing new.
-    const error = known.error.toLowerCase() === known.decision.toLowerCase() ? "" : known.error
-    const command = known.command === known.tool ? "" : known.command
-    const lines = [known.tool, command, known.decision, error, known.output.replace(/(?<!\n)\n+$/u, "")]
-    return item(`tool:${id}`, "tool", lines.filter((line) => line !== "").join("\n"), known.state)
+    const before = known.calls.get(id) ?? unknown
+    const now = { ...before, ...more }
+    const since = now.status === "running" && before.status !== "running" ? at : before.since
+    const isOver = now.status === "completed" || now.status === "error"
+    const ms = isOver && before.ms === null && since !== null ? between(since, at) : before.ms
+    const told = { ...now, since, ms }
+    known.calls.set(id, told)
+    return item(`tool:${id}`, "tool", textOf(told), {
+      call: { state: callState(told), paths: told.paths, isCommand: told.command !== "" },
+      ...(ms === null ? {} : { ms })
+    })
   }
   const { data, type } = event
   switch (type) {
-    case "sandbox.status":
+    case "sandbox.status": {
+      if (data.status === "queued") return boot(booting(known, at, { stage: "queue" }))
+      if (data.status === "creating") {
+        const waited = known.boot === null ? {} : { queue: between(known.boot.since, at) }
+        known.boot = { done: waited, stage: "sandbox", since: at, ms: null }
+        return boot(known.boot)
+      }
+      if (data.status === "running") {
+        if (known.boot?.ms === null) booting(known, at, { stage: null, ms: between(known.boot.since, at) })
+        return null
+      }
+      known.boot = known.boot === null ? null : { ...known.boot, stage: null }
       return item(
         `event:${seq}`,
         data.status === "failed" ? "problem" : "note",
         data.reason === null ? labels.status[data.status] : `${labels.status[data.status]}. ${labels.reason[data.reason]}`
       )
+    }
     case "setup.started":
-      return item(`event:${seq}`, "note", `Setup began; it may take ${Math.ceil(data.limit_ms / 60_000)} min`)
-    case "sandbox.boot":
+      return known.boot?.ms === null
+        ? boot(booting(known, at, { stage: "setup" }))
+        : item(`event:${seq}`, "note", `Running setup (up to ${Math.ceil(data.limit_ms / 60_000)} min)`)
+    case "sandbox.boot": {
       if (data.error !== undefined) {
-        return item(`event:${seq}`, "problem", `Setup${data.repo === undefined ? "" : ` of ${data.repo}`} failed. ${data.error}`)
+        if (known.boot?.ms === null) booting(known, at, { done: { setup: data.ms }, stage: "agent" })
+        const text = `Setup${data.repo === undefined ? "" : ` of ${data.repo}`} failed. ${data.error}`
+        return item(`event:${seq}`, "problem", text, { isOfSetup: true })
       }
-      return item(
-        `event:${seq}`,
-        "note",
-        `Boot: ${data.stage}${data.repo === undefined ? "" : ` ${data.repo}`}, ${data.ms} ms` +
-          (data.submodules === undefined ? "" : `. Submodules are left empty: ${data.submodules.join(", ")}`)
-      )
+      if (data.submodules !== undefined) known.submodules = [...known.submodules, ...data.submodules]
+      const stage = STAGE_OF[data.stage]
+      // After the start: trees were made again.
+      if (known.boot?.ms !== null) return stage === "setup" ? item(`event:${seq}`, "note", `Setup ran again (${duration(data.ms)})`) : null
+      const earlier = known.boot.done[stage] ?? 0
+      return boot(data.stage === "ready"
+        ? booting(known, at, { stage: null, ms: data.ms })
+        : booting(known, at, { done: { [stage]: earlier + data.ms }, stage: NEXT[stage] }))
+    }
     case "sandbox.forked":
-      return item(`event:${seq}`, "note", `Goes on from checkpoint ${data.checkpoint} of ${data.sandbox_id}`)
+      return item(`event:${seq}`, "note", `Forked from checkpoint ${data.checkpoint} of ${data.sandbox_id}`)
     case "sandbox.checkpoint":
-      return data.error === undefined ? null : item(`event:${seq}`, "problem", `No checkpoint: ${data.error}`)
+      return data.error !== undefined
+        ? item(`event:${seq}`, "problem", `No checkpoint: ${data.error}`)
+        : data.checkpoint === undefined
+        ? null
+        : item(`checkpoint:${data.checkpoint}`, "checkpoint", `Checkpoint ${data.checkpoint}`, { checkpoint: data.checkpoint })
     case "sandbox.restoring":
-      return item(`event:${seq}`, "note", `Checkpoint ${data.checkpoint} was asked for`)
+      return item(`event:${seq}`, "note", `Restoring checkpoint ${data.checkpoint}`)
     case "sandbox.restored":
       return data.checkpoint === undefined
-        ? item(`event:${seq}`, "problem", `Nothing was restored; files and conversation are as they were. ${data.error}`)
+        ? item(`event:${seq}`, "problem", `Restore failed; nothing changed. ${data.error}`)
         : item(
           `event:${seq}`,
           data.lost_turn === undefined ? "note" : "problem",
@@ -95,32 +225,46 @@ const itemOf = ({ at, event, seq }: RecordedEvent, calls: Map<string, ToolCall>)
     case "message.steered":
       return item(`prompt:${data.message_id}`, "prompt", data.text)
     case "turn.started":
+      known.turn = { id: event.turn_id ?? "", since: at }
       return item(`prompt:${event.turn_id}`, "prompt", data.text)
     case "turn.updated":
       return data.text !== undefined
         ? item(`prompt:${event.turn_id}`, "prompt", data.text)
         : data.reason === "interrupt"
-        ? item(`interrupt:${event.turn_id}`, "note", "An interrupt was asked for")
+        ? item(`interrupt:${event.turn_id}`, "note", "Stopping…")
         : null
     case "turn.completed":
-      return item(`turn:${event.turn_id}`, data.state === "failed" ? "problem" : "note", because(data.state, data.reason))
-    case "message.updated":
-      return item(data.part_id, data.kind, data.text)
+      return item(
+        `turn:${event.turn_id}`,
+        data.state === "failed" ? "problem" : "end",
+        because(data.state, data.reason),
+        known.turn !== null && known.turn.id === event.turn_id ? { ms: between(known.turn.since, at) } : {}
+      )
+    case "message.updated": {
+      if (data.kind === "text") return item(data.part_id, "text", data.text)
+      if (known.thought?.id !== data.part_id) known.thought = { id: data.part_id, since: at }
+      return item(data.part_id, "reasoning", data.text, { ms: between(known.thought.since, at) })
+    }
     case "message.completed":
       return data.finish === "end_turn" ? null : item(`finish:${data.message_id}`, "note", labels.finish[data.finish])
     case "tool.updated":
       return call(data.call_id, {
         tool: data.tool,
-        state: labels.tool[data.status],
+        status: data.status,
         error: data.error ?? "",
         ...(data.detail?.command === undefined ? {} : { command: data.detail.command }),
+        ...(data.detail?.paths === undefined ? {} : { paths: data.detail.paths }),
         ...(data.detail?.output === undefined ? {} : { output: data.detail.output })
       })
     case "approval.requested":
-      return call(data.approval_id, { tool: data.tool, ...(data.preview?.command === undefined ? {} : { command: data.preview.command }) })
+      return call(data.approval_id, {
+        tool: data.tool,
+        isAsking: true,
+        ...(data.preview?.command === undefined ? {} : { command: data.preview.command })
+      })
     case "approval.resolved": {
       const more = data.reason ?? (data.scope === undefined ? labels.approvalBy[data.by] : labels.approvedForTurn)
-      return call(data.approval_id, { decision: more === "" ? labels.approval[data.outcome] : `${labels.approval[data.outcome]}: ${more}` })
+      return call(data.approval_id, { isAsking: false, decision: more === "" ? labels.approval[data.outcome] : `${labels.approval[data.outcome]}: ${more}` })
     }
     case "pull_request.updated":
       return item(
@@ -140,22 +284,27 @@ const itemOf = ({ at, event, seq }: RecordedEvent, calls: Map<string, ToolCall>)
   }
 }
 
-const OVER = [labels.tool.completed, labels.tool.error]
-
 /** Tool calls that are remembered between two takes; beyond it, finished ones are forgotten. */
 const KEPT_CALLS = 50
 
 /** Takes events in their order. Each event of a message has all of its text so far: only the last one is kept. */
 export class Conversation {
   #items = new Map<string, Item>()
-  readonly #calls = new Map<string, ToolCall>()
+  readonly #known: Known = { calls: new Map(), boot: null, turn: null, thought: null, submodules: [] }
   /** By key: the first event of each item. */
   readonly #began = new Map<string, number>()
 
   add(event: RecordedEvent): void {
-    const item = itemOf(event, this.#calls)
-    if (item === null) return
-    if (!this.#items.has(item.key)) this.#began.set(item.key, event.seq)
+    const before = this.#known.boot
+    const item = itemOf(event, this.#known)
+    const { boot } = this.#known
+    // The start goes on or ends with an event that is an item of its own.
+    if (boot !== null && boot !== before && item?.kind !== "boot") this.#put({ ...bootItem(this.#known, boot), at: event.at, seq: event.seq })
+    if (item !== null) this.#put(item)
+  }
+
+  #put(item: Item): void {
+    if (!this.#items.has(item.key)) this.#began.set(item.key, item.seq)
     this.#items.set(item.key, item)
   }
 
@@ -173,63 +322,11 @@ export class Conversation {
     const { items } = this
     this.#items = new Map()
     this.#began.clear()
-    for (const [id, { state }] of this.#calls) {
-      if (this.#calls.size <= KEPT_CALLS) break
-      if (OVER.includes(state)) this.#calls.delete(id)
+    const { calls } = this.#known
+    for (const [id, { ms }] of calls) {
+      if (calls.size <= KEPT_CALLS) break
+      if (ms !== null) calls.delete(id)
     }
     return items
   }
 }
-
-/** Texts of agents are Markdown. Prompts are shown as typed, because the agent got them so. */
-const isMarkdown = (kind: Item["kind"]): boolean => kind === "text" || kind === "reasoning"
-
-/** Bytes of one item's text: the rest of it has a page of its own. */
-const ITEM_BYTES = 64 * 1024
-
-/** `address`: of the sandbox's page. */
-const rendered = ({ at, key, kind, seq, state, text }: Item, address: string): Later => {
-  const render = isMarkdown(kind) ? Markdown.render : beginning
-  return render(text, { bytes: ITEM_BYTES }, (shown, length) => {
-    const iso = DateTime.formatIso(at)
-    const hidden = state === "" && html` hidden`
-    const rest = new URLSearchParams({ item: key, at: String(seq), from: String(length) })
-    const more = length < text.length && html`
-<p class="fine">${text.length - length} more characters are not shown. <a href="${address}/text?${rest.toString()}">Show the rest</a></p>`
-    return html`<li class="item ${kind}" data-key="${key}">
-<p class="item-head"><span class="who">${labels.who[kind]}</span> <span class="state"${hidden}>${state}</span>
-<time datetime="${iso}">${iso.slice(11, 19)}</time></p>
-<div class="item-text">${shown}</div>${more}
-</li>
-`
-  })
-}
-
-/** The newest items that fit, in their order: the first ones are left out. */
-export const render = (items: ReadonlyArray<Item>, address: string, budget: Budget, done: (shown: ReadonlyArray<Html>) => Part): Later =>
-  fit(items.toReversed(), budget, (item) => rendered(item, address), (shown) => done(shown.toReversed()))
-
-/** The key of the prompt before its turn has a name. */
-export const FIRST_PROMPT = "prompt:first"
-
-const firstIsGone = html`<li data-key="${FIRST_PROMPT}" data-gone></li>`
-
-/** Bytes of items that are sent together. */
-const TOGETHER_BYTES = 256 * 1024
-
-/** The changed items, in parts, for a page that has the earlier ones: items of one key replace each other. */
-export const changes = Effect.fnUntraced(function*(items: ReadonlyArray<Item>, address: string) {
-  const parts: Array<Array<Html>> = [items.some(({ kind }) => kind === "prompt") ? [firstIsGone] : []]
-  let left = TOGETHER_BYTES
-  for (const item of items) {
-    const made = yield* Render.html(rendered(item, address))
-    const bytes = Buffer.byteLength(String(made))
-    if (bytes > left) {
-      parts.push([])
-      left = TOGETHER_BYTES
-    }
-    left -= bytes
-    parts.at(-1)?.push(made)
-  }
-  return parts.filter((part) => part.length > 0).map((part) => html`<ol data-piece="conversation" data-changes>${part}</ol>`)
-})

@@ -10,7 +10,8 @@ import * as Page from "../../layout/Page.ts"
 import { Refused } from "../../layout/Refused.ts"
 import { keysHelp, notifyButton } from "../../shared/ListTools.ts"
 import { labels } from "../../shared/SandboxLabels.ts"
-import * as Conversation from "../conversation/Conversation.ts"
+import type * as Conversation from "../conversation/Conversation.ts"
+import * as Items from "../conversation/Items.ts"
 import * as SandboxWindow from "../conversation/SandboxWindow.ts"
 import * as TimelinePiece from "../timeline/TimelinePiece.ts"
 import * as SandboxPieces from "./SandboxPieces.ts"
@@ -62,7 +63,6 @@ const messagesOf = Effect.fnUntraced(function*({ sandboxes }: Services, by: Prin
     key: id,
     kind: role === "user" ? "prompt" : "text",
     text,
-    state: "",
     at: createdAt,
     seq: 0
   }))
@@ -99,16 +99,20 @@ const toldOf = Effect.fnUntraced(function*(
   const isKept = items.length > 0
   const shown = isKept ? items : yield* messagesOf(services, by, sandbox)
   const waiting: ReadonlyArray<Conversation.Item> = turn === null && shown.every(({ kind }) => kind !== "prompt")
-    ? [{ key: Conversation.FIRST_PROMPT, kind: "prompt", text: prompt, state: "", at: createdAt, seq: 0 }]
+    ? [{ key: Items.FIRST_PROMPT, kind: "prompt", text: prompt, at: createdAt, seq: 0 }]
     : []
   const all = [...waiting, ...shown]
-  return Conversation.render(all, `/sandboxes/${id}`, { bytes: CONVERSATION_BYTES }, (told) => {
-    const firstTold = all[all.length - told.length]
-    const isWhole = told.length === all.length
+  return Items.render(all, `/sandboxes/${id}`, { bytes: CONVERSATION_BYTES }, (told, taken) => {
+    const isWhole = taken.length === all.length
+    const [firstTold] = taken
     // The event before the items that did not fit, or before those that were not read.
-    const before = !isWhole && firstTold !== undefined ? conversation.beganAt(firstTold) - 1 : hasOlder ? first : 0
-    return html`${!isKept && html`<p class="fine">What happened here is no longer kept. What was said is.</p>`}
-${!isKept && !isWhole && html`<p class="fine">There is no room for all of it.</p>`}
+    const before = !isWhole && firstTold !== undefined
+      ? Math.max(conversation.beganAt(firstTold) - 1, ...all.filter((item) => !taken.includes(item)).map((item) => conversation.beganAt(item)))
+      : hasOlder
+      ? first
+      : 0
+    return html`${!isKept && html`<p class="fine">The log expired; messages are kept.</p>`}
+${!isKept && !isWhole && html`<p class="fine">Older messages are hidden.</p>`}
 ${before > 0 && isKept && html`<p><a href="/sandboxes/${id}?before=${before}">Earlier</a></p>`}
 <ol class="conversation" id="conversation" data-piece="conversation">${told}</ol>`
   })

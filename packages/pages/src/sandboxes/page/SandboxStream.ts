@@ -22,6 +22,7 @@ import * as Render from "../../html/Render.ts"
 import type * as Page from "../../layout/Page.ts"
 import { Refused } from "../../layout/Refused.ts"
 import * as Conversation from "../conversation/Conversation.ts"
+import * as Items from "../conversation/Items.ts"
 import * as SandboxWindow from "../conversation/SandboxWindow.ts"
 import { idOf, noSandbox } from "./SandboxPage.ts"
 import * as SandboxPieces from "./SandboxPieces.ts"
@@ -129,7 +130,7 @@ const soon = Effect.fnUntraced(function*(services: Services, page: Watched, fram
   if (slowOnes.size > 0) page.isSlowDue.openUnsafe()
   const quick = due.filter((name) => !pieces[name].isSlow)
   const changed = quick.length === 0 ? [] : yield* rendered(services, page, quick)
-  const parts = yield* Conversation.changes(conversation.take(), `/sandboxes/${page.id}`)
+  const parts = yield* Items.changes(conversation.take(), `/sandboxes/${page.id}`)
   const rest = parts.slice(0, -1).map((part) => frameOf(base, part, null))
   return [...rest, frameOf(base, html`${parts.at(-1) ?? null}${changed}`, last.seq)]
 })
@@ -175,8 +176,8 @@ const get = (services: Services): Page.Handler<Page.Member> => {
       if (following.nothingLeft && !isBack) return HttpServerResponse.empty({ status: 204 })
 
       const { sandbox } = following
-      // A tool call may have begun before the cursor.
-      const conversation = isActive(sandbox.turn)
+      // A start, a turn or a tool call may have begun before the cursor.
+      const conversation = isActive(sandbox.turn) || sandbox.status === "queued" || sandbox.status === "creating"
         ? (yield* windowOf(by, sandbox, since)).conversation
         : new Conversation.Conversation()
       conversation.take()

@@ -6,7 +6,7 @@ import { beginning, endOfPiece } from "../../html/Fit.ts"
 import { html } from "../../html/Html.ts"
 import * as Page from "../../layout/Page.ts"
 import { Refused } from "../../layout/Refused.ts"
-import * as Conversation from "../conversation/Conversation.ts"
+import { FIRST_PROMPT } from "../conversation/Items.ts"
 import * as SandboxWindow from "../conversation/SandboxWindow.ts"
 import { breadcrumb, idOf, noSandbox } from "./SandboxPage.ts"
 
@@ -39,7 +39,7 @@ export const make = Effect.gen(function*() {
 
       const text = key === SETUP
         ? (yield* sandboxes.setup(by, id)).output
-        : key === Conversation.FIRST_PROMPT
+        : key === FIRST_PROMPT
         ? sandbox.prompt
         : at === 0
         ? (yield* sandboxes.messages(by, id, { after: 0, limit: SandboxWindow.WINDOW })).find((message) => message.id === key)?.text

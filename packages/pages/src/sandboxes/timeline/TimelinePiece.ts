@@ -7,7 +7,7 @@ import { PAGE, SandboxEvents } from "@slipway/domain/sandbox/usecases/SandboxEve
 import { LruCache } from "@slipway/domain/store/LruCache"
 import { DateTime, Effect } from "effect"
 import { columnHeads, html, type Html } from "../../html/Html.ts"
-import { moment } from "../../html/Moments.ts"
+import { duration, moment } from "../../html/Moments.ts"
 import { dollars, labels, tokensTold } from "../../shared/SandboxLabels.ts"
 import * as Timeline from "./Timeline.ts"
 
@@ -34,15 +34,6 @@ const NAMES: Record<Timeline.Kind, string> = {
 /** Types of events that change the timeline; others are not decoded. */
 const COUNTS = new Set<SandboxEvent["type"]>(["sandbox.status", "sandbox.boot", "turn.started", "turn.updated", "turn.completed",
   "tool.updated", "approval.requested", "approval.resolved", "usage.updated"])
-
-/** `1 h 2 min`, `3 min 4 s`, `5.6 s`. */
-export const duration = (millis: number): string => {
-  if (millis < 10_000) return `${(millis / 1000).toFixed(1)} s`
-  const seconds = Math.round(millis / 1000)
-  const [hours, minutes] = [Math.floor(seconds / 3600), Math.floor(seconds / 60) % 60]
-  if (hours > 0) return `${hours} h ${minutes} min`
-  return minutes > 0 ? `${minutes} min ${seconds % 60} s` : `${seconds} s`
-}
 
 /** Units of the picture's width; its height is of the style. */
 const WIDTH = 1000

@@ -1,8 +1,9 @@
 import { assert, describe, it } from "@effect/vitest"
 import type { RecordedEvent, SandboxEvent } from "@slipway/domain/sandbox/rules/SandboxEvent"
 import { DateTime, Schema } from "effect"
+import { duration } from "../../../src/html/Moments.ts"
 import { type Kind, merged, Run, type Segment } from "../../../src/sandboxes/timeline/Timeline.ts"
-import { duration, render } from "../../../src/sandboxes/timeline/TimelinePiece.ts"
+import { render } from "../../../src/sandboxes/timeline/TimelinePiece.ts"
 
 const begin = DateTime.makeUnsafe("2026-11-21T02:41:00.000Z")
 const after = (seconds: number) => DateTime.add(begin, { seconds })

@@ -7,7 +7,8 @@ import { html, type Part, type Steps, written } from "@slipway/pages/html/Html"
 import * as Diff from "@slipway/pages/sandboxes/changes/Diff"
 import * as DiffTable from "@slipway/pages/sandboxes/changes/DiffTable"
 import * as Patch from "@slipway/pages/sandboxes/changes/Patch"
-import * as Conversation from "@slipway/pages/sandboxes/conversation/Conversation"
+import type * as Conversation from "@slipway/pages/sandboxes/conversation/Conversation"
+import * as Items from "@slipway/pages/sandboxes/conversation/Items"
 import * as Code from "@slipway/pages/text/Code"
 import * as Languages from "@slipway/pages/text/Languages"
 import { DateTime } from "effect"
@@ -30,19 +31,18 @@ const linesOf = (shape: string, count: number): Diff.Hunk =>
 const RENDERERS: Readonly<Record<string, (shape: string, n: number) => Steps<unknown>>> = {
   "a message": (shape, n) => {
     const text = `${n}\n${repeated(shape, 16_000)}`
-    const item: Conversation.Item = { key: "k", kind: "text", text, state: "", at: DateTime.makeUnsafe(0), seq: 1 }
-    return page(Conversation.render([item], "", { bytes: 2 ** 20 }, (shown) => html`${shown}`))
+    const item: Conversation.Item = { key: "k", kind: "text", text, at: DateTime.makeUnsafe(0), seq: 1 }
+    return page(Items.render([item], "", { bytes: 2 ** 20 }, (shown) => html`${shown}`))
   },
   "a long output": (shape) => {
     const item: Conversation.Item = {
       key: "k",
       kind: "tool",
       text: repeated(shape, 500_000),
-      state: "",
       at: DateTime.makeUnsafe(0),
       seq: 1
     }
-    return page(Conversation.render([item], "", { bytes: 2 ** 20 }, (shown) => html`${shown}`))
+    return page(Items.render([item], "", { bytes: 2 ** 20 }, (shown) => html`${shown}`))
   },
   "code": (shape) => page(Code.block(repeated(shape, 48_000), Languages.named("ts"))),
   "markup": (shape) => page(Code.block(repeated(shape, 48_000), Languages.named("html"))),
