@@ -1,4 +1,4 @@
-/** What the page of a sandbox says by itself between two events: how long something goes on, and rows of finished steps as one row. */
+/** Counts how long something goes on, and folds rows of finished steps into one row. */
 
 /** Fewer finished rows in a row are not folded. */
 const LEAST_STEPS = 3

@@ -578,7 +578,10 @@ layer(http({ trees }), { excludeTestServices: true })("the stream of a sandbox's
       yield* work(id, turn, tool("c", "completed", { output: `gone ${HOSTILE}` }))
       const done = yield* until("gone")
       assert.strictEqual(done.id, String(cursor + 1))
-      assert.match(done.html, /^<ol data-piece="conversation" data-changes><li class="item tool" data-key="tool:c"[^>]*>[^]*<\/li>\n<\/ol>$/u)
+      assert.match(
+        done.html,
+        /^<ol data-piece="conversation" data-changes><li class="item tool" data-key="tool:c"[^>]*>[^]*<\/li>\n<\/ol>$/u
+      )
       // It began before the stream did.
       assert.include(done.html, `<code class="what">shell</code>`)
       assert.include(done.html, `<pre class="item-text">\nrm ${ESCAPED}\ngone ${ESCAPED}</pre>`)

@@ -9,7 +9,7 @@ import type { Locator, Page } from "playwright-core"
 import { Browser, inspect, linkFor, signIn } from "./Browser.ts"
 import * as Shop from "./Shop.ts"
 
-/** What the page has of the log: each item, in its order, with all of its text. */
+/** Each item of the page, in its order, with all of its text. */
 const shown = (page: Page) =>
   page.locator("#conversation [data-key]").evaluateAll((items) =>
     items.map((item) => `${item.getAttribute("data-key")} ${item.textContent.replaceAll(/\s+/gu, " ").trim()}`)

@@ -21,7 +21,7 @@ export interface Boot {
   readonly ms: number | null
 }
 
-/** What a row says of a tool call beside its text. */
+/** The state and the files of a tool call, which its row shows beside its text. */
 export interface Call {
   readonly state: "waits" | "runs" | "asks" | "done" | "failed" | "denied"
   /** The files that it names. */
@@ -36,7 +36,7 @@ export interface Item {
   /** Items of one key replace each other. */
   readonly key: string
   readonly kind: Kind
-  /** Of a tool call: what it does in its first line, and what came of it. */
+  /** The text; for a tool call its title in the first line, then its command, decision and output. */
   readonly text: string
   readonly at: DateTime.Utc
   /** The event that told it last; 0: none did. */
@@ -80,7 +80,7 @@ const unknown: ToolCall = {
   ms: null
 }
 
-/** What earlier events told that later ones add to. */
+/** The state that later events add to. */
 interface Known {
   readonly calls: Map<string, ToolCall>
   boot: Boot | null
@@ -93,7 +93,7 @@ interface Known {
 const between = (from: DateTime.Utc, to: DateTime.Utc): number => Math.max(0, to.epochMilliseconds - from.epochMilliseconds)
 
 const STAGE_OF = { provision: "sandbox", clone: "clone", setup: "setup", agent_start: "agent", ready: "agent" } as const
-/** What goes on once a stage is done, unless events say otherwise. */
+/** The next stage, unless events say otherwise. */
 const NEXT = { sandbox: "clone", clone: "agent", setup: "agent", agent: "agent" } as const
 
 const isDenial = (text: string) => /^\s*denied\W*$/iu.test(text)
@@ -135,17 +135,110 @@ const booting = (known: Known, at: DateTime.Utc, { done, ms = null, stage }: {
   return known.boot = { ...before, done: { ...before.done, ...done }, stage, ms }
 }
 
-const bootItem = ({ submodules }: Known, boot: Boot) => ({
-  key: "boot",
-  kind: "boot" as const,
-  text: submodules.length === 0 ? "" : `Submodules are left empty: ${submodules.join(", ")}`,
-  boot
+/** A new item of an event. */
+const newItem = ({ at, seq }: RecordedEvent, key: string, kind: Kind, text: string, more: Partial<Item> = {}): Item => ({
+  key,
+  kind,
+  text,
+  at,
+  seq,
+  ...more
 })
 
+/** The item of the start, as of an event. */
+const startItem = (recorded: RecordedEvent, { boot, submodules }: Known): Item => {
+  const text = submodules.length === 0 ? "" : `Submodules are left empty: ${submodules.join(", ")}`
+  return newItem(recorded, "boot", "boot", text, boot === null ? {} : { boot })
+}
+
+type Of<T extends RecordedEvent["event"]["type"]> = Extract<RecordedEvent["event"], { readonly type: T }>
+
+/** The start and the end of a sandbox. */
+const lifeItem = (
+  recorded: RecordedEvent,
+  event: Of<"sandbox.status" | "setup.started" | "sandbox.boot">,
+  known: Known
+): Item | null => {
+  const { at, seq } = recorded
+  const item = (kind: Kind, text: string, more: Partial<Item> = {}) => newItem(recorded, `event:${seq}`, kind, text, more)
+  const { data, type } = event
+  switch (type) {
+    case "sandbox.status": {
+      if (data.status === "queued") {
+        booting(known, at, { stage: "queue" })
+        return startItem(recorded, known)
+      }
+      if (data.status === "creating") {
+        const waited = known.boot === null ? {} : { queue: between(known.boot.since, at) }
+        known.boot = { done: waited, stage: "sandbox", since: at, ms: null }
+        return startItem(recorded, known)
+      }
+      if (data.status === "running") {
+        if (known.boot?.ms === null) booting(known, at, { stage: null, ms: between(known.boot.since, at) })
+        return null
+      }
+      known.boot = known.boot === null ? null : { ...known.boot, stage: null }
+      return item(
+        data.status === "failed" ? "problem" : "note",
+        data.reason === null ? labels.status[data.status] : `${labels.status[data.status]}. ${labels.reason[data.reason]}`
+      )
+    }
+    case "setup.started":
+      if (known.boot?.ms !== null) return item("note", `Running setup (up to ${Math.ceil(data.limit_ms / 60_000)} min)`)
+      booting(known, at, { stage: "setup" })
+      return startItem(recorded, known)
+    case "sandbox.boot": {
+      if (data.error !== undefined) {
+        if (known.boot?.ms === null) booting(known, at, { done: { setup: data.ms }, stage: "agent" })
+        const text = `Setup${data.repo === undefined ? "" : ` of ${data.repo}`} failed. ${data.error}`
+        return item("problem", text, { isOfSetup: true })
+      }
+      if (data.submodules !== undefined) known.submodules = [...known.submodules, ...data.submodules]
+      const stage = STAGE_OF[data.stage]
+      // After the start: trees were made again.
+      if (known.boot?.ms !== null) return stage === "setup" ? item("note", `Setup ran again (${duration(data.ms)})`) : null
+      const earlier = known.boot.done[stage] ?? 0
+      booting(
+        known,
+        at,
+        data.stage === "ready" ? { stage: null, ms: data.ms } : { done: { [stage]: earlier + data.ms }, stage: NEXT[stage] }
+      )
+      return startItem(recorded, known)
+    }
+  }
+}
+
+/** Checkpoints, and what is made of them. */
+const checkpointItem = (
+  recorded: RecordedEvent,
+  { data, type }: Of<"sandbox.forked" | "sandbox.checkpoint" | "sandbox.restoring" | "sandbox.restored">
+): Item | null => {
+  const item = (kind: Kind, text: string) => newItem(recorded, `event:${recorded.seq}`, kind, text)
+  switch (type) {
+    case "sandbox.forked":
+      return item("note", `Forked from checkpoint ${data.checkpoint} of ${data.sandbox_id}`)
+    case "sandbox.checkpoint":
+      return data.error !== undefined
+        ? item("problem", `No checkpoint: ${data.error}`)
+        : data.checkpoint === undefined
+        ? null
+        : newItem(recorded, `checkpoint:${data.checkpoint}`, "checkpoint", `Checkpoint ${data.checkpoint}`, { checkpoint: data.checkpoint })
+    case "sandbox.restoring":
+      return item("note", `Restoring checkpoint ${data.checkpoint}`)
+    case "sandbox.restored":
+      return data.checkpoint === undefined
+        ? item("problem", `Restore failed; nothing changed. ${data.error}`)
+        : item(
+          data.lost_turn === undefined ? "note" : "problem",
+          `${labels.restored[data.cause]} Files and conversation are those of checkpoint ${data.checkpoint}.`
+        )
+  }
+}
+
 /** `null`: nothing to show. */
-const itemOf = ({ at, event, seq }: RecordedEvent, known: Known): Item | null => {
-  const item = (key: string, kind: Kind, text: string, more: Partial<Item> = {}): Item => ({ key, kind, text, at, seq, ...more })
-  const boot = (boot: Boot): Item => ({ ...bootItem(known, boot), at, seq })
+const itemOf = (recorded: RecordedEvent, known: Known): Item | null => {
+  const { at, event, seq } = recorded
+  const item = (key: string, kind: Kind, text: string, more: Partial<Item> = {}) => newItem(recorded, key, kind, text, more)
   const call = (id: string, more: Partial<ToolCall>) => {
     const before = known.calls.get(id) ?? unknown
     const now = { ...before, ...more }
@@ -161,61 +254,15 @@ const itemOf = ({ at, event, seq }: RecordedEvent, known: Known): Item | null =>
   }
   const { data, type } = event
   switch (type) {
-    case "sandbox.status": {
-      if (data.status === "queued") return boot(booting(known, at, { stage: "queue" }))
-      if (data.status === "creating") {
-        const waited = known.boot === null ? {} : { queue: between(known.boot.since, at) }
-        known.boot = { done: waited, stage: "sandbox", since: at, ms: null }
-        return boot(known.boot)
-      }
-      if (data.status === "running") {
-        if (known.boot?.ms === null) booting(known, at, { stage: null, ms: between(known.boot.since, at) })
-        return null
-      }
-      known.boot = known.boot === null ? null : { ...known.boot, stage: null }
-      return item(
-        `event:${seq}`,
-        data.status === "failed" ? "problem" : "note",
-        data.reason === null ? labels.status[data.status] : `${labels.status[data.status]}. ${labels.reason[data.reason]}`
-      )
-    }
+    case "sandbox.status":
     case "setup.started":
-      return known.boot?.ms === null
-        ? boot(booting(known, at, { stage: "setup" }))
-        : item(`event:${seq}`, "note", `Running setup (up to ${Math.ceil(data.limit_ms / 60_000)} min)`)
-    case "sandbox.boot": {
-      if (data.error !== undefined) {
-        if (known.boot?.ms === null) booting(known, at, { done: { setup: data.ms }, stage: "agent" })
-        const text = `Setup${data.repo === undefined ? "" : ` of ${data.repo}`} failed. ${data.error}`
-        return item(`event:${seq}`, "problem", text, { isOfSetup: true })
-      }
-      if (data.submodules !== undefined) known.submodules = [...known.submodules, ...data.submodules]
-      const stage = STAGE_OF[data.stage]
-      // After the start: trees were made again.
-      if (known.boot?.ms !== null) return stage === "setup" ? item(`event:${seq}`, "note", `Setup ran again (${duration(data.ms)})`) : null
-      const earlier = known.boot.done[stage] ?? 0
-      return boot(data.stage === "ready"
-        ? booting(known, at, { stage: null, ms: data.ms })
-        : booting(known, at, { done: { [stage]: earlier + data.ms }, stage: NEXT[stage] }))
-    }
+    case "sandbox.boot":
+      return lifeItem(recorded, event, known)
     case "sandbox.forked":
-      return item(`event:${seq}`, "note", `Forked from checkpoint ${data.checkpoint} of ${data.sandbox_id}`)
     case "sandbox.checkpoint":
-      return data.error !== undefined
-        ? item(`event:${seq}`, "problem", `No checkpoint: ${data.error}`)
-        : data.checkpoint === undefined
-        ? null
-        : item(`checkpoint:${data.checkpoint}`, "checkpoint", `Checkpoint ${data.checkpoint}`, { checkpoint: data.checkpoint })
     case "sandbox.restoring":
-      return item(`event:${seq}`, "note", `Restoring checkpoint ${data.checkpoint}`)
     case "sandbox.restored":
-      return data.checkpoint === undefined
-        ? item(`event:${seq}`, "problem", `Restore failed; nothing changed. ${data.error}`)
-        : item(
-          `event:${seq}`,
-          data.lost_turn === undefined ? "note" : "problem",
-          `${labels.restored[data.cause]} Files and conversation are those of checkpoint ${data.checkpoint}.`
-        )
+      return checkpointItem(recorded, event)
     case "sandbox.error":
       return item(`event:${seq}`, "problem", data.message)
     // A queued message is not part of the conversation yet.
@@ -264,7 +311,10 @@ const itemOf = ({ at, event, seq }: RecordedEvent, known: Known): Item | null =>
       })
     case "approval.resolved": {
       const more = data.reason ?? (data.scope === undefined ? labels.approvalBy[data.by] : labels.approvedForTurn)
-      return call(data.approval_id, { isAsking: false, decision: more === "" ? labels.approval[data.outcome] : `${labels.approval[data.outcome]}: ${more}` })
+      return call(data.approval_id, {
+        isAsking: false,
+        decision: more === "" ? labels.approval[data.outcome] : `${labels.approval[data.outcome]}: ${more}`
+      })
     }
     case "pull_request.updated":
       return item(
@@ -299,7 +349,9 @@ export class Conversation {
     const item = itemOf(event, this.#known)
     const { boot } = this.#known
     // The start goes on or ends with an event that is an item of its own.
-    if (boot !== null && boot !== before && item?.kind !== "boot") this.#put({ ...bootItem(this.#known, boot), at: event.at, seq: event.seq })
+    if (boot !== null && boot !== before && item?.kind !== "boot") {
+      this.#put(startItem(event, this.#known))
+    }
     if (item !== null) this.#put(item)
   }
 

@@ -1,4 +1,4 @@
-/** The items of a conversation as HTML: what was said is read, what was done is a row that opens. */
+/** The items of a conversation as HTML: messages as text, steps as rows that open. */
 import { DateTime, Effect } from "effect"
 import { beginning, type Budget, fit } from "../../html/Fit.ts"
 import { html, type Html, type Later, type Part } from "../../html/Html.ts"
@@ -17,7 +17,8 @@ const timeOf = ({ at }: Item): Html => {
   return html`<time datetime="${iso}">${iso.slice(11, 16)}</time>`
 }
 
-const took = (millis: number | undefined): Html | false => millis !== undefined && millis >= 50 && html`<span class="took">${duration(millis)}</span>`
+const took = (millis: number | undefined): Html | false =>
+  millis !== undefined && millis >= 50 && html`<span class="took">${duration(millis)}</span>`
 
 /** The text of an item within its bytes, by `render`, with a link to the rest of it. */
 const textOf = (item: Item, address: string, text: string, render: typeof beginning, done: (shown: Html) => Part): Later =>
@@ -97,8 +98,10 @@ const tool = (item: Item, address: string): Part => {
   const isOpen = call.state === "runs" || call.state === "failed"
   return textOf(item, address, body, beginning, (shown) =>
     html`<details class="row"${isOpen && html` open`}><summary>${line}</summary>
-${body !== "" && html`<div class="output-box" data-tail tabindex="0" role="group" aria-label="Output"><pre class="item-text">
-${shown}</pre></div>`}</details>`)
+${
+      body !== "" && html`<div class="output-box" data-tail tabindex="0" role="group" aria-label="Output"><pre class="item-text">
+${shown}</pre></div>`
+    }</details>`)
 }
 
 const boot = ({ boot, text }: Item): Part => {
@@ -136,7 +139,7 @@ const checkpoint = ({ checkpoint, text }: Item, address: string): Part => {
 <a href="${address}/fork?checkpoint=${checkpoint ?? 0}">Fork${which}…</a>`
 }
 
-/** What each kind of item looks like, within its `<li>`. */
+/** The content of the `<li>` of each kind of item. */
 const VIEWS: Record<Kind, (item: Item, address: string) => Part> = {
   prompt,
   text,

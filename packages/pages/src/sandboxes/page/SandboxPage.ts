@@ -107,7 +107,10 @@ const toldOf = Effect.fnUntraced(function*(
     const [firstTold] = taken
     // The event before the items that did not fit, or before those that were not read.
     const before = !isWhole && firstTold !== undefined
-      ? Math.max(conversation.beganAt(firstTold) - 1, ...all.filter((item) => !taken.includes(item)).map((item) => conversation.beganAt(item)))
+      ? Math.max(
+        conversation.beganAt(firstTold) - 1,
+        ...all.filter((item) => !taken.includes(item)).map((item) => conversation.beganAt(item))
+      )
       : hasOlder
       ? first
       : 0

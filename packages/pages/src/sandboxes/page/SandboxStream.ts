@@ -177,7 +177,8 @@ const get = (services: Services): Page.Handler<Page.Member> => {
 
       const { sandbox } = following
       // A start, a turn or a tool call may have begun before the cursor.
-      const conversation = isActive(sandbox.turn) || sandbox.status === "queued" || sandbox.status === "creating"
+      const isStarting = sandbox.status === "queued" || sandbox.status === "creating"
+      const conversation = isActive(sandbox.turn) || isStarting || since < sandbox.lastSeq
         ? (yield* windowOf(by, sandbox, since)).conversation
         : new Conversation.Conversation()
       conversation.take()

@@ -1,4 +1,4 @@
-/** What a conversation looks like: what was said is read, what was done is a row that opens. */
+/** The items of a conversation as HTML. */
 import { assert, describe, it } from "@effect/vitest"
 import type { SandboxEvent } from "@slipway/domain/sandbox/rules/SandboxEvent"
 import { DateTime } from "effect"
@@ -56,8 +56,13 @@ describe("the items of a conversation", () => {
   })
 
   it("leave failing steps in sight, open", () => {
-    const text = told(tool("a", "completed"), tool("b", "completed"), tool("bad", "error", { error: "It broke." }),
-      tool("c", "completed"), say("so"))
+    const text = told(
+      tool("a", "completed"),
+      tool("b", "completed"),
+      tool("bad", "error", { error: "It broke." }),
+      tool("c", "completed"),
+      say("so")
+    )
     assert.notInclude(text, "class=\"steps\"")
     assert.match(text, /data-key="tool:bad">\n<details class="row" open>[^]*?<span class="unseen">failed<\/span>[^]*?It broke\./u)
   })
@@ -90,13 +95,16 @@ describe("the items of a conversation", () => {
   it("keep the first prompt above the start, which shows its stages and then one line", () => {
     const boot = [status("queued"), status("creating"), stage("provision", 40), stage("clone", 344)]
     const starting = told(...boot)
-    assert.deepStrictEqual([...starting.matchAll(/<li class="(done|now|next)"[^>]*>(\w+)/gu)].map(([, state, name]) => `${name} ${state}`), [
-      "Queue done",
-      "Sandbox done",
-      "Clone done",
-      "Setup next",
-      "Agent now"
-    ])
+    assert.deepStrictEqual(
+      [...starting.matchAll(/<li class="(done|now|next)"[^>]*>(\w+)/gu)].map(([, state, name]) => `${name} ${state}`),
+      [
+        "Queue done",
+        "Sandbox done",
+        "Clone done",
+        "Setup next",
+        "Agent now"
+      ]
+    )
     const text = told(...boot, stage("agent_start", 5800), stage("ready", 6300), status("running"), prompt("Do it"), say("so"))
     assert.deepStrictEqual(keysOf(text), ["prompt:t", "boot", "so:text"])
     assert.match(text, /<span class="what">Started in 6\.3 s<\/span>/u)
