@@ -75,8 +75,6 @@ const STATES: Record<Call["state"], readonly [sign: string, word: string]> = {
   denied: ["✗", "denied"]
 }
 
-const isOver = ({ state }: Call): boolean => state === "done" || state === "failed" || state === "denied"
-
 /** Titles up to this length fit into a row: a longer one opens. */
 const SHORT_TITLE = 60
 /** Characters of a title: more of it is text like the rest. */
@@ -96,12 +94,13 @@ const tool = (item: Item, address: string): Part => {
   const line = html`${icon}<code class="what">${title}</code>${took(item.ms)}${state}`
   if (body === "" && title.length <= SHORT_TITLE) return html`<div class="row"><div class="summary">${line}</div></div>`
   const isOpen = call.state === "runs" || call.state === "failed"
-  return textOf(item, address, body, beginning, (shown) =>
-    html`<details class="row"${isOpen && html` open`}><summary>${line}</summary>
-${
-      body !== "" && html`<div class="output-box" data-tail tabindex="0" role="group" aria-label="Output"><pre class="item-text">
+  return textOf(item, address, body, beginning, (shown) => {
+    const output = body !== "" &&
+      html`<div class="output-box" data-tail tabindex="0" role="group" aria-label="Output"><pre class="item-text">
 ${shown}</pre></div>`
-    }</details>`)
+    return html`<details class="row"${isOpen && html` open`}><summary>${line}</summary>
+${output}</details>`
+  })
 }
 
 const boot = ({ boot, text }: Item): Part => {

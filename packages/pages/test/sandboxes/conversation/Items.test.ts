@@ -43,7 +43,7 @@ const told = (...events: ReadonlyArray<SandboxEvent>): string => {
 const keysOf = (text: string) => [...text.matchAll(/data-key="([^"]+)"/gu)].map(([, key]) => key)
 
 describe("the items of a conversation", () => {
-  it("fold three finished steps and more between two messages into one row, which says how many files they name and how long they took", () => {
+  it("fold three or more finished steps between two messages into one row with their files and time", () => {
     const steps = ["a", "b", "c"].flatMap((call) => [
       tool(call, "running", { detail: { paths: [call === "c" ? "x" : "y"] } }),
       tool(call, "completed")
