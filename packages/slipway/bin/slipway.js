@@ -10,7 +10,7 @@ if (major < minimum[0] || (major === minimum[0] && minor < minimum[1])) {
   )
   process.exit(1)
 }
-if (process.argv.length === 3 && ["--version", "-v"].includes(process.argv[2])) {
+if (process.argv.length === 3 && ["--version", "-v", "version"].includes(process.argv[2])) {
   // Everything else is loaded in a second or so: a question asked this often need not wait for it.
   const { readFileSync } = await import("node:fs")
   const { version } = JSON.parse(readFileSync(new URL("../package.json", import.meta.url), "utf8"))

@@ -2,10 +2,9 @@
 import * as NodeServices from "@effect/platform-node/NodeServices"
 import { Effect } from "effect"
 import { CliOutput, Command, type HelpDoc } from "effect/cli"
-import { exitCodesText } from "./commands/client/Server.ts"
-import { slipway } from "./commands/Slipway.ts"
-
-const formatter = CliOutput.defaultFormatter({ colors: false })
+import { whole } from "./commands/Slipway.ts"
+import { exitCodesText } from "./commands/terminal/ExitCodes.ts"
+import * as Help from "./commands/terminal/Help.ts"
 
 const block = (text: string) => `\`\`\`text\n${text.split("\n").map((line) => line.trimEnd()).join("\n").trim()}\n\`\`\``
 
@@ -26,7 +25,7 @@ const helpOf = Effect.fnUntraced(function*(names: ReadonlyArray<string>) {
     Effect.sync(() => {
       if ("helpDoc" in event) found = event.helpDoc
     })
-  yield* Command.runWith(yield* slipway([]), { version: "" })([...names, "--help"]).pipe(
+  yield* Command.runWith(yield* whole, { version: "" })([...names, "--help"]).pipe(
     Effect.provide(CliOutput.layerPresenter({ present }))
   )
   return found ?? (yield* Effect.die(`slipway ${names.join(" ")} has no help`))
@@ -47,7 +46,7 @@ const sections = (names: ReadonlyArray<string>, command: Command.Command.Any): E
     const below = yield* Effect.forEach(inner, (one) => sections([...names, one.name], one))
     // A command that only has subcommands has nothing of its own to show.
     const isGroup = names.length > 0 && inner.length > 0 && rest.flags.length === 0 && (rest.examples ?? []).length === 0
-    return [title, prose(description), ...(isGroup ? [] : [block(formatter.formatHelpDoc(doc))]), ...below.flat()]
+    return [title, prose(description), ...(isGroup ? [] : [block(Help.format(doc, names.length === 0, false))]), ...below.flat()]
   }).pipe(Effect.orDie, Effect.provide(NodeServices.layer))
 
 const INTRODUCTION = `# The command
@@ -59,6 +58,6 @@ For operators and users of the command. After reading a section you know the fla
 
 /** A section for each command, in the order of `slipway --help`. */
 export const helpPage: Effect.Effect<string> = Effect.map(
-  Effect.flatMap(slipway([]), (command) => sections([], command)),
+  Effect.flatMap(whole, (command) => sections([], command)),
   (all) => `${[INTRODUCTION, ...all].join("\n\n")}\n`
 )

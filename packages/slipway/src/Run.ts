@@ -1,10 +1,13 @@
 /** Runs the `slipway` command and reports its result. */
 import * as NodeServices from "@effect/platform-node/NodeServices"
 import { Redaction } from "@slipway/domain/environment/redaction/Redaction"
+import { visible } from "@slipway/domain/text/EscapeInvisible"
 import { Cause, Console, Effect, Exit, Layer, Option } from "effect"
 import { CliError, CliOutput, Command } from "effect/cli"
+import { styleText } from "node:util"
 import manifest from "../package.json" with { type: "json" }
-import { slipway } from "./commands/Slipway.ts"
+import { meantBy, slipway, spelled } from "./commands/Slipway.ts"
+import * as Help from "./commands/terminal/Help.ts"
 import * as Logs from "./service/Logs.ts"
 import * as Names from "./settings/Names.ts"
 
@@ -42,23 +45,43 @@ const withoutValue = (error: CliError.CliError): string | null => {
   }
 }
 
+/** A filter of ours says the whole problem of a value: its text has the value or the flag in it. */
+const saysAll = ({ expected, option, value }: CliError.InvalidValue): boolean =>
+  value !== "" && expected.startsWith(`${value} `) || expected.startsWith(`--${option} `)
+
 const problemOf = (error: CliError.CliError, commandPath: ReadonlyArray<string>): string => {
   const problem = takesSecrets(commandPath) ? withoutValue(error) : null
+  if (problem === null && error._tag === "InvalidValue" && saysAll(error)) return visible(error.expected)
   return problem === null ? error.message.split("\n")[0] ?? "" : `${problem}. The value of a secret is read from standard input`
+}
+
+/** The correct spellings of an unknown word, as far as they can be guessed. */
+const suggestionsOf = (error: CliError.CliError, commandPath: ReadonlyArray<string>): ReadonlyArray<string> => {
+  if (error._tag === "UnknownSubcommand" && commandPath.length === 1) {
+    const meant = meantBy(error.subcommand)
+    return meant === null ? [] : [`slipway ${meant}`]
+  }
+  return "suggestions" in error ? error.suggestions : []
 }
 
 /** A mistyped command gets one line. The help is long, so it is shown only on request or if there is no other message. */
 const present: CliOutput.Presenter["present"] = (event) => {
+  if (event._tag === "Version") return CliOutput.defaultPresenter.present(event)
   const [error] = event._tag === "InvalidInvocation" ? event.errors : []
-  if (event._tag !== "InvalidInvocation" || error === undefined) return CliOutput.defaultPresenter.present(event)
-  const problem = problemOf(error, event.commandPath)
-  const meant = "suggestions" in error ? error.suggestions.join(" or ") : ""
-  return Console.error(`slipway: ${problem}.${meant === "" ? "" : ` Did you mean ${meant}?`} See: ${event.commandPath.join(" ")} --help`)
+  if (error === undefined) {
+    return Console.log(Help.format(event.helpDoc, event.commandPath.length === 1, styleText("bold", "", { stream: process.stdout }) !== ""))
+  }
+  const { commandPath } = event
+  const meant = suggestionsOf(error, commandPath).join(" or ")
+  return Console.error(
+    `slipway: ${problemOf(error, commandPath)}.${meant === "" ? "" : ` Did you mean ${meant}?`} See: ${commandPath.join(" ")} --help`
+  )
 }
 
 /** Runs the command. Every failure has been reported on standard error. */
-export const run = (args: ReadonlyArray<string>) =>
-  slipway(args).pipe(
+export const run = (typed: ReadonlyArray<string>) => {
+  const args = spelled(typed)
+  return slipway(args).pipe(
     Effect.flatMap((command) => Command.runWith(command, { version: manifest.version })(args)),
     Effect.tapCause(report),
     Logs.atLeast("Warn"),
@@ -66,6 +89,7 @@ export const run = (args: ReadonlyArray<string>) =>
       Layer.mergeAll(NodeServices.layer, Names.layer, CliOutput.layerPresenter({ present }), Logs.layer.pipe(Layer.tapCause(report)))
     )
   )
+}
 
 /**
  * 0 or 1 unless the error says otherwise: 2 if the command line does not say clearly what to work on. An interruption is a normal end,

@@ -1,57 +1,137 @@
 /** The `slipway` command. */
+import { nearest } from "@slipway/domain/text/EditDistance"
 import { Effect } from "effect"
 import { Command } from "effect/cli"
 
 const sandboxes = () => import("./client/SandboxCommands.ts")
 const prompts = () => import("./client/RunPrompt.ts")
 
-/** In the order of the help. */
-const subcommands = {
-  serve: async () => (await import("./service/Serve.ts")).serve,
-  demo: async () => (await import("./demo/Demo.ts")).demo,
-  run: async () => (await prompts()).run,
-  ps: async () => (await sandboxes()).ps,
-  attach: async () => (await prompts()).attach,
-  logs: async () => (await sandboxes()).logs,
-  message: async () => (await sandboxes()).message,
-  approve: async () => (await sandboxes()).approve,
-  diff: async () => (await sandboxes()).diff,
-  publish: async () => (await sandboxes()).publish,
-  stop: async () => (await sandboxes()).stop,
-  login: async () => (await import("./admin/Login.ts")).login,
-  auth: async () => (await import("./client/Auth.ts")).auth,
-  keys: async () => (await import("./admin/Keys.ts")).keys,
-  grants: async () => (await import("./admin/Grants.ts")).grants,
-  users: async () => (await import("./admin/Users.ts")).users,
-  members: async () => (await import("./admin/Members.ts")).members,
-  orgs: async () => (await import("./admin/Organizations.ts")).orgs,
-  partners: async () => (await import("./admin/Partners.ts")).partners,
-  webhooks: async () => (await import("./admin/Webhooks.ts")).webhooks,
-  repos: async () => (await import("./admin/Repos.ts")).repos,
-  secrets: async () => (await import("./admin/Secrets.ts")).secrets,
-  pulls: async () => (await import("./admin/Pulls.ts")).pulls,
-  checkpoints: async () => (await import("./client/Checkpoints.ts")).checkpoints,
-  env: async () => (await import("./service/Environments.ts")).env,
-  agents: async () => (await import("./service/Agents.ts")).agents,
-  setup: async () => (await import("./setup/Setup.ts")).setup,
-  models: async () => (await import("./setup/Models.ts")).models,
-  audit: async () => (await import("./admin/Audit.ts")).audit,
-  backup: async () => (await import("./service/Backup.ts")).backup,
-  restore: async () => (await import("./service/Restore.ts")).restore,
-  doctor: async () => (await import("./setup/Doctor.ts")).doctor,
-  conformance: async () => (await import("./client/Conformance.ts")).conformance
+/** In the order of the help. `about` is here, so that the list of commands loads none of them. */
+const work = {
+  run: { about: "Have an agent work over your repositories, and follow it live", load: async () => (await prompts()).run },
+  ps: { about: "List sandboxes, with their states", load: async () => (await import("./client/ListSandboxes.ts")).ps },
+  attach: { about: "Follow a sandbox live, and decide its approvals", load: async () => (await prompts()).attach },
+  logs: { about: "Show the log of a sandbox", load: async () => (await sandboxes()).logs },
+  message: { about: "Send a message: it starts the next turn, waits for it, or steers", load: async () => (await sandboxes()).message },
+  approve: { about: "Approve or deny a tool call", load: async () => (await sandboxes()).approve },
+  diff: { about: "Show the changes of a sandbox as a patch", load: async () => (await sandboxes()).diff },
+  publish: { about: "Publish changes as a draft pull request", load: async () => (await sandboxes()).publish },
+  checkpoints: {
+    about: "Checkpoints of sandboxes: list, restore",
+    load: async () => (await import("./client/Checkpoints.ts")).checkpoints
+  },
+  open: { about: "Open the page of a sandbox in a browser", load: async () => (await sandboxes()).open },
+  stop: { about: "End a sandbox permanently, or only its turn", load: async () => (await sandboxes()).stop }
 }
 
-const isSubcommand = (name: string | undefined): name is keyof typeof subcommands => name !== undefined && Object.hasOwn(subcommands, name)
+const repositories = {
+  repos: { about: "Repositories of this machine: list, add, remove", load: async () => (await import("./admin/Repos.ts")).repos },
+  pulls: {
+    about: "Pull requests of these repositories: list, show, diff, close, merge",
+    load: async () => (await import("./admin/Pulls.ts")).pulls
+  },
+  secrets: {
+    about: "Secrets for setups: list, set, remove; trusted refs: trust, distrust, refs",
+    load: async () => (await import("./admin/Secrets.ts")).secrets
+  },
+  env: { about: "Environment files of repositories: check, run", load: async () => (await import("./service/Environments.ts")).env }
+}
 
-/**
- * The command for these arguments. If they begin with a subcommand, only its modules are loaded. Otherwise, as for `--help` or a
- * misspelled word, all are loaded.
- */
-export const slipway = Effect.fnUntraced(function*([name]: ReadonlyArray<string>) {
-  const wanted = isSubcommand(name) ? [subcommands[name]] : Object.values(subcommands)
+const access = {
+  auth: { about: "Sign in to a server: login, status, logout", load: async () => (await import("./client/Auth.ts")).auth },
+  login: { about: "Print a link that signs a person in to the pages", load: async () => (await import("./admin/Login.ts")).login },
+  keys: { about: "API keys: list, create, revoke", load: async () => (await import("./admin/Keys.ts")).keys },
+  grants: { about: "API access grants: list, create, set a budget, revoke", load: async () => (await import("./admin/Grants.ts")).grants },
+  users: { about: "Users: list, approve, disapprove", load: async () => (await import("./admin/Users.ts")).users },
+  members: { about: "Members of an organization: list, add, remove", load: async () => (await import("./admin/Members.ts")).members },
+  orgs: { about: "Organizations: list, create, suspend, resume", load: async () => (await import("./admin/Organizations.ts")).orgs },
+  audit: { about: "Show the audit log of keys, grants, people and sessions", load: async () => (await import("./admin/Audit.ts")).audit }
+}
+
+const operate = {
+  setup: { about: "Connect a provider of models", load: async () => (await import("./setup/Setup.ts")).setup },
+  serve: { about: "Run the service until it is stopped", load: async () => (await import("./service/Serve.ts")).serve },
+  demo: { about: "Show a whole run on a temporary server", load: async () => (await import("./demo/Demo.ts")).demo },
+  agents: { about: "Agents of this machine: list, install", load: async () => (await import("./service/Agents.ts")).agents },
+  models: { about: "List the models that sandboxes may use", load: async () => (await import("./setup/Models.ts")).models },
+  doctor: { about: "Check what agents need on this machine", load: async () => (await import("./setup/Doctor.ts")).doctor },
+  backup: { about: "Write a backup into a new folder", load: async () => (await import("./service/Backup.ts")).backup },
+  restore: { about: "Make a data folder from a backup", load: async () => (await import("./service/Restore.ts")).restore },
+  webhooks: {
+    about: "Endpoints that receive the events of partner feeds",
+    load: async () => (await import("./admin/Webhooks.ts")).webhooks
+  },
+  partners: {
+    about: "Partners: claims of credits, projects, paid invoices, feeds",
+    load: async () => (await import("./admin/Partners.ts")).partners
+  },
+  conformance: {
+    about: "Check the rules of the interface on a server",
+    load: async () => (await import("./client/Conformance.ts")).conformance
+  }
+}
+
+const groups = { Work: work, Repositories: repositories, Access: access, Operate: operate }
+const subcommands = { ...work, ...repositories, ...access, ...operate }
+type Name = keyof typeof subcommands
+
+const isName = (name: string | undefined): name is Name => name !== undefined && Object.hasOwn(subcommands, name)
+
+/** Words that other tools have for these commands. */
+const synonyms: Partial<Record<Name, ReadonlyArray<string>>> = {
+  run: ["create", "new", "start"],
+  ps: ["sandboxes", "sandbox", "list", "ls", "status"],
+  attach: ["follow", "watch"],
+  logs: ["events"],
+  message: ["send", "reply", "prompt"],
+  approve: ["approvals", "deny"],
+  open: ["view", "web", "browse"],
+  stop: ["terminate", "kill", "end", "delete", "interrupt"],
+  repos: ["repositories"],
+  login: ["signin", "sign-in"],
+  serve: ["server", "up"]
+}
+
+/** The command that was probably meant by a word that none has; `null`: no command is near. */
+export const meantBy = (word: string): string | null => {
+  const names = new Map(Object.entries(synonyms).flatMap(([name, words]) => words.map((other) => [other, name] as const)))
+  const near = nearest(word, [...Object.keys(subcommands), ...names.keys()])
+  return near === null ? null : names.get(near) ?? near
+}
+
+/** `slipway help run` is `slipway run --help`, and `slipway version` is `slipway --version`. */
+export const spelled = ([first, ...rest]: ReadonlyArray<string>): ReadonlyArray<string> =>
+  first === "help" ? [...rest, "--help"] : first === "version" ? ["--version", ...rest] : first === undefined ? [] : [first, ...rest]
+
+const subcommand = Effect.fnUntraced(function*(name: Name, isWanted: boolean) {
+  const { about, load } = subcommands[name]
+  const shown = Command.make(name).pipe(Command.withShortDescription(about))
+  if (!isWanted) return shown
+  const command: Awaited<ReturnType<typeof load>> = yield* Effect.promise<Awaited<ReturnType<typeof load>>>(load)
+  return Object.assign(command, { shortDescription: about })
+})
+
+const make = Effect.fnUntraced(function*(wanted: (name: Name) => boolean) {
+  const entries = yield* Effect.forEach(Object.entries(groups), ([group, commands]) =>
+    Effect.map(
+      Effect.forEach(Object.keys(commands).filter(isName), (name) => subcommand(name, wanted(name))),
+      (commands) => ({ group, commands })
+    ))
   return Command.make("slipway").pipe(
     Command.withDescription("Coding agents in sandboxes over your git repositories, behind one HTTP API"),
-    Command.withSubcommands(yield* Effect.promise(() => Promise.all(wanted.map((load) => load()))))
+    Command.withSubcommands(entries)
   )
 })
+
+/** With all of its subcommands, for reference pages and completion scripts. */
+export const whole = make(() => true)
+
+/**
+ * The command for these arguments. Only the modules of the subcommand that they begin with are loaded; the list of commands loads none.
+ * Flags before a subcommand, and completion scripts, need all.
+ */
+export const slipway = (args: ReadonlyArray<string>) => {
+  const [name] = args
+  if (isName(name)) return make((one) => one === name)
+  return args.some((arg) => isName(arg) || arg.startsWith("--completions") || arg === "--wizard") ? whole : make(() => false)
+}

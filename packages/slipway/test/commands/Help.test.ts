@@ -2,7 +2,7 @@
 import { assert, it } from "@effect/vitest"
 import { Effect } from "effect"
 import type { Command } from "effect/cli"
-import { slipway } from "../../src/commands/Slipway.ts"
+import { meantBy, slipway, spelled, whole } from "../../src/commands/Slipway.ts"
 
 interface Found {
   readonly path: string
@@ -20,7 +20,7 @@ const within = (path: string, command: Command.Command.Any): ReadonlyArray<Found
 it.effect(
   "every command that does something has an example, which begins with it",
   Effect.fnUntraced(function*() {
-    const found = within("slipway", yield* slipway([]))
+    const found = within("slipway", yield* whole)
     assert.isAbove(found.length, 70)
     const doing = found.filter(({ command }) => command.subcommands.length === 0)
     for (const { command, path } of doing) {
@@ -30,12 +30,40 @@ it.effect(
   })
 )
 
+const commandsOf = (args: ReadonlyArray<string>) =>
+  Effect.map(slipway(args), ({ subcommands }) => subcommands.flatMap(({ commands }) => commands))
+
 it.effect(
-  "a command is loaded by itself where it is named",
+  "a command is loaded by itself where it is named, and none for the list of commands",
   Effect.fnUntraced(function*() {
-    const names = (args: ReadonlyArray<string>) =>
-      Effect.map(slipway(args), ({ subcommands }) => subcommands.flatMap(({ commands }) => commands.map(({ name }) => name)))
-    for (const name of yield* names([])) assert.deepStrictEqual(yield* names([name, "--help"]), [name])
-    assert.deepStrictEqual(yield* names(["toString"]), yield* names(["--help"]))
+    // The modules have the description; the list has the short one.
+    const loaded = (args: ReadonlyArray<string>) =>
+      Effect.map(commandsOf(args), (found) => found.filter(({ description }) => description !== undefined).map(({ name }) => name))
+    const names = (yield* commandsOf([])).map(({ name }) => name)
+    for (const name of names) assert.deepStrictEqual(yield* loaded([name, "--help"]), [name])
+    for (const args of [[], ["--help"], ["toString"]]) assert.deepStrictEqual(yield* loaded(args), [], args.join())
+    for (const args of [["--log-level", "info", "ps"], ["--completions", "bash"]]) assert.deepStrictEqual(yield* loaded(args), names)
   })
 )
+
+it.effect(
+  "every command has its line in the list",
+  Effect.fnUntraced(function*() {
+    for (const { name, shortDescription = "" } of yield* commandsOf([])) assert.isNotEmpty(shortDescription, name)
+  })
+)
+
+it("a word that no command has leads to the nearest one, or to the command that other tools call so", () => {
+  assert.deepStrictEqual(["sandboxs", "create", "atach", "deny", "kill", "zzzzzz"].map(meantBy), ["ps", "run", "attach", "approve", "stop",
+    null])
+})
+
+it("help and version are words too", () => {
+  assert.deepStrictEqual([["help"], ["help", "keys", "create"], ["version"], ["ps", "help"], []].map(spelled), [
+    ["--help"],
+    ["keys", "create", "--help"],
+    ["--version"],
+    ["ps", "help"],
+    []
+  ])
+})

@@ -308,7 +308,6 @@ export const pulls = Command.make("pulls", filter, showList).pipe(
     "Pull requests of the repositories of this machine: list, show, diff, close, merge.\n\n" +
       "Without a command, the open ones are listed. With a GitHub App, pull requests are on GitHub."
   ),
-  Command.withShortDescription("Pull requests of this machine's repositories: list, show, diff, close, merge"),
   Command.withExamples([
     { command: "slipway pulls", description: "Those that are open" },
     { command: "slipway pulls diff acme/shop 1", description: "What one changes" }

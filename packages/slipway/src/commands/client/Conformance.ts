@@ -202,7 +202,6 @@ export const conformance = Command.make("conformance", {
         "Makes and terminates some 60 sandboxes. Sends some 800 requests and obeys the server's rate limit: " +
         "minutes at the default of 120 a minute, seconds at a higher one."
     ),
-    Command.withShortDescription("Check the rules of the interface on a server"),
     Command.withExamples([{
       command: "SLIPWAY_API_KEY=… SLIPWAY_OTHER_API_KEY=… slipway conformance http://127.0.0.1:4000 --repo acme/shop",
       description: "Most of it; without the other key and the repository less"

@@ -7,8 +7,8 @@ import * as EventText from "../terminal/EventText.ts"
 import { jsonLine } from "../terminal/Output.ts"
 import * as Terminal from "../terminal/Terminal.ts"
 import { follow, type Outcome } from "./Following.ts"
+import { detailsOf, stateOf } from "./ListSandboxes.ts"
 import { publishAll } from "./PublishPulls.ts"
-import { detailsOf, stateOf } from "./SandboxCommands.ts"
 import * as Server from "./Server.ts"
 
 const { CommandFailed, ExitCode } = Server
@@ -91,8 +91,6 @@ const next = (id: string) => {
     `· changes: slipway diff ${id} · pull request: slipway publish ${id} · go on: slipway message ${id} "…" · end: slipway stop ${id}`
   return Terminal.write(`${Terminal.paint("dim", text)}\n`)
 }
-
-const pageOf = (server: Server.Server, id: string) => `${server.url}/sandboxes/${id}`
 
 const followTo = Effect.fnUntraced(function*(
   server: Server.Server,
@@ -199,7 +197,7 @@ export const run = Command.make(
         yield* Console.log(json ? jsonLine(sandbox) : id)
         return json ? undefined : yield* Terminal.say(`It runs without this command. Follow it with: slipway attach ${id}`)
       }
-      if (!json) yield* Terminal.write(`${Terminal.paint("bold", id)}  ${pageOf(server, id)}\n`)
+      if (!json) yield* Terminal.write(`${Terminal.paint("bold", id)}  ${Server.pageOf(server, id)}\n`)
       yield* detachable(id, followTo(server, { from: "start", giveUp, json, publish, sandbox, takesPrompt }))
     }))
 ).pipe(
@@ -208,7 +206,6 @@ export const run = Command.make(
       "Ctrl-C leaves the sandbox running; slipway attach follows it again.\n\n" +
       Server.exitCodesText
   ),
-  Command.withShortDescription("Have an agent work over your repositories, and follow it live"),
   Command.withExamples([
     { command: `slipway run acme/shop "Fix the flaky checkout test"`, description: "Follow it to the end of the turn" },
     { command: `slipway run acme/shop@develop - --approvals prompt < task.md`, description: "A prompt of a file; the agent asks first" },
@@ -229,7 +226,7 @@ export const attach = Command.make(
       const sandbox = yield* server.call((signal) => server.client.getSandbox(id, { signal }))
       if (!json) {
         const state = `· ${EventText.line(sandbox.title)}: ${EventText.line(stateOf(sandbox, yield* detailsOf(server, sandbox)))}`
-        yield* Terminal.write(`${Terminal.paint("bold", id)}  ${pageOf(server, id)}\n${Terminal.paint("dim", state)}\n`)
+        yield* Terminal.write(`${Terminal.paint("bold", id)}  ${Server.pageOf(server, id)}\n${Terminal.paint("dim", state)}\n`)
       }
       yield* detachable(id, followTo(server, { from: "now", giveUp, json, publish: false, sandbox, takesPrompt: false }))
     })
@@ -237,7 +234,6 @@ export const attach = Command.make(
   Command.withDescription(
     "Follow the active turn of a sandbox live, and decide its approvals. slipway logs shows earlier events.\n\n" + Server.exitCodesText
   ),
-  Command.withShortDescription("Follow a sandbox live, and decide its approvals"),
   Command.withExamples([
     { command: "slipway attach c_abcdefgh2345", description: "Up to the end of its turn" },
     { command: "slipway attach c_abc", description: "By a unique prefix of its id" }

@@ -1,125 +1,17 @@
-/** Commands on the sandboxes of a server, over HTTP: ps, logs, message, approve, diff, publish, stop. */
-import type { ApprovalRequest, PullRequestStatus, QueuedMessage, Sandbox, SandboxQuery, SandboxStatus, Snapshot } from "@slipway/client"
-import { attentionStateOf, stateWords } from "@slipway/domain/sandbox/rules/AttentionState"
+/** Commands on the sandboxes of a server, over HTTP: logs, message, approve, diff, publish, open, stop. */
+import type { ApprovalRequest, QueuedMessage, Sandbox } from "@slipway/client"
 import { Console, Effect, Option } from "effect"
 import { Argument, Command, Flag } from "effect/cli"
+import * as Age from "../terminal/Age.ts"
 import * as EventText from "../terminal/EventText.ts"
-import { columns, json, jsonLine, print } from "../terminal/Output.ts"
+import { openBrowser } from "../terminal/OpenBrowser.ts"
+import { beginning, columns, json, jsonLine, print } from "../terminal/Output.ts"
 import * as Terminal from "../terminal/Terminal.ts"
 import { publishAll } from "./PublishPulls.ts"
 import * as Server from "./Server.ts"
 
 const { CommandFailed, ExitCode } = Server
 const help = (about: string) => `${about}\n\n${Server.exitCodesText}`
-
-// ps --------------------------------------------------------------------------------------------------------------
-
-const LIVE: ReadonlyArray<SandboxStatus> = ["queued", "creating", "running", "terminating"]
-/** The state of each of these sandboxes costs a request for its snapshot, and at rest one for each pull request. */
-const MAX_ASKED = 20
-const PAGE = 100
-
-const pages = Effect.fnUntraced(function*({ call, client }: Server.Server, query: SandboxQuery, limit: number) {
-  const found: Array<Sandbox> = []
-  let after: string | null | undefined
-  while (after !== null && found.length < limit) {
-    const page: SandboxQuery = { ...query, limit: Math.min(PAGE, limit - found.length), ...(after === undefined ? {} : { after }) }
-    const { data, nextCursor } = yield* call((signal) => client.listSandboxes(page, { signal }))
-    found.push(...data)
-    after = nextCursor
-  }
-  return found
-})
-
-/** Parts of a sandbox's state that a list leaves out. */
-export interface Details extends Pick<Snapshot, "pending_approvals" | "turn"> {
-  readonly pulls: ReadonlyArray<Pick<PullRequestStatus, "actionState" | "pullRequest">>
-}
-
-const NO_DETAILS: Details = { pending_approvals: [], turn: null, pulls: [] }
-
-/** The state in the words of the pages, with its reason. `details`: `undefined` if they were not asked for. */
-export const stateOf = ({ error, status, turn: { active } }: Pick<Sandbox, "error" | "status" | "turn">, details?: Details): string => {
-  const { pending_approvals: approvals, pulls, turn } = details ??
-    { ...NO_DETAILS, turn: active ? { id: "", state: "running" as const } : null }
-  const publications = pulls.map(({ actionState, pullRequest }) => ({ actionState, state: pullRequest?.state ?? null }))
-  const state = attentionStateOf({ status, approvals, publications, restoring: null, turn })
-  const why = state === "asking" ? (approvals.length === 1 ? "1 approval" : `${approvals.length} approvals`) : error
-  // A newer server may have other statuses.
-  const word = stateWords[state] ?? status
-  return why === null ? word : `${word}: ${why}`
-}
-
-/** Asks only for the parts that decide the state of this sandbox. */
-export const detailsOf = Effect.fnUntraced(function*({ call, client }: Server.Server, { id, repos, status, turn: { active } }: Sandbox) {
-  const { pending_approvals, turn } = status === "running"
-    ? yield* call((signal) => client.snapshot(id, { signal }))
-    : NO_DETAILS
-  const pulls = active ?
-    [] :
-    yield* Effect.forEach(repos, ({ fullName }) => call((signal) => client.getPullRequest(id, { repo: fullName }, { signal })))
-  return { pending_approvals, turn, pulls } satisfies Details
-})
-
-const isOpenToChange = ({ status }: Sandbox) => status === "running" || status === "succeeded"
-
-const ago = (since: string, now: number): string => {
-  const minutes = Math.max(0, Math.floor((now - Date.parse(since)) / 60_000))
-  if (minutes < 60) return `${minutes} min ago`
-  return minutes < 48 * 60 ? `${Math.floor(minutes / 60)} h ago` : `${Math.floor(minutes / 1440)} days ago`
-}
-
-const TITLE_CHARACTERS = 60
-const titleOf = (text: string) => text.length <= TITLE_CHARACTERS ? text : `${text.slice(0, TITLE_CHARACTERS).toWellFormed()}…`
-
-export const ps = Command.make("ps", {
-  all: Flag.Boolean("all").pipe(Flag.withDescription("Include ended sandboxes"), Flag.withAlias("a"), Flag.withDefault(false)),
-  repo: Flag.String("repo").pipe(Flag.withDescription("Only sandboxes with this repository, as owner/name"), Flag.optional),
-  limit: Flag.Int("limit").pipe(
-    Flag.withDescription("Number of newest sandboxes, 1 to 1000"),
-    Flag.filter((limit) => limit >= 1 && limit <= 1000, () => "--limit is 1 to 1000"),
-    Flag.withDefault(100)
-  ),
-  json,
-  url: Server.url
-}, ({ all, json, limit, repo, url }) =>
-  Server.interruptible(Effect.gen(function*() {
-    const server = yield* Server.connect(url)
-    const query = Option.match(repo, { onNone: () => ({}), onSome: (repo) => ({ repo }) })
-    const found = all
-      ? yield* pages(server, query, limit)
-      : (yield* Effect.forEach(LIVE, (status) => pages(server, { ...query, status }, limit)))
-        .flat().sort((a, b) => b.createdAt < a.createdAt ? -1 : 1).slice(0, limit)
-    const details = new Map(
-      yield* Effect.forEach(found.filter(isOpenToChange).slice(0, MAX_ASKED), (sandbox) =>
-        Effect.map(detailsOf(server, sandbox), (details) => [sandbox.id, details] as const), { concurrency: 4 })
-    )
-    const rows = found.map((sandbox) => ({ ...sandbox, pendingApprovals: details.get(sandbox.id)?.pending_approvals.length ?? null }))
-    const now = Date.now()
-    yield* print(json, rows, () =>
-      rows.length === 0
-        ? `No sandboxes${all ? "" : " are live. Ended ones: slipway ps --all"}. Start one: slipway run owner/name "prompt"`
-        : columns([
-          ["ID", "STATE", "REPOSITORY", "CREATED", "TITLE"],
-          ...rows.map((sandbox) => [
-            sandbox.id,
-            stateOf(sandbox, details.get(sandbox.id)),
-            sandbox.repos.map(({ fullName, ref }) =>
-              ref === undefined ? fullName : `${fullName}@${ref}`
-            ).join(" "),
-            ago(sandbox.createdAt, now),
-            titleOf(sandbox.title)
-          ])
-        ]))
-  }))).pipe(
-    Command.withDescription(help("List live sandboxes, newest first, with their state.")),
-    Command.withShortDescription("List sandboxes and what they do"),
-    Command.withExamples([
-      { command: "slipway ps", description: "Those that are live" },
-      { command: "slipway ps --all --repo acme/shop --limit 10", description: "The last ten of a repository" },
-      { command: `slipway ps --json | jq -r '.[] | select(.pendingApprovals > 0) | .id'`, description: "Sandboxes that wait for you" }
-    ])
-  )
 
 // logs ------------------------------------------------------------------------------------------------------------
 
@@ -130,10 +22,15 @@ export const logs = Command.make("logs", {
     Flag.withAlias("f"),
     Flag.withDefault(false)
   ),
+  since: Flag.String("since").pipe(
+    Flag.withDescription("Only events from then on: a duration such as 10m, 2h or 1d, or an ISO time"),
+    Flag.filter((text) => Age.since(text, 0) !== null, () => "--since is a duration such as 10m, 2h or 1d, or an ISO time"),
+    Flag.optional
+  ),
   json: Flag.Boolean("json").pipe(Flag.withDescription("Print events as JSON lines"), Flag.withDefault(false)),
   giveUp: Server.giveUp,
   url: Server.url
-}, ({ follow, giveUp, id: given, json, url }) =>
+}, ({ follow, giveUp, id: given, json, since, url }) =>
   Server.interruptible(
     Effect.gen(function*() {
       const server = yield* Server.connect(url)
@@ -147,6 +44,7 @@ export const logs = Command.make("logs", {
         ...(follow || Option.isSome(giveUp) ? { giveUpMillis: Server.giveUpMillis(giveUp) } : {})
       })
       const textOf = EventText.make(Terminal.paint)
+      const from = Option.match(since, { onNone: () => 0, onSome: (text) => Age.since(text, Date.now()) ?? 0 })
       for (;;) {
         const next = yield* Server.resumable(`slipway logs ${id}${follow ? " --follow" : ""}`, server.next(events))
         if (next.done === true) break
@@ -154,16 +52,17 @@ export const logs = Command.make("logs", {
         // The service sends this after everything in the log.
         const isAll = event.type === "sandbox.status" && !("previous" in event.data)
         if (isAll && !follow) break
+        if ("ts" in event && Date.parse(event.ts) < from) continue
         yield* Terminal.write(json ? `${jsonLine(event)}\n` : textOf(event))
       }
       if (!json) yield* Terminal.write(textOf.end())
     }).pipe(Effect.scoped)
   )).pipe(
     Command.withDescription(help("Show the log of a sandbox, from its beginning.")),
-    Command.withShortDescription("Show the log of a sandbox"),
     Command.withExamples([
       { command: "slipway logs c_abcdefgh2345", description: "Up to now" },
       { command: "slipway logs c_abcdefgh2345 --follow", description: "And what comes" },
+      { command: "slipway logs c_abcdefgh2345 --since 10m", description: "Of the last ten minutes" },
       { command: `slipway logs c_abcdefgh2345 --json | jq 'select(.type=="tool.updated")'`, description: "For programs" }
     ])
   )
@@ -232,7 +131,7 @@ export const message = Command.make("message", {
               String(position),
               message_id,
               steers ? "the agent" : "its turn",
-              titleOf(EventText.line(text))
+              beginning(EventText.line(text))
             ])
           ]))
     }
@@ -255,7 +154,6 @@ export const message = Command.make("message", {
           "steer (--steer). Ten may wait; a waiting message can be cancelled."
       )
     ),
-    Command.withShortDescription("Send a message, which starts the next turn, waits for it, or steers"),
     Command.withExamples([
       { command: `slipway message c_abcdefgh2345 "Now add a test" && slipway attach c_abcdefgh2345`, description: "And follow it" },
       { command: "slipway message c_abcdefgh2345 - < review.md", description: "A message of a file" },
@@ -325,7 +223,6 @@ export const approve = Command.make("approve", {
     Command.withDescription(
       help("Approve or deny a tool call that the agent asks for. The first decision wins. slipway logs shows the call.")
     ),
-    Command.withShortDescription("Approve or deny what an agent asks for"),
     Command.withExamples([
       { command: "slipway approve c_abcdefgh2345", description: "The only one waiting" },
       { command: "slipway approve c_abcdefgh2345 --scope turn", description: "And all of its kind until the turn ends" },
@@ -372,10 +269,31 @@ export const diff = Command.make(
     })
 ).pipe(
   Command.withDescription(help("Show the changes of a sandbox as a patch.")),
-  Command.withShortDescription("Show the changes of a sandbox as a patch"),
   Command.withExamples([
     { command: "slipway diff c_abcdefgh2345", description: "In colour, in a terminal" },
     { command: "slipway diff c_abcdefgh2345 --repo acme/shop | git apply", description: "In a checkout of your own" }
+  ])
+)
+
+// open ------------------------------------------------------------------------------------------------------------
+
+export const open = Command.make(
+  "open",
+  { id: Argument.optional(Server.id), json, url: Server.url },
+  ({ id: given, json, url }) =>
+    Effect.gen(function*() {
+      const server = yield* Server.connect(url)
+      const address = Option.isNone(given)
+        ? `${server.url}/sandboxes`
+        : Server.pageOf(server, yield* Server.resolve(server, given.value))
+      yield* print(json, { address }, () => address)
+      if (!json) yield* openBrowser(address)
+    })
+).pipe(
+  Command.withDescription(help("Print the address of a sandbox's page, and open it in a browser if there is one.")),
+  Command.withExamples([
+    { command: "slipway open c_abcdefgh2345", description: "Its conversation, changes and approvals" },
+    { command: "slipway open", description: "All sandboxes" }
   ])
 )
 
@@ -396,7 +314,6 @@ export const publish = Command.make(
   Command.withDescription(
     help("Publish a sandbox's changes as a draft pull request, or update it. Prints its address. Safe to repeat.")
   ),
-  Command.withShortDescription("Publish the changes of a sandbox as a draft pull request"),
   Command.withExamples([{ command: "slipway publish c_abcdefgh2345", description: "All repositories with changes" }])
 )
 
@@ -417,7 +334,6 @@ export const stop = Command.make("stop", {
       turn ? `The turn of ${id} ends; go on with: slipway message ${id} "…"` : `Sandbox ${id} ends. Its log and its pull requests stay.`)
   }))).pipe(
     Command.withDescription(help("End a sandbox for good. Unpublished changes are lost. Safe to repeat.")),
-    Command.withShortDescription("End a sandbox for good, or its turn"),
     Command.withExamples([
       { command: "slipway stop c_abcdefgh2345", description: "For good" },
       { command: "slipway stop c_abcdefgh2345 --turn", description: "Its turn alone" }

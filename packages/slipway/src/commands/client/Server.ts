@@ -7,37 +7,10 @@ import * as RunningServices from "../../service/RunningServices.ts"
 import { settings as listening } from "../../settings/Listening.ts"
 import * as Settings from "../../settings/Settings.ts"
 import * as EventText from "../terminal/EventText.ts"
+import { ExitCode, exitCodesText } from "../terminal/ExitCodes.ts"
 import * as Credentials from "./Credentials.ts"
 
-/** Exit codes for scripts (docs/commands.md has the table). 1 is any other error. */
-export const ExitCode = {
-  done: 0,
-  unclear: 2,
-  failed: 3,
-  refused: 4,
-  notFound: 5,
-  unauthorized: 6,
-  unreachable: 7,
-  ended: 8,
-  detached: 130
-} as const
-
-/** The exit codes in `--help` and the docs. */
-export const EXIT_CODES: ReadonlyArray<readonly [code: number, about: string]> = [
-  [ExitCode.done, "done; of a turn: it succeeded"],
-  [1, "the command line was wrong, or the command broke"],
-  [ExitCode.unclear, "the command line is ambiguous"],
-  [ExitCode.failed, "the turn, the sandbox or the publication failed"],
-  [ExitCode.refused, "the server refused: a rule says no"],
-  [ExitCode.notFound, "no such sandbox, approval or repository"],
-  [ExitCode.unauthorized, "no key, or the server does not accept it for this"],
-  [ExitCode.unreachable, "the server cannot be reached, or not now"],
-  [ExitCode.ended, "the turn was interrupted or cancelled, or the sandbox ended before it"],
-  [ExitCode.detached, "interrupted, by Ctrl-C: the sandbox continues"]
-]
-
-/** The end of help texts. */
-export const exitCodesText = `Exit codes:\n\n${EXIT_CODES.map(([code, about]) => `${String(code).padEnd(5)}${about}`).join("\n")}`
+export { ExitCode, exitCodesText }
 
 /** The request failed. The message is one line that says what to do, and is safe for a terminal. */
 export class CommandFailed extends Schema.TaggedError<CommandFailed>()("CommandFailed", {
@@ -157,6 +130,9 @@ export interface Server {
   readonly next: <A>(events: AsyncIterator<A>) => Effect.Effect<IteratorResult<A>, CommandFailed>
 }
 
+/** The page of a sandbox. */
+export const pageOf = ({ url }: Pick<Server, "url">, id: string): string => `${url}/sandboxes/${id}`
+
 /** The server of the command, with its key. Sends no request. */
 export const connect = Effect.fnUntraced(function*(given: Option.Option<string>) {
   const server = yield* find(given)
@@ -194,7 +170,7 @@ export const id = Argument.String("id").pipe(
   Argument.withDescription("Sandbox id or a unique prefix"),
   Argument.filter(
     (value) => WHOLE.test(value) || BEGINNING.test(value),
-    (value) => `${JSON.stringify(value)} is not an id such as c_abcdefgh2345`
+    (value) => `${value} is not a sandbox id (example: c_abcdefgh2345)`
   )
 )
 

@@ -145,7 +145,6 @@ const install = Command.make("install", {
 
 export const agents = Command.make("agents", { json }, ({ json }) => list(json)).pipe(
   Command.withDescription("Agents of this machine: versions, abilities, and why one is unusable"),
-  Command.withShortDescription("The agents sandboxes can run: list, install"),
   Command.withExamples([{ command: "slipway agents", description: "The installed agents, and why others are missing" }]),
   Command.withSubcommands([install])
 )

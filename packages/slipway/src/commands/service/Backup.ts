@@ -157,7 +157,6 @@ export const backup = Command.make("backup", {
       "Left out: clones, caches, installed agents, and the work of sandboxes since their last checkpoint. " +
       `Back up a database at ${Storage.settings.databaseUrl.name} with its own programs.`
   ),
-  Command.withShortDescription("Write a backup into a new folder"),
   Command.withExamples([{ command: "slipway backup /backups/2026-11-24", description: "Everything, also while the service runs" }, {
     command: "slipway backup /backups/2026-11-24 --without-key",
     description: "Without the key of stored secrets"

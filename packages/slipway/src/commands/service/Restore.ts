@@ -115,7 +115,6 @@ export const restore = Command.make("restore", {
       "checked first. A backup of an earlier version is migrated, one of a newer version refused.\n\n" +
       "Sandboxes continue from their last checkpoints; active turns end as after the loss of a machine."
   ),
-  Command.withShortDescription("Make a data folder from a backup"),
   Command.withExamples([{
     command: "slipway restore /backups/2026-11-24",
     description: "Into .slipway of this folder"

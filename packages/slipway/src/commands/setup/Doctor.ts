@@ -237,7 +237,6 @@ export const doctor = Command.make("doctor", { json }, ({ json }) =>
         "✓ works, ! is a warning, ✗ is an error: then the command exits with 1. " +
         "Makes a box and inspects it from inside; the service need not run."
     ),
-    Command.withShortDescription("Check what agents need on this machine"),
     Command.withExamples([{ command: "slipway doctor", description: "A line for each, with the remedy if it is missing" }, {
       command: "slipway doctor --json",
       description: "For a script"

@@ -53,7 +53,6 @@ export const models = Command.make("models", {
         `Set up a model with slipway setup. ${ModelSettings.settings.modelsFile.name} names a file of your own models. ` +
         "Without it, those of --example apply."
     ),
-    Command.withShortDescription("List the models that sandboxes may use"),
     Command.withExamples([{ command: "slipway models", description: "Also why others cannot be used" }, {
       command: "slipway models --example",
       description: "A file to begin with"

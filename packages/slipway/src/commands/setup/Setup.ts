@@ -193,7 +193,6 @@ export const setup = Command.make("setup", {
         "A running service uses it at once. Asks at a terminal for what is not given.\n\n" +
         `Providers: ${names.join(", ")} (any server with OpenAI's chat API, such as vLLM, LiteLLM or Ollama).`
     ),
-    Command.withShortDescription("Connect a provider of models"),
     Command.withExamples([
       { command: "slipway setup", description: "Asks for the provider and its key" },
       { command: "slipway setup --provider anthropic --key-file key.txt --yes", description: "Without questions, for a script" },

@@ -31,12 +31,17 @@ const lastLines = (text: string): string => {
 export const seconds = (millis: number): string =>
   millis < 60_000 ? `${(millis / 1000).toFixed(1)} s` : `${Math.floor(millis / 60_000)} min ${Math.round(millis % 60_000 / 1000)} s`
 
-/** The cost of models, with more digits below a cent. `tokens`: `null` if the server did not send them. */
+/** US dollars, with more digits below a cent. */
+export const usd = (microUsd: number): string => {
+  const dollars = microUsd / 1_000_000
+  return `$${dollars.toFixed(dollars > 0 && dollars < 0.01 ? 6 : 2)}`
+}
+
+/** The cost of models. `tokens`: `null` if the server did not send them. */
 export const cost = ({ costMicroUsd, llmRequestCount }: Usage, tokens: TokenCounts | null): string => {
-  const dollars = costMicroUsd / 1_000_000
   const requests = llmRequestCount === 1 ? "request" : "requests"
   const counts = tokens === null ? null : tokensTold(tokens)
-  return `$${dollars.toFixed(dollars > 0 && dollars < 0.01 ? 6 : 2)}, ${llmRequestCount} ${requests} to models` +
+  return `${usd(costMicroUsd)}, ${llmRequestCount} ${requests} to models` +
     (counts === null ? "" : ` · tokens: ${counts}`)
 }
 

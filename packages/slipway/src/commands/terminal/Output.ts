@@ -23,6 +23,11 @@ const escaped = (text: string): string =>
 /** One line of JSON. Invisible and control characters are escaped; the value is the same. */
 export const jsonLine = (value: unknown): string => JSON.stringify(value).replace(hidden, escaped)
 
+const CHARACTERS = 60
+
+/** A text in the column of a table, which may leave out its end. */
+export const beginning = (text: string): string => text.length <= CHARACTERS ? text : `${text.slice(0, CHARACTERS).toWellFormed()}…`
+
 /** `json`: prints exactly one JSON value to standard output. Otherwise prints `text` with control characters made visible. */
 export const print = (json: boolean, value: unknown, text: () => string): Effect.Effect<void> =>
   Console.log(json ? jsonLine(value) : visible(text()))

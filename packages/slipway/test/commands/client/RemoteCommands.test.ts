@@ -5,9 +5,10 @@ import * as SpawnedProgram from "@slipway/machine/testing/SpawnedProgram"
 import { Effect, Result } from "effect"
 import { readFileSync } from "node:fs"
 import path from "node:path"
+import { type Details, stateOf } from "../../../src/commands/client/ListSandboxes.ts"
 import { repoRef } from "../../../src/commands/client/RunPrompt.ts"
-import { type Details, stateOf } from "../../../src/commands/client/SandboxCommands.ts"
 import * as Server from "../../../src/commands/client/Server.ts"
+import { EXIT_CODES } from "../../../src/commands/terminal/ExitCodes.ts"
 import { jsonLine, shellWord } from "../../../src/commands/terminal/Output.ts"
 
 /** A server that lists these ids, `page` at a time. */
@@ -141,6 +142,6 @@ describe("docs/commands.md", () => {
   it("has the exit codes that the commands end with", () => {
     const page = readFileSync(path.resolve(import.meta.dirname, "../../../../../docs/commands.md"), "utf8")
     const rows = [...page.matchAll(/^\| (\d+) \| (.+) \|$/gmu)].map(([, code, about]) => [Number(code), about])
-    assert.deepStrictEqual(rows, Server.EXIT_CODES.map(([code, about]) => [code, about]))
+    assert.deepStrictEqual(rows, EXIT_CODES.map(([code, about]) => [code, about]))
   })
 })
