@@ -79,7 +79,7 @@ export const services = (
     Layer.provide(LocalTrees.layer),
     Layer.provide(Layer.effect(CheckpointTrees, Effect.map(CheckpointTrees, (none) => ({ ...none, ...restored })))),
     Layer.provide(CheckpointTrees.layerNone),
-    Layer.provide(Layer.succeed(ModelCatalogue, catalogue)),
+    Layer.provideMerge(Layer.succeed(ModelCatalogue, catalogue)),
     Layer.provideMerge(Layer.merge(stores, machine))
   )
 }

@@ -3,6 +3,7 @@ import { Layer } from "effect"
 import * as Assets from "./assets/Assets.ts"
 import * as KeysPage from "./keys/KeysPage.ts"
 import * as Page from "./layout/Page.ts"
+import * as ModelsPage from "./models/ModelsPage.ts"
 import * as OverviewPage from "./overview/OverviewPage.ts"
 import * as DeviceEndpoints from "./people/DeviceEndpoints.ts"
 import * as DevicePage from "./people/DevicePage.ts"
@@ -24,6 +25,7 @@ const routes = Layer.mergeAll(
   DeviceEndpoints.layer,
   DevicePage.layer,
   KeysPage.layer,
+  ModelsPage.layer,
   OverviewPage.layer,
   SandboxesPages.layer,
   PullList.layer,

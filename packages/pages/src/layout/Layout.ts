@@ -31,6 +31,7 @@ const SETTINGS = linksTo([
   { place: "keys", name: "Keys", isFor: forAll },
   { place: "members", name: "Members", isFor: forAll },
   { place: "secrets", name: "Secrets", isFor: forOwners },
+  { place: "models", name: "Models", isFor: forOwners },
   { place: "webhooks", name: "Webhooks", isFor: (role) => scopesOf(role).includes("webhooks") },
   { place: "audit", name: "Audit", isFor: forOwners }
 ])

@@ -241,7 +241,8 @@ export const layer = (settings: Settings.Settings, publicUrl: string, postgres =
           ? RemoteTrees.layerLocal.pipe(Layer.provide(Layer.succeed(LocalTrees, waiting)))
           : RemoteTreesLink.layer({ own: { worker: workerId, here: waiting } })
       ),
-      Layer.provide(Layer.effect(
+      // Pages read it too.
+      Layer.provideMerge(Layer.effect(
         ModelCatalogue,
         Effect.flatMap(
           live,

@@ -9,6 +9,7 @@ import { Sessions } from "@slipway/domain/access/usecases/Sessions"
 import { Secrets } from "@slipway/domain/environment/usecases/Secrets"
 import { RemoteTrees, LocalTrees } from "@slipway/domain/files/ports/RemoteTrees"
 import { Files } from "@slipway/domain/files/usecases/Files"
+import { ModelProviders } from "@slipway/domain/models/usecases/ModelProviders"
 import { PartnerStore } from "@slipway/domain/partner/ports/PartnerStore"
 import type { PartnerFact } from "@slipway/domain/partner/schema/PartnerEvent"
 import { Partners } from "@slipway/domain/partner/usecases/Partners"
@@ -34,6 +35,7 @@ import * as HintsPostgres from "@slipway/postgres/HintsPostgres"
 import * as LeasesPostgres from "@slipway/postgres/leases/LeasesPostgres"
 import * as MaintenancePostgres from "@slipway/postgres/maintenance/MaintenancePostgres"
 import * as Migrations from "@slipway/postgres/Migrations"
+import * as ModelProviderStorePostgres from "@slipway/postgres/model-provider-store/ModelProviderStorePostgres"
 import * as PartnerStorePostgres from "@slipway/postgres/partner-store/PartnerStorePostgres"
 import * as SandboxDashboardPostgres from "@slipway/postgres/sandbox-dashboard/SandboxDashboardPostgres"
 import * as SandboxStorePostgres from "@slipway/postgres/sandbox-store/SandboxStorePostgres"
@@ -83,7 +85,9 @@ const service = Layer.unwrap(Effect.map(directory, (path) => {
     DeviceLoginStorePostgres.layer,
     SessionStorePostgres.layer,
     PartnerStorePostgres.layer,
-    Layer.mergeAll(WebhookStorePostgres.layer, SecretStorePostgres.layer).pipe(Layer.provide(SecretsKey.layerEphemeral)),
+    Layer.mergeAll(WebhookStorePostgres.layer, SecretStorePostgres.layer, ModelProviderStorePostgres.layer).pipe(
+      Layer.provide(SecretsKey.layerEphemeral)
+    ),
     WebhookSenderHttp.layer({ allowPrivate: false }),
     LocalRepositories.layer
   ).pipe(
@@ -113,6 +117,7 @@ const service = Layer.unwrap(Effect.map(directory, (path) => {
     Partners.layer,
     Webhooks.layer,
     Secrets.layer,
+    ModelProviders.layer,
     Access.layer,
     DeviceLogins.layer,
     Members.layer,
