@@ -16,6 +16,7 @@ import * as SecretsPages from "./secrets/SecretsPages.ts"
 import * as AccountPage from "./settings/AccountPage.ts"
 import * as AuditPage from "./settings/AuditPage.ts"
 import * as MembersPage from "./settings/MembersPage.ts"
+import * as UsagePage from "./usage/UsagePage.ts"
 import * as WebhooksPages from "./webhooks/WebhooksPages.ts"
 
 const routes = Layer.mergeAll(
@@ -33,6 +34,7 @@ const routes = Layer.mergeAll(
   AccountPage.layer,
   MembersPage.layer,
   AuditPage.layer,
+  UsagePage.layer,
   SecretsPages.layer,
   WebhooksPages.layer
 )

@@ -20,6 +20,8 @@ import { saturatingAdd } from "../../src/text/Counters.ts"
 import { isHeld, newestFirst, type SandboxRows } from "./SandboxRows.ts"
 import * as WorkersMemory from "./WorkersMemory.ts"
 
+const nothing = { count: 0, costMicroUsd: 0, tokens: noTokenCounts, pulls: 0, merged: 0, mergedAfterMs: 0, timedMerges: 0 }
+
 /** `SandboxDashboard` over these rows. */
 export const make = (state: SandboxRows): SandboxDashboard["Service"] => {
   const { rows } = state
@@ -84,18 +86,24 @@ export const make = (state: SandboxRows): SandboxDashboard["Service"] => {
       Effect.sync(() => {
         const groups = new Map<string, PastGroup>()
         for (
-          const { createdAt, model, reason, repos, status, tokens, usage } of of(grantId)
+          const { createdAt, createdBy, model, publications, reason, repos, status, tokens, usage } of of(grantId)
             .filter(({ createdAt }) => DateTime.isGreaterThanOrEqualTo(createdAt, since)).slice(0, LOOKED_THROUGH)
         ) {
           const day = DateTime.formatIsoDateUtc(createdAt)
           const repo = repos[0]?.fullName.toLowerCase() ?? ""
-          const key = JSON.stringify([day, repo, model, status, reason])
-          const known = groups.get(key) ?? { day, repo, model, status, reason, count: 0, costMicroUsd: 0, tokens: noTokenCounts }
+          const key = JSON.stringify([day, repo, model, createdBy, status, reason])
+          const known = groups.get(key) ?? { ...nothing, day, repo, model, createdBy, status, reason }
+          const merges = publications.flatMap(({ mergedAt }) => mergedAt === undefined ? [] : [mergedAt])
+          const waits = merges.map((mergedAt) => DateTime.toEpochMillis(mergedAt) - DateTime.toEpochMillis(createdAt))
           groups.set(key, {
             ...known,
             count: known.count + 1,
             costMicroUsd: saturatingAdd(known.costMicroUsd, usage.costMicroUsd),
-            tokens: addTokenCounts(known.tokens, tokens)
+            tokens: addTokenCounts(known.tokens, tokens),
+            pulls: known.pulls + publications.filter(({ number }) => number !== null).length,
+            merged: known.merged + publications.filter(({ merged }) => merged === true).length,
+            mergedAfterMs: waits.reduce(saturatingAdd, known.mergedAfterMs),
+            timedMerges: known.timedMerges + waits.length
           })
         }
         return Array.from(groups.values()).sort((a, b) => b.costMicroUsd - a.costMicroUsd).slice(0, GROUPS)

@@ -33,7 +33,8 @@ const SETTINGS = linksTo([
   { place: "secrets", name: "Secrets", isFor: forOwners },
   { place: "models", name: "Models", isFor: forOwners },
   { place: "webhooks", name: "Webhooks", isFor: (role) => scopesOf(role).includes("webhooks") },
-  { place: "audit", name: "Audit", isFor: forOwners }
+  { place: "audit", name: "Audit", isFor: forOwners },
+  { place: "usage", name: "Usage", isFor: forOwners }
 ])
 
 type Place = (typeof PLACES | typeof SETTINGS)[number]["place"]

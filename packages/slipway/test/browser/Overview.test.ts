@@ -24,8 +24,10 @@ layer(Shop.layer(["acme/shop"], { SLIPWAY_WORKER_SLOTS: "4" }), { excludeTestSer
         await run(sql`
           UPDATE sandboxes SET usage = jsonb_set(usage, '{costMicroUsd}', '1500000'), created_at = created_at - interval '3 days'
           WHERE title = 'Works'`)
-        await page.reload()
+        await page.goto("/usage")
         await page.getByText("Cost by day, as a table").click()
+        await inspect(page, "usage")
+        await page.goto("/overview")
         await inspect(page, "overview")
         // Neither without a focus nor with that of the sandbox: only the card's own counts.
         const decided: Array<string> = []
@@ -69,7 +71,6 @@ layer(Shop.layer(["acme/shop"], { SLIPWAY_WORKER_SLOTS: "4" }), { excludeTestSer
         assert.strictEqual(decided.length, 1)
         await page.getByText("Nothing waits for you.").waitFor()
         await terminate(works)
-        await page.getByText(/ 0 of 4 at work\./u).waitFor()
       })
     }))
 
@@ -85,8 +86,10 @@ layer(Shop.layer(["acme/shop"], { SLIPWAY_WORKER_SLOTS: "4" }), { excludeTestSer
         await page.getByRole("heading", { level: 1, name: "Sign in" }).waitFor()
         await signIn(page, link)
         await page.waitForURL("**/overview")
-        await page.getByText(/In all grants together: \d+ of 4 at work\./u).waitFor()
-        await page.getByRole("row").filter({ hasText: "Takes on work" }).waitFor()
+        await page.goto("/usage")
+        await page.getByText(/\d+ of 4 at work, in all organizations together\./u).waitFor()
+        await page.getByRole("row").filter({ hasText: "Accepting work" }).waitFor()
+        await page.goto("/overview")
         const filling = []
         for (const n of [1, 2, 3, 4]) filling.push(await create("[[hang]]", { title: `Fills ${n}` }))
         const last = await create("[[say At last.]]", { title: "Waits" })
@@ -106,7 +109,7 @@ layer(Shop.layer(["acme/shop"], { SLIPWAY_WORKER_SLOTS: "4" }), { excludeTestSer
         await page.keyboard.press("/")
         await page.keyboard.type("fills 3")
         await page.keyboard.press("Enter")
-        await page.waitForURL("**/overview?search=fills+3&repo=&days=30")
+        await page.waitForURL("**/overview?search=fills+3&repo=")
         await page.getByRole("row").filter({ hasText: "Fills 3" }).waitFor()
         assert.strictEqual(await page.getByRole("row").filter({ hasText: "Fills" }).count(), 1)
         for (const id of [other, ...filling]) await terminate(id)

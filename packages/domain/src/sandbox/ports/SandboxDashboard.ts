@@ -71,11 +71,20 @@ export interface PastGroup {
   /** The sandbox's first repository, in lower case. */
   readonly repo: string
   readonly model: string
+  /** The id of the user who created them. */
+  readonly createdBy: string
   readonly status: SandboxStatus
   readonly reason: StatusReason | null
   readonly count: number
   readonly costMicroUsd: number
   readonly tokens: TokenCounts
+  /** Their pull requests, and those of them that are merged. */
+  readonly pulls: number
+  readonly merged: number
+  /** Milliseconds from the creation of the sandbox to the merge, of all that are merged at a known time; saturates. */
+  readonly mergedAfterMs: number
+  /** The number of merges in `mergedAfterMs`. */
+  readonly timedMerges: number
 }
 
 /** Checked by `SandboxDashboardContract`. After `StoreUnavailable`, retrying helps and is safe. */

@@ -215,6 +215,7 @@ const evolvePublication = (sandbox: Sandbox, { data }: SandboxEventOf<"pull_requ
   const pushed = isPushed && data.head_ref !== undefined && data.head_sha !== undefined
     ? { headRef: data.head_ref, sha: data.head_sha, merges: data.merges ?? [] }
     : known?.pushed
+  const mergedAt = known?.mergedAt ?? (data.merged === true && known?.merged !== true ? at : undefined)
   const next: Publication = {
     repo: known?.repo ?? data.repo,
     actionState: data.action_state,
@@ -225,6 +226,7 @@ const evolvePublication = (sandbox: Sandbox, { data }: SandboxEventOf<"pull_requ
     state: data.state ?? known?.state ?? null,
     draft: data.draft ?? known?.draft ?? null,
     merged: data.merged ?? known?.merged ?? null,
+    ...(mergedAt === undefined ? {} : { mergedAt }),
     ...(pushed === undefined ? {} : { pushed }),
     error: data.error ?? null
   }

@@ -36,6 +36,8 @@ export const Publication = Schema.Struct({
   state: Schema.NullOr(Schema.Literals(["open", "closed"])),
   draft: Schema.NullOr(Schema.Boolean),
   merged: Schema.NullOr(Schema.Boolean),
+  /** When it was first seen as merged. Absent before, and where an earlier version saw it. */
+  mergedAt: Schema.optionalKey(Timestamp),
   /**
    * The commit last pushed for this pull request, whatever was restored since. Absent before the first push and in rows of earlier
    * versions.

@@ -26,7 +26,7 @@ import * as Stream from "effect/Stream"
 import { decider } from "../../histories/Histories.ts"
 import { assert } from "../../suite/Assert.ts"
 import { define, type Writer } from "../../suite/Suite.ts"
-import { at, atRest, command, drive, keyOf, leased, make, StoreFixture, type Stores } from "./SandboxStates.ts"
+import { at, atRest, command, creator, drive, keyOf, leased, make, StoreFixture, type Stores } from "./SandboxStates.ts"
 
 const all: DashboardQuery = { after: null, limit: 1000, attention: null, repo: null, search: "" }
 
@@ -37,9 +37,9 @@ const list = (grantId: string, query: Partial<DashboardQuery> = {}) =>
 
 const titles = (sandboxes: ReadonlyArray<Sandbox>) => sandboxes.map(({ title }) => title)
 
-const record = Effect.fnUntraced(function*(sandbox: Sandbox, events: ReadonlyArray<SandboxEvent>) {
+const record = Effect.fnUntraced(function*(sandbox: Sandbox, events: ReadonlyArray<SandboxEvent>, now = at) {
   const store = yield* SandboxStore
-  return (yield* store.change(sandbox.id, "policy", () => Result.succeed(events), at)).sandbox
+  return (yield* store.change(sandbox.id, "policy", () => Result.succeed(events), now)).sandbox
 })
 
 const booted = Effect.fnUntraced(function*(sandbox: Sandbox, state: "succeeded" | "failed" | "interrupted" | null = null) {
@@ -286,7 +286,7 @@ const overview = (it: Writer<SandboxDashboard | Checkpoints | Stores>) => {
       for (const sandbox of [stranger, first, second, working]) yield* command(keyOf(sandbox), terminate(yield* Ids), at)
     }))
 
-  it.effect("adds up what was created since a moment, by day, repository, model and how it stands", () =>
+  it.effect("adds up what was created since a moment, by day, repository, model, person and state", () =>
     Effect.gen(function*() {
       const grantId = yield* grant
       const dashboard = yield* SandboxDashboard
@@ -305,7 +305,7 @@ const overview = (it: Writer<SandboxDashboard | Checkpoints | Stores>) => {
       yield* record(yield* booted(yield* make({ grantId, model: "another/model" })), [cost(2)])
       yield* record(yield* booted(yield* make({ grantId, repos: [{ fullName: RepoName.make("acme/other") }] })), [cost(1)])
       yield* record(yield* fail(yield* drive(yield* make({ grantId }), [{ _tag: "StartBoot" }]), "clone_failed"), [cost(6)])
-      const of = { repo: "acme/shop", model: "offline/demo" }
+      const of = { ...unpublished, repo: "acme/shop", model: "offline/demo", createdBy: creator }
       assert.deepStrictEqual(yield* dashboard.past(grantId, at), [
         { ...of, day: "2026-11-21", status: "running", reason: null, count: 2, costMicroUsd: 7, tokens: tokens(7) },
         { ...of, day: "2026-11-21", status: "failed", reason: "clone_failed", count: 1, costMicroUsd: 6, tokens: tokens(6) },
@@ -323,6 +323,49 @@ const overview = (it: Writer<SandboxDashboard | Checkpoints | Stores>) => {
         { ...of, repo: "acme/other", day: "2026-11-21", status: "running", reason: null, count: 1, costMicroUsd: 1, tokens: tokens(1) },
         { ...of, day: "2026-11-21", status: "failed", reason: "boot_failed", count: 1, costMicroUsd: 0, tokens: tokens(0) }
       ])
+    }))
+}
+
+/** The counts of a group without pull requests. */
+const unpublished = { pulls: 0, merged: 0, mergedAfterMs: 0, timedMerges: 0 }
+
+const merges = (it: Writer<SandboxDashboard | Checkpoints | Stores>) => {
+  it.effect("counts pull requests, those that are merged, and how long it took from the creation to the merge", () =>
+    Effect.gen(function*() {
+      const grantId = yield* grant
+      const pulled = (repo: string, merged: boolean): SandboxEvent => ({
+        type: "pull_request.updated",
+        data: { repo: RepoName.make(repo), action_state: "idle", number: 7, state: merged ? "closed" : "open", draft: false, merged }
+      })
+      const begun: SandboxEvent = { type: "pull_request.updated", data: { repo: RepoName.make("acme/shop"), action_state: "publishing" } }
+      const [slow, fast, open, pending] = [
+        yield* booted(yield* make({ grantId })),
+        yield* booted(yield* make({ grantId })),
+        yield* booted(yield* make({ grantId })),
+        yield* booted(yield* make({ grantId }))
+      ]
+      const after = (hours: number) => DateTime.add(at, { hours })
+      yield* record(slow, [pulled("acme/shop", false)], after(1))
+      yield* record(slow, [pulled("acme/shop", true)], after(5))
+      // What is seen again later was merged before.
+      yield* record(slow, [pulled("acme/shop", true)], after(50))
+      yield* record(fast, [pulled("acme/shop", true), pulled("acme/other", true)], after(2))
+      yield* record(open, [pulled("acme/shop", false)], after(1))
+      yield* record(pending, [begun], after(1))
+      const [group, ...more] = yield* (yield* SandboxDashboard).past(grantId, at)
+      assert.deepStrictEqual(more, [])
+      assert.deepInclude(group, { count: 4, pulls: 4, merged: 3, timedMerges: 3, mergedAfterMs: (5 + 2 + 2) * 3_600_000 })
+    }))
+
+  it.effect("adds up what each person created apart", () =>
+    Effect.gen(function*() {
+      const grantId = yield* grant
+      const other = `user_${yield* (yield* Ids).ulid}`
+      yield* make({ grantId })
+      yield* make({ grantId, createdBy: other })
+      yield* make({ grantId, createdBy: other })
+      const groups = yield* (yield* SandboxDashboard).past(grantId, at)
+      assert.deepStrictEqual(new Map(groups.map(({ count, createdBy }) => [createdBy, count])), new Map([[other, 2], [creator, 1]]))
     }))
 }
 
@@ -350,5 +393,6 @@ export const suite = (name: string, layer: Layer.Layer<SandboxDashboard | Checkp
     attention(it)
     searchAndPages(it)
     overview(it)
+    merges(it)
     saturation(it)
   })

@@ -47,13 +47,16 @@ export const at = DateTime.makeUnsafe("2026-11-21T02:41:00.123Z")
 export const ample: Room = { slots: 10_000, boots: 10_000, errands: 10_000 }
 export const machine = { worker: "worker-1", machine: "machine-1" }
 
+/** The person who creates sandboxes, if no other is named. */
+export const creator = "user_01J00000000000000000000000"
+
 export const creationOf = Effect.fnUntraced(function*(more: Partial<Creation> = {}) {
   const ids = yield* Ids
   const fixture = yield* StoreFixture
   const creation: Creation = {
     id: SandboxId.make(`c_${yield* ids.random(ID_ALPHABET, 12)}`),
     grantId: more.grantId ?? (yield* fixture.grant),
-    createdBy: "user_01J00000000000000000000000",
+    createdBy: creator,
     title: "Tïtle 'quoted' \\ \u{1F680}",
     repos: [{ fullName: "acme/Shop", ref: "main" }, { fullName: "acme/other" }],
     prompt: "line one\nline two {\"a\": [1]}",

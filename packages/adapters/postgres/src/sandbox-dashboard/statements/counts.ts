@@ -27,13 +27,18 @@ const PastRow = Schema.Struct({
   day: Schema.String,
   repo: Schema.String,
   model: Schema.String,
+  createdBy: Schema.String,
   status: SandboxStatus,
   reason: Schema.NullOr(StatusReason),
   count: Int8,
   costMicroUsd: Int8,
   input: Int8,
   cachedInput: Int8,
-  output: Int8
+  output: Int8,
+  pulls: Int8,
+  merged: Int8,
+  mergedAfterMs: Int8,
+  timedMerges: Int8
 })
 
 const QueueRow = Schema.Struct({ id: Schema.NullOr(SandboxId), place: Int8, atWork: Int8, slots: Int8 })
@@ -78,7 +83,7 @@ export const queueRows = (sql: SqlClient.SqlClient) =>
 const sumOf = (sql: SqlClient.SqlClient) => (column: "tokens" | "usage", counter: string) =>
   sql.literal(`least(sum((${column} ->> '${counter}')::bigint), ${Number.MAX_SAFE_INTEGER})::bigint`)
 
-/** Sums by day, repository, model and status, over the newest sandboxes of a grant. */
+/** Sums by day, repository, model, person and status, over the newest sandboxes of a grant. */
 export const pastRows = (sql: SqlClient.SqlClient) => {
   const total = sumOf(sql)
   return SqlSchema.findAll({
@@ -86,14 +91,22 @@ export const pastRows = (sql: SqlClient.SqlClient) => {
     Result: PastRow,
     execute: ({ grantId, since }) =>
       sql`
-        SELECT to_char(created_at AT TIME ZONE 'UTC', 'YYYY-MM-DD') AS day, coalesce(repo_names[1], '') AS repo, model, status, reason,
-          count(*) AS count, ${total("usage", "costMicroUsd")} AS "costMicroUsd", ${total("tokens", "input")} AS input,
-          ${total("tokens", "cachedInput")} AS "cachedInput", ${total("tokens", "output")} AS output
+        SELECT to_char(created_at AT TIME ZONE 'UTC', 'YYYY-MM-DD') AS day, coalesce(repo_names[1], '') AS repo, model,
+          created_by AS "createdBy", status, reason, count(*) AS count, ${total("usage", "costMicroUsd")} AS "costMicroUsd",
+          ${total("tokens", "input")} AS input, ${total("tokens", "cachedInput")} AS "cachedInput",
+          ${total("tokens", "output")} AS output,
+          sum(p.pulls)::bigint AS pulls, sum(p.merged)::bigint AS merged, sum(p."timedMerges")::bigint AS "timedMerges",
+          least(sum(p."mergedAfterMs"), ${Number.MAX_SAFE_INTEGER})::bigint AS "mergedAfterMs"
         FROM (
-          SELECT created_at, repo_names, model, status, reason, usage, tokens FROM sandboxes
+          SELECT created_at, created_by, repo_names, model, status, reason, usage, tokens, publications FROM sandboxes
           WHERE grant_id = ${grantId} AND created_at >= ${since}::timestamptz ORDER BY created_at DESC, id DESC LIMIT ${LOOKED_THROUGH}
-        ) newest
-        GROUP BY 1, 2, 3, 4, 5 ORDER BY 7 DESC LIMIT ${GROUPS}`
+        ) newest, LATERAL (
+          SELECT count(*) FILTER (WHERE one ->> 'number' IS NOT NULL) AS pulls,
+            count(*) FILTER (WHERE (one ->> 'merged')::boolean) AS merged, count(one ->> 'mergedAt') AS "timedMerges",
+            coalesce(sum(round(1000 * extract(epoch FROM (one ->> 'mergedAt')::timestamptz - created_at))), 0) AS "mergedAfterMs"
+          FROM jsonb_array_elements(publications) AS one
+        ) p
+        GROUP BY 1, 2, 3, 4, 5, 6 ORDER BY 8 DESC LIMIT ${GROUPS}`
   })
 }
 
