@@ -56,7 +56,7 @@ const OTHERS = new Set([
   "source/schema/PullRequest.ts",
   "source/schema/RepoRef.ts"
 ])
-/** Suites for implementations of ports say nothing of a rule. */
+/** Suites for implementations of ports say nothing of a rule, except the suite of the one implementation that is among the rules. */
 const SUITES = /Contract$|Laws$|\.suites$|simulation/u
 
 const filesIn = async (folder) =>
@@ -109,8 +109,8 @@ const aggregateOf = (file) =>
     ),
     file
   ).split("/")[0]
-const judges = [...modules.keys()].filter((file) => file.endsWith(".test.ts"))
-  .filter((file) => !modules.get(file).imports.some(({ from }) => SUITES.test(from.replace(/\.ts$/u, ""))))
+const tests = [...modules.keys()].filter((file) => file.endsWith(".test.ts"))
+const judges = tests.filter((file) => !modules.get(file).imports.some(({ from }) => SUITES.test(from.replace(/\.ts$/u, ""))))
 /** Tests of use cases say little of a rule that they do not import, and take their time. */
 const small = judges.filter((test) => ![...modules.keys()].some((file) => file.includes("/usecases/") && reaches(test, file)))
 
@@ -138,11 +138,13 @@ for (const [file, module] of modules) {
   const chosen = name !== undefined && isRule(name) &&
     (values.file?.includes(path.basename(name, ".ts")) ?? !OTHERS.has(name))
   if (!chosen) found.mutants = []
-  const own = judges.filter((test) => test.startsWith(`${worker}/`) === file.startsWith(`${worker}/`))
+  const namesake = path.basename(file).replace(/\.ts$/u, ".test.ts")
+  const own = tests.filter((test) => test.startsWith(`${worker}/`) === file.startsWith(`${worker}/`))
+    .filter((test) => judges.includes(test) || path.basename(test) === namesake)
   // Deciders of the worker that have no test of their own rules are tested through a whole worker, in a file of their name.
   const near = own.filter((test) =>
     modules.get(test).imports.some(({ from }) => from === file) ||
-    name?.startsWith("worker/") && path.basename(test) === path.basename(file).replace(/\.ts$/u, ".test.ts")
+    name?.startsWith("worker/") && path.basename(test) === namesake
   )
   const far = chosen
     ? own.filter((test) => small.includes(test) && !near.includes(test) && aggregateOf(test) === aggregateOf(file) && reaches(test, file))
@@ -161,7 +163,7 @@ for (const [file, module] of modules) {
       state: "survived"
     })
   }
-  loaded.set(file, judges.includes(file) ? guard(module.text) : combine(module.text, found))
+  loaded.set(file, tests.includes(file) ? guard(module.text) : combine(module.text, found))
 }
 if (mutants.length === 0) {
   process.stderr.write("No pure module has such a name.\n")

@@ -1,7 +1,9 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Ids } from "@slipway/domain/ids/Ids"
+import { SandboxId } from "@slipway/domain/ids/SandboxId"
 import * as IdsMemory from "@slipway/domain/memory/ids/IdsMemory"
 import * as Effect from "effect/Effect"
+import * as Schema from "effect/Schema"
 import { TestClock } from "effect/testing"
 import { createHash } from "node:crypto"
 import { digest, sha1, sha256, uuid5 } from "../../src/ids/Digest.ts"
@@ -32,6 +34,12 @@ describe("digests", () => {
     }
     assert.strictEqual(digest("\ud800 zwölf \u{1F680}"), createHash("sha256").update("\ud800 zwölf \u{1F680}", "utf8").digest("hex"))
   })
+})
+
+it("the id of a sandbox is c_ and twelve characters, nothing before and nothing after", () => {
+  const isId = Schema.is(SandboxId)
+  assert.isTrue(isId("c_k3v9p2m7x4qa"))
+  for (const text of ["xc_k3v9p2m7x4qa", "c_k3v9p2m7x4qab", "c_k3v9p2m7x4q", "c_k3v9p2m7x4q1"]) assert.isFalse(isId(text), text)
 })
 
 describe("seeded ids", () => {

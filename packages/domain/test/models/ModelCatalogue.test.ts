@@ -14,7 +14,7 @@ const fast: Model = {
 }
 const catalogue: Catalogue = { default: fast.id, models: [offlineDemo, fast] }
 const request = { model: undefined, reasoningEffort: undefined, toolApprovalMode: "auto", offlineOnly: false } as const
-const refusal = (result: ReturnType<typeof choose>) => Result.isFailure(result) ? result.failure._tag : null
+const refusal = (result: ReturnType<typeof choose>) => Result.isFailure(result) ? [result.failure._tag, result.failure.message] : null
 
 describe("choosing a model", () => {
   it("takes the named one, and the default when none is named", () => {
@@ -23,32 +23,41 @@ describe("choosing a model", () => {
   })
 
   it("refuses when none is named and there is no default, or the default is gone", () => {
-    assert.strictEqual(refusal(choose({ ...catalogue, default: null }, request)), "InvalidModel")
-    assert.strictEqual(refusal(choose({ ...catalogue, default: "gone" }, request)), "InvalidModel")
+    assert.deepStrictEqual(refusal(choose({ ...catalogue, default: null }, request)), [
+      "InvalidModel",
+      "No model is named and there is no default one."
+    ])
+    assert.deepStrictEqual(refusal(choose({ ...catalogue, default: "gone" }, request)), ["InvalidModel", "There is no such model."])
   })
 
   it.each(["unknown", "OFFLINE/demo", "offline/demo ", ""])(
     "refuses %j, which it does not have",
-    (model) => assert.strictEqual(refusal(choose(catalogue, { ...request, model })), "InvalidModel")
+    (model) => assert.deepStrictEqual(refusal(choose(catalogue, { ...request, model })), ["InvalidModel", "There is no such model."])
   )
 
   it("gives a test key only what is marked offline, the default included", () => {
     const test = { ...request, offlineOnly: true }
-    assert.strictEqual(refusal(choose(catalogue, { ...test, model: fast.id })), "InvalidModel")
-    assert.strictEqual(refusal(choose(catalogue, test)), "InvalidModel")
+    const refused = ["InvalidModel", "A test key can only use models that are marked offline."]
+    assert.deepStrictEqual(refusal(choose(catalogue, { ...test, model: fast.id })), refused)
+    assert.deepStrictEqual(refusal(choose(catalogue, test)), refused)
     assert.deepStrictEqual(choose(catalogue, { ...test, model: offlineDemo.id }), Result.succeed(offlineDemo))
   })
 
   it("takes an effort that is listed, and refuses every other one", () => {
     assert.deepStrictEqual(choose(catalogue, { ...request, reasoningEffort: "high" }), Result.succeed(fast))
-    assert.strictEqual(refusal(choose(catalogue, { ...request, reasoningEffort: "none" })), "InvalidReasoningEffort")
-    const none = { default: fast.id, models: [{ ...fast, efforts: [] }] }
-    assert.strictEqual(refusal(choose(none, { ...request, reasoningEffort: "low" })), "InvalidReasoningEffort")
+    const refused = (efforts: Model["efforts"]) =>
+      refusal(choose({ default: fast.id, models: [{ ...fast, efforts }] }, { ...request, reasoningEffort: "none" }))
+    assert.deepStrictEqual(refused(["low", "high"]), ["InvalidReasoningEffort", "acme/fast offers these efforts: low, high."])
+    assert.deepStrictEqual(refused(["low"]), ["InvalidReasoningEffort", "acme/fast offers these efforts: low."])
+    assert.deepStrictEqual(refused([]), ["InvalidReasoningEffort", "acme/fast takes no reasoningEffort."])
   })
 
   it("never ignores a wish to approve tool calls", () => {
     const prompt = { ...request, toolApprovalMode: "prompt" } as const
-    assert.strictEqual(refusal(choose(catalogue, prompt)), "ApprovalsUnsupported")
+    assert.deepStrictEqual(refusal(choose(catalogue, prompt)), [
+      "ApprovalsUnsupported",
+      "acme/fast cannot ask for approval of tool calls."
+    ])
     assert.deepStrictEqual(choose(catalogue, { ...prompt, model: offlineDemo.id }), Result.succeed(offlineDemo))
   })
 
@@ -84,11 +93,11 @@ describe("what workers offer", () => {
       unusable: [{ id: fast.id, reason }]
     })
     assert.deepStrictEqual(
-      offeredBy([{ usable: [], unusable: [] }], { ...catalogue, unusable: [{ id: "x", reason: "y" }] }).unusable?.map(({ id }) => id),
+      offeredBy([{ usable: [], unusable: [] }], { ...catalogue, unusable: [{ id: "x", reason: "y" }] }).unusable,
       [
-        "x",
-        offlineDemo.id,
-        fast.id
+        { id: "x", reason: "y" },
+        { id: offlineDemo.id, reason: "offline/demo cannot be used. No worker offers it." },
+        { id: fast.id, reason: "acme/fast cannot be used. No worker offers it." }
       ]
     )
   })

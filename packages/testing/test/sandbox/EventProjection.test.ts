@@ -106,6 +106,35 @@ describe("what is recorded of events", () => {
     }
   })
 
+  it("lists a prompt as its turn begins, beside an agent's message with the id of the prompt", () => {
+    const id = turnId(ids, running.id, 2)
+    const author = { id: "user-1" }
+    const events: ReadonlyArray<SandboxEvent> = [
+      said("m1", "One"),
+      said(id, "I am you."),
+      { type: "turn.completed", turn_id: turn, data: { state: "succeeded" } },
+      { type: "turn.updated", turn_id: id, data: { state: "pending", previous: null, text: "And now?", author } },
+      { type: "turn.started", turn_id: id, data: { prompt_id: id, text: "And now?", files: [], author } },
+      { ...said(id, "I am still you."), turn_id: id },
+      { ...completed(id), turn_id: id }
+    ]
+    const first = { turnId: turn, role: "assistant", createdAt: at }
+    assert.deepStrictEqual<ReadonlyArray<object>>(stored([events]).messages, [
+      { ...first, seq: running.lastSeq + 1, id: "m1", text: "One" },
+      { ...first, seq: running.lastSeq + 2, id, text: "I am still you." },
+      { ...first, seq: running.lastSeq + 5, id, turnId: id, role: "user", text: "And now?" }
+    ])
+  })
+
+  it("has a message at most twice: without a text, and with its newest one", () => {
+    const { sandbox } = projectionOf(running, [said("m1", "One"), completed("m1")], at)
+    const again = [completed("m1"), completed("m1"), said("m1", "One more"), completed("m1"), said("m1", "One more thing"), completed("m1")]
+    assert.deepStrictEqual(projectionOf(sandbox, again, at).messages.map(({ seq, text }) => [seq - sandbox.lastSeq, text]), [
+      [1, null],
+      [3, "One more thing"]
+    ])
+  })
+
   it("has each approval once, as it stands in the end", () => {
     const { approvals } = projectionOf(running, [asked("1"), asked("2"), resolved("1", "denied")], at)
     assert.deepStrictEqual(approvals, [

@@ -1,5 +1,5 @@
 import { assert, describe, it } from "@effect/vitest"
-import { makeLocal } from "@slipway/domain/store/Hints"
+import { EVERY, makeLocal, WORK } from "@slipway/domain/store/Hints"
 import { register } from "@slipway/testing/runners/Vitest"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
@@ -7,6 +7,10 @@ import * as Scope from "effect/Scope"
 import { suites } from "./Hints.suites.ts"
 
 register(...suites())
+
+it("topics are the same in every version, because processes of several send them to each other", () => {
+  assert.deepStrictEqual([EVERY, WORK], ["*", "work"])
+})
 
 describe("the watchers of one process", () => {
   it.effect("are forgotten with their scope, topic by topic", () =>

@@ -117,7 +117,8 @@ export const withMessages = (
   for (const message of whole) {
     const text = message.text ?? textOf(message.id)
     if (text === undefined) continue
-    const at = message.role === "user" ? -1 : messages.findIndex(({ id, role }) => id === message.id && role === "assistant")
+    // An agent chooses the ids of its messages: one may have the id of a prompt.
+    const at = messages.findIndex(({ id, role }) => id === message.id && role === message.role)
     const listed = messages[at]
     if (listed === undefined) messages.push({ ...message, text, createdAt })
     else messages[at] = { ...listed, text }

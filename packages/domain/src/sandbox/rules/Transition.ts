@@ -96,10 +96,10 @@ export const turnPending = (turnId: string, text: string, authorId: string): San
   data: { state: "pending", previous: null, text, author: { id: authorId } }
 })
 
-/** The turn of the longest waiting message, if a turn may begin. */
+/** The turn of the longest waiting message. Messages wait only while a turn of a running sandbox is active. */
 export const nextTurn = (sandbox: Sandbox): Array<SandboxEvent> => {
   const [first] = sandbox.waiting
-  return first === undefined || sandbox.status !== "running" ? [] : [turnPending(first.id, textOf(sandbox, first.id), first.authorId)]
+  return first === undefined ? [] : [turnPending(first.id, textOf(sandbox, first.id), first.authorId)]
 }
 
 /** The events that cancel all waiting messages. */
@@ -112,10 +112,10 @@ interface EndOfTurn {
 }
 
 /** Like {@link closeTurn}, followed by the beginning of the next turn if a message waits. */
-export const endTurn = (sandbox: Sandbox, state: TurnOutcome, more: EndOfTurn): Array<SandboxEvent> => {
-  const end = closeTurn(sandbox, state, more)
-  return end.length === 0 ? [] : [...end, ...nextTurn(sandbox)]
-}
+export const endTurn = (sandbox: Sandbox, state: TurnOutcome, more: EndOfTurn): Array<SandboxEvent> => [
+  ...closeTurn(sandbox, state, more),
+  ...nextTurn(sandbox)
+]
 
 /** The end of the active turn, after denying pending approvals. Empty without an active turn. */
 export const closeTurn = (

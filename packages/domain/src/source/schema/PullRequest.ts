@@ -145,7 +145,8 @@ const isSandboxId = Schema.is(SandboxId)
 
 /** The sandbox that publishes to a branch; `undefined` for other branches. */
 export const sandboxOf = (branch: string): SandboxId | undefined => {
-  const id = branch.startsWith(BRANCHES) ? branch.slice(BRANCHES.length).replace(/-\d{1,6}$/u, "") : ""
+  if (!branch.startsWith(BRANCHES)) return undefined
+  const id = branch.slice(BRANCHES.length).replace(/-\d{1,6}$/u, "")
   return isSandboxId(id) ? id : undefined
 }
 
