@@ -1,12 +1,6 @@
 /** Strings and counters with the limits of the interface. */
 import * as Schema from "effect/Schema"
 
-const countCodePoints = (text: string): number => {
-  let count = 0
-  for (const _ of text) count++
-  return count
-}
-
 const isStorable = Schema.makeFilter(
   (value: string) => !value.includes("\0") && value.isWellFormed(),
   { expected: "well-formed Unicode without NUL", toJsonSchema: () => [{}, true] }
@@ -17,8 +11,10 @@ const isCodePointLength = (minimum: number, maximum: number) =>
     (value: string) => {
       // A code point is one or two UTF-16 units, so most texts need no counting.
       if (value.length >= 2 * minimum && value.length <= maximum) return true
-      const count = countCodePoints(value)
-      return count >= minimum && count <= maximum
+      let count = 0
+      // A refused text may be far longer, so the count ends with the first character too many.
+      for (const _ of value) if (++count > maximum) return false
+      return count >= minimum
     },
     {
       expected: `${minimum} to ${maximum} characters`,
