@@ -49,9 +49,7 @@ const OTHERS = new Set([
   "files/schema/FileTree.ts",
   "environment/redaction/OutputRedactor.ts",
   "environment/redaction/Redaction.ts",
-  "environment/redaction/Shapes.ts",
   "models/schema/ModelCatalogue.ts",
-  "sandbox/rules/SandboxEvent.ts",
   "ids/SandboxId.ts",
   "source/schema/PullRequest.ts",
   "source/schema/RepoRef.ts"

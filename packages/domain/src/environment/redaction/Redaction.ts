@@ -9,7 +9,7 @@ import { shapes } from "./Shapes.ts"
 /** Stands in the place of a secret. */
 export const SHOWN = "[redacted]"
 
-const SHAPES = new RegExp(shapes.map(({ pattern }) => pattern).join("|"), "gi")
+const SHAPES = new RegExp(Object.values(shapes).join("|"), "gi")
 
 /** Never matches. */
 const NOTHING = /(?!)/u

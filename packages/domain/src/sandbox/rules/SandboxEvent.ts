@@ -78,8 +78,8 @@ export const partOf = (event: SandboxEvent): string | null => {
   }
 }
 
-/** Bytes of the envelope that {@link toWire} adds. */
+/** Bytes of the envelope that {@link toWire} adds, with an id of five digits. */
 const ENVELOPE_BYTES = 115
 
-/** Bytes of the event in the log, exact to a few bytes of its envelope. */
+/** Bytes of the event in the log, as if its id had five digits. */
 export const sizeOf = (event: SandboxEvent): number => ENVELOPE_BYTES + utf8Length(JSON.stringify(event))
