@@ -31,6 +31,8 @@ const stored: Readonly<Record<Action, true>> = {
   "webhook.disabled": true,
   "secret.set": true,
   "secret.removed": true,
+  "model_provider.set": true,
+  "model_provider.removed": true,
   "trusted_ref.listed": true,
   "trusted_ref.removed": true,
   "model_provider.set": true,
