@@ -73,7 +73,7 @@ it.layer(layer({ catalogue }), { excludeTestServices: true })("budgets", (it) =>
     Effect.gen(function*() {
       const { key } = yield* mintKey()
       const asks = [
-        [{ model: "acme/unknown" }, "invalid_model", "There is no such model."],
+        [{ model: "acme/unknown" }, "invalid_model", "There is no such model. Usable models: offline/demo, acme/limited."],
         [{ model: "acme/absent" }, "invalid_model", "acme/absent cannot be used. Its agent runtime, grok, is not installed."],
         [{ model: limited.id, reasoningEffort: "max" }, "invalid_reasoning_effort", "acme/limited offers these efforts: low."],
         [{ model: limited.id, toolApprovalMode: "prompt" }, "approvals_unsupported", "acme/limited cannot ask for approval of tool calls."]

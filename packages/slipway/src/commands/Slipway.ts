@@ -99,9 +99,18 @@ export const meantBy = (word: string): string | null => {
   return near === null ? null : names.get(near) ?? near
 }
 
-/** `slipway help run` is `slipway run --help`, and `slipway version` is `slipway --version`. */
-export const spelled = ([first, ...rest]: ReadonlyArray<string>): ReadonlyArray<string> =>
-  first === "help" ? [...rest, "--help"] : first === "version" ? ["--version", ...rest] : first === undefined ? [] : [first, ...rest]
+/** Commands that list when they are called without a subcommand. */
+const lists: ReadonlySet<string | undefined> = new Set<Name>(["grants", "keys", "members", "orgs", "repos", "secrets", "users", "webhooks"])
+const asksForHelp = (args: ReadonlyArray<string>) => args.some((arg) => ["--help", "-h", "--wizard"].includes(arg))
+
+/** The full form: `help run` is `run --help`, `version` is `--version`, `keys` is `keys list`. */
+export const spelled = (args: ReadonlyArray<string>): ReadonlyArray<string> => {
+  const [first, ...rest] = args
+  if (first === "help") return [...rest, "--help"]
+  if (first === "version") return ["--version", ...rest]
+  const [second = "-"] = rest
+  return first !== undefined && lists.has(first) && second.startsWith("-") && !asksForHelp(rest) ? [first, "list", ...rest] : args
+}
 
 const subcommand = Effect.fnUntraced(function*(name: Name, isWanted: boolean) {
   const { about, load } = subcommands[name]

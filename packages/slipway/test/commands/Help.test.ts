@@ -58,12 +58,29 @@ it("a word that no command has leads to the nearest one, or to the command that 
     null])
 })
 
-it("help and version are words too", () => {
-  assert.deepStrictEqual([["help"], ["help", "keys", "create"], ["version"], ["ps", "help"], []].map(spelled), [
-    ["--help"],
-    ["keys", "create", "--help"],
-    ["--version"],
-    ["ps", "help"],
-    []
-  ])
+it("help and version are words too, and a list needs no word", () => {
+  const full: ReadonlyArray<readonly [typed: string, meant: string]> = [
+    ["help", "--help"],
+    ["help keys create", "keys create --help"],
+    ["version", "--version"],
+    ["ps help", "ps help"],
+    ["keys", "keys list"],
+    ["secrets --grant acme --json", "secrets list --grant acme --json"],
+    ["repos --help", "repos --help"],
+    ["keys create", "keys create"]
+  ]
+  for (const [typed, meant] of full) assert.strictEqual(spelled(typed.split(" ")).join(" "), meant)
+  assert.deepStrictEqual(spelled([]), [])
 })
+
+it.effect(
+  "every command with a list lists when it is called alone",
+  Effect.fnUntraced(function*() {
+    const groups = (yield* whole).subcommands.flatMap(({ commands }) => commands)
+    for (const { name, subcommands } of groups) {
+      const hasList = subcommands.some(({ commands }) => commands.some((one) => one.name === "list"))
+      // A list of checkpoints needs a sandbox, and pulls has a list of its own.
+      if (hasList && !["checkpoints", "pulls"].includes(name)) assert.deepStrictEqual(spelled([name]), [name, "list"])
+    }
+  })
+)

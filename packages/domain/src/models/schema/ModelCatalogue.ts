@@ -148,6 +148,15 @@ export class ApprovalsUnsupported extends Schema.TaggedError<ApprovalsUnsupporte
   }
 }
 
+/** Names in the answer to an unknown model. */
+const NAMED = 10
+
+const unknownModel = ({ models }: Catalogue, offlineOnly: boolean): string => {
+  const usable = models.filter(({ offline }) => offline || !offlineOnly).map(({ id }) => id)
+  const names = [...usable.slice(0, NAMED), ...(usable.length > NAMED ? [`and ${usable.length - NAMED} others`] : [])]
+  return usable.length === 0 ? "There is no such model." : `There is no such model. Usable models: ${names.join(", ")}.`
+}
+
 /** The models and effort of a creation, or why it is refused. `offlineOnly`: the key is a test key. */
 export const choose = (
   catalogue: Catalogue,
@@ -163,7 +172,7 @@ export const choose = (
   const model = catalogue.models.find((candidate) => candidate.id === id)
   if (model === undefined) {
     const unusable = catalogue.unusable?.find((candidate) => candidate.id === id)
-    return Result.fail(new InvalidModel({ reason: unusable?.reason ?? "There is no such model." }))
+    return Result.fail(new InvalidModel({ reason: unusable?.reason ?? unknownModel(catalogue, request.offlineOnly) }))
   }
   if (request.offlineOnly && !model.offline) {
     return Result.fail(new InvalidModel({ reason: "A test key can only use models that are marked offline." }))

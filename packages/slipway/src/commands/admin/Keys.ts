@@ -7,6 +7,7 @@ import { Access } from "@slipway/domain/access/usecases/Access"
 import { Members } from "@slipway/domain/access/usecases/Members"
 import { DateTime, Effect, Option, Redacted, Schema, SchemaTransformation } from "effect"
 import { Argument, Command, Flag } from "effect/cli"
+import { ago, until } from "../terminal/Age.ts"
 import { columns, json, print } from "../terminal/Output.ts"
 import { administration } from "./Administration.ts"
 import { Days } from "./Days.ts"
@@ -104,12 +105,21 @@ const list = Command.make("list", {
     const now = yield* DateTime.now
     yield* print(json, keys.map((key) => ({ ...shown(key), state: keyState(key, now) })), () =>
       keys.length === 0 ? "No keys. Make one with: slipway keys create" : columns([
-        ["ID", "KEY", "SCOPES", "CREATED", "LAST USED", "EXPIRES", "STATE", "LABEL"],
+        ["LABEL", "KEY", "SCOPES", "STATE", "CREATED", "LAST USED", "EXPIRES", "ID"],
         ...keys.map((key) => {
           const { createdAt, expiresAt, lastUsedAt } = shown(key)
           const scopes = key.scopes.length === 0 ? "none" : key.scopes.join(",")
-          return [key.id, `${key.prefix}…${key.last4}`, scopes, createdAt, lastUsedAt ?? "never", expiresAt ?? "never", keyState(key, now),
-            key.label]
+          const at = now.epochMilliseconds
+          return [
+            key.label === "" ? "(unnamed)" : key.label,
+            `${key.prefix}…${key.last4}`,
+            scopes,
+            keyState(key, now),
+            ago(createdAt, at),
+            lastUsedAt === null ? "never" : ago(lastUsedAt, at),
+            expiresAt === null ? "never" : until(expiresAt, at),
+            key.id
+          ]
         })
       ]))
   }))).pipe(

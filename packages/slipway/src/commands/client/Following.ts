@@ -12,6 +12,7 @@ type Input =
   | { readonly _tag: "Event"; readonly event: StreamEvent }
   | { readonly _tag: "Line"; readonly line: string | null }
   | { readonly _tag: "Lost"; readonly seconds: number }
+  | { readonly _tag: "Tick" }
   | { readonly _tag: "Over" }
 
 /** Why following ended: the turn ended, there is no turn, or the sandbox ended with it. */
@@ -40,7 +41,9 @@ interface Options {
 
 /** A followed turn. */
 interface Following extends Pick<Options, "server" | "id" | "json"> {
-  readonly textOf: ReturnType<typeof EventText.make>
+  readonly textOf: EventText.EventText
+  /** Whether the line with the boot is on the screen, below all other text. */
+  isBootShown: boolean
   /** Approvals that need a decision. */
   readonly waiting: Map<string, ApprovalRequest>
   /** The kinds that were approved for the rest of the turn. */
@@ -57,9 +60,27 @@ interface Following extends Pick<Options, "server" | "id" | "json"> {
   tokens: TokenCounts | null
 }
 
+const ERASE_LINE = "\r\u001b[2K"
+/** Milliseconds between two drawings of the boot. */
+const TICK = 250
+const SPINNER = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
+
+/** Draws the boot again, with the time that it has taken so far. */
+const drawBoot = (following: Following) => {
+  const now = Date.now()
+  const boot = following.textOf.booting(now)
+  if (boot === null) return Effect.void
+  following.isBootShown = true
+  // A line that wraps cannot be erased.
+  const room = Math.max(20, (process.stdout.columns || 80) - 3)
+  const mark = Terminal.paint("cyan", SPINNER.charAt(Math.floor(now / TICK) % SPINNER.length))
+  return Terminal.write(`${ERASE_LINE}${mark} ${Terminal.paint("dim", boot.slice(0, room))}`)
+}
+
 const show = (following: Following, text: string) => {
   if (text === "") return Effect.void
-  const before = following.isQuestionShown ? "\n" : ""
+  const before = following.isBootShown ? ERASE_LINE : following.isQuestionShown ? "\n" : ""
+  following.isBootShown = false
   following.isQuestionShown = false
   return Terminal.write(before + text)
 }
@@ -180,15 +201,16 @@ const answered = Effect.fnUntraced(function*(following: Following, line: string 
   return true
 })
 
-const consume = Effect.fnUntraced(function*({ canAsk, id, inputs, json, server }:
+const consume = Effect.fnUntraced(function*({ canAsk, canDraw, id, inputs, json, server }:
   & Pick<Options, "server" | "id" | "json">
-  & { readonly canAsk: boolean; readonly inputs: Queue.Dequeue<Input> })
+  & { readonly canAsk: boolean; readonly canDraw: boolean; readonly inputs: Queue.Dequeue<Input> })
 {
   const following: Following = {
     server,
     id,
     json,
-    textOf: EventText.make(Terminal.paint),
+    textOf: EventText.make(Terminal.paint, { isLive: canDraw, isRendered: Terminal.isStyled() }),
+    isBootShown: false,
     waiting: new Map(),
     covered: new Set(),
     asked: undefined,
@@ -207,8 +229,12 @@ const consume = Effect.fnUntraced(function*({ canAsk, id, inputs, json, server }
       const { cursor, status, tokens } = following
       return { outcome: { _tag: "SandboxEnded", status } as Outcome, cursor, tokens }
     }
+    if (input._tag === "Tick") {
+      yield* drawBoot(following)
+      continue
+    }
     if (input._tag === "Lost") {
-      if (following.isQuestionShown) yield* show(following, "\n")
+      if (following.isQuestionShown || following.isBootShown) yield* show(following, "\n")
       yield* Terminal.say(`slipway: the connection to ${server.url} is lost; trying again in ${input.seconds} s.`)
     } else if (input._tag === "Line") {
       if (!(yield* answered(following, input.line))) continue
@@ -240,5 +266,8 @@ export const follow = Effect.fnUntraced(function*({ from, giveUpMillis, id, json
     })
   )
   const canAsk = json ? false : yield* Terminal.listen((line) => void Queue.offerUnsafe(inputs, { _tag: "Line", line }), takesPrompt)
-  return yield* Effect.raceFirst(produce, consume({ server, id, json, canAsk, inputs }))
+  const canDraw = !json && Terminal.isStyled()
+  const tick = Effect.forever(Effect.andThen(Effect.sleep(TICK), Effect.sync(() => Queue.offerUnsafe(inputs, { _tag: "Tick" }))))
+  if (canDraw) yield* Effect.forkScoped(tick)
+  return yield* Effect.raceFirst(produce, consume({ server, id, json, canAsk, canDraw, inputs }))
 }, Effect.scoped)

@@ -54,7 +54,7 @@ const codeOf = ({ status, turn: { active } }: Facts, details?: Details): Attenti
 /** The state in the word of the pages, with its reason. */
 export const stateOf = (sandbox: Facts, details?: Details): string => {
   const state = codeOf(sandbox, details)
-  if (state === null) return "-"
+  if (state === null) return "At rest"
   const count = details?.pending_approvals.length ?? 0
   const why = state === "asking" ? (count === 1 ? "1 approval" : `${count} approvals`) : sandbox.error
   // A newer server may have other statuses.
@@ -63,7 +63,7 @@ export const stateOf = (sandbox: Facts, details?: Details): string => {
 }
 
 /** Asks only for the parts that decide the state of this sandbox. */
-export const detailsOf = Effect.fnUntraced(function*({ call, client }: Server.Server, { id, repos, status, turn: { active } }: Sandbox) {
+const detailsOf = Effect.fnUntraced(function*({ call, client }: Server.Server, { id, repos, status, turn: { active } }: Sandbox) {
   const { pending_approvals, turn } = status === "running"
     ? yield* call((signal) => client.snapshot(id, { signal }))
     : NO_DETAILS

@@ -3,11 +3,12 @@ import type { NewSandbox, RepoRef, Sandbox, TokenCounts } from "@slipway/client"
 import { RepoName } from "@slipway/domain/source/schema/RepoRef"
 import { Console, Effect, Option, Result, Schema } from "effect"
 import { Argument, Command, Flag } from "effect/cli"
+import { execFile } from "node:child_process"
 import * as EventText from "../terminal/EventText.ts"
 import { jsonLine } from "../terminal/Output.ts"
 import * as Terminal from "../terminal/Terminal.ts"
 import { follow, type Outcome } from "./Following.ts"
-import { detailsOf, stateOf } from "./ListSandboxes.ts"
+import { stateOf } from "./ListSandboxes.ts"
 import { publishAll } from "./PublishPulls.ts"
 import * as Server from "./Server.ts"
 
@@ -24,6 +25,37 @@ export const repoRef = (value: string): Result.Result<RepoRef, string> => {
     ? Result.fail(`behind the @ of ${JSON.stringify(value)} a branch, a tag or a commit is missing`)
     : Result.succeed({ fullName, ref })
 }
+
+/** `owner/name` of a git remote's address: `https://host/owner/name.git`, `git@host:owner/name`. */
+export const repoOfRemote = (address: string): string | null => {
+  const [, owner, name] = /^(?:[a-z][a-z+]*:\/\/[^/]+\/|[^/@:]+@[^/:]+:)(?:.*\/)?([^/]+)\/([^/]+?)(?:\.git)?\/?$/u.exec(address) ?? []
+  const fullName = `${owner}/${name}`
+  return owner !== undefined && Schema.is(RepoName)(fullName) ? fullName : null
+}
+
+/** The repository of the checkout in this folder, by its remote `origin`. */
+const here = Effect.callback<string | null>((resume) => {
+  const child = execFile(
+    "git",
+    ["remote", "get-url", "origin"],
+    { timeout: 5000 },
+    (error, address) => resume(Effect.succeed(error === null ? repoOfRemote(address.trim()) : null))
+  )
+  return Effect.sync(() => void child.kill())
+})
+
+/** The repository and the prompt of the command line, where either may be missing. */
+const target = Effect.fnUntraced(function*(first: Option.Option<string>, second: Option.Option<string>) {
+  // One argument that is no repository is the prompt.
+  const isPrompt = Option.isNone(second) && Option.exists(first, (value) => Result.isFailure(repoRef(value)) && /\s/u.test(value))
+  if (Option.isSome(first) && !isPrompt) return { repo: first.value, given: second }
+  const repo = yield* here
+  if (repo === null) {
+    return yield* failed("no repository: name it, or run the command in a checkout whose remote origin is owner/name.", ExitCode.unclear)
+  }
+  yield* Terminal.say(`Repository: ${repo} (the remote origin of this folder)`)
+  return { repo, given: first }
+})
 
 const parsed = Effect.fnUntraced(function*(values: ReadonlyArray<string>) {
   return yield* Effect.forEach(
@@ -120,12 +152,12 @@ const PROMPT_CHARACTERS = 60_000
 const promptOf = Effect.fnUntraced(function*(given: Option.Option<string>) {
   const takesPrompt = Option.isNone(given) || given.value === "-"
   if (takesPrompt && process.stdin.isTTY) yield* Terminal.say("What should the agent do? End with Ctrl-D.")
-  const prompt = takesPrompt ? yield* Terminal.readPrompt : given.value
-  if (prompt === null || [...prompt].length > PROMPT_CHARACTERS) {
+  const task = takesPrompt ? yield* Terminal.readPrompt : given.value
+  if (task === null || [...task].length > PROMPT_CHARACTERS) {
     return yield* failed(`a prompt has at most ${PROMPT_CHARACTERS} characters of UTF-8.`, ExitCode.unclear)
   }
-  if (prompt.trim() === "") return yield* failed("there is no prompt: what should the agent do?", ExitCode.unclear)
-  return { prompt, takesPrompt }
+  if (task.trim() === "") return yield* failed("there is no prompt: what should the agent do?", ExitCode.unclear)
+  return { task, takesPrompt }
 })
 
 const jsonFlag = Flag.Boolean("json").pipe(
@@ -137,7 +169,10 @@ export const run = Command.make(
   "run",
   {
     repo: Argument.String("owner/name").pipe(
-      Argument.withDescription("Repository to work in; owner/name@ref starts from a branch, tag or commit")
+      Argument.withDescription(
+        "Repository to work in; owner/name@ref starts from a branch, tag or commit. Omitted: the remote origin of this folder"
+      ),
+      Argument.optional
     ),
     prompt: Argument.String("prompt").pipe(
       Argument.withDescription("Task for the agent; omitted or -: standard input"),
@@ -173,17 +208,18 @@ export const run = Command.make(
     giveUp: Server.giveUp,
     url: Server.url
   },
-  ({ approvals, detach, effort, giveUp, json, model, prompt: given, publish, repo, repos, title, url }) =>
+  ({ approvals, detach, effort, giveUp, json, model, prompt, publish, repo: named, repos, title, url }) =>
     Server.interruptible(Effect.gen(function*() {
       if (publish && detach) {
         return yield* failed("--publish waits for the turn, so it does not go with --detach. Later: slipway publish ID", ExitCode.unclear)
       }
+      const { given, repo } = yield* target(named, prompt)
       const refs = yield* parsed([repo, ...repos])
       const server = yield* Server.connect(url)
-      const { prompt, takesPrompt } = yield* promptOf(given)
+      const { takesPrompt, task } = yield* promptOf(given)
       const request: NewSandbox = {
         repos: refs,
-        prompt,
+        prompt: task,
         ...(Option.isSome(model) ? { model: model.value } : {}),
         ...(Option.isSome(effort) ? { reasoningEffort: effort.value } : {}),
         ...(Option.isSome(approvals) ? { toolApprovalMode: approvals.value } : {}),
@@ -208,6 +244,7 @@ export const run = Command.make(
   ),
   Command.withExamples([
     { command: `slipway run acme/shop "Fix the flaky checkout test"`, description: "Follow it to the end of the turn" },
+    { command: `slipway run "Fix the flaky checkout test"`, description: "In a checkout of the repository" },
     { command: `slipway run acme/shop@develop - --approvals prompt < task.md`, description: "A prompt of a file; the agent asks first" },
     { command: `slipway run acme/shop "Update the docs" --publish`, description: "Publish and print the draft pull request's address" },
     { command: `ID=$(slipway run acme/shop "Add a page" --detach)`, description: "Leave it to itself" },
@@ -225,7 +262,8 @@ export const attach = Command.make(
       // Reports a wrong id at once, without the stream's retries.
       const sandbox = yield* server.call((signal) => server.client.getSandbox(id, { signal }))
       if (!json) {
-        const state = `· ${EventText.line(sandbox.title)}: ${EventText.line(stateOf(sandbox, yield* detailsOf(server, sandbox)))}`
+        // Following says more: the approvals of an active turn, and the end of the last one.
+        const state = `· ${EventText.line(sandbox.title)}: ${EventText.line(stateOf(sandbox))}`
         yield* Terminal.write(`${Terminal.paint("bold", id)}  ${Server.pageOf(server, id)}\n${Terminal.paint("dim", state)}\n`)
       }
       yield* detachable(id, followTo(server, { from: "now", giveUp, json, publish: false, sandbox, takesPrompt: false }))

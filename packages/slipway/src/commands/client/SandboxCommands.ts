@@ -43,7 +43,7 @@ export const logs = Command.make("logs", {
         signal: reading.signal,
         ...(follow || Option.isSome(giveUp) ? { giveUpMillis: Server.giveUpMillis(giveUp) } : {})
       })
-      const textOf = EventText.make(Terminal.paint)
+      const textOf = EventText.make(Terminal.paint, { isRendered: Terminal.isStyled() })
       const from = Option.match(since, { onNone: () => 0, onSome: (text) => Age.since(text, Date.now()) ?? 0 })
       for (;;) {
         const next = yield* Server.resumable(`slipway logs ${id}${follow ? " --follow" : ""}`, server.next(events))

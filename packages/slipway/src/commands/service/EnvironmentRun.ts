@@ -13,7 +13,8 @@ import { columns, json, print } from "../terminal/Output.ts"
 import { type Found, look } from "./EnvironmentLook.ts"
 import * as GivenSecrets from "./GivenSecrets.ts"
 
-const NOTHING = `There is no ${FILES.join(", ")}: the repository has no environment file.`
+const NOTHING = `No environment file: the repository has no ${FILES.join(", ")}. Sandboxes run no setup.\n` +
+  `To run one, write ${FILES[0]}, for example {"setup": ["npm ci"]}, and check it with: slipway env check --working`
 
 /** The text for a repository without an environment file. */
 export const nothing = ({ unread }: { readonly unread: ReadonlyArray<string> }): string =>

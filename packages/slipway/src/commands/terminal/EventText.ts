@@ -7,6 +7,7 @@ import { visible } from "@slipway/domain/text/EscapeInvisible"
 import { inOneLine } from "@slipway/domain/text/Lines"
 import { labels, tokensTold } from "@slipway/pages/shared/SandboxLabels"
 import type { styleText } from "node:util"
+import * as Markdown from "./Markdown.ts"
 
 type Style = Parameters<typeof styleText>[0]
 /** Colours a text if colours are wanted. */
@@ -81,10 +82,16 @@ const cancelled: Readonly<Record<string, string>> = {
 }
 
 const bootStages: Readonly<Record<string, string>> = {
-  provision: "made a box",
-  clone: "cloned",
-  setup: "set up",
-  agent_start: "started the agent"
+  provision: "sandbox",
+  clone: "clone",
+  setup: "setup",
+  agent_start: "agent"
+}
+
+interface Boot {
+  readonly began: number
+  /** The stages that are done, with their times. */
+  readonly stages: Array<string>
 }
 
 /** The texts shown so far. */
@@ -94,18 +101,37 @@ interface Told {
   readonly parts: Map<string, string>
   /** Statuses of open tool calls. */
   readonly calls: Map<string, string>
-  /** The part whose text ends at the cursor. */
+  /** Calls that were denied: the agent's own words for it say nothing new. */
+  readonly denied: Set<string>
+  /** Whether the caller draws the boot while it lasts, with {@link EventText.booting}. */
+  readonly isLive: boolean
+  boot: Boot | null
+  /** The part whose text was shown last. */
   open: string | undefined
+  /** Whether the cursor is behind a text. */
+  isWithinLine: boolean
+  /** Renders whole lines of an agent's Markdown; `null`: texts are shown as they come. */
+  readonly markdown: Markdown.Lines | null
+  /** The beginning of a line of Markdown that has not ended. */
+  pending: string
   turnBegan: number | undefined
 }
 
 const lines = (told: Told, text: string): string => {
-  const before = told.open === undefined ? "" : "\n"
-  told.open = undefined
-  return before + text
+  const { isWithinLine, markdown, pending } = told
+  Object.assign(told, { open: undefined, isWithinLine: false, pending: "" })
+  if (markdown !== null && pending !== "") return `  ${markdown(pending)}\n${text}`
+  return (isWithinLine ? "\n" : "") + text
 }
 const note = (told: Told, text: string) => lines(told, `${told.paint("dim", `· ${text}`)}\n`)
 const problem = (told: Told, text: string) => lines(told, `${told.paint("red", `✗ ${text}`)}\n`)
+
+/** The lines of a Markdown text that have ended. The rest waits for its end. */
+const wholeLines = (told: Told, markdown: Markdown.Lines, added: string): string => {
+  const all = `${told.pending}${added}`.split("\n")
+  told.pending = all.pop() ?? ""
+  return all.map((one) => `  ${markdown(one)}\n`).join("")
+}
 
 const message = (told: Told, part: string, kind: "text" | "reasoning", text: string): string => {
   const { paint, parts } = told
@@ -113,12 +139,20 @@ const message = (told: Told, part: string, kind: "text" | "reasoning", text: str
   parts.set(part, text)
   const style = (added: string) => kind === "reasoning" ? paint("dim", added) : added
   const indented = (added: string) => style(visible(added).replaceAll("\n", "\n  "))
-  if (before !== undefined && told.open === part && text.startsWith(before)) return indented(text.slice(before.length))
+  if ((told.markdown === null || kind === "reasoning") && before !== undefined && told.open === part && text.startsWith(before)) {
+    return indented(text.slice(before.length))
+  }
   if (before === text || text === "") return ""
   // A text that changed, or that other lines interrupted, continues or is repeated on new lines.
   const added = before !== undefined && text.startsWith(before) ? text.slice(before.length) : text
+  if (told.markdown !== null && kind === "text") {
+    const ended = told.open === part && added !== text ? "" : lines(told, "")
+    told.open = part
+    return ended + wholeLines(told, told.markdown, added)
+  }
   const shown = lines(told, `  ${indented(added)}`)
   told.open = part
+  told.isWithinLine = true
   return shown
 }
 
@@ -139,6 +173,7 @@ const tool = (
   if (status === "completed" || status === "error") {
     calls.delete(call_id)
     const output = detail?.output ?? ""
+    if (told.denied.delete(call_id)) return lines(told, text)
     if (output.trim() !== "") text += paint("dim", block(lastLines(output), "  │ "))
     if (status === "error") text += `${paint("red", `  ✗ ${line(error ?? "It failed.")}`)}\n`
   }
@@ -151,6 +186,7 @@ const turnCompleted = (told: Told, { data: { reason, state }, ts }: Extract<Stre
   told.turnBegan = undefined
   told.parts.clear()
   told.calls.clear()
+  told.denied.clear()
   if (state === "succeeded") return lines(told, `${paint("green", `✓ The turn succeeded${took}.`)}\n`)
   const why = reason === undefined ? "" : ` ${labels.turnReason[reason] ?? line(reason)}`
   return problem(told, `The turn ${state === "failed" ? "failed" : `was ${line(state)}`}${took}.${why}`)
@@ -162,6 +198,18 @@ const textOf = (told: Told, event: StreamEvent): string => {
     case "sandbox.status": {
       if (!("previous" in event.data)) return ""
       const { reason, status } = event.data
+      if (status === "queued" || status === "creating") {
+        const isFirst = told.boot === null
+        told.boot ??= { began: Date.parse(event.ts), stages: [] }
+        return isFirst && reason === null && !told.isLive ? note(told, labels.status[status]) : ""
+      }
+      if (status === "running" && told.boot !== null) {
+        const { began, stages } = told.boot
+        told.boot = null
+        const took = seconds(Date.parse(event.ts) - began)
+        return note(told, `${labels.status[status]} in ${took}${stages.length === 0 ? "" : `: ${stages.join(", ")}`}`)
+      }
+      told.boot = null
       const why = reason === null ? "" : ` ${labels.reason[reason] ?? line(reason)}`
       return status === "failed"
         ? problem(told, `The sandbox failed.${why}`)
@@ -172,12 +220,15 @@ const textOf = (told: Told, event: StreamEvent): string => {
       if (error !== undefined) return problem(told, `Setup${repo === undefined ? "" : ` of ${line(repo)}`}: ${line(error)}`)
       const done = bootStages[stage]
       if (done === undefined) return ""
-      const hit = cache === "hit" ? ", from a cache" : ""
-      const empty = submodules === undefined ? "" : `; submodules are left empty: ${submodules.map(line).join(", ")}`
-      return note(told, `${done}${repo === undefined ? "" : ` ${line(repo)}`} in ${seconds(ms)}${hit}${empty}`)
+      const about = `${done}${repo === undefined ? "" : ` ${line(repo)}`} ${seconds(ms)}${cache === "hit" ? " (cached)" : ""}`
+      const empty = submodules === undefined ? "" : note(told, `Submodules are left empty: ${submodules.map(line).join(", ")}`)
+      // A setup may run again later.
+      if (told.boot === null) return note(told, about) + empty
+      told.boot.stages.push(about)
+      return empty
     }
     case "setup.started":
-      return note(told, "runs the setup")
+      return told.isLive ? "" : note(told, "Running the setup")
     case "sandbox.forked":
       return note(told, `starts as checkpoint ${event.data.checkpoint} of ${line(event.data.sandbox_id)}`)
     case "sandbox.restoring":
@@ -212,7 +263,8 @@ const textOf = (told: Told, event: StreamEvent): string => {
     case "approval.requested":
       return lines(told, approval(paint, event.data))
     case "approval.resolved": {
-      const { by, outcome, reason, scope } = event.data
+      const { approval_id, by, outcome, reason, scope } = event.data
+      if (outcome === "denied") told.denied.add(approval_id)
       const why = reason !== undefined ? line(reason) : scope !== undefined ? labels.approvedForTurn : labels.approvalBy[by] ?? line(by)
       return note(told, `${labels.approval[outcome] ?? line(outcome)}${why === "" ? "" : `: ${why}`}`)
     }
@@ -233,9 +285,36 @@ const textOf = (told: Told, event: StreamEvent): string => {
   }
 }
 
-/** A function that takes events in order and returns the text for each, which may be empty. */
-export const make = (paint: Paint) => {
-  const told: Told = { paint, parts: new Map(), calls: new Map(), open: undefined, turnBegan: undefined }
-  // `end`: the end of a line that may still be open, when nothing else comes.
-  return Object.assign((event: StreamEvent) => textOf(told, event), { end: () => lines(told, "") })
+/** The texts of the events of one sandbox. */
+export interface EventText {
+  /** The text of the next event, which may be empty. */
+  (event: StreamEvent): string
+  /** The rest of a line that is still open, at the end of the events. */
+  readonly end: () => string
+  /** The boot in one line; `null`: the sandbox is not booting. */
+  readonly booting: (now: number) => string | null
+}
+
+/** `isRendered`: Markdown becomes styles. `isLive`: the caller draws the boot while it lasts. */
+export const make = (paint: Paint, { isLive = false, isRendered = false } = {}): EventText => {
+  const told: Told = {
+    paint,
+    parts: new Map(),
+    calls: new Map(),
+    denied: new Set(),
+    isLive,
+    boot: null,
+    open: undefined,
+    isWithinLine: false,
+    markdown: isRendered ? Markdown.make(paint) : null,
+    pending: "",
+    turnBegan: undefined
+  }
+  return Object.assign((event: StreamEvent) => textOf(told, event), {
+    end: () => lines(told, ""),
+    booting: (now: number) =>
+      told.boot === null
+        ? null
+        : `Starting… ${Math.max(0, Math.floor((now - told.boot.began) / 1000))} s${told.boot.stages.map((stage) => ` · ${stage}`).join("")}`
+  })
 }

@@ -12,6 +12,9 @@ const READER_GONE = 141
 /** Colours only on a terminal, and not if NO_COLOR is set. */
 export const paint: Paint = (style, text) => styleText(style, text, { stream: process.stdout })
 
+/** Whether standard output is a terminal that shows styles and lines drawn again. */
+export const isStyled = (): boolean => process.stdout.isTTY && paint("bold", "x") !== "x"
+
 /** Writes to standard output, as fast as it is read. Ends the process when the reader has closed the pipe, as `head` does. */
 export const write = (text: string | Uint8Array): Effect.Effect<void> =>
   Effect.callback((resume) => {

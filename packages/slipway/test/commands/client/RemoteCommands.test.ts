@@ -6,7 +6,7 @@ import { Effect, Result } from "effect"
 import { readFileSync } from "node:fs"
 import path from "node:path"
 import { type Details, stateOf } from "../../../src/commands/client/ListSandboxes.ts"
-import { repoRef } from "../../../src/commands/client/RunPrompt.ts"
+import { repoOfRemote, repoRef } from "../../../src/commands/client/RunPrompt.ts"
 import * as Server from "../../../src/commands/client/Server.ts"
 import { EXIT_CODES } from "../../../src/commands/terminal/ExitCodes.ts"
 import { jsonLine, shellWord } from "../../../src/commands/terminal/Output.ts"
@@ -84,6 +84,20 @@ describe("a repository on the command line", () => {
     assert.deepStrictEqual(Result.getOrThrow(repoRef("acme/shop")), { fullName: "acme/shop" })
     assert.deepStrictEqual(Result.getOrThrow(repoRef("acme/shop@feature/a@b")), { fullName: "acme/shop", ref: "feature/a@b" })
     for (const wrong of ["acme", "acme/shop/x", "@main", "acme/shop@", "", "../x"]) assert.isTrue(Result.isFailure(repoRef(wrong)), wrong)
+  })
+})
+
+describe("the repository of a checkout", () => {
+  it("is the end of its remote's address", () => {
+    for (
+      const address of ["https://github.com/acme/shop.git", "https://ada@host.example:8443/acme/shop", "git@github.com:acme/shop.git",
+        "ssh://git@host.example:22/acme/shop", "https://host.example/group/acme/shop/"]
+    ) {
+      assert.strictEqual(repoOfRemote(address), "acme/shop", address)
+    }
+    for (const address of ["", "/srv/git/acme/shop", "../shop", "shop", "https://host.example/shop", "git@host:shop.git", "-x"]) {
+      assert.isNull(repoOfRemote(address), address)
+    }
   })
 })
 

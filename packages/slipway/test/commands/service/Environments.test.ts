@@ -116,7 +116,9 @@ describe("slipway env check", () => {
   it.live("says when a repository says nothing", () =>
     Effect.gen(function*() {
       const { check, head } = yield* shop({})
-      assert.match((yield* check()).stdout, /^There is no \.slipway\/environment\.json, /u)
+      const { stdout } = yield* check()
+      assert.match(stdout, /^No environment file: the repository has no \.slipway\/environment\.json, /u)
+      assert.include(stdout, `write .slipway/environment.json, for example {"setup": ["npm ci"]}`)
       assert.deepStrictEqual(JSON.parse((yield* check("--json")).stdout), { file: null, commit: head, unread: [] })
     }).pipe(Effect.scoped), LONG)
 

@@ -22,8 +22,10 @@ const event = <T extends StreamEvent["type"]>(type: T, data: object, ts = "2026-
 const says = (text: string, kind = "text", part = "m:text") => event("message.updated", { part_id: part, message_id: "m", kind, text })
 const tool = (status: string, more: object = {}) =>
   event("tool.updated", { part_id: "tool:1", message_id: "m", call_id: "1", tool: "npm test", status, ...more })
-const read = (events: ReadonlyArray<StreamEvent>, paint = plain) => {
-  const textOf = EventText.make(paint)
+const status = (status: string, previous: string | null, ts: string) =>
+  event("sandbox.status", { status, previous, reason: null, initiator: "system" }, ts)
+const read = (events: ReadonlyArray<StreamEvent>, paint = plain, options: Parameters<typeof EventText.make>[1] = {}) => {
+  const textOf = EventText.make(paint, options)
   return events.map((one) => textOf(one)).join("") + textOf.end()
 }
 const request = (preview: ApprovalRequest["preview"]): ApprovalRequest => ({
@@ -101,6 +103,52 @@ describe("EventText", () => {
     assert.include(shown, "? The agent asks: Write ⏎ a.md (edit)\n  files: a.md\n")
     assert.isTrue(shown.endsWith("  │ https://a.example\n  │ -old\n  │ +new\n"))
     assert.isTrue(EventText.approval(tagged, request({ diff: "-old\n+new\n" })).endsWith("  │ <red>-old</>\n  │ <green>+new</>\n"))
+  })
+
+  it("tells a boot in one line with its stages, and a stage after the boot by itself", () => {
+    const stage = (stage: string, ms: number, more: object = {}) => event("sandbox.boot", { stage, ms, ...more })
+    const boot = [
+      status("queued", null, "2026-11-23T19:00:00.000Z"),
+      status("creating", "queued", "2026-11-23T19:00:01.000Z"),
+      stage("clone", 900, { repo: "acme/shop" }),
+      stage("setup", 3000, { cache: "hit" }),
+      stage("agent_start", 10_000)
+    ]
+    const running = status("running", "creating", "2026-11-23T19:00:15.300Z")
+    const started = "· Started in 15.3 s: clone acme/shop 0.9 s, setup 3.0 s (cached), agent 10.0 s\n"
+    assert.strictEqual(read([...boot, running]), `· Starting\n${started}`)
+    assert.strictEqual(read([...boot, running], plain, { isLive: true }), started)
+    assert.strictEqual(read([...boot, running, stage("setup", 500)]), `· Starting\n${started}· setup 0.5 s\n`)
+
+    const textOf = EventText.make(plain, { isLive: true })
+    const now = Date.parse("2026-11-23T19:00:04.900Z")
+    assert.isNull(textOf.booting(now))
+    for (const one of boot.slice(0, 3)) assert.strictEqual(textOf(one), "")
+    assert.strictEqual(textOf.booting(now), "Starting… 4 s · clone acme/shop 0.9 s")
+    textOf(running)
+    assert.isNull(textOf.booting(now))
+  })
+
+  it("tells a denial once, whatever the agent says of it", () => {
+    const denied = event("approval.resolved", { approval_id: "1", outcome: "denied", by: "user", reason: "not yet" })
+    const failed = tool("error", { error: "denied", detail: { output: "Denied." } })
+    assert.strictEqual(read([tool("pending"), denied, failed]), "▸ npm test\n· Denied: not yet\n")
+    assert.strictEqual(read([tool("pending"), failed]), "▸ npm test\n  │ Denied.\n  ✗ denied\n")
+  })
+
+  it("renders Markdown by whole lines, and the last line when something else follows", () => {
+    const rendered = (events: ReadonlyArray<StreamEvent>) => read(events, tagged, { isRendered: true })
+    const markdown = "# Title\n- **Done** with `a.md`\n```\n**raw**\n```\n> so\nEnd\u001b"
+    assert.strictEqual(
+      rendered([says("# Ti"), says(markdown), tool("running")]),
+      "  <bold>Title</>\n  • <bold>Done</> with <cyan>a.md</>\n  <dim>```</>\n  <cyan>**raw**</>\n  <dim>```</>\n  <dim>│ so</>\n" +
+        "  End⟨ESC⟩\n<cyan>▸ npm test</>\n<dim></>"
+    )
+    assert.strictEqual(
+      rendered([says("Hm", "reasoning", "m:thought"), says("Hm, yes", "reasoning", "m:thought"), says("`x`")]),
+      "  <dim>Hm</><dim>, yes</>\n  <cyan>x</>\n"
+    )
+    assert.strictEqual(read([says("**as is**")], tagged), "  **as is**\n")
   })
 
   it("says how a turn ended, why, and how long it took", () => {
