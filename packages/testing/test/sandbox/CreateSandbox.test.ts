@@ -1,5 +1,6 @@
 import { assert, describe, it } from "@effect/vitest"
 import { type Catalogue, type Model, offlineDemo } from "@slipway/domain/models/schema/ModelCatalogue"
+import { Metadata } from "@slipway/domain/sandbox/schema/Sandbox"
 import { asCreation, CreateSandbox, ForkSandbox, titleOf, toCreation } from "@slipway/domain/sandbox/usecases/CreateSandbox"
 import { createdAt, creation } from "@slipway/testing/histories/Histories"
 import * as Result from "effect/Result"
@@ -97,8 +98,11 @@ describe("limits", () => {
 
 describe("metadata", () => {
   it("refuses the key __proto__, however it is written", () => {
-    assert.isFalse(accepts(JSON.parse(`{"repos":[{"fullName":"acme/shop"}],"prompt":"p","metadata":{"__proto__":"x"}}`)))
-    assert.isFalse(accepts(JSON.parse(`{"repos":[{"fullName":"acme/shop"}],"prompt":"p","metadata":{"__proto__":{"a":"b"}}}`)))
+    const decodeMetadata = Schema.decodeUnknownResult(Metadata, { onExcessProperty: "error" })
+    for (const text of [`{"__proto__":"x"}`, `{"__proto__":{"a":"b"}}`]) {
+      assert.isTrue(Result.isFailure(decodeMetadata(JSON.parse(text))))
+      assert.isFalse(accepts({ ...body, metadata: JSON.parse(text) }))
+    }
   })
 
   it("its keys never reach a prototype", () => {

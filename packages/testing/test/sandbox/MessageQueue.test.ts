@@ -223,6 +223,7 @@ describe("a message that steers", () => {
     end(ended)
     assert.deepStrictEqual(record(ended, 4, idOf(1)).events, [])
     const history = busy()
+    assert.deepStrictEqual(record(history, 4, idOf(2)).events, [])
     assert.deepStrictEqual(record(history, 2).events, [])
     history.person({ _tag: "Cancel", messageId: idOf(4) })
     assert.deepStrictEqual(record(history, 4).events, [])

@@ -3,7 +3,7 @@ import { evolve, initial, isSettled } from "@slipway/domain/sandbox/rules/Sandbo
 import { type Initiator, type SandboxEvent, sizeOf, type StatusReason } from "@slipway/domain/sandbox/rules/SandboxEvent"
 import { decide, type SystemCommand } from "@slipway/domain/sandbox/rules/SystemCommand"
 import { moveTo, type TransitionCause, transitions } from "@slipway/domain/sandbox/rules/Transition"
-import { Sandbox } from "@slipway/domain/sandbox/schema/Sandbox"
+import { Publication, Sandbox } from "@slipway/domain/sandbox/schema/Sandbox"
 import { SandboxStatus } from "@slipway/domain/sandbox/schema/SandboxEvent"
 import { createdAt, creation, History, limits, reach, request, Scene } from "@slipway/testing/histories/Histories"
 import * as DateTime from "effect/DateTime"
@@ -218,6 +218,8 @@ describe("what the service does", () => {
       assert.deepStrictEqual(history.system(start).events, [{ type: "setup.started", data: { limit_ms: 3_600_000 } }])
       assert.deepStrictEqual(history.system({ _tag: "ReportBoot", data }).events, [{ type: "sandbox.boot", data }])
     }
+    const { events } = reach("idle").system({ _tag: "StartSetup", limit: Duration.millis(1.5) })
+    assert.deepStrictEqual(events, [{ type: "setup.started", data: { limit_ms: 2 } }], "whole milliseconds")
     for (const scene of ["queued", "terminating", "failed"] as const) {
       assert.strictEqual(reach(scene).system(start).refused, "IllegalTransition")
       assert.strictEqual(reach(scene).system({ _tag: "ReportBoot", data }).refused, "IllegalTransition")
@@ -366,6 +368,7 @@ describe("what a sandbox remembers", () => {
   it("is all stored, whatever it is doing", () => {
     for (const scene of Scene.literals) {
       const history = reach(scene)
+      history.system({ _tag: "StartSetup", limit: Duration.minutes(1) })
       history.system({ _tag: "ReportUsage", usage: { llmRequestCount: 2, costMicroUsd: 10, creditsChargedMicros: 1 } })
       const error = { code: "unavailable", message: "Later.", retry_after: 3 }
       history.system({ _tag: "ReportPublication", data: { repo: "acme/shop", action_state: "failed", number: 7, head_sha: "abc", error } })
@@ -373,6 +376,49 @@ describe("what a sandbox remembers", () => {
       const { metadata, ...read } = Schema.decodeUnknownSync(Sandbox)(JSON.parse(stored))
       assert.deepStrictEqual({ ...read, metadata: { ...metadata } }, history.sandbox, scene)
     }
+  })
+
+  it("all of a publication", () => {
+    const at = "2026-11-21T02:41:00.123Z"
+    const publication = {
+      repo: "acme/shop",
+      actionState: "idle",
+      number: 7,
+      url: "https://h/7",
+      pullRequest: {
+        id: 1,
+        nodeId: "PR_1",
+        number: 7,
+        url: "https://h/7",
+        title: "T",
+        state: "open",
+        draft: true,
+        merged: false,
+        baseRef: "main",
+        headRef: "slipway/c",
+        headSha: "abc",
+        createdAt: at,
+        updatedAt: at,
+        additions: 2,
+        deletions: 3,
+        changedFiles: 4
+      },
+      headSha: "abc",
+      state: "open",
+      draft: true,
+      merged: false,
+      pushed: { headRef: "slipway/c", sha: "abc", merges: [{ onto: "ab", ancestor: null }] },
+      error: null
+    }
+    for (const state of ["open", "closed", null]) {
+      const stored = { ...publication, state }
+      assert.deepStrictEqual(Schema.encodeSync(Publication)(Schema.decodeUnknownSync(Publication)(stored)) as unknown, stored)
+    }
+  })
+
+  it("no time of its newest event in a row of an earlier version", () => {
+    const { recordedAt: _, ...row } = Schema.encodeSync(Sandbox)(reach("working").sandbox)
+    assert.isNull(Schema.decodeUnknownSync(Sandbox)(row).recordedAt)
   })
 
   it("when it first ran and when it was first over, once each", () => {

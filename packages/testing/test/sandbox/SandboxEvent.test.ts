@@ -1,6 +1,7 @@
 import { assert, describe, it } from "@effect/vitest"
 import { changesRevision, partOf } from "@slipway/domain/sandbox/rules/SandboxEvent"
 import { fromWire, Initiator, SandboxEvent, StatusReason, toWire } from "@slipway/domain/sandbox/schema/SandboxEvent"
+import type { PullRequest } from "@slipway/domain/source/schema/PullRequest"
 import { createdAt, creation, hostile, play, thorough } from "@slipway/testing/histories/Histories"
 import * as Arbitrary from "effect/Arbitrary"
 import * as DateTime from "effect/DateTime"
@@ -8,6 +9,29 @@ import * as Schema from "effect/Schema"
 
 const { id } = creation
 const wire = (event: SandboxEvent, seq = 7) => JSON.parse(toWire(id, { seq, at: createdAt, event }))
+
+const pullRequest: PullRequest = {
+  id: 1,
+  nodeId: "PR_1",
+  number: 7,
+  url: "https://h/7",
+  title: "T",
+  state: "open",
+  draft: true,
+  merged: false,
+  baseRef: "main",
+  headRef: "slipway/c",
+  headSha: "abc",
+  createdAt,
+  updatedAt: createdAt,
+  additions: 2,
+  deletions: 3,
+  changedFiles: 4
+}
+const preview = { command: "npm ci", diff: "+a\n", cwd: "shop", url: "https://example.com" }
+const detail = { command: "npm ci", paths: ["a"], output: "ok" }
+const failure = { code: "unavailable", message: "Later.", retry_after: 3 }
+const merges = [{ onto: "ab", ancestor: "cd" }, { onto: "ef", ancestor: null }]
 
 /** One event of every type with all of its fields, and their names on the wire (docs/decisions/5). */
 const samples: ReadonlyArray<readonly [SandboxEvent, object]> = [
@@ -21,6 +45,10 @@ const samples: ReadonlyArray<readonly [SandboxEvent, object]> = [
   [
     { type: "sandbox.boot", data: { stage: "setup", ms: 1, cache: "hit", ignored: ["features"], egress_refused: ["a:443"], error: "No." } },
     { stage: "setup", ms: 1, cache: "hit", ignored: ["features"], egress_refused: ["a:443"], error: "No." }
+  ],
+  [
+    { type: "sandbox.boot", data: { stage: "setup", ms: 1, submodules: ["lib"], image_refused: "node:24", secrets_withheld: "No." } },
+    { stage: "setup", ms: 1, submodules: ["lib"], image_refused: "node:24", secrets_withheld: "No." }
   ],
   [{ type: "setup.started", data: { limit_ms: 600_000 } }, { limit_ms: 600_000 }],
   [{ type: "sandbox.forked", data: { sandbox_id: id, checkpoint: 2 } }, {
@@ -98,18 +126,22 @@ const samples: ReadonlyArray<readonly [SandboxEvent, object]> = [
   [{
     type: "tool.updated",
     turn_id: "t",
-    data: { part_id: "tool:c", message_id: "turn-tools:t", call_id: "c", tool: "write", status: "error", error: "E." }
-  }, { part_id: "tool:c", message_id: "turn-tools:t", call_id: "c", tool: "write", status: "error", error: "E." }],
+    data: { part_id: "tool:c", message_id: "turn-tools:t", call_id: "c", tool: "write", status: "error", error: "E.", detail }
+  }, { part_id: "tool:c", message_id: "turn-tools:t", call_id: "c", tool: "write", status: "error", error: "E.", detail }],
   [{
     type: "approval.requested",
     turn_id: "t",
-    data: { approval_id: "c", tool: "write", kind: "edit", paths: ["a"], expires_at: createdAt }
-  }, { approval_id: "c", tool: "write", kind: "edit", paths: ["a"], expires_at: "2026-11-21T02:41:00.123Z" }],
+    data: { approval_id: "c", tool: "write", kind: "edit", paths: ["a"], plain: true, preview, expires_at: createdAt }
+  }, { approval_id: "c", tool: "write", kind: "edit", paths: ["a"], plain: true, preview, expires_at: "2026-11-21T02:41:00.123Z" }],
   [{ type: "approval.resolved", turn_id: "t", data: { approval_id: "c", outcome: "denied", by: "timeout" } }, {
     approval_id: "c",
     outcome: "denied",
     by: "timeout"
   }],
+  [
+    { type: "approval.resolved", turn_id: "t", data: { approval_id: "c", outcome: "approved", by: "user", scope: "turn", reason: "R." } },
+    { approval_id: "c", outcome: "approved", by: "user", scope: "turn", reason: "R." }
+  ],
   [{
     type: "pull_request.updated",
     data: {
@@ -121,7 +153,11 @@ const samples: ReadonlyArray<readonly [SandboxEvent, object]> = [
       draft: true,
       merged: false,
       head_ref: "slipway/c",
-      head_sha: "abc"
+      head_sha: "abc",
+      merges,
+      submodules: ["lib"],
+      pull_request: pullRequest,
+      error: failure
     }
   }, {
     repo: "acme/shop",
@@ -132,7 +168,11 @@ const samples: ReadonlyArray<readonly [SandboxEvent, object]> = [
     draft: true,
     merged: false,
     head_ref: "slipway/c",
-    head_sha: "abc"
+    head_sha: "abc",
+    merges,
+    submodules: ["lib"],
+    pull_request: { ...pullRequest, createdAt: "2026-11-21T02:41:00.123Z", updatedAt: "2026-11-21T02:41:00.123Z" },
+    error: failure
   }],
   [{ type: "usage.updated", data: { usage: { llmRequestCount: 1, costMicroUsd: 2, creditsChargedMicros: 3 } } }, {
     usage: { llmRequestCount: 1, costMicroUsd: 2, creditsChargedMicros: 3 }
@@ -214,6 +254,26 @@ describe("the data", () => {
   it.each(samples)("of $type", (event, data) => {
     assert.deepStrictEqual(wire(event).data, data)
     assert.deepStrictEqual(fromWire(toWire(id, { seq: 7, at: createdAt, event })), { seq: 7, at: createdAt, event })
+  })
+
+  it.each([
+    ["sandbox.status", "status", ["queued", "creating", "running", "succeeded", "failed", "terminating", "terminated"]],
+    ["sandbox.boot", "stage", ["provision", "clone", "setup", "agent_start", "ready"]],
+    ["sandbox.boot", "cache", ["hit", "miss", "none"]],
+    ["sandbox.restored", "cause", ["machine_lost", "machine_drained", "command", "fork"]],
+    ["message.updated", "kind", ["text", "reasoning"]],
+    ["message.cancelled", "reason", ["command", "sandbox_ended", "output_limit", "budget_exceeded", "no_credits"]],
+    ["tool.updated", "status", ["pending", "running", "completed", "error"]],
+    ["approval.resolved", "outcome", ["approved", "denied"]],
+    ["approval.resolved", "by", ["user", "policy", "timeout", "interrupt", "terminate", "turn_end"]],
+    ["approval.resolved", "scope", ["turn"]],
+    ["pull_request.updated", "state", ["open", "closed"]]
+  ])("of %s has as %s each of %j", (type, field, words) => {
+    const [sample] = samples.find(([event]) => event.type === type)!
+    const { data, ...rest } = wire(sample)
+    for (const word of words) {
+      assert.propertyVal(fromWire(JSON.stringify({ ...rest, data: { ...data, [field]: word } })).event.data, field, word)
+    }
   })
 
   it.prop("is read back as it was written", [Arbitrary.schema(SandboxEvent), Schema.Int.check(Schema.isGreaterThan(0))], ([event, seq]) => {

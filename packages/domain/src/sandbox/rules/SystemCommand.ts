@@ -162,8 +162,8 @@ const recordCheckpoint = (sandbox: Sandbox, command: CommandOf<"RecordCheckpoint
 
 const recordRestore = (sandbox: Sandbox, command: CommandOf<"RecordRestore">): Decided => {
   const { data } = command
-  if (sandbox.status !== "running" && !(sandbox.status === "creating" && data.cause === "fork")) return refuse(command._tag, sandbox)
-  // The checkpoint of a fork belongs to the original sandbox.
+  if (sandbox.status !== "running" && sandbox.status !== "creating") return refuse(command._tag, sandbox)
+  // The checkpoint of a fork belongs to the original sandbox. Any other sandbox has none while it boots.
   if (data.cause !== "fork" && (data.checkpoint < 1 || data.checkpoint > sandbox.checkpoint)) return refuse(command._tag, sandbox)
   const { turn } = sandbox
   const isLost = isActive(turn) && turn.startedAt !== null
@@ -221,7 +221,7 @@ export const decide = (
       const more = { ...(reason === undefined ? {} : { reason }), ...(initiator === undefined ? {} : { initiator }) }
       // A caller without budget or credits cannot send messages, so waiting ones get no turn either.
       return Result.succeed(
-        initiator === "policy" && (reason === "budget_exceeded" || reason === "no_credits") && isActive(sandbox.turn)
+        initiator === "policy" && (reason === "budget_exceeded" || reason === "no_credits")
           ? [...closeTurn(sandbox, state, more), ...cancelWaiting(sandbox, reason)]
           : endTurn(sandbox, state, more)
       )
