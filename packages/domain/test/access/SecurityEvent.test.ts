@@ -35,8 +35,6 @@ const stored: Readonly<Record<Action, true>> = {
   "model_provider.removed": true,
   "trusted_ref.listed": true,
   "trusted_ref.removed": true,
-  "model_provider.set": true,
-  "model_provider.removed": true,
   "scope.refused": true,
   "approval.decided": true,
   "sandbox.restored": true,

@@ -347,7 +347,7 @@ const merges = (it: Writer<SandboxDashboard | Checkpoints | Stores>) => {
       const after = (hours: number) => DateTime.add(at, { hours })
       yield* record(slow, [pulled("acme/shop", false)], after(1))
       yield* record(slow, [pulled("acme/shop", true)], after(5))
-      // What is seen again later was merged before.
+      // Seen again later: it was merged before.
       yield* record(slow, [pulled("acme/shop", true)], after(50))
       yield* record(fast, [pulled("acme/shop", true), pulled("acme/other", true)], after(2))
       yield* record(open, [pulled("acme/shop", false)], after(1))
