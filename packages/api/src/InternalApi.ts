@@ -1,11 +1,12 @@
 /**
- * Facts from the operator's own systems (docs/decisions/11.1), and the webhooks and trusted refs of a grant. Not part of the public
- * interface and its document. Facts need the scope `partner:ingest`, in any grant.
+ * Facts from the operator's own systems (docs/decisions/11.1), the webhooks and trusted refs of a grant, and the models. Not part of the
+ * public interface and its document. Facts need the scope `partner:ingest`, in any grant.
  */
 import { Claimant, ClaimTerms, Invoice, Project } from "@slipway/domain/partner/schema/Attribution"
 import { Timestamp } from "@slipway/domain/time/Timestamp"
 import { Schema, Struct } from "effect"
 import { HttpApi, HttpApiEndpoint, HttpApiGroup, HttpApiSchema, OpenApi } from "effect/http-api"
+import { ModelsApi } from "./groups/ModelsApi.ts"
 import { TrustedRefsApi } from "./groups/TrustedRefsApi.ts"
 import { WebhooksApi } from "./groups/WebhooksApi.ts"
 import { tidy } from "./openapi/OpenApiDocument.ts"
@@ -93,7 +94,8 @@ const ids: Record<string, string> = {
   endpointId: "Id of a webhook endpoint of the key's grant.",
   eventId: "Id of an event in the grant's feed.",
   repo: "The repository, as `owner/name`, in any case of letters.",
-  ref: "A listed ref, as it was listed."
+  ref: "A listed ref, as it was listed.",
+  provider: "Name of the provider."
 }
 
 /** The endpoints below `/api/internal/v1`, with a document of their own. */
@@ -101,13 +103,15 @@ export class InternalApi extends HttpApi.make("slipway-internal")
   .add(FactsApi)
   .add(WebhooksApi)
   .add(TrustedRefsApi)
+  .add(ModelsApi)
   .annotate(HttpApi.PayloadParseOptions, { onExcessProperty: "error" })
   .annotateMerge(OpenApi.annotations({
     title: "Slipway, for its operator",
     version: "1.0.0",
-    summary: "How sign-up and billing tell Slipway of claims, projects and payments, and grants of their webhooks",
+    summary: "How sign-up and billing tell Slipway of claims, projects and payments, grants of their webhooks, and programs of its models",
     description: "Facts need a key with the scope `partner:ingest`, and every such call may be repeated. Webhooks need a key of their " +
-      "grant with the scope `webhooks`, the refs whose setups have secrets one with `secrets`.",
+      "grant with the scope `webhooks`, the refs whose setups have secrets one with `secrets`, the models of the service one with " +
+      "`models`.",
     license: { name: "Apache-2.0", url: "https://www.apache.org/licenses/LICENSE-2.0.html" },
     servers: [{ url: "/", description: "This server" }],
     transform: (spec) => {
@@ -122,7 +126,11 @@ export class InternalApi extends HttpApi.make("slipway-internal")
         components: {
           ...document.components,
           securitySchemes: {
-            apiKey: { type: "http", scheme: "bearer", description: "An API key with the scope `partner:ingest`, `webhooks` or `secrets`." }
+            apiKey: {
+              type: "http",
+              scheme: "bearer",
+              description: "An API key with the scope `partner:ingest`, `webhooks`, `secrets` or `models`."
+            }
           }
         }
       }

@@ -29,7 +29,11 @@ it("its document names every status, and describes every parameter", () => {
     redeliverWebhook: [...withBody, "202", "404"].sort(),
     listTrustedRefs: [...everywhere, "200"].sort(),
     trustRef: [...withBody, "201", "404", "409"].sort(),
-    distrustRef: [...everywhere, "204", "404"].sort()
+    distrustRef: [...everywhere, "204", "404"].sort(),
+    listModels: [...everywhere, "200"].sort(),
+    listModelProviders: [...everywhere, "200"].sort(),
+    setModelProvider: [...withBody, "200"].sort(),
+    removeModelProvider: [...everywhere, "204", "404"].sort()
   })
   for (const { description, parameters } of operations) {
     assert.isNotEmpty(description)

@@ -14,6 +14,7 @@ import * as HealthHandlers from "./handlers/HealthHandlers.ts"
 import * as InternalHandlers from "./handlers/InternalHandlers.ts"
 import * as MessagesHandlers from "./handlers/MessagesHandlers.ts"
 import * as MetricsHandlers from "./handlers/MetricsHandlers.ts"
+import * as ModelsHandlers from "./handlers/ModelsHandlers.ts"
 import * as PartnerHandlers from "./handlers/PartnerHandlers.ts"
 import * as PullRequestsHandlers from "./handlers/PullRequestsHandlers.ts"
 import * as SandboxesHandlers from "./handlers/SandboxesHandlers.ts"
@@ -52,7 +53,7 @@ const api = Layer.mergeAll(
   HttpApiBuilder.layer(Api).pipe(Layer.provide(Handlers)),
   HttpApiBuilder.layer(InternalApi).pipe(
     Layer.provide(
-      Layer.mergeAll(InternalHandlers.layer, WebhooksHandlers.layer, TrustedRefsHandlers.layer).pipe(
+      Layer.mergeAll(InternalHandlers.layer, WebhooksHandlers.layer, TrustedRefsHandlers.layer, ModelsHandlers.layer).pipe(
         Layer.provide([Authenticated.layer, JsonBody.layer])
       )
     )

@@ -44,6 +44,8 @@ const scopeAt = (path: string): Scope =>
     ? "webhooks"
     : path.startsWith("/api/internal/v1/trusted-refs")
     ? "secrets"
+    : path.startsWith("/api/internal/v1/models")
+    ? "models"
     : path.startsWith("/api/internal/")
     ? "partner:ingest"
     : "sandboxes"
@@ -201,7 +203,7 @@ const rows: ReadonlyArray<Row> = [
     name: "good session, elsewhere",
     given: Effect.map(visitor("curious", "approved"), ({ request }) => request),
     refusal: [403, "insufficient_scope", LACKING],
-    scopes: ["partner:ingest", "webhooks", "secrets", "metrics:read"]
+    scopes: ["partner:ingest", "webhooks", "secrets", "metrics:read", "models"]
   },
   // The last one: every other key is of this organization too.
   {

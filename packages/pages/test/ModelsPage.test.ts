@@ -17,7 +17,7 @@ const catalogue: Catalogue = {
   default: offlineDemo.id,
   models: [offlineDemo],
   unusable: [{ id: "openai/gpt", reason: "openai/gpt cannot be used.", problems: ["codex is not installed. Run: it", "There is no key."] }],
-  setup: { isolation: ISOLATION, environment: new Set(["XAI_API_KEY"]), isOperators: false }
+  setup: { isolation: ISOLATION, environment: new Set(["XAI_API_KEY"]), isOperators: false, apply: Effect.void }
 }
 
 const isPage = (reply: Reply, status = 200, title?: string) => {

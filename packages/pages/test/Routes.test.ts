@@ -101,6 +101,7 @@ layer(http({ news: Layer.mock(SourceHostEvents, {}) }), { excludeTestServices: t
         "/api/internal/v1/claims/x/y/z": "partner:ingest",
         "/api/internal/v1/webhook-endpoints/x/y/z": "webhooks",
         "/api/internal/v1/trusted-refs/x": "secrets",
+        "/api/internal/v1/models/x": "models",
         "/api/internal/v1/webhook-endpointsx": "partner:ingest"
       }
       for (const [path, scope] of Object.entries(scopes)) assert.strictEqual(routes.scopeAt(path), scope, path)

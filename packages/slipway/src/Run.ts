@@ -21,8 +21,11 @@ const report = Effect.fnUntraced(function*(cause: Cause.Cause<unknown>) {
   yield* Console.error(redactor.redact(`slipway: ${error.value instanceof Error ? error.value.message : String(error.value)}`))
 })
 
-/** Mistyped arguments of these commands may be secret values, so they are never repeated. */
-const takesSecrets = (commandPath: ReadonlyArray<string>): boolean => commandPath[1] === "secrets"
+/** Where the secret values of these commands come from. Their mistyped arguments may be such values, so they are never repeated. */
+const SECRETS: Readonly<Record<string, string>> = {
+  secrets: "The value of a secret is read from standard input",
+  setup: "A key is read from --key-file, the environment or a hidden prompt"
+}
 
 /** The problem without any typed text except names that the command knows; `null`: the error's own text is safe. */
 const withoutValue = (error: CliError.CliError): string | null => {
@@ -50,9 +53,10 @@ const saysAll = ({ expected, option, value }: CliError.InvalidValue): boolean =>
   value !== "" && expected.startsWith(`${value} `) || expected.startsWith(`--${option} `)
 
 const problemOf = (error: CliError.CliError, commandPath: ReadonlyArray<string>): string => {
-  const problem = takesSecrets(commandPath) ? withoutValue(error) : null
+  const source = SECRETS[commandPath[1] ?? ""]
+  const problem = source === undefined ? null : withoutValue(error)
   if (problem === null && error._tag === "InvalidValue" && saysAll(error)) return visible(error.expected)
-  return problem === null ? error.message.split("\n")[0] ?? "" : `${problem}. The value of a secret is read from standard input`
+  return problem === null ? error.message.split("\n")[0] ?? "" : `${problem}. ${source}`
 }
 
 /** The correct spellings of an unknown word, as far as they can be guessed. */

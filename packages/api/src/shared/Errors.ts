@@ -15,8 +15,10 @@ import {
   IsDirectory as PathIsDirectory,
   NotADirectory as PathIsNoDirectory
 } from "@slipway/domain/files/ports/WorkingTrees"
+import { ProviderNotFound as NoSuchProvider } from "@slipway/domain/models/ports/ModelProviderStore"
 import { BudgetExceeded as BudgetUsedUp } from "@slipway/domain/models/rules/Budget"
 import { NoCredits as CreditsUsedUp } from "@slipway/domain/models/rules/Credits"
+import { IncompleteProvider as ProviderIncomplete } from "@slipway/domain/models/rules/ModelProviders"
 import {
   ApprovalsUnsupported as NoApprovals,
   InvalidModel as ModelRefused,
@@ -247,5 +249,9 @@ export const EndpointNotFound = onWire(404, "not_found", NoSuchEndpoint)
 export const TooManyTrustedRefs = onWire(409, "conflict", TrustedRefLimit)
 /** The ref is not listed. */
 export const TrustedRefNotFound = onWire(404, "not_found", NoSuchTrustedRef)
+/** The provider needs a key, an address or a model that the request leaves out. */
+export const IncompleteProvider = onWire(400, "invalid_request", ProviderIncomplete)
+/** Nothing is stored for the provider. */
+export const ProviderNotFound = onWire(404, "not_found", NoSuchProvider)
 /** The feed of the grant has no such event. */
 export const PartnerEventNotFound = onWire(404, "not_found", NoSuchEvent)

@@ -29,7 +29,7 @@ describe("a key is minted", () => {
     }
   })
 
-  const all: ReadonlyArray<Scope> = ["sandboxes", "partner:ingest", "webhooks", "secrets", "metrics:read"]
+  const all: ReadonlyArray<Scope> = ["sandboxes", "partner:ingest", "webhooks", "secrets", "metrics:read", "models"]
   it.each([
     ["member", ["sandboxes"]],
     ["owner", ["sandboxes", "webhooks", "secrets"]]

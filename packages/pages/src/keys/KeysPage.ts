@@ -20,7 +20,8 @@ const OPENS: Record<Scope, string> = {
   webhooks: "register webhooks and change them",
   secrets: "decide which branches' setups have secrets",
   "partner:ingest": "tell what partners are told of",
-  "metrics:read": "read metrics"
+  "metrics:read": "read metrics",
+  models: "connect providers of models"
 }
 
 const DAYS = [30, 90, 180, MAX_LIFE_DAYS]

@@ -69,12 +69,13 @@ const form = (
   name: ProviderName,
   stored: ModelProvider | undefined,
   setup: ModelSetup | undefined,
-  refused: Draft | null
+  refused: Draft | null,
+  hasDefault: boolean
 ): Html => {
   const { baseUrl: own, label } = providers[name]
   const draft = refused?.provider === name ? refused : null
   const invalid = draft !== null && html` aria-errormessage="${name}-problem"`
-  const isDefault = draft === null ? stored?.isDefault ?? true : draft.isDefault
+  const isDefault = draft === null ? stored?.isDefault ?? !hasDefault : draft.isDefault
   const free = html`<div class="field">
 <label for="${name}-model">Model</label>
 <input id="${name}-model" name="model" value="${draft?.model ?? stored?.model ?? ""}" required autocapitalize="none" spellcheck="false"
@@ -115,6 +116,9 @@ export const layer = HttpRouter.use(Effect.fnUntraced(function*(router) {
   const people = yield* MemberStore
   const catalogue = yield* ModelCatalogue
 
+  /** So that the next page shows the change. */
+  const applied = Effect.suspend(() => catalogue.setup?.apply ?? Effect.void)
+
   /** Admits owners of the organization that runs the service: a provider serves all organizations. */
   const forOwners = (handler: Handler): Handler => (member, asked) => {
     const { organizationId, role } = member.visit.place
@@ -125,8 +129,9 @@ export const layer = HttpRouter.use(Effect.fnUntraced(function*(router) {
   const page = Effect.fnUntraced(function*(member: Page.Member, told: Html | null, refused: Draft | null, status: number) {
     const stored = yield* store.list
     const { setup } = catalogue
+    const hasDefault = stored.some(({ isDefault }) => isDefault)
     const forms = ProviderName.literals.map((name) =>
-      form(member.csrf, name, stored.find(({ provider }) => provider === name), setup, refused)
+      form(member.csrf, name, stored.find(({ provider }) => provider === name), setup, refused, hasDefault)
     )
     const body = html`<h1>Models</h1>
 ${told}
@@ -156,6 +161,7 @@ ${forms}`
       model: given.model === "" ? null : given.model,
       key: key === "" ? "keep" : Redacted.make(key)
     }).pipe(
+      Effect.andThen(applied),
       Effect.as(Page.redirect("/models?done=saved")),
       Effect.catchTags({
         InvalidRequest: ({ field, reason }) => again(`${WORDS[field] ?? "This"} cannot be used: ${reason}.`, 400),
@@ -193,6 +199,7 @@ ${forms}`
 
   const remove: Handler = Effect.fnUntraced(function*(_member, { form }) {
     yield* store.remove(yield* form.one("provider"))
+    yield* applied
     return Page.redirect("/models?done=removed")
   }, Effect.catchTag("ProviderNotFound", () => Effect.fail(noProvider)))
 

@@ -154,6 +154,8 @@ export interface LiveModels {
   readonly here: (hostProblem: string | null) => Models
   /** For the gateway of this process. */
   readonly keys: Keys
+  /** Looks now. */
+  readonly refresh: Effect.Effect<void>
 }
 
 /** The models of this process. */
@@ -215,7 +217,8 @@ export const follow = Effect.fn("Models.follow")(function*({ dataDir, role }: Se
           (file().models.some(({ upstream }) => upstream?.keyVariable === variable && upstream.baseUrl === baseUrl)
             ? keys.get(variable)
             : undefined)
-    }
+    },
+    refresh
   })
 })
 

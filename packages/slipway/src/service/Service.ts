@@ -223,7 +223,8 @@ export const layer = (settings: Settings.Settings, publicUrl: string, postgres =
       return () => here(problem)
     })
     let isolated: string | null = null
-    const setup = () => ({ isolation: isolated, environment: given.environment, isOperators: given.isOperators })
+    const apply = Effect.ignoreCause(Effect.flatMap(live, ({ refresh }) => refresh))
+    const setup = () => ({ isolation: isolated, environment: given.environment, isOperators: given.isOperators, apply })
     const here = role === "http" ? null : yield* begin(
       Layer.unwrap(Effect.map(ChosenIsolation, (isolation) =>
         LocalTrees.layer.pipe(

@@ -1,5 +1,6 @@
 /** The models that a creation may choose, and their abilities (docs/decisions/2.3). A setting. */
 import * as Context from "effect/Context"
+import type * as Effect from "effect/Effect"
 import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
 import { Counter, text } from "../../text/Text.ts"
@@ -71,6 +72,8 @@ export interface ModelSetup {
   readonly environment: ReadonlySet<string>
   /** The models come from the operator's file. Its addresses and its default win over the stored ones. */
   readonly isOperators: boolean
+  /** Applies stored settings to this process, which does so by itself within seconds. */
+  readonly apply: Effect.Effect<void>
 }
 
 /** The models of a service. */

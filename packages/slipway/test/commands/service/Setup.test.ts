@@ -71,12 +71,14 @@ it.live(
         [["setup", "--provider", "anthropic", "--yes"], /a key is needed: --key-file FILE, or ANTHROPIC_API_KEY in the environment\./u],
         [["setup", "--provider", "compatible"], /an OpenAI-compatible server needs --base-url\./u],
         [["setup", "--provider", "xai", "--model", "grok-1"], /no model grok-1 of xAI\. There are: xai\/grok-4\.7, opencode\/grok-4\.7\./u],
+        [["setup", "--provider", "xai", "--key", KEY], /A flag that it does not know\. A key is read from --key-file/u],
         [given, /nothing was stored\. opencode is not installed: repeat with --yes/u]
       ]
       for (const [args, said] of cases) {
         const ended = yield* run(data, args, settings)
         assert.deepStrictEqual([ended.code, ended.stdout], [1, ""])
         assert.match(ended.stderr, said)
+        assert.notInclude(ended.stderr, KEY)
       }
       assert.notInclude((yield* run(data, ["audit", "--json"])).stdout, "model_provider")
 
@@ -109,6 +111,8 @@ it.live(
       assert.include(turn.stdout, "OPENCODE_CONFIG_CONTENT")
       const everything = [server.output(), set.stdout, set.stderr, listed.stdout, turn.stdout, turn.stderr, audit.stdout, arguments_]
       for (const text of everything) assert.notInclude(text, KEY)
+      // Files come and go while it runs.
+      yield* server.stop("SIGTERM")
       const files = readdirSync(data, { recursive: true, withFileTypes: true }).filter((entry) => entry.isFile())
       const holding = files.filter((entry) => {
         const file = path.join(entry.parentPath, entry.name)
