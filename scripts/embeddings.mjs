@@ -48,6 +48,8 @@ const DOMAIN = "packages/domain/README.md"
 const WORKER = "packages/worker/README.md"
 const EMBEDDING = "docs/embedding.md"
 
+const SUITES = ["Checkpoints", "Durability", "Leases", "Maintenance", "SandboxStore"].map((name) => `test/${name}.suites.ts`)
+
 /**
  * The steps. A step is either blocks of a page, each named by a text that only this block of the page has, or files of an example with the
  * scripts of its package.json that the step runs. The last block is run, unless `run` names a program of `scripts/snippets`.
@@ -65,9 +67,20 @@ const STEPS = [
     run: "mounted.ts"
   },
   { step: "6 the promise form with own keys", page: DOMAIN, blocks: ["access.createKey"] },
-  { step: "7 an own store by StoreKit, on SQLite", example: "sqlite-store", files: "src", scripts: ["check"] },
-  { step: "8 test the laws with fast-check", example: "property-test", files: "test/Histories.test.ts", scripts: ["check", "test"] },
-  { step: "9 the contract suites of a port on an own store", example: "sqlite-store", files: "test", scripts: ["test"] },
+  {
+    step: "7 an own store by StoreKit, on SQLite",
+    example: "sqlite-store",
+    files: ["src/Database.ts", "src/Statements.ts", "src/Stores.ts"],
+    scripts: ["check"]
+  },
+  { step: "7 Express and a worker on that store", example: "sqlite-store", files: ["src/main.ts"], scripts: [] },
+  { step: "8 test the laws with fast-check", example: "property-test", files: ["test/Histories.test.ts"], scripts: ["check", "test"] },
+  {
+    step: "9 the contract suites of a port on an own store",
+    example: "sqlite-store",
+    files: ["test/Fixture.ts", "test/Stores.test.ts", ...SUITES],
+    scripts: ["test"]
+  },
   { step: "10 TestSlipway in a test", page: WORKER, blocks: ["TestSlipway.start"] }
 ]
 
@@ -80,7 +93,8 @@ const BEFORE = {
   "4 the same on Postgres, as promises": "105 packages, 15 services",
   "4 the same on Postgres, in Effect": "110 lines",
   "5 mount the HTTP API in Hono until it answers 201": "105 packages without pages; 73 lines, which answered 401",
-  "7 an own store by StoreKit, on SQLite": "972 lines"
+  "7 an own store by StoreKit, on SQLite": "972 lines",
+  "7 Express and a worker on that store": "163 lines"
 }
 
 /** Pages for people are optional, and the number of packages before is without them. */
@@ -185,9 +199,7 @@ const runBlocks = async ({ install, packed, root, run, versions }, folder, step)
 const runExample = async ({ installExample, root, run }, { example, files, scripts }) => {
   const folder = await installExample(example)
   for (const script of scripts) await run("npm", ["run", script], folder)
-  const at = path.join(root, "examples", example, files)
-  const names = files.endsWith(".ts") ? [at] : (await readdir(at)).map((name) => path.join(at, name))
-  return Promise.all(names.map((name) => readFile(name, "utf8")))
+  return Promise.all(files.map((file) => readFile(path.join(root, "examples", example, file), "utf8")))
 }
 
 const print = (rows) => {

@@ -101,6 +101,41 @@ const TABLES = `
     PRIMARY KEY (sandboxId, turnId)
   ) STRICT;
 
+  CREATE TABLE IF NOT EXISTS contents (
+    sandboxId TEXT NOT NULL REFERENCES sandboxes,
+    put INTEGER NOT NULL,
+    checkpoint INTEGER NOT NULL,
+    fence INTEGER NOT NULL,
+    bytes INTEGER,
+    recordedAt INTEGER,
+    details TEXT,
+    forks INTEGER NOT NULL,
+    PRIMARY KEY (sandboxId, put)
+  ) STRICT;
+
+  CREATE TABLE IF NOT EXISTS pieces (
+    sandboxId TEXT NOT NULL,
+    put INTEGER NOT NULL,
+    n INTEGER NOT NULL,
+    data BLOB NOT NULL,
+    PRIMARY KEY (sandboxId, put, n),
+    FOREIGN KEY (sandboxId, put) REFERENCES contents
+  ) STRICT;
+
+  CREATE TABLE IF NOT EXISTS prunes (sandboxId TEXT PRIMARY KEY REFERENCES sandboxes, dueAt INTEGER) STRICT;
+  CREATE INDEX IF NOT EXISTS prunes_due ON prunes (dueAt) WHERE dueAt IS NOT NULL;
+
+  CREATE TABLE IF NOT EXISTS setups (sandboxId TEXT PRIMARY KEY REFERENCES sandboxes, record TEXT NOT NULL) STRICT;
+
+  CREATE TABLE IF NOT EXISTS pushes (
+    sandboxId TEXT NOT NULL REFERENCES sandboxes,
+    repo TEXT NOT NULL,
+    sha TEXT NOT NULL,
+    merged INTEGER NOT NULL,
+    PRIMARY KEY (sandboxId, repo, sha)
+  ) STRICT;
+  CREATE INDEX IF NOT EXISTS pushes_of_commits ON pushes (sha);
+
   CREATE TABLE IF NOT EXISTS audit (seq INTEGER PRIMARY KEY, at INTEGER NOT NULL, entry TEXT NOT NULL) STRICT;
 `
 

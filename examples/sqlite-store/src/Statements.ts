@@ -11,9 +11,8 @@ const LEASABLE = `SELECT leases.*, grantId, status, createdAt, endedAt, work, wo
 
 /** A list as one parameter. */
 const IN_LIST = "IN (SELECT value FROM json_each(:list))"
-const listOf = (values: ReadonlyArray<string>) => ({ list: JSON.stringify(values) })
+const listOf = (values: ReadonlyArray<number | string>) => ({ list: JSON.stringify(values) })
 
-/** There are no checkpoints here, so nothing can be forked. */
 export const make = (database: Database): Statements => ({
   transaction: (body) => database.transaction(body),
   isTemporary: (cause) => cause instanceof Error && "errcode" in cause && TEMPORARY.includes(Number(cause.errcode) & 0xff),
@@ -56,9 +55,10 @@ export const make = (database: Database): Statements => ({
   heads: (after, limit) =>
     database.all("SELECT id, lastSeq FROM sandboxes WHERE id > :after AND purgedSeq < lastSeq ORDER BY id LIMIT :limit", { after, limit }),
   purge: (ids) =>
-    Effect.andThen(
-      database.run(`DELETE FROM events WHERE sandboxId ${IN_LIST}`, listOf(ids)),
-      Effect.asVoid(database.run(`DELETE FROM traces WHERE sandboxId ${IN_LIST}`, listOf(ids)))
+    Effect.forEach(
+      ["events", "traces", "setups"],
+      (table) => database.run(`DELETE FROM ${table} WHERE sandboxId ${IN_LIST}`, listOf(ids)),
+      { discard: true }
     ),
   census: (now) =>
     database.all(
@@ -104,6 +104,20 @@ export const make = (database: Database): Statements => ({
       { boundBefore, limit }
     ),
   traces: (id, turnIds) => database.all(`SELECT * FROM traces WHERE sandboxId = :id AND turnId ${IN_LIST}`, { id, ...listOf(turnIds) }),
+
+  contents: (id) => database.all("SELECT * FROM contents WHERE sandboxId = :id ORDER BY put", { id }),
+  piece: (id, put, n) => database.all("SELECT data FROM pieces WHERE sandboxId = :id AND put = :put AND n = :n", { id, put, n }),
+  purgeContents: (id, puts) =>
+    Effect.andThen(
+      database.run(`DELETE FROM pieces WHERE sandboxId = :id AND put ${IN_LIST}`, { id, ...listOf(puts) }),
+      Effect.asVoid(database.run(`DELETE FROM contents WHERE sandboxId = :id AND put ${IN_LIST}`, { id, ...listOf(puts) }))
+    ),
+  prunable: (before, limit) =>
+    database.all("SELECT sandboxId FROM prunes WHERE dueAt <= :before ORDER BY dueAt LIMIT :limit", { before, limit }),
+
+  setups: (id) => database.all("SELECT * FROM setups WHERE sandboxId = :id", { id }),
+  pushes: (id) => database.all("SELECT * FROM pushes WHERE sandboxId = :id", { id }),
+  unmerged: (repo, sha) => database.all("SELECT * FROM pushes WHERE sha = :sha AND repo = :repo AND merged = 0 LIMIT 1", { repo, sha }),
 
   audit: (since, limit) =>
     database.all("SELECT * FROM audit WHERE :since IS NULL OR at >= :since ORDER BY seq DESC LIMIT :limit", { since, limit }),

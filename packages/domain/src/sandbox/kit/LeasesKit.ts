@@ -5,6 +5,7 @@ import { type Hints, WORK } from "../../store/Hints.ts"
 import { type Lease, LEASE_SECONDS, Leases, StaleLease } from "../ports/Leases.ts"
 import { isGivenUp, leaseOrder } from "../rules/LeaseRules.ts"
 import type { Limits } from "../rules/Policy.ts"
+import { mark } from "./CheckpointRows.ts"
 import { arrive, guard, leasableOf, leaseOf, sandboxOf } from "./Rows.ts"
 import type { LeaseRow, StatementError, Statements } from "./Statements.ts"
 
@@ -13,7 +14,7 @@ const isHeld = ({ until }: LeaseRow, now: number): boolean => until !== null && 
 
 /** `Leases` over these statements. */
 export const make = (statements: Statements, { lost }: Limits, hints: Hints["Service"]): Leases["Service"] => {
-  const { leases, leasesOf, leasesWithWork, sandboxes, save } = statements
+  const { contents, leases, leasesOf, leasesWithWork, sandboxes, save } = statements
   const write = <A, E>(body: (now: number) => Effect.Effect<A, E | StatementError>) =>
     Effect.flatMap(DateTime.now, ({ epochMilliseconds }) => guard(statements)(statements.transaction(body(epochMilliseconds))))
   const set = (rows: ReadonlyArray<LeaseRow>, to: Partial<LeaseRow>) =>
@@ -43,6 +44,10 @@ export const make = (statements: Statements, { lost }: Limits, hints: Hints["Ser
           }
         })
         yield* set(taken, {})
+        // Puts of the lease before cannot be recorded any more.
+        for (const { id } of taken) {
+          if ((yield* contents(id)).some(({ recordedAt }) => recordedAt === null)) yield* mark(statements, [id])
+        }
         const states = new Map((yield* sandboxes(order)).map((row) => [row.id, sandboxOf(row)]))
         return taken.flatMap(({ agentSession, fence, id, moved }) => {
           const sandbox = states.get(id)

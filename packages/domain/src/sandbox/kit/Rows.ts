@@ -13,6 +13,7 @@ import { partId, type SandboxEvent } from "../rules/SandboxEvent.ts"
 import { nextDeadline } from "../rules/TimeLimit.ts"
 import { Sandbox } from "../schema/Sandbox.ts"
 import { fromWire } from "../schema/SandboxEvent.ts"
+import { recordCheckpoints } from "./CheckpointRows.ts"
 import { type LeasableRow, type LeaseRow, type MessageRow, type SandboxRow, StatementError, type Statements } from "./Statements.ts"
 
 const State = Schema.fromJsonString(Sandbox)
@@ -138,6 +139,19 @@ const messagesOf = Effect.fnUntraced(
   }
 )
 
+/** Adds published commits, and marks merged ones. */
+const keepPushes = Effect.fnUntraced(function*({ pushes, save }: Statements, before: Sandbox, { id, publications }: Sandbox) {
+  if (publications === before.publications) return
+  const rows = new Map((yield* pushes(id)).map((row) => [`${row.repo} ${row.sha}`, row]))
+  for (const { headSha, merged, repo } of publications) {
+    const name = repo.toLowerCase()
+    const key = `${name} ${headSha}`
+    if (headSha !== null && !rows.has(key)) rows.set(key, { sandboxId: id, repo: name, sha: headSha, merged: 0 })
+    if (merged === true) { for (const [key, row] of rows) if (row.repo === name) rows.set(key, { ...row, merged: 1 }) }
+  }
+  yield* save("pushes", [...rows.values()])
+})
+
 /** The circumstances of a decision. */
 export interface Recording {
   readonly statements: Statements
@@ -178,6 +192,8 @@ export const record = Effect.fnUntraced(function*(
       }))
     )
   }
+  yield* keepPushes(statements, before, sandbox)
+  yield* recordCheckpoints(statements, { before, sandbox }, events, projection.at, fence)
   if (fence !== null && isArrival(events)) {
     yield* Effect.forEach(yield* statements.leases([id]), (lease) => arrive(statements, lease), { discard: true })
   }

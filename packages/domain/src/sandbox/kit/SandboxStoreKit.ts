@@ -7,7 +7,6 @@ import type { SandboxId } from "../../ids/SandboxId.ts"
 import type { Hints } from "../../store/Hints.ts"
 import { pageOf } from "../../store/Page.ts"
 import { ConcurrencyLimitExceeded } from "../ports/ActiveSandboxes.ts"
-import { CheckpointNotFound } from "../ports/Checkpoints.ts"
 import { StaleLease } from "../ports/Leases.ts"
 import {
   Appended,
@@ -32,6 +31,7 @@ import { created, initial, type Sandbox } from "../rules/Sandbox.ts"
 import type { SandboxEvent } from "../rules/SandboxEvent.ts"
 import { Approval } from "../schema/Approval.ts"
 import * as AuditLogKit from "./AuditLogKit.ts"
+import { holdStart } from "./CheckpointRows.ts"
 import { guard, messageOf, noLease, record, sandboxOf, type Written } from "./Rows.ts"
 import { attempt, type EventRow, type KeyRow, type StatementError, type Statements } from "./Statements.ts"
 
@@ -113,9 +113,7 @@ const create = Effect.fn("SandboxStore.create")(function*(store: Store, { creati
       const known = keyed === null ? null : yield* replay(statements, grantId, keyed, forkOf, now)
       if (known !== null) return { before: known, events: [], sandbox: known, entries: [], replayed: true }
       if ((yield* statements.sandboxes([id])).length > 0) return yield* new SandboxIdTaken()
-      if (origin !== null && (yield* statements.hasCheckpoint?.(origin) ?? Effect.succeed(false)) === false) {
-        return yield* new CheckpointNotFound()
-      }
+      if (origin !== null) yield* holdStart(statements, origin)
       if (maxActive !== null && (yield* statements.countActive(grantId)) >= maxActive) {
         return yield* new ConcurrencyLimitExceeded({ limit: maxActive })
       }

@@ -1,6 +1,7 @@
 /**
  * The statements that `StoreKit` needs of a database, and the rows that they read and write. A row has texts, whole numbers and `null`
- * only. Instants are milliseconds since 1970, and 1 stands for yes. README.md of `@slipway/domain` has a guide.
+ * only; a piece of a checkpoint has bytes. Instants are milliseconds since 1970, and 1 stands for yes. README.md of `@slipway/domain` has
+ * a guide.
  */
 import * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
@@ -10,7 +11,6 @@ import type { ListQuery, Message } from "../ports/SandboxStore.ts"
 import type { Receipt } from "../rules/Command.ts"
 import type { RecordedEntry } from "../rules/EventProjection.ts"
 import type { Work } from "../rules/LeaseRules.ts"
-import type { Origin } from "../rules/Sandbox.ts"
 import type { SandboxStatus } from "../rules/SandboxEvent.ts"
 
 /** A sandbox. Its key is `id`. */
@@ -113,6 +113,56 @@ export interface AuditRow {
   readonly entry: string
 }
 
+/** The content that one put of a checkpoint stored. Its key is `sandboxId` and `put`. */
+export interface ContentRow {
+  readonly sandboxId: SandboxId
+  /** 1, 2, …: rising within the sandbox, in the order in which puts began. */
+  readonly put: number
+  readonly checkpoint: number
+  /** The fence of the lease of the put. */
+  readonly fence: number
+  /** `null`: the put is under way, or failed. */
+  readonly bytes: number | null
+  /** `null`: it is not recorded, so that nothing can read it. */
+  readonly recordedAt: number | null
+  /** The turn and the commits of the recorded checkpoint: JSON. */
+  readonly details: string | null
+  /** Live forks that start with it and have no checkpoint of their own. */
+  readonly forks: number
+}
+
+/** A part of a content. Its key is `sandboxId`, `put` and `n`. */
+export interface PieceRow extends Pick<ContentRow, "sandboxId" | "put"> {
+  /** 0, 1, …: the order within the content. */
+  readonly n: number
+  /** Up to a few MiB. */
+  readonly data: Uint8Array
+}
+
+/** When to look for contents of a sandbox that nothing needs. Its key is `sandboxId`. */
+export interface PruneRow {
+  readonly sandboxId: SandboxId
+  /** `null`: not before the next change. */
+  readonly dueAt: number | null
+}
+
+/** The newest setup of a sandbox. Its key is `sandboxId`. */
+export interface SetupRow {
+  readonly sandboxId: SandboxId
+  /** JSON with the output: up to a MiB and a bit. */
+  readonly record: string
+}
+
+/** A commit that a sandbox published. Its key is `sandboxId`, `repo` and `sha`. It outlives the sandbox's events. */
+export interface PushRow {
+  readonly sandboxId: SandboxId
+  /** In lower case. */
+  readonly repo: string
+  readonly sha: string
+  /** Its pull request was merged. */
+  readonly merged: number
+}
+
 /** The tables of a store. */
 export interface Tables {
   readonly sandboxes: SandboxRow
@@ -124,6 +174,11 @@ export interface Tables {
   readonly keys: KeyRow
   readonly traces: TraceRow
   readonly audit: AuditRow
+  readonly contents: ContentRow
+  readonly pieces: PieceRow
+  readonly prunes: PruneRow
+  readonly setups: SetupRow
+  readonly pushes: PushRow
 }
 
 /** The live sandboxes of one status that have work or not, and a lease that is not over or not. */
@@ -180,12 +235,10 @@ export interface Statements {
   purgeable(endedBefore: number, limit: number): Answer<ReadonlyArray<SandboxRow>>
   /** Sandboxes with a greater `id` and a `purgedSeq` below `lastSeq`, by `id`. */
   heads(after: string, limit: number): Answer<ReadonlyArray<Pick<SandboxRow, "id" | "lastSeq">>>
-  /** Deletes the events and traces of these sandboxes. */
+  /** Deletes the events, traces and setups of these sandboxes. */
   purge(ids: ReadonlyArray<SandboxId>): Answer<void>
   /** Counts sandboxes that have not ended, in groups. */
   census(now: number): Answer<ReadonlyArray<CensusRow>>
-  /** Whether the checkpoint is stored, and kept until the new sandbox has one. Absent: there are no checkpoints, and no forks. */
-  hasCheckpoint?(origin: Origin): Answer<boolean>
 
   /** The leases of the known ones of these sandboxes. */
   leases(ids: ReadonlyArray<SandboxId>): Answer<ReadonlyArray<LeasableRow>>
@@ -215,6 +268,22 @@ export interface Statements {
   purgeKeys(boundBefore: number, limit: number): Answer<number>
   /** The traces of a sandbox for these turns. */
   traces(id: SandboxId, turnIds: ReadonlyArray<string>): Answer<ReadonlyArray<TraceRow>>
+
+  /** The contents of a sandbox's checkpoints, by `put`. */
+  contents(id: SandboxId): Answer<ReadonlyArray<ContentRow>>
+  /** This piece: one or none. */
+  piece(id: SandboxId, put: number, n: number): Answer<ReadonlyArray<Pick<PieceRow, "data">>>
+  /** Deletes these contents and their pieces. */
+  purgeContents(id: SandboxId, puts: ReadonlyArray<number>): Answer<void>
+  /** Sandboxes with a `dueAt` up to `before`, by `dueAt`. */
+  prunable(before: number, limit: number): Answer<ReadonlyArray<Pick<PruneRow, "sandboxId">>>
+
+  /** The setup of a sandbox: one or none. */
+  setups(id: SandboxId): Answer<ReadonlyArray<SetupRow>>
+  /** The commits that a sandbox published. */
+  pushes(id: SandboxId): Answer<ReadonlyArray<PushRow>>
+  /** The commits of any sandbox that are this one and not merged: some of them, if there are any. */
+  unmerged(repo: string, sha: string): Answer<ReadonlyArray<PushRow>>
 
   /** The newest entries with an `at` of at least `since`, newest first. */
   audit(since: number | null, limit: number): Answer<ReadonlyArray<NumberedAuditRow>>

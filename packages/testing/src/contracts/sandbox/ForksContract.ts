@@ -82,8 +82,13 @@ export const suite = (name: string, layer: Layer.Layer<Stores | Checkpoints, unk
         assert.deepStrictEqual(yield* store.find(keyOf(sandbox)), sandbox)
       }))
 
-    it.effect("what was never taken, or is forgotten, cannot be forked, and leaves the key free", () =>
+    it.effect("what was never taken or recorded, or is forgotten, cannot be forked, and leaves the key free", () =>
       Effect.gen(function*() {
+        const checkpoints = yield* Checkpoints
+        const unrecorded = yield* make()
+        const { lease } = yield* leased(unrecorded.id)
+        yield* checkpoints.put(lease, 1, Stream.make(new TextEncoder().encode("put and not recorded")))
+        assert.strictEqual((yield* Effect.flip(forkOf(unrecorded, 1)))._tag, "CheckpointNotFound")
         const sandbox = yield* checkpointed(2)
         for (const n of [0, 3]) assert.strictEqual((yield* Effect.flip(forkOf(sandbox, n, "free")))._tag, "CheckpointNotFound")
         yield* settle(sandbox)
