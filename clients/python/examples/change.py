@@ -11,7 +11,7 @@ import sys
 
 from slipway_client import SlipwayClient
 
-client = SlipwayClient(os.environ.get("SLIPWAY_URL", "http://localhost:4000"), os.environ["SLIPWAY_API_KEY"])
+client = SlipwayClient(os.environ.get("SLIPWAY_URL", "http://127.0.0.1:4000"), os.environ["SLIPWAY_API_KEY"])
 repo, prompt = sys.argv[1:]
 
 sandbox = client.create_sandbox({"repos": [{"fullName": repo}], "prompt": prompt, "toolApprovalMode": "prompt"})

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from slipway_client import SlipwayClient
 
-client = SlipwayClient(os.environ.get("SLIPWAY_URL", "http://localhost:4000"), os.environ["SLIPWAY_API_KEY"])
+client = SlipwayClient(os.environ.get("SLIPWAY_URL", "http://127.0.0.1:4000"), os.environ["SLIPWAY_API_KEY"])
 once = "--once" in sys.argv
 file = Path(sys.argv[-1])
 cursor = int(file.read_text()) if file.exists() else 0

@@ -2,7 +2,7 @@
 import { SlipwayClient, SlipwayError } from "@slipway/client"
 import { createInterface } from "node:readline/promises"
 
-const { SLIPWAY_API_KEY = "", SLIPWAY_URL = "http://localhost:4000" } = process.env
+const { SLIPWAY_API_KEY = "", SLIPWAY_URL = "http://127.0.0.1:4000" } = process.env
 const [fullName = "", prompt = ""] = process.argv.slice(2)
 const client = new SlipwayClient({ baseUrl: SLIPWAY_URL, apiKey: SLIPWAY_API_KEY })
 

@@ -2,7 +2,7 @@
 import { SlipwayClient } from "@slipway/client"
 import { existsSync, readFileSync, renameSync, writeFileSync } from "node:fs"
 
-const { SLIPWAY_API_KEY = "", SLIPWAY_URL = "http://localhost:4000" } = process.env
+const { SLIPWAY_API_KEY = "", SLIPWAY_URL = "http://127.0.0.1:4000" } = process.env
 const [id = "", file = `${id}.last`] = process.argv.slice(2)
 const client = new SlipwayClient({ baseUrl: SLIPWAY_URL, apiKey: SLIPWAY_API_KEY })
 

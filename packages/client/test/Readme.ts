@@ -1,6 +1,6 @@
 import { SlipwayClient } from "@slipway/client"
 
-const { SLIPWAY_API_KEY = "", SLIPWAY_URL = "http://localhost:4000" } = process.env
+const { SLIPWAY_API_KEY = "", SLIPWAY_URL = "http://127.0.0.1:4000" } = process.env
 const client = new SlipwayClient({ baseUrl: SLIPWAY_URL, apiKey: SLIPWAY_API_KEY })
 
 const sandbox = await client.createSandbox({

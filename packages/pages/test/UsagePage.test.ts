@@ -47,7 +47,7 @@ layer(http(), { excludeTestServices: true })("the usage page", (it) => {
       assert.match(text, /From task to merge \d+ min on average Cost per merge \$1\.2500/u)
       assert.match(text, /Cost by repository, as a table Cost by repository Repository Cost acme\/costly \$1\.2500 acme\/shop \$0\.0000/u)
       assert.match(text, /Cost by person Person Cost owner-of-costly \$1\.2500/u)
-      assert.match(text, /Failures by reason Reason Sandboxes It could not boot\. 1/u)
+      assert.match(text, /Failures by reason Reason Sandboxes Starting failed\. 1/u)
       assert.include(text, `${DateTime.formatIsoDateUtc(yield* DateTime.now)} $1.2500, 3 sandboxes`)
       for (const days of ["8", "", "x"]) assert.strictEqual((yield* owner.get(`/usage?days=${days}`)).status, 400, days)
     }))

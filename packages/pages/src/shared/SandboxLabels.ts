@@ -36,18 +36,18 @@ const status: Record<SandboxStatus, string> = {
 
 const reason: Record<StatusReason, string> = {
   queue_timeout: "No worker was free in time.",
-  boot_timeout: "It did not boot in time.",
-  boot_failed: "It could not boot.",
+  boot_timeout: "Starting timed out.",
+  boot_failed: "Starting failed.",
   clone_failed: "A repository could not be cloned.",
   repo_not_accessible: "A repository is not accessible.",
-  idle_timeout: "No further message came.",
-  last_turn_failed: "The last turn failed and nothing followed it.",
+  idle_timeout: "Ended after inactivity.",
+  last_turn_failed: "Ended after a failed turn.",
   agent_lost: "The agent was lost.",
   host_lost: "The machine was lost.",
-  terminated: "Somebody terminated it.",
-  max_lifetime: "It reached its greatest age.",
-  grant_revoked: "Its grant was revoked.",
-  release_failed: "The host did not confirm that everything of it is gone."
+  terminated: "Ended by a person.",
+  max_lifetime: "Reached its maximum lifetime.",
+  grant_revoked: "The grant was revoked.",
+  release_failed: "Cleanup was not confirmed."
 }
 
 const turn: Record<TurnState, string> = {
@@ -63,30 +63,30 @@ const turn: Record<TurnState, string> = {
 /** The reasons for the end of a turn as sentences, by code. */
 const turnReason: Readonly<Record<string, string>> = {
   ...reason,
-  interrupt: "Somebody interrupted it.",
+  interrupt: "Stopped by a person.",
   worker_shutdown: "The service was stopped. Send the message again.",
   agent_lost: "The agent was lost. Send the message again.",
-  turn_timeout: "It took too long.",
-  output_limit: "The agent wrote more than a turn may.",
+  turn_timeout: "Timed out.",
+  output_limit: "The turn hit its output limit.",
   out_of_memory: "The sandbox ran out of memory, and its agent was ended. Send the message again.",
   too_many_processes: "The sandbox had too many processes, and its agent was lost. Send the message again.",
   machine_lost: "The machine was lost, and with it what the turn had changed.",
-  budget_exceeded: "What models may cost is used up. An operator can raise the budget.",
+  budget_exceeded: "Budget used up. An administrator can raise it.",
   no_credits: "The credits are used up."
 }
 
 const restored: Record<SandboxEventOf<"sandbox.restored">["data"]["cause"], string> = {
-  machine_lost: "The machine was lost; the sandbox goes on elsewhere.",
+  machine_lost: "The machine was lost; the sandbox continues on another one.",
   machine_drained: "The sandbox moved to another machine.",
-  command: "Somebody went back.",
-  fork: "It starts where another sandbox was."
+  command: "Restored to an earlier checkpoint.",
+  fork: "Forked from another sandbox."
 }
 
 const finish: Record<SandboxEventOf<"message.completed">["data"]["finish"], string> = {
   end_turn: "",
   max_tokens: "The model stopped: its answer became too long.",
   refusal: "The model refused to go on.",
-  cancelled: "The answer was broken off.",
+  cancelled: "The answer was cut off.",
   error: "The answer ended with an error."
 }
 
@@ -94,24 +94,24 @@ const approval: Record<ApprovalOutcome, string> = { approved: "Approved", denied
 
 const approvalBy: Record<ApprovalResolver, string> = {
   user: "",
-  policy: "its kind was approved for this turn",
-  timeout: "no decision came in time",
+  policy: "automatically, for this turn",
+  timeout: "expired without a decision",
   interrupt: "the turn was interrupted",
   terminate: "the sandbox was terminated",
   turn_end: "the turn ended"
 }
 
-const approvedForTurn = "it, and all of its kind until the turn ends"
+const approvedForTurn = "with all others of its kind until the turn ends"
 
 const action: Record<ActionState, string> = { idle: "", publishing: "Publishing", updating: "Updating", failed: "Publishing failed" }
 
 const rejection: Record<Rejection, string> = {
   sandbox_terminal: "The sandbox has ended, so nothing was changed.",
-  no_active_turn: "No turn is active: there is nothing to interrupt.",
-  approval_expired: "That approval had expired. It counts as denied.",
-  approval_already_resolved: "That was decided before. The first decision stands.",
-  turn_active: "A turn is active. Wait for its end or interrupt it, then go back.",
-  restore_active: "Another checkpoint is being restored. Wait for its end."
+  no_active_turn: "The agent isn't working.",
+  approval_expired: "This approval expired and was denied.",
+  approval_already_resolved: "Already decided; the first decision stands.",
+  turn_active: "The agent is working. Wait for it or stop it, then restore.",
+  restore_active: "Another checkpoint is being restored. Wait for it."
 }
 
 export const labels = {

@@ -183,7 +183,7 @@ layer(http(), { excludeTestServices: true })("the page of a sandbox", (it) => {
       })
       assert.deepStrictEqual(yield* endOf(`The provider refuses ${HOSTILE}`), ["problem",
         `The turn failed: The provider refuses ${ESCAPED}`])
-      assert.deepStrictEqual(yield* endOf("output_limit"), ["problem", "The turn failed: The agent wrote more than a turn may."])
+      assert.deepStrictEqual(yield* endOf("output_limit"), ["problem", "The turn failed: The turn hit its output limit."])
       assert.deepStrictEqual(yield* endOf(), ["problem", "The turn failed"])
       assert.deepStrictEqual(yield* endOf("end_turn", "succeeded"), ["end", "Done"])
     }))
@@ -362,7 +362,7 @@ layer(http(), { excludeTestServices: true })("the forms of a sandbox's page", (i
       redirected(yield* post(action, { decision: "approve" }), `/sandboxes/${id}?done=duplicate`)
       redirected(yield* post(action, { decision: "deny" }), `/sandboxes/${id}?done=approval_already_resolved`)
       const after = yield* get(`/sandboxes/${id}?done=approval_already_resolved`)
-      assert.include(textOf(after), "That was decided before. The first decision stands.")
+      assert.include(textOf(after), "Already decided; the first decision stands.")
       assert.include(after.text, `<code class="what">write ${ESCAPED}</code>`)
       assert.include(after.text, "<pre class=\"item-text\">\nApproved</pre>")
       assert.notInclude(after.text, `id="approval-${encodeURIComponent(approval)}"`)
@@ -403,7 +403,7 @@ layer(http(), { excludeTestServices: true })("the forms of a sandbox's page", (i
       assert.include(textOf(page), "Approved, and all of this kind until the turn ends.")
       assert.notInclude(page.text, "id=\"approval-second\"")
       assert.include(page.text, "id=\"approval-alone\"")
-      assert.include(page.text, "Approved: its kind was approved for this turn")
+      assert.include(page.text, "Approved: automatically, for this turn")
     }))
 
   it.effect("are answered for a script with what there is to say and the pieces that it changed", () =>
@@ -417,7 +417,7 @@ layer(http(), { excludeTestServices: true })("the forms of a sandbox's page", (i
       assert.match(said.text, /<section id="approvals"[^>]* hidden>/u)
       assert.include(textOf(said), "Working")
       const again = yield* post(`/sandboxes/${id}/approvals/a`, { decision: "deny", live: "yes" })
-      assert.match(again.text, /^<p class="problem">That was decided before\. The first decision stands\.<\/p>/u)
+      assert.match(again.text, /^<p class="problem">Already decided; the first decision stands\.<\/p>/u)
     }))
 
   it.effect("do nothing without the token of the session", () =>
@@ -470,7 +470,7 @@ layer(http(), { excludeTestServices: true })("the forms of a sandbox's page", (i
       isPage(yield* post(`/sandboxes/${id}/messages`, { prompt: "more" }), 409)
       isPage(yield* post(`/sandboxes/${id}/pull-request`, { repo: "acme/shop" }), 409)
       isPage(yield* post(`/sandboxes/${id}/pull-request`, { repo: "acme/other" }), 404)
-      assert.include(textOf(yield* get(`/sandboxes/${id}?done=<b>`)), "Ended Somebody terminated it.")
+      assert.include(textOf(yield* get(`/sandboxes/${id}?done=<b>`)), "Ended Ended by a person.")
     }))
 })
 
@@ -684,7 +684,7 @@ layer(http({ trees }), { excludeTestServices: true })("the stream of a sandbox's
       yield* reader.post(`/sandboxes/${id}/terminate`)
       yield* drive(id, [{ _tag: "Release" }])
       const rest = yield* again.rest
-      assert.match(rest.join("\n"), /Somebody terminated it[^]*event: over\ndata:$/u)
+      assert.match(rest.join("\n"), /Ended by a person[^]*event: over\ndata:$/u)
       const last = frameOf(rest.findLast((block) => block.startsWith("id: ")) ?? null).id
       assert.strictEqual((yield* reader.get(`/sandboxes/${id}/pieces?since=${last}`)).status, 204)
     }))

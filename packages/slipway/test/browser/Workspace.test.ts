@@ -84,7 +84,7 @@ layer(Shop.layer(), { excludeTestServices: true })("the workspace", (it) => {
         await page.getByRole("link", { name: "Go back to checkpoint 1" }).click()
         await inspect(page, "workspace-go-back")
         await page.getByRole("button", { name: "Go back" }).click()
-        await Shop.item(page, "Somebody went back.").waitFor()
+        await Shop.item(page, "Restored to an earlier checkpoint.").waitFor()
         await page.locator("#changes").getByRole("link", { name: "second.md" }).waitFor({ state: "detached" })
         await page.locator("#changes").getByRole("link", { name: "first.md" }).waitFor()
 
@@ -101,7 +101,7 @@ layer(Shop.layer(), { excludeTestServices: true })("the workspace", (it) => {
         await page.getByRole("link", { name: "Go back to checkpoint 1" }).click()
         await send(id, "[[hang]]")
         await page.getByRole("button", { name: "Go back" }).click()
-        await page.locator(".problem", { hasText: "A turn is active. Wait for its end or interrupt it, then go back." }).waitFor()
+        await page.locator(".problem", { hasText: "The agent is working. Wait for it or stop it, then restore." }).waitFor()
         await inspect(page, "workspace-go-back-refused")
       })
     }))

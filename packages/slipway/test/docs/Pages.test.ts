@@ -61,7 +61,7 @@ const begin = Effect.gen(function*() {
   const key = (yield* runIn(dataDir, ["keys", "create", "--grant", "acme", "--scopes", "sandboxes,webhooks", "--key-only"])).stdout.trim()
   assert.strictEqual((yield* runIn(dataDir, ["repos", "add", "acme/shop", shop])).code, 0)
   const here = (text: string) =>
-    [["http://localhost:4000", server.url], ["https://slipway.example", server.url], ["/etc/slipway", path.join(at, "etc")], [
+    [["http://127.0.0.1:4000", server.url], ["https://slipway.example", server.url], ["/etc/slipway", path.join(at, "etc")], [
       "/var/lib/slipway",
       path.join(at, "restored")
     ], ["/backups", path.join(at, "backups")]].reduce(

@@ -115,7 +115,7 @@ describe("the items of a conversation", () => {
     const text = told(status("queued"), status("creating"), stage("provision", 40), status("failed"))
     assert.include(text, "Did not start")
     assert.notInclude(text, "class=\"segments\"")
-    assert.include(text, "Failed. It could not boot.")
+    assert.include(text, "Failed. Starting failed.")
   })
 
   it("end a turn with a line that says how long it took, followed by its checkpoint", () => {

@@ -73,8 +73,8 @@ export const logs = Command.make("logs", {
 const remedies: Readonly<Record<string, (id: string) => string>> = {
   turn_active: (id) => `Send it with --queue or --steer, or end the turn: slipway stop ${id} --turn`,
   steering_unsupported: () => "Send it with --queue.",
-  queue_full: (id) => `Waiting messages: slipway message ${id} --waiting`,
-  message_not_waiting: (id) => `Waiting messages: slipway message ${id} --waiting`
+  queue_full: (id) => `Queued messages: slipway message ${id} --waiting`,
+  message_not_waiting: (id) => `Queued messages: slipway message ${id} --waiting`
 }
 
 const withRemedy = <A>(id: string, work: Effect.Effect<A, Server.CommandFailed>) =>
@@ -92,8 +92,8 @@ const unclear = (detail: string) => new CommandFailed({ detail, exitCode: ExitCo
 const becameOf = (id: string, message: QueuedMessage | undefined): string => {
   if (message === undefined) return `Sent. Follow it with: slipway attach ${id}`
   const { message_id, position, steers } = message
-  const told = steers ? "The agent gets it as soon as it can take it" : `It waits for its turn, as number ${position}`
-  return `${told}. Take it back with: slipway message ${id} --cancel ${message_id}`
+  const told = steers ? "Steering" : `Queued as number ${position}`
+  return `${told}. Cancel it with: slipway message ${id} --cancel ${message_id}`
 }
 
 const on = (name: string, about: string) => Flag.Boolean(name).pipe(Flag.withDescription(about), Flag.withDefault(false))
@@ -106,8 +106,8 @@ export const message = Command.make("message", {
   ),
   queue: on("queue", "During a turn: queue as a later turn"),
   steer: on("steer", "During a turn: add to that turn, if the agent can take it"),
-  cancel: Flag.String("cancel").pipe(Flag.withDescription("Cancel the waiting message with this id"), Flag.optional),
-  waiting: on("waiting", "List the messages that wait, with their ids"),
+  cancel: Flag.String("cancel").pipe(Flag.withDescription("Cancel the queued message with this id"), Flag.optional),
+  waiting: on("waiting", "List the queued messages, with their ids"),
   json,
   url: Server.url
 }, ({ cancel, id: given, json, queue, steer, text, url, waiting }) =>
@@ -124,43 +124,48 @@ export const message = Command.make("message", {
       const found = yield* waitingOf(server, id)
       return yield* print(json, found, () =>
         found.length === 0
-          ? "No message waits."
+          ? "No queued messages."
           : columns([
-            ["", "MESSAGE", "WAITS FOR", "TEXT"],
+            ["", "MESSAGE", "MODE", "TEXT"],
             ...found.map(({ message_id, position, steers, text }) => [
               String(position),
               message_id,
-              steers ? "the agent" : "its turn",
+              steers ? "steer" : "queue",
               beginning(EventText.line(text))
             ])
           ]))
     }
     if (Option.isSome(cancel)) {
       const result = yield* withRemedy(id, call((signal) => client.cancelMessage(id, cancel.value, { signal })))
-      return yield* print(json, result, () => result.outcome === "duplicate" ? "It was taken back before." : "Taken back.")
+      return yield* print(
+        json,
+        result,
+        () => result.outcome === "duplicate" ? "Already removed from the queue." : "Removed from the queue."
+      )
     }
     const prompt = Option.isNone(text) || text.value === "-" ? yield* Terminal.readPrompt : text.value
     if (prompt === null || prompt.trim() === "") return yield* unclear("there is no message: what should the agent do?")
     const busy = queue ? { whenBusy: "queue" as const } : steer ? { whenBusy: "steer" as const } : {}
-    const result = yield* Effect.flatMap(withRemedy(id, call((signal) => client.sendMessage(id, prompt, { ...busy, signal }))), (result) =>
-      Server.applied(result))
+    const result = yield* Effect.flatMap(
+      withRemedy(id, call((signal) => client.sendMessage(id, prompt, { ...busy, signal }))),
+      (result) => Server.applied(result)
+    )
     const found = json || !queue && !steer ? [] : yield* waitingOf(server, id)
-    yield* print(json, result, () =>
-      becameOf(id, found.find(({ message_id }) => message_id === result.turnId)))
+    yield* print(json, result, () => becameOf(id, found.find(({ message_id }) => message_id === result.turnId)))
   }))).pipe(
     Command.withDescription(
       help(
         "Send a message to a running sandbox: it starts the next turn. During a turn it is refused, unless it may wait (--queue) or " +
-          "steer (--steer). Ten may wait; a waiting message can be cancelled."
+          "steer (--steer). Ten can be queued; a queued message can be cancelled."
       )
     ),
     Command.withExamples([
       { command: `slipway message c_abcdefgh2345 "Now add a test" && slipway attach c_abcdefgh2345`, description: "And follow it" },
       { command: "slipway message c_abcdefgh2345 - < review.md", description: "A message of a file" },
-      { command: `slipway message c_abcdefgh2345 "Then update the docs" --queue`, description: "For when the active turn is over" },
-      { command: `slipway message c_abcdefgh2345 "Leave the API alone" --steer`, description: "For the agent, at once" },
-      { command: "slipway message c_abcdefgh2345 --waiting", description: "What waits, with ids" },
-      { command: "slipway message c_abcdefgh2345 --cancel 4b5a1f0e-6f0b-5a52-9d0c-0a6a3c0f2f11", description: "Take one back" }
+      { command: `slipway message c_abcdefgh2345 "Then update the docs" --queue`, description: "For after the active turn" },
+      { command: `slipway message c_abcdefgh2345 "Leave the API alone" --steer`, description: "For the agent, now" },
+      { command: "slipway message c_abcdefgh2345 --waiting", description: "Queued messages, with ids" },
+      { command: "slipway message c_abcdefgh2345 --cancel 4b5a1f0e-6f0b-5a52-9d0c-0a6a3c0f2f11", description: "Cancel one" }
     ])
   )
 
@@ -221,7 +226,7 @@ export const approve = Command.make("approve", {
       `${result.outcome === "duplicate" ? "Already " : ""}${deny ? "denied" : "approved"}: ${about}`)
   }))).pipe(
     Command.withDescription(
-      help("Approve or deny a tool call that the agent asks for. The first decision wins. slipway logs shows the call.")
+      help("Approve or deny a tool call that waits for you. The first decision wins. slipway logs shows the call.")
     ),
     Command.withExamples([
       { command: "slipway approve c_abcdefgh2345", description: "The only one waiting" },
@@ -331,11 +336,13 @@ export const stop = Command.make("stop", {
       (result) => Server.applied(result)
     )
     yield* print(json, result, () =>
-      turn ? `The turn of ${id} ends; go on with: slipway message ${id} "…"` : `Sandbox ${id} ends. Its log and its pull requests stay.`)
+      turn
+        ? `Stopping the turn of ${id}. Continue with: slipway message ${id} "…"`
+        : `Ending ${id}. Its log and its pull requests are kept.`)
   }))).pipe(
-    Command.withDescription(help("End a sandbox for good. Unpublished changes are lost. Safe to repeat.")),
+    Command.withDescription(help("End a sandbox permanently. Unpublished changes are lost; the conversation is kept. Safe to repeat.")),
     Command.withExamples([
-      { command: "slipway stop c_abcdefgh2345", description: "For good" },
-      { command: "slipway stop c_abcdefgh2345 --turn", description: "Its turn alone" }
+      { command: "slipway stop c_abcdefgh2345", description: "Permanently" },
+      { command: "slipway stop c_abcdefgh2345 --turn", description: "Only its turn" }
     ])
   )

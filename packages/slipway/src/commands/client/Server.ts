@@ -51,7 +51,7 @@ export const resumable = <A, R>(command: string, work: Effect.Effect<A, CommandF
       ? new CommandFailed({ ...failed, detail: `${failed.detail} The sandbox continues; follow it again with: ${command}` })
       : failed)
 
-const DEFAULT_URL = `http://localhost:${listening.port.default}`
+const DEFAULT_URL = `http://127.0.0.1:${listening.port.default}`
 
 /** The only service that this user runs, otherwise the configured address. */
 const local = Settings.load.pipe(

@@ -13,6 +13,7 @@ import * as Listening from "../../settings/Listening.ts"
 import type * as Settings from "../../settings/Settings.ts"
 import * as Storage from "../../settings/Storage.ts"
 import { columns } from "../terminal/Output.ts"
+import * as Terminal from "../terminal/Terminal.ts"
 import { linkOf } from "./Serve.ts"
 
 /** A key for the first visitor, if no key was ever made. */
@@ -43,13 +44,15 @@ export const announce = (settings: Settings.Settings, publicUrl: string) =>
           `(${Listening.settings.publicUrl.name})`
       )
     }
-    yield* Console.log(columns([
+    // The first lines are for a person who wants to begin.
+    const text = columns([
+      ...(link === null ? [] : [["sign in", `${link}  (once, within 10 minutes; another: slipway login)`]]),
       ["Slipway", role === "worker" ? "worker, no HTTP" : `${publicUrl}  (API at /api/public/v1, docs at ${publicUrl}/docs)`],
       ...(role === "worker" && metricsAddress !== null ? [["metrics", `http://${PrivateAddress.format(metricsAddress)}/metrics`]] : []),
       ["data", dataDir],
       ["database", databaseUrl === null ? `embedded Postgres in ${dataDir}` : Storage.settings.databaseUrl.name],
       ["isolation", role === "http" ? "up to the workers" : Isolation.summary(isolation)],
-      ...(minted === null ? [] : [["API key", `${Redacted.value(minted.key)}  (shown only now; more: slipway keys create)`]]),
-      ...(link === null ? [] : [["sign in", `${link}  (once, within 10 minutes; another: slipway login)`]])
-    ]))
+      ...(minted === null ? [] : [["API key", `${Redacted.value(minted.key)}  (shown only now; more: slipway keys create)`]])
+    ])
+    yield* Console.log(link === null ? text : text.replace(link, () => Terminal.paint("bold", link)))
   })

@@ -76,7 +76,7 @@ export const serve = Command.make("serve", {}, () => serveUntilStopped).pipe(
     "Run the service until it is stopped (SIGTERM or Ctrl-C end it cleanly).\n\nSettings come from the environment:\n\n" +
       columns([["NAME", "DEFAULT", ""], ...Settings.table])
   ),
-  Command.withExamples([{ command: "slipway serve", description: "With a database of its own, on http://localhost:4000" }, {
+  Command.withExamples([{ command: "slipway serve", description: "With a database of its own, on http://127.0.0.1:4000" }, {
     command: `${Settings.EXAMPLE} slipway serve`,
     description: "On a database of yours, at an address of yours"
   }])

@@ -71,13 +71,13 @@ export const title = ({ tool }: ApprovalRequest): string => short(line(tool))
 
 /** The sentence for a rejected command. */
 export const rejection = (word: CommandResult["rejection"]): string =>
-  word === undefined ? "It is not possible now." : labels.rejection[word] ?? line(word)
+  word === undefined ? "Not possible right now." : labels.rejection[word] ?? line(word)
 
 const cancelled: Readonly<Record<string, string>> = {
-  command: "somebody took it back",
+  command: "by a person",
   sandbox_ended: "the sandbox ended",
-  output_limit: "the sandbox wrote as much as one may",
-  budget_exceeded: "a budget is used up",
+  output_limit: "the sandbox hit its output limit",
+  budget_exceeded: "budget used up",
   no_credits: "the credits are used up"
 }
 
@@ -230,9 +230,9 @@ const textOf = (told: Told, event: StreamEvent): string => {
     case "setup.started":
       return told.isLive ? "" : note(told, "Running the setup")
     case "sandbox.forked":
-      return note(told, `starts as checkpoint ${event.data.checkpoint} of ${line(event.data.sandbox_id)}`)
+      return note(told, `Forked from checkpoint ${event.data.checkpoint} of ${line(event.data.sandbox_id)}`)
     case "sandbox.restoring":
-      return note(told, `goes back to checkpoint ${event.data.checkpoint}`)
+      return note(told, `Restoring checkpoint ${event.data.checkpoint}`)
     case "sandbox.restored": {
       const { cause, error } = event.data
       return error === undefined ? note(told, labels.restored[cause] ?? line(cause)) : problem(told, line(error))
@@ -244,12 +244,12 @@ const textOf = (told: Told, event: StreamEvent): string => {
       return lines(told, `${paint("bold", block(event.data.text, "> ").trimEnd())}\n`)
     case "message.queued": {
       const { position, steers, text } = event.data
-      return note(told, `${steers ? "steers" : `waits as number ${position}`}: ${short(line(text))}`)
+      return note(told, `${steers ? "Steering" : `Queued as number ${position}`}: ${short(line(text))}`)
     }
     case "message.steered":
       return lines(told, `${paint("bold", block(event.data.text, "> ").trimEnd())}\n`)
     case "message.cancelled":
-      return note(told, `a message that waited was cancelled: ${cancelled[event.data.reason] ?? line(event.data.reason)}`)
+      return note(told, `Queued message cancelled: ${cancelled[event.data.reason] ?? line(event.data.reason)}`)
     case "turn.completed":
       return turnCompleted(told, event)
     case "message.updated":
@@ -271,14 +271,14 @@ const textOf = (told: Told, event: StreamEvent): string => {
     case "pull_request.updated": {
       const { action_state, error, repo, submodules, url } = event.data
       if (error !== undefined) return problem(told, `Publishing ${line(repo)}: ${line(error.message)}`)
-      if (url === undefined || action_state !== "idle") return note(told, `publishes ${line(repo)}`)
+      if (url === undefined || action_state !== "idle") return note(told, `Publishing ${line(repo)}`)
       const left = submodules === undefined
         ? ""
         : `; not published, as they are in submodules: files in ${submodules.map(line).join(", ")}`
-      return note(told, `pull request ${line(url)}${left}`)
+      return note(told, `Pull request ${line(url)}${left}`)
     }
     case "stream.resync":
-      return note(told, "the server restarts; following again")
+      return note(told, "The server restarts; following again")
     // Callers show snapshots. Other types of events are not for people.
     default:
       return ""

@@ -255,7 +255,7 @@ export const choose = (settings: Settings, workspaceOf: WorkspaceOf = workspaces
       (missing) => none(settings, missing.message + advice(settings))
     )
 
-/** Logs the isolation at each start, with warnings for missing parts. */
+/** Logs the isolation at each start: missing parts as warnings, the others only for debugging, because `slipway doctor` shows them. */
 export const announce = (settings: Settings, isolation: Isolation) =>
   Effect.gen(function*() {
     const { kind, problem, report } = isolation
@@ -263,10 +263,10 @@ export const announce = (settings: Settings, isolation: Isolation) =>
     if (kind !== "none") {
       for (const { detail, name, state } of report ?? []) {
         yield* state === "in force"
-          ? Effect.logInfo(`isolation, ${name}: ${detail}`)
+          ? Effect.logDebug(`isolation, ${name}: ${detail}`)
           : Effect.logWarning(`isolation lacks ${name}: ${detail}`)
       }
-      yield* Effect.logInfo(`caches of setups are ${wayOfCaches(isolation)}`)
+      yield* Effect.logDebug(`caches of setups are ${wayOfCaches(isolation)}`)
       return yield* Effect.logInfo(
         settings.egressAllow.size === 0
           ? "sandboxes reach their model and nothing else"

@@ -49,8 +49,8 @@ describe("EventText", () => {
         event("message.cancelled", { message_id: "m", reason: "command" }),
         event("message.cancelled", { message_id: "m", reason: "new_one" })
       ]),
-      "· waits as number 2: Then ⏎ ⟨ESC⟩this\n· steers: Now\n> Now\n> that\n" +
-        "· a message that waited was cancelled: somebody took it back\n· a message that waited was cancelled: new_one\n"
+      "· Queued as number 2: Then ⏎ ⟨ESC⟩this\n· Steering: Now\n> Now\n> that\n" +
+        "· Queued message cancelled: by a person\n· Queued message cancelled: new_one\n"
     )
   })
 
@@ -159,7 +159,7 @@ describe("EventText", () => {
     )
     assert.strictEqual(
       read([event("turn.completed", { state: "failed", reason: "turn_timeout" })]),
-      "✗ The turn failed. It took too long.\n"
+      "✗ The turn failed. Timed out.\n"
     )
     assert.strictEqual(read([event("turn.completed", { state: "interrupted" })]), "✗ The turn was interrupted.\n")
   })

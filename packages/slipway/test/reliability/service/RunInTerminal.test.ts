@@ -267,31 +267,30 @@ layer(Service.layer, { excludeTestServices: true, timeout: LONG })("slipway run 
         const steered = yield* message("[[say Steered.]]", "--steer")
         assert.deepStrictEqual([steered.code, steered.stderr], [0, ""])
         const queued = yield* message("[[say First.]]", "--queue")
-        const [, first = ""] =
-          /^It waits for its turn, as number 1\. Take it back with: slipway message c_\w+ --cancel (\S+)\n$/u.exec(queued.stdout) ??
-            assert.fail(queued.stdout + queued.stderr)
+        const [, first = ""] = /^Queued as number 1\. Cancel it with: slipway message c_\w+ --cancel (\S+)\n$/u.exec(queued.stdout) ??
+          assert.fail(queued.stdout + queued.stderr)
         const second = JSON.parse((yield* message("[[say Second.]]", "--queue", "--json")).stdout).turnId
         const waiting = JSON.parse((yield* message("--waiting", "--json")).stdout)
         assert.deepStrictEqual(waiting.map((one: Record<string, unknown>) => [one["message_id"], one["position"]]), [[first, 1], [second,
           2]])
-        assert.match((yield* message("--waiting")).stdout, new RegExp(`^1 +${first} +its turn +\\[\\[say First\\.\\]\\]$`, "mu"))
+        assert.match((yield* message("--waiting")).stdout, new RegExp(`^1 +${first} +queue +\\[\\[say First\\.\\]\\]$`, "mu"))
 
         const taken = yield* message("--cancel", first)
-        assert.deepStrictEqual([taken.code, taken.stdout], [0, "Taken back.\n"])
-        assert.strictEqual((yield* message("--cancel", first)).stdout, "It was taken back before.\n")
+        assert.deepStrictEqual([taken.code, taken.stdout], [0, "Removed from the queue.\n"])
+        assert.strictEqual((yield* message("--cancel", first)).stdout, "Already removed from the queue.\n")
         for (let n = 2; n <= 10; n++) assert.strictEqual((yield* message(`Message ${n}`, "--queue")).code, 0)
         const full = yield* message("Eleventh", "--queue")
         assert.strictEqual(full.code, 4)
-        assert.match(full.stderr, /queue_full.*Waiting messages: slipway message c_\w+ --waiting\n$/u)
+        assert.match(full.stderr, /queue_full.*Queued messages: slipway message c_\w+ --waiting\n$/u)
         assert.strictEqual((yield* message("--cancel", "00000000-0000-4000-8000-000000000000")).code, 5)
         for (const args of [["x", "--queue", "--steer"], ["x", "--cancel", first], ["--waiting", "--cancel", first]]) {
           const unclear = yield* message(...args)
           assert.deepStrictEqual([unclear.code, unclear.stdout], [2, ""], args.join(" "))
         }
-        assert.match((yield* slipway(["logs", id])).stdout, /waits as number 1: \[\[say First[^]*somebody took it back/u)
+        assert.match((yield* slipway(["logs", id])).stdout, /Queued as number 1: \[\[say First[^]*cancelled: by a person/u)
         assert.strictEqual((yield* slipway(["stop", id])).code, 0)
         assert.strictEqual((yield* message("--cancel", second)).code, 4)
-        assert.strictEqual((yield* message("--waiting")).stdout, "No message waits.\n")
+        assert.strictEqual((yield* message("--waiting")).stdout, "No queued messages.\n")
       }),
     LONG
   )
