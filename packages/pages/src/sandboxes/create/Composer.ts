@@ -1,5 +1,6 @@
 /** `/new`: what somebody asks of a new sandbox. It comes back with what was typed when something is wrong with it. */
 import { principalOf } from "@slipway/domain/access/rules/Session"
+import type { Role } from "@slipway/domain/access/rules/User"
 import { Ids } from "@slipway/domain/ids/Ids"
 import { type Catalogue, type Model, ModelCatalogue } from "@slipway/domain/models/schema/ModelCatalogue"
 import { ReasoningEffort } from "@slipway/domain/models/schema/ReasoningEffort"
@@ -175,6 +176,11 @@ ${effort}
 ${never}${first}</fieldset></details>`
 }
 
+/** Shown as long as no model of a provider can be used. */
+const demoHint = ({ models }: Catalogue, role: Role): Html | false =>
+  models.every(({ offline }) => offline) && html`<p class="hint">The demo model follows scripts such as <code>[[say Hello]]</code>.
+${role === "owner" ? html`<a href="/models">Connect a real model</a>` : "An owner can connect a real model."}</p>`
+
 const form = (shown: Shown, { csrf, visit }: Page.Member): Html => {
   const { draft, key, problem, suggested } = shown
   const count = Math.min(MAX_ROWS, Math.max(ROWS, draft.repos.length))
@@ -188,7 +194,8 @@ const form = (shown: Shown, { csrf, visit }: Page.Member): Html => {
 ${problem !== null && alertOf(problem)}
 <div class="field"><label for="compose-prompt">What is to be done?</label>
 <textarea id="compose-prompt" name="prompt" required maxlength="60000" rows="4"${described}>
-${draft.prompt}</textarea></div>
+${draft.prompt}</textarea>
+${demoHint(shown.catalogue, visit.place.role)}</div>
 ${rows.slice(0, 1)}
 <datalist id="repositories">
 ${optionsOf(suggested)}</datalist>

@@ -7,7 +7,7 @@ import { SandboxStore } from "@slipway/domain/sandbox/ports/SandboxStore"
 import { RepoNotAccessible } from "@slipway/domain/source/ports/SourceHost"
 import { RepoName } from "@slipway/domain/source/schema/RepoRef"
 import { Effect, Layer } from "effect"
-import { type Fields, visitor } from "../../../testing/Browser.ts"
+import { type Fields, owner, visitor } from "../../../testing/Browser.ts"
 import { create, layer as http, type Reply, running } from "../../../testing/Harness.ts"
 
 const HOSTILE = `</textarea><script>alert("1")</script>'&`
@@ -167,3 +167,29 @@ layer(
       assert.deepStrictEqual(options(yield* get("/new/repositories?search=shel")), ["Acme/shelf"])
     }))
 })
+
+const DEMO = "The demo model follows scripts"
+
+layer(http(), { excludeTestServices: true })("the form of a service with the demo model alone", (it) => {
+  it.effect("says that it follows scripts, and leads owners to the page of models", () =>
+    Effect.gen(function*() {
+      const [mine, theirs] = [yield* (yield* owner).get("/new"), yield* (yield* visitor("member")).get("/new")]
+      for (const { text } of [mine, theirs]) assert.include(text, DEMO)
+      assert.include(mine.text, `<a href="/models">Connect a real model</a>`)
+      assert.notInclude(theirs.text, `<a href="/models"`)
+    }))
+})
+
+const real = { ...offlineDemo, id: "anthropic/opus", offline: false }
+
+layer(http({ catalogue: { default: real.id, models: [offlineDemo, real] } }), { excludeTestServices: true })(
+  "the form of a service with a real model",
+  (it) => {
+    it.effect("offers it first, without the hint", () =>
+      Effect.gen(function*() {
+        const { text } = yield* (yield* owner).get("/new")
+        assert.include(text, `<option value="${real.id}" selected`)
+        assert.notInclude(text, DEMO)
+      }))
+  }
+)

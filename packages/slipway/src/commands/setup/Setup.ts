@@ -118,12 +118,15 @@ const wanted = Effect.fnUntraced(function*(
 /** How long a running service may take to use what was stored. */
 const PATIENCE_SECONDS = 20
 
-/** Asks until the model can be used. The last answer otherwise. */
+/** Asks until the model can be used. The last answer otherwise, and at once if no service runs here. */
 const untilUsable = Effect.fnUntraced(function*(settings: Settings.Settings, id: string, hostProblem: string | null) {
+  // Its worker may be starting, and has reported nothing then.
+  const isUp = (yield* RunningServices.addressOf(settings)) !== null
   for (let second = 0;; second++) {
     const { isRunning, models } = yield* ModelReport.read(settings, Effect.succeed(hostProblem))
     const problems = models.find((model) => model.id === id)?.problems ?? ["The service does not know it yet."]
-    if (problems.length === 0 || !isRunning || second >= PATIENCE_SECONDS) return { isRunning, problems }
+    const isDone = isRunning ? problems.length === 0 : !isUp
+    if (isDone || second >= PATIENCE_SECONDS) return { isRunning, problems }
     yield* Effect.sleep("1 second")
   }
 })
