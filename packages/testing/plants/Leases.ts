@@ -27,6 +27,8 @@ export const plants: Plants = {
       ["takes a lease back for rest while there is work", "if (row.work !== null) return false\n", ""],
       ["remembers a conversation that there is no more", "set([row], { agentSession })",
         "set([row], { agentSession: agentSession ?? row.agentSession })"],
+      ["leases nothing that a clock far behind created", "(yield* leasesWithWork).map(",
+        "(yield* leasesWithWork).filter(({ createdAt }) => createdAt > now - 1e10).map("],
       ["names the machine that worked for fewest", "b - a)", "a - b)"]
     ]),
     ...plantsIn(`${kit}/Rows.ts`, [
@@ -40,6 +42,11 @@ export const plants: Plants = {
       ["lets rest count as waiting", "work === null ? null : workSince ?? now", "work === null ? workSince : workSince ?? now"],
       ["takes everybody's word for an arrival", "if (fence !== null && isArrival(events))", "if (isArrival(events))"],
       ["takes no worker's word for an arrival", "if (fence !== null && isArrival(events))", "if (fence === null && isArrival(events))"],
+      ["ends a lease when a process of other limits writes", "yield* statements.save(\"sandboxes\", [rowOf(sandbox, row, now, limits)])\n",
+        `yield* statements.save("sandboxes", [rowOf(sandbox, row, now, limits)])
+         if ("limits" in row && row.limits !== limitsText(limits)) {
+           yield* statements.save("leases", (yield* statements.leases([id])).map((lease) => ({ ...leaseOf(lease), until: null })))
+         }\n`],
       ["takes unsaved work for saved", "Number(isUnsaved(sandbox))", "0"]
     ]),
     ...plantsIn(`${kit}/SandboxStoreKit.ts`, [

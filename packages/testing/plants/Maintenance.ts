@@ -40,6 +40,8 @@ export const plants: Plants = {
     ...plantsIn(`${kit}/MaintenanceKit.ts`, [
       ["uses the limits of the process that wrote the row", "Effect.andThen(recalculate(statements, limits), ",
         "Effect.andThen(Effect.void, "],
+      ["takes what a clock ahead created for overdue when limits change", "...deadlineOf(sandboxOf(row), limits) })",
+        "...deadlineOf(sandboxOf(row), limits), ...(row.createdAt > 0 && row.createdAt < 1e9 ? { deadlineAt: 0 } : {}) })"],
       ["does not say how far it purged", "purgedSeq: row.lastSeq", "purgedSeq: row.purgedSeq"],
       ["takes all grants for revoked ones", "revokedAt === null ? [] : [id]", "[id]"],
       ["ends no sandbox of a revoked grant", "revokedAt === null ? [] : [id]", "revokedAt === null ? [id] : []"],

@@ -60,6 +60,9 @@ export const plants: Plants = {
       ["dates a message anew that goes on", "known.map(messageOf)", "known.map((row) => ({ ...messageOf(row), createdAt: at }))"],
       ["dates events by the writer's clock alone", "projectionOf(before, events, at)",
         "projectionOf({ ...before, recordedAt: null }, events, at)"],
+      ["believes its clock where another clock dated the newest event a day ahead", "projectionOf(before, events, at)", `projectionOf(
+          (before.recordedAt ?? at).epochMilliseconds > at.epochMilliseconds + 8e7 ? { ...before, recordedAt: null } : before, events,
+          at)`],
       ["loses why an approval was denied", "JSON.stringify(approval)", "JSON.stringify({ ...approval, reason: undefined })"],
       ["keeps when a sandbox was created to the second", "createdAt: createdAt.epochMilliseconds,",
         "createdAt: Math.floor(createdAt.epochMilliseconds / 1000) * 1000,"],
@@ -68,6 +71,9 @@ export const plants: Plants = {
       ["lists the texts of what waits", "encode({ ...sandbox, waitingTexts: [] })", "encode(sandbox)"]
     ]),
     ...plantsIn(`${kit}/SandboxStoreKit.ts`, [
+      ["ends an approval by the limits of the process that looks", "yield* Effect.fromResult(decide(before)))",
+        `yield* Effect.fromResult(decide({ ...before, approvals: before.approvals.map((one) => ({
+          ...one, expires_at: DateTime.min(one.expires_at, DateTime.addDuration(before.turn?.startedAt ?? at, limits.approval)) })) })))`],
       ["finds the sandboxes of other grants", "grantId !== undefined && row.grantId !== grantId", "grantId === \"\""],
       ["replays an unequal request", "    yield* Effect.fromResult(resolve(bound.fingerprint, keyed))\n", ""],
       ["replays a sandbox as it was when it was made", "null : sandboxOf(yield* Effect.orDie(rowOf(statements, bound.sandboxId)))",

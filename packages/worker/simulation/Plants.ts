@@ -340,6 +340,47 @@ export const plants: ReadonlyArray<Plant> = [
     from: "  events.length > 0 && log.some((_, start) =>",
     to: "  events.length > 1000 && log.some((_, start) =>"
   },
+  // Two versions and two sets of limits side by side
+  {
+    name: "due-by-first-limits",
+    mistake: "the store looks for what is due by the limits that it read at its start",
+    rule: "what is due is told, the oldest first",
+    module: STORE,
+    from: "MaintenanceMemory.make(state, limits, access)",
+    to: "MaintenanceMemory.make(state, { ...limits }, access)"
+  },
+  {
+    name: "lost-by-first-limit",
+    mistake: "the store gives the sandboxes of lost machines away by the limit that it read at its start",
+    rule: "the longest waiting sandbox is leased first, and grants take turns",
+    module: STORE,
+    from: "LeasesMemory.make(state, limits, hints)",
+    to: "LeasesMemory.make(state, { ...limits }, hints)"
+  },
+  {
+    name: "approval-by-first-limit",
+    mistake: "a worker grants approvals the time that was the limit when it took the lease",
+    rule: "an approval expires when its time is over",
+    module: "worker/src/shared/LeasedSandbox.ts",
+    from: "const limits = yield* Policy",
+    to: "const limits = { ...(yield* Policy) }"
+  },
+  {
+    name: "rows-of-this-version",
+    mistake: "a row that the earlier version wrote cannot be read, because it does not have the time of its newest event",
+    rule: "nothing dies of a defect",
+    module: "domain/src/sandbox/schema/Sandbox.ts",
+    from: "recordedAt: Schema.NullOr(Timestamp).pipe(Schema.withDecodingDefaultKey(Effect.succeed(null))),",
+    to: "recordedAt: Schema.NullOr(Timestamp),"
+  },
+  {
+    name: "pushed-by-this-version",
+    mistake: "a pull request cannot be updated that the earlier version recorded, because the pushed commit is not beside it",
+    rule: "nothing dies of a defect",
+    module: "domain/src/publishing/rules/Publication.ts",
+    from: "head_ref: known?.pushed?.headRef ?? headRef(sandbox.id)",
+    to: "head_ref: known?.number == null ? headRef(sandbox.id) : known.pushed!.headRef"
+  },
   // Webhooks
   {
     name: "secret-for-ever",

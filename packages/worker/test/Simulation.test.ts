@@ -105,6 +105,12 @@ const through: ReadonlyArray<string> = [
   "sandboxes terminated (grant_revoked)",
   "claims that were foreseen",
   "limits that were foreseen",
+  "limits that were raised",
+  "limits that were lowered",
+  "changes that were taken back",
+  "processes restarted for another version",
+  "processes restarted for other limits",
+  "rows of an earlier version",
   "requests refused after a revocation",
   "logs forgotten",
   "months",
@@ -161,8 +167,12 @@ describe("stores that are given", () => {
     ["Spending", SpendingMemory.layer]
   ]
   it.each(subsets)("are combined with those in memory, which agree with them: %s", (_, stores) => {
-    for (const seed of [2, 4]) {
-      assert.strictEqual(simulate({ ...simulated, seed, stores }).digest, simulate({ ...simulated, seed }).digest)
+    for (let seed = 1, compared = 0; compared < 2; seed++) {
+      const { counts, digest } = simulate({ ...simulated, seed })
+      // Only the simulation's own store has these.
+      if (counts.has("rows of an earlier version")) continue
+      compared += 1
+      assert.strictEqual(simulate({ ...simulated, seed, stores }).digest, digest)
     }
   })
 

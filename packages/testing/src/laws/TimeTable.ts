@@ -18,67 +18,80 @@ export interface Due {
 
 type Limit = "approval" | "boot" | "idle" | "lifetime" | "queue" | "release" | "turn"
 
+type Limits = Readonly<Record<Limit, Duration.Duration>>
+
+/** A sandbox as far as its log says when something is due. */
+class Known {
+  createdAt: number | null = null
+  status = "queued"
+  statusAt = 0
+  idleAt = 0
+  /** The active turn; `startedAt`: its agent took it. */
+  turn: { startedAt: number | null } | null = null
+  failedLast = false
+  /** When each was asked for, and when its people were told that it expires; oldest first. */
+  readonly approvals = new Map<string, { readonly since: number; readonly until: number }>()
+  readonly publishing = new Set<string>()
+  /** Time of the finished setups of this boot, and of the running one. */
+  setupMillis = 0
+  setup: { readonly since: number; readonly limit: number } | null = null
+}
+
 /** Reads a log event by event. */
 export class TimeTable {
   readonly #limit: (name: Limit) => number
-  #createdAt: number | null = null
-  #status = "queued"
-  #statusAt = 0
-  #idleAt = 0
-  /** The active turn; `startedAt`: its agent took it. */
-  #turn: { startedAt: number | null } | null = null
-  #failedLast = false
-  /** When each was asked for, oldest first. */
-  readonly #approvals = new Map<string, number>()
-  readonly #publishing = new Set<string>()
-  /** Time of the finished setups of this boot, and of the running one. */
-  #setupMillis = 0
-  #setup: { readonly since: number; readonly limit: number } | null = null
+  readonly #known: Known
 
-  constructor(limits: Readonly<Record<Limit, Duration.Duration>>) {
+  constructor(limits: Limits, known = new Known()) {
     this.#limit = (name) => Duration.toMillis(limits[name])
+    this.#known = known
+  }
+
+  /** The table of the same log under other limits. */
+  under(limits: Limits): TimeTable {
+    return new TimeTable(limits, this.#known)
   }
 
   record(event: SandboxEvent, time: DateTime.Utc): void {
     const at = time.epochMilliseconds
-    this.#createdAt ??= at
+    this.#known.createdAt ??= at
     switch (event.type) {
       case "sandbox.status":
-        this.#status = event.data.status
-        this.#statusAt = at
-        this.#idleAt = at
-        this.#setupMillis = 0
-        this.#setup = null
+        this.#known.status = event.data.status
+        this.#known.statusAt = at
+        this.#known.idleAt = at
+        this.#known.setupMillis = 0
+        this.#known.setup = null
         return
       case "setup.started":
         this.#endSetup(at)
-        this.#setup = { since: at, limit: event.data.limit_ms }
+        this.#known.setup = { since: at, limit: event.data.limit_ms }
         return
       case "sandbox.boot":
         if (event.data.stage === "setup") this.#endSetup(at)
         return
       case "turn.updated":
-        if (event.data.state === "pending") this.#turn = { startedAt: null }
+        if (event.data.state === "pending") this.#known.turn = { startedAt: null }
         return
       case "turn.started":
-        if (this.#turn !== null) this.#turn.startedAt = at
+        if (this.#known.turn !== null) this.#known.turn.startedAt = at
         return
       case "turn.completed":
-        this.#turn = null
-        this.#failedLast = event.data.state === "failed"
-        this.#idleAt = at
+        this.#known.turn = null
+        this.#known.failedLast = event.data.state === "failed"
+        this.#known.idleAt = at
         return
       case "approval.requested":
-        this.#approvals.set(event.data.approval_id, at)
+        this.#known.approvals.set(event.data.approval_id, { since: at, until: event.data.expires_at.epochMilliseconds })
         return
       case "approval.resolved":
-        this.#approvals.delete(event.data.approval_id)
+        this.#known.approvals.delete(event.data.approval_id)
         return
       case "pull_request.updated": {
         const repo = event.data.repo.toLowerCase()
         const { action_state: state } = event.data
-        if (state === "publishing" || state === "updating") this.#publishing.add(repo)
-        else if (this.#publishing.delete(repo)) this.#idleAt = at
+        if (state === "publishing" || state === "updating") this.#known.publishing.add(repo)
+        else if (this.#known.publishing.delete(repo)) this.#known.idleAt = at
         return
       }
       default:
@@ -87,33 +100,36 @@ export class TimeTable {
   }
 
   #endSetup(at: number): void {
-    if (this.#setup !== null) this.#setupMillis += Math.min(Math.max(at - this.#setup.since, 0), this.#setup.limit)
-    this.#setup = null
+    if (this.#known.setup !== null) this.#known.setupMillis += Math.min(Math.max(at - this.#known.setup.since, 0), this.#known.setup.limit)
+    this.#known.setup = null
   }
 
-  /** When an approval that was asked for is denied by time; `undefined`: none of this id waits. */
+  /** When an approval that was asked for under these limits is denied by time; `undefined`: none of this id waits. */
   expiryOf(approval: string): number | undefined {
-    const since = this.#approvals.get(approval)
-    return since === undefined ? undefined : since + this.#limit("approval")
+    const asked = this.#known.approvals.get(approval)
+    return asked === undefined ? undefined : asked.since + this.#limit("approval")
   }
 
   /** All that comes due as long as nothing else happens. What ends a sandbox comes first: nothing else counts then. */
   get dues(): ReadonlyArray<Due> {
-    const status = this.#status
-    const createdAt = this.#createdAt ?? 0
+    const status = this.#known.status
+    const createdAt = this.#known.createdAt ?? 0
     const dues: Array<Due> = []
     const due = (what: string, since: number, limit: Limit) => void dues.push({ what, at: since + this.#limit(limit) })
     if (status === "queued" || status === "creating" || status === "running") due("max_lifetime", createdAt, "lifetime")
     if (status === "queued") due("queue_timeout", createdAt, "queue")
     if (status === "creating") {
-      due("boot_timeout", this.#statusAt + Math.min(this.#setupMillis + (this.#setup?.limit ?? 0), SETUPS), "boot")
+      due("boot_timeout", this.#known.statusAt + Math.min(this.#known.setupMillis + (this.#known.setup?.limit ?? 0), SETUPS), "boot")
     }
-    if (status === "terminating") due("release_failed", this.#statusAt, "release")
+    if (status === "terminating") due("release_failed", this.#known.statusAt, "release")
     if (status !== "running") return dues
-    for (const [id, since] of this.#approvals) due(`approval ${id}`, since, "approval")
-    if (this.#turn !== null) {
-      if (this.#turn.startedAt !== null) due("turn_timeout", this.#turn.startedAt, "turn")
-    } else if (this.#publishing.size === 0) due(this.#failedLast ? "last_turn_failed" : "idle_timeout", this.#idleAt, "idle")
+    // Whatever the limits are by now.
+    for (const [id, { until }] of this.#known.approvals) dues.push({ what: `approval ${id}`, at: until })
+    if (this.#known.turn !== null) {
+      if (this.#known.turn.startedAt !== null) due("turn_timeout", this.#known.turn.startedAt, "turn")
+    } else if (this.#known.publishing.size === 0) {
+      due(this.#known.failedLast ? "last_turn_failed" : "idle_timeout", this.#known.idleAt, "idle")
+    }
     return dues
   }
 

@@ -28,14 +28,9 @@ const LEASE = 30_000
 
 export class Claims {
   readonly #claims = new Map<SandboxId, Claim>()
-  readonly #lost: number
   /** Calls without an answer yet; a process that died meanwhile never answers. */
   readonly #asked = new Set<object>()
   #version = 0
-
-  constructor(lostMillis: number) {
-    this.#lost = lostMillis
-  }
 
   #of(id: SandboxId): Claim | undefined {
     return this.#claims.get(id)
@@ -95,9 +90,14 @@ export class Claims {
 
   /**
    * Whom a worker is to be given now; `null`: it depends on what cannot be seen from here. To be asked right before the answer is
-   * known, and once more after it: where the two are not equal, something happened in between.
+   * known, and once more after it: where the two are not equal, something happened in between. `lost`: the worker's limit, milliseconds.
    */
-  expected(machine: string, room: Room, now: number): { readonly version: number; readonly ids: ReadonlyArray<SandboxId> } | null {
+  expected(
+    machine: string,
+    room: Room,
+    lost: number,
+    now: number
+  ): { readonly version: string; readonly ids: ReadonlyArray<SandboxId> } | null {
     if (this.#asked.size > 1) return null
     const held = new Map<string, number>()
     const free: Array<Claim> = []
@@ -110,7 +110,7 @@ export class Claims {
         if (need !== "errand") held.set(grantId, (held.get(grantId) ?? 0) + 1)
         continue
       }
-      const may = this.#may(claim, machine, now)
+      const may = mayHave(claim, machine, lost, now)
       if (may === null) return null
       if (may) free.push(claim)
     }
@@ -119,18 +119,18 @@ export class Claims {
     const errands = line.filter(({ need }) => need === "errand").slice(0, room.errands)
     const boots = new Set(byTurns(line.filter(({ need }) => need === "boot"), held, room.boots))
     const slots = byTurns(line.filter((claim) => claim.need === "turn" || boots.has(claim)), held, room.slots)
-    return { version: this.#version, ids: [...errands, ...slots].map(({ id }) => id) }
+    return { version: `${this.#version} ${lost}`, ids: [...errands, ...slots].map(({ id }) => id) }
   }
+}
 
-  /** `null`: within the moment in which that changes. */
-  #may({ drained, lease, since, told }: Claim, machine: string, now: number): boolean | null {
-    if (lease === null || lease.machine === machine) return true
-    if (drained && !told.isUnsaved || told.isOver) return true
-    const { least, most } = lease.until
-    const from = Math.max(least, since?.least ?? 0) + this.#lost
-    const to = Math.max(most, since?.most ?? 0) + this.#lost
-    return now >= to ? true : now < from ? false : null
-  }
+/** `null`: within the moment in which that changes. */
+const mayHave = ({ drained, lease, since, told }: Claim, machine: string, lost: number, now: number): boolean | null => {
+  if (lease === null || lease.machine === machine) return true
+  if (drained && !told.isUnsaved || told.isOver) return true
+  const { least, most } = lease.until
+  const from = Math.max(least, since?.least ?? 0) + lost
+  const to = Math.max(most, since?.most ?? 0) + lost
+  return now >= to ? true : now < from ? false : null
 }
 
 /** The longest wait first; `null`: the order cannot be told from here. */

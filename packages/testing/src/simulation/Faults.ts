@@ -288,8 +288,12 @@ export class Faults {
 
   #detached<A, E>(process: Process, self: Effect.Effect<A, E>): Effect.Effect<A, E> {
     return Effect.callback<A, E>((resume) => {
+      process.callsUnderWay += 1
       const fiber = this.#timeline.spawn(this.#network, Context.empty(), self)
-      fiber.addObserver((exit) => this.#timeline.ready(process, () => resume(exit)))
+      fiber.addObserver((exit) => {
+        process.callsUnderWay -= 1
+        this.#timeline.ready(process, () => resume(exit))
+      })
     })
   }
 }

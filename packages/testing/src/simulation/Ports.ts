@@ -20,6 +20,7 @@ import * as Deferred from "effect/Deferred"
 import * as Effect from "effect/Effect"
 import type * as Scope from "effect/Scope"
 import * as Stream from "effect/Stream"
+import { Caller, earlierStore } from "../stores/Versions.ts"
 import type { Faults, Possible } from "./Faults.ts"
 import type { Process, Timeline } from "./Timeline.ts"
 import type { Disk } from "./TreesWitness.ts"
@@ -69,12 +70,15 @@ export const storesOf = (
     faults,
     witness,
     call: <A, E>(name: string, self: Effect.Effect<A, E | StoreUnavailable>, more: Possible<E | StoreUnavailable> = {}) =>
-      faults.call<A, E | StoreUnavailable>(process, `store.${name}`, Effect.provideService(self, Clock.Clock, clock), {
-        error: unavailable,
-        ...more
-      })
+      faults.call<A, E | StoreUnavailable>(
+        process,
+        `store.${name}`,
+        Effect.provideService(Effect.provideService(self, Clock.Clock, clock), Caller, process),
+        { error: unavailable, ...more }
+      )
   }
-  return Context.make(SandboxStore, sandboxesOf(way, store)).pipe(
+  const known = process.release?.isEarlier === true ? earlierStore(store) : store
+  return Context.make(SandboxStore, sandboxesOf(way, known)).pipe(
     Context.add(Leases, leasesOf(way, leases)),
     Context.add(Maintenance, maintenanceOf(way, maintenance)),
     Context.add(Checkpoints, checkpointsOf(way, checkpoints)),

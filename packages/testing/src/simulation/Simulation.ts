@@ -19,7 +19,7 @@ import { DEAD, type Keyed, operator, partner, person, revokeGrant, type Scene } 
 import { clients } from "./Servers.ts"
 import type { Process } from "./Timeline.ts"
 import type { Broken } from "./Trace.ts"
-import { outages, policies, troubles } from "./Troubles.ts"
+import { outages, releases, troubles } from "./Troubles.ts"
 import { WAITS } from "./WebhookWitness.ts"
 import { isRunning, launch, type Slot } from "./WorkerSlots.ts"
 import { type Options, paidModel, TROUBLE_MILLIS, World } from "./World.ts"
@@ -68,7 +68,7 @@ export const simulate = (options: Options): Result => {
   const cast = peopleOf(world)
   world.spawn(world.process, Context.empty(), outages(world))
   world.spawn(world.process, Context.empty(), troubles(world))
-  world.spawn(world.process, Context.empty(), policies(world))
+  world.spawn(world.process, Context.empty(), releases(world))
   for (const slot of slots) launch(world, slot)
   if (runUntil(world, timeline.now + TROUBLE_MILLIS)) calm(world, cast)
   return {
@@ -84,7 +84,7 @@ export const simulate = (options: Options): Result => {
 
 /** Starts the processes that answer people, the people, and the operator. */
 const peopleOf = (world: World): Cast => {
-  const { agentIdle, chance, faults, grants, limits, machines, options, people, servers, trace, witness } = world
+  const { agentIdle, chance, faults, grants, machines, options, people, servers, trace, versions, witness } = world
   const office = world.lasting("operator")
   servers.startAll(() => 0)
   const scene: Scene = {
@@ -92,7 +92,7 @@ const peopleOf = (world: World): Cast => {
     witness,
     trace,
     active: () => faults.on,
-    moments: [agentIdle, limits.idle].map((duration) => Duration.toMillis(duration)),
+    moments: [agentIdle, versions.newest.limits.idle].map((duration) => Duration.toMillis(duration)),
     servers,
     keyed: [],
     grants: grants.map(({ id }) => id),
@@ -144,6 +144,7 @@ const calm = (world: World, cast: Cast) => {
   const { chance, faults, losesGrant, operating, passesMonth, rightsWitness, timeline, trace, witness } = world
   const { office, scene } = cast
   faults.on = false
+  world.versions.spread()
   trace.add("from here on nothing goes wrong")
   rightsWitness.calmSince = timeline.now
   // All calls are answered by now, so what follows has to follow at once.

@@ -13,10 +13,11 @@ import * as Logger from "effect/Logger"
 import * as Random from "effect/Random"
 import * as References from "effect/References"
 import * as Scheduler from "effect/Scheduler"
+import type { Deployed, Release } from "../stores/Versions.ts"
 import type { Chance } from "./Chance.ts"
 
 /** Fibers that run together and die together. A killed process never runs again, not even its finalizers. */
-export class Process implements Scheduler.Scheduler {
+export class Process implements Scheduler.Scheduler, Deployed {
   readonly executionMode = "sync"
   readonly name: string
   readonly clock: Clock.Clock
@@ -29,6 +30,8 @@ export class Process implements Scheduler.Scheduler {
   skewMillis = 0
   /** Its calls to the store do not come through until then; epoch milliseconds. */
   cutOffUntil = 0
+  callsUnderWay = 0
+  release: Release | null = null
   /** Work that is kept back while the process stands still. */
   readonly held: Array<() => void> = []
   readonly #timeline: Timeline

@@ -1,8 +1,11 @@
 /** Faults that happen by themselves, while faults are on. */
+import type { Limits } from "@slipway/domain/sandbox/rules/Policy"
 import * as Context from "effect/Context"
 import * as Deferred from "effect/Deferred"
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
+import type { Release } from "../stores/Versions.ts"
+import type { Chance } from "./Chance.ts"
 import { goDown, isRunning, launch, lose, skewOf } from "./WorkerSlots.ts"
 import { limitsOf, TROUBLE_MILLIS, type World } from "./World.ts"
 
@@ -18,9 +21,6 @@ const TROUBLES = [
   [2, "machineDrained"],
   [4, "checkpointDamaged"]
 ] as const
-
-/** Those that an operator changes in the midst of it. The others are told to people, or measured by those who watch. */
-const CHANGED = ["queue", "boot", "idle", "lifetime", "release", "turn"] as const
 
 /** Outages of the processes that answer: one is gone, earlier ones come back, a clock is set. */
 export const outages = Effect.fnUntraced(function*(world: World) {
@@ -107,19 +107,58 @@ export const troubles = Effect.fnUntraced(function*(world: World) {
   }
 })
 
-/** All processes have other limits from one moment on. */
-export const policies = Effect.fnUntraced(function*(world: World) {
-  const { chance, faults, limits, trace } = world
+/** An operator changes limits and, in some seeds, the version: process by process, and sometimes back again. */
+export const releases = Effect.fnUntraced(function*(world: World) {
+  const { chance, changes, faults, trace, versions } = world
   const own = chance.fork()
-  while (own.is(0.3)) {
+  for (let left = changes; left > 0; left--) {
     yield* Effect.sleep(own.between(1_000, TROUBLE_MILLIS / 2))
     if (!faults.on) return
-    const next = limitsOf(own)
-    for (const name of CHANGED) {
-      const [was, is] = [limits[name], next[name]].map((limit) => Duration.toMillis(limit)) as [number, number]
-      if (was !== is) trace.count(is > was ? "limits that were raised" : "limits that were lowered")
-      limits[name] = next[name]
-    }
-    trace.add(`limits are changed: ${CHANGED.map((name) => `${name} ${Duration.toSeconds(limits[name])} s`).join(", ")}`)
+    const before = versions.newest
+    const next = { limits: own.is(0.2) ? before.limits : limitsOf(own), isEarlier: false }
+    const places = shuffled(own, versions.places)
+    const isBack = own.is(0.3)
+    const changed = isBack ? places.slice(0, own.between(1, places.length)) : places
+    yield* spread(world, own, next, changed)
+    if (!isBack || !faults.on) continue
+    trace.count("changes that were taken back")
+    yield* spread(world, own, before, changed)
   }
 })
+
+/** Brings a release to these places, at once or one after the other. */
+const spread = Effect.fnUntraced(function*(world: World, own: Chance, next: Release, places: ReadonlyArray<string>) {
+  const { faults, slots, trace, versions } = world
+  tellChange(world, next)
+  versions.newest = next
+  const pace = own.pick([0, 4_000, 12_000])
+  for (const place of places) {
+    if (pace > 0) yield* Effect.sleep(own.between(1, pace))
+    if (!faults.on) return
+    versions.move(place, next)
+    const process = versions.at(place)
+    const isSame = process?.release?.isEarlier === next.isEarlier
+    if (process === undefined) continue
+    if (isSame && own.is(0.6)) {
+      process.release = next
+      continue
+    }
+    trace.count(isSame ? "processes restarted for other limits" : "processes restarted for another version")
+    const slot = slots.find((one) => one.process === process)
+    if (slot?.stop != null && own.is(0.7)) yield* Deferred.succeed(slot.stop, undefined)
+    else world.kill(process)
+  }
+})
+
+const tellChange = ({ trace, versions }: World, { isEarlier, limits }: Release) => {
+  const names = Object.keys(limits) as ReadonlyArray<keyof Limits>
+  for (const name of names) {
+    const [was, is] = [versions.newest.limits[name], limits[name]].map((limit) => Duration.toMillis(limit)) as [number, number]
+    if (was !== is) trace.count(is > was ? "limits that were raised" : "limits that were lowered")
+  }
+  const told = names.map((name) => `${name} ${Duration.toSeconds(limits[name])} s`).join(", ")
+  trace.add(`the ${isEarlier ? "earlier" : "present"} version is to run everywhere, with ${told}`)
+}
+
+const shuffled = <A>(own: Chance, items: ReadonlyArray<A>): ReadonlyArray<A> =>
+  items.map((item) => ({ item, at: own.next() })).toSorted((a, b) => a.at - b.at).map(({ item }) => item)

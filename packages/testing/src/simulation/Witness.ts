@@ -12,7 +12,6 @@ import { Leases, type Lease, type Leased } from "@slipway/domain/sandbox/ports/L
 import { Maintenance } from "@slipway/domain/sandbox/ports/Maintenance"
 import { SandboxStore } from "@slipway/domain/sandbox/ports/SandboxStore"
 import type { CommandResult } from "@slipway/domain/sandbox/rules/Command"
-import type { Limits } from "@slipway/domain/sandbox/rules/Policy"
 import { type Creation, evolve, initial, type Sandbox } from "@slipway/domain/sandbox/rules/Sandbox"
 import type { SandboxEvent } from "@slipway/domain/sandbox/rules/SandboxEvent"
 import { fromWire } from "@slipway/domain/sandbox/schema/SandboxEvent"
@@ -34,6 +33,7 @@ import {
   turnsAreReachable
 } from "../laws/LogLaws.ts"
 import { broughtByTime, TimeTable } from "../laws/TimeTable.ts"
+import { earlierSandbox, rowKey, type Versions } from "../stores/Versions.ts"
 import { Claims } from "./Claims.ts"
 import type { MoneyWitness } from "./MoneyWitness.ts"
 import { QueueWitness } from "./QueueWitness.ts"
@@ -54,6 +54,7 @@ export interface RunningAgent {
 /** One sandbox as its log tells. */
 interface Seen {
   readonly creation: Creation
+  /** To be read under the limits of the process that judges, or under any that are in force. */
   readonly table: TimeTable
   /** Writes under way, and whether the log was read since the last one. */
   writers: number
@@ -79,6 +80,8 @@ interface Seen {
   readonly approvals: Map<string, { readonly outcome: string; readonly by: string; readonly reason?: string | undefined }>
   readonly messages: Array<{ readonly id: string; readonly text: string }>
   readonly texts: Map<string, string>
+  /** The earlier version did not store where the agent's text is that was not over: it is listed where it ends. */
+  isUnordered: boolean
   readonly turns: Map<string, string>
   /** The ids of the turns. */
   readonly turnIds: Array<string>
@@ -140,7 +143,7 @@ export class Witness {
   readonly webhooks: WebhookWitness
   /** All that a grant's feed has. */
   readonly feedOf: (grantId: string) => ReadonlyArray<PartnerEvent>
-  readonly #claims: Claims
+  readonly #claims = new Claims()
   /** Since when, by process and sandbox. */
   readonly #rested = new Map<string, number>()
   /** By process and sandbox: events that were written without an answer, and the number of the last one. */
@@ -154,7 +157,7 @@ export class Witness {
   readonly #checkpoints: Checkpoints["Service"]
   readonly #diskOf: (worker: string) => Disk | null
   readonly #ids: Ids["Service"]
-  readonly #limits: Limits
+  readonly #versions: Versions
   readonly #timeline: Timeline
   readonly #trace: Trace
 
@@ -171,14 +174,13 @@ export class Witness {
     readonly webhooks: WebhookWitness
     readonly feedOf: (grantId: string) => ReadonlyArray<PartnerEvent>
     readonly ids: Ids["Service"]
-    readonly limits: Limits
+    readonly versions: Versions
     readonly timeline: Timeline
     readonly trace: Trace
   }) {
     this.#store = options.store
     this.#leases = options.leases
     this.#maintenance = options.maintenance
-    this.#claims = new Claims(Duration.toMillis(options.limits.lost))
     this.#checkpoints = options.checkpoints
     this.#diskOf = options.diskOf
     this.trees = options.trees
@@ -192,7 +194,7 @@ export class Witness {
       (id) => options.money.wasRefused(id, this.sandboxes.get(id)?.creation.grantId ?? "")
     )
     this.#ids = options.ids
-    this.#limits = options.limits
+    this.#versions = options.versions
     this.#timeline = options.timeline
     this.#trace = options.trace
   }
@@ -214,7 +216,7 @@ export class Witness {
       create: (request) =>
         Effect.suspend(() => {
           const { creation, keyed } = request
-          if (!this.sandboxes.has(creation.id)) this.sandboxes.set(creation.id, seenFirst(creation, this.#limits))
+          if (!this.sandboxes.has(creation.id)) this.sandboxes.set(creation.id, seenFirst(creation, this.#versions))
           return Effect.onExit(this.#writing(creation.id, store.create(request)), (exit) =>
             Effect.sync(() => {
               if (this.sandboxes.get(creation.id)?.state.lastSeq === 0) {
@@ -287,12 +289,12 @@ export class Witness {
             for (const { owner, running } of agents) if (running && heldUntil > 0 && heldUntil < asked) this.works(id, owner)
           }
           const answered = this.#claims.begins()
-          const expected = this.#claims.expected(by.machine, room, asked)
+          const expected = this.#claims.expected(by.machine, room, this.#lost, asked)
           return leases.take(by, room).pipe(
             Effect.tap((leased) =>
               Effect.sync(() => {
                 this.#lookAtAll()
-                const after = this.#claims.expected(by.machine, room, this.#timeline.now)
+                const after = this.#claims.expected(by.machine, room, this.#lost, this.#timeline.now)
                 // Checked before the order: a lease of a held sandbox breaks the order too.
                 for (const one of leased) this.#leased(by, one, asked)
                 if (expected !== null && after?.version === expected.version && this.#timeline.now === asked) {
@@ -352,6 +354,11 @@ export class Witness {
             Effect.sync(() => this.#rule("a write under an old lease is refused", !stale, lease.sandboxId)))
         })
     })
+  }
+
+  /** The limit of the worker that calls, milliseconds. */
+  get #lost(): number {
+    return Duration.toMillis(this.#versions.ofCaller.lost)
   }
 
   /** Returning a lease, watched. */
@@ -454,7 +461,7 @@ export class Witness {
               const after = this.#duesNow()
               if (before === null || after === null || now !== this.#timeline.now || before.version !== after.version) return
               if (ids.length > 0) this.#trace.count("limits that were foreseen")
-              const moments = ids.map((id) => this.sandboxes.get(id)?.table.next ?? Infinity)
+              const moments = ids.map((id) => this.sandboxes.get(id)?.table.under(this.#versions.ofCaller).next ?? Infinity)
               this.#rule(
                 "what is due is told, the oldest first",
                 ids.length === Math.min(limit, before.ids.length) && moments.every((at, i) => i === 0 || at >= moments[i - 1]!) &&
@@ -467,14 +474,19 @@ export class Witness {
     })
   }
 
-  /** Sandboxes that are due now, the oldest first; `null`: a write is under way. */
+  /** Sandboxes that are due now by the caller's limits, the oldest first; `null`: a write is under way. */
   #duesNow(): { readonly version: string; readonly ids: ReadonlyArray<SandboxId> } | null {
     this.#lookAtAll()
     const all = Array.from(this.sandboxes).filter(([, { state }]) => state.lastSeq > 0)
     if (all.some(([, { writers }]) => writers > 0)) return null
-    const due = all.flatMap(([id, { table }]) => table.next !== null && table.next <= this.#timeline.now ? [{ id, at: table.next }] : [])
+    const { ofCaller } = this.#versions
+    const due = all.flatMap(([id, { table }]) => {
+      const { next } = table.under(ofCaller)
+      return next !== null && next <= this.#timeline.now ? [{ id, at: next }] : []
+    })
     return {
-      version: all.map(([, { state }]) => state.lastSeq).join(),
+      version: [...all.map(([, { state }]) => state.lastSeq),
+        ...Object.values(ofCaller).map((limit: Duration.Duration) => Duration.toMillis(limit))].join(),
       ids: due.toSorted((a, b) => a.at - b.at).map(({ id }) => id)
     }
   }
@@ -487,7 +499,7 @@ export class Witness {
       seen.purged = purged
       this.#trace.count("logs forgotten")
       const { isOver, lastSeq, status, statusAt } = this.seen(id)?.state ?? seen.state
-      const until = statusAt + Duration.toMillis(this.#limits.retention)
+      const until = statusAt + Math.min(...this.#versions.inForce.map(({ retention }) => Duration.toMillis(retention)))
       this.#rule(
         "the log of a sandbox is kept for its time after its end",
         isOver && until <= this.#timeline.now && purged <= lastSeq,
@@ -596,6 +608,11 @@ export class Witness {
       this.trees.record(seen.state, event, seen.fence)
       seen.state.record(event, at.epochMilliseconds)
       seen.replayed = evolve(seen.replayed, event, at)
+      if (this.#versions.earlierRows.has(rowKey(id, seq))) {
+        this.#trace.count("rows of an earlier version")
+        seen.replayed = earlierSandbox(seen.replayed)
+        seen.isUnordered ||= seen.replayed.turn?.speaking !== undefined
+      }
       this.queue.record(id, event, seq)
       this.#passes(seen, event, at.epochMilliseconds)
       seen.table.record(event, at)
@@ -622,19 +639,22 @@ export class Witness {
     if (event.type === "sandbox.status" && event.data.previous === null) {
       this.#rule("a life begins when the sandbox was asked for", createdAt.epochMilliseconds === at, id)
     }
+    const { inForce } = this.#versions
     if (event.type === "approval.requested") {
-      const expiry = at + Duration.toMillis(this.#limits.approval)
-      this.#rule("an approval expires when its time is over", event.data.expires_at.epochMilliseconds === expiry, `${id} ${expiry}`)
+      const expiries = inForce.map(({ approval }) => at + Duration.toMillis(approval))
+      const { epochMilliseconds: expiry } = event.data.expires_at
+      this.#rule("an approval expires when its time is over", expiries.includes(expiry), `${id} ${expiry}, not ${expiries.join()}`)
     }
     const brought = broughtByTime(event)
     if (brought === null) return
+    const tables = inForce.map((limits) => table.under(limits))
     this.#rule(
       "no time limit is applied before it has come",
-      table.dues.some((due) => due.what === brought && due.at <= at),
-      `${id} ${brought}: ${JSON.stringify(table.dues)} at ${at}`
+      tables.some(({ dues }) => dues.some((due) => due.what === brought && due.at <= at)),
+      `${id} ${brought}: ${JSON.stringify(tables.map(({ dues }) => dues))} at ${at}`
     )
-    const [first] = table.dueBy(at)
-    this.#rule("of what is due at once the first is applied first", first === brought, `${id}: ${brought} before ${first}`)
+    const firsts = tables.map((table) => table.dueBy(at)[0])
+    this.#rule("of what is due at once the first is applied first", firsts.includes(brought), `${id}: ${brought} before ${firsts.join()}`)
   }
 
   #record(seen: Seen, event: SandboxEvent): void {
@@ -831,9 +851,13 @@ export class Witness {
     for (const [id, { creation, heldUntil, prompted, state, table, worker }] of this.sandboxes) {
       const process = prompted.get(state.turn?.id ?? "")
       this.queue.keepsUp(id, process?.alive === true && process.name === worker && heldUntil > this.#timeline.now)
-      const { next } = table
       this.rights.keepsUp(id, creation.grantId, state.status, state.statusAt)
-      this.#rule("a time limit is applied when it has come", next === null || next > late, `${id} ${JSON.stringify(table.dues)}`)
+      const tables = this.#versions.inForce.map((limits) => table.under(limits))
+      this.#rule(
+        "a time limit is applied when it has come",
+        tables.some(({ next }) => next === null || next > late),
+        `${id} ${JSON.stringify(tables.map(({ dues }) => dues))}`
+      )
     }
     for (const { cursor, expiredAt, grantId, id } of this.readers) {
       if (this.rights.isRevoked(grantId) !== false || cursor === null && (expiredAt ?? 0) > late) continue
@@ -848,7 +872,7 @@ export class Witness {
    */
   needsAreMet(): void {
     const { now } = this.#timeline
-    const lost = Duration.toMillis(this.#limits.lost)
+    const lost = Math.max(...this.#versions.inForce.map(({ lost }) => Duration.toMillis(lost)))
     for (const [id, seen] of this.sandboxes) {
       const { need, status, turn } = seen.state
       const isAtIt = need === "turn"
@@ -988,11 +1012,12 @@ export class Witness {
       this.#rule("no approval stays open after the end", state.approvals.length === 0, id)
       this.#rule("no publication looks as if it went on after the end", !state.isPublishing, id)
       const messages = this.#timeline.run(Context.empty(), this.#store.messages(id, 0, 100_000))
-      const told = messages.map((message) => `${message.id} ${message.text}`).join("\n")
+      const inOrder = (lines: ReadonlyArray<string>) => (seen.isUnordered ? lines.toSorted() : lines).join("\n")
+      const told = inOrder(messages.map((message) => `${message.id} ${message.text}`))
       // The message that the agent is writing is not whole.
       const whole = seen.messages.filter((message) => message.id !== seen.replayed.turn?.speaking)
-      const said = whole.map((message) => `${message.id} ${seen.texts.get(message.id) ?? message.text}`)
-      this.#rule("messages are those of the log", told === said.join("\n"), `${id}\n${told}\nnot\n${said.join("\n")}`)
+      const said = inOrder(whole.map((message) => `${message.id} ${seen.texts.get(message.id) ?? message.text}`))
+      this.#rule("messages are those of the log", told === said, `${id}\n${told}\nnot\n${said}`)
       this.#rule("a message is there once", new Set(messages.map((message) => message.id)).size === messages.length, `${id}\n${told}`)
     }
     for (const { cursor, grantId, id } of this.readers) {
@@ -1024,9 +1049,9 @@ const tagOf = (error: unknown): string => typeof error === "object" && error !==
 const oneBitOff = <E, R>(content: Stream.Stream<Uint8Array, E, R>) =>
   Stream.map(content, (bytes) => bytes.map((byte, i) => i === bytes.length - 1 ? byte ^ 1 : byte))
 
-const seenFirst = (creation: Creation, limits: Limits): Seen => ({
+const seenFirst = (creation: Creation, { newest }: Versions): Seen => ({
   creation,
-  table: new TimeTable(limits),
+  table: new TimeTable(newest.limits),
   writers: 0,
   looked: false,
   writingSince: 0,
@@ -1041,6 +1066,7 @@ const seenFirst = (creation: Creation, limits: Limits): Seen => ({
   approvals: new Map(),
   messages: [],
   texts: new Map(),
+  isUnordered: false,
   turns: new Map(),
   turnIds: [],
   applied: new Set(),

@@ -50,7 +50,7 @@ export const lose = (world: World, slot: Slot, millis: number) => {
 
 /** Starts a worker. */
 export const launch = (world: World, slot: Slot) => {
-  const { agentIdle, chance, faults, options, slots, timeline, trace } = world
+  const { agentIdle, chance, faults, options, slots, timeline, trace, versions } = world
   const { machine } = slot
   const process = timeline.process(`worker-${slots.indexOf(slot) + 1}.${++slot.incarnation}`)
   if (faults.happens("clockSet", process.name)) process.skewMillis = skewOf(chance)
@@ -58,6 +58,7 @@ export const launch = (world: World, slot: Slot) => {
   const alone = slots.every((other) => other === slot || other.machine !== machine || !isRunning(other))
   slot.process = process
   slot.stop = stop
+  versions.starts(process)
   trace.add(`${process.name} starts on ${machine.name}`)
   // Ends leases before another worker starts there.
   if (alone && chance.is(0.5)) world.run(world.leases.endLeases(machine.name), Context.empty())

@@ -42,6 +42,7 @@ import * as Logger from "effect/Logger"
 import * as Scope from "effect/Scope"
 import * as FilledStores from "../stores/FilledStores.ts"
 import type { GivenStores, Stores } from "../stores/FilledStores.ts"
+import { Versions } from "../stores/Versions.ts"
 import { accessOf, receiversOf, spendingOf, webhooksOf } from "./AccountPorts.ts"
 import { Chance } from "./Chance.ts"
 import { Faults } from "./Faults.ts"
@@ -113,7 +114,7 @@ const memory: Systems = {
 }
 
 /** Short, so that all of them come due within minutes; a lease's 30 s are what they are measured by. */
-export const limitsOf = (chance: Chance): Changeable<Limits> => ({
+export const limitsOf = (chance: Chance): Limits => ({
   queue: Duration.seconds(chance.pick([60, 10])),
   boot: Duration.seconds(chance.pick([50, 10])),
   idle: Duration.seconds(chance.pick([60, 25, 8])),
@@ -125,8 +126,6 @@ export const limitsOf = (chance: Chance): Changeable<Limits> => ({
   // In the midst of all that goes on, or a month later.
   retention: chance.pick([Duration.days(30), Duration.days(30), Duration.seconds(50)])
 })
-
-type Changeable<A> = { -readonly [K in keyof A]: A[K] }
 
 /** A model that costs something: 3 to 15 micro-USD a token. The offline agent drives it, and asks it as an agent would. */
 export const paidModel: Model = {
@@ -177,7 +176,9 @@ export class World {
   readonly start: number
   readonly timeline: Timeline
   readonly trace: Trace
-  readonly limits: Changeable<Limits>
+  readonly versions: Versions<Process>
+  /** How often the operator changes limits or the version. */
+  readonly changes: number
   readonly agentIdle: Duration.Duration
   readonly passesMonth: boolean
   readonly losesGrant: boolean
@@ -220,7 +221,8 @@ export class World {
     this.trace = new Trace(options.trace === true, this.timeline)
     this.start = this.timeline.now
     this.#systems = { ...memory, ...options.systems }
-    this.limits = limitsOf(this.chance)
+    this.changes = this.chance.pick([0, 0, 0, 1, 2, 3])
+    this.versions = new Versions({ limits: limitsOf(this.chance), isEarlier: this.changes > 0 && this.chance.is(0.6) })
     this.agentIdle = Duration.millis(this.chance.pick([500, 3_000, 3_000, 60_000]))
     this.#budgets = budgetsOf(this.chance)
     this.passesMonth = this.chance.is(0.15)
@@ -233,7 +235,7 @@ export class World {
     this.#repositories = this.#build(MemoryRepositories.layer, Context.empty())
     for (const name of REPOSITORIES) Context.get(this.#repositories, MemoryRepositories).add(name, startOf(name))
     this.#shared = this.#build(
-      Layer.mergeAll(FilledStores.layer(options.stores ?? null), this.#systems.source),
+      Layer.mergeAll(FilledStores.layer(options.stores ?? null, this.versions), this.#systems.source),
       Context.mergeAll(this.ids, this.#repositories, this.#hintsOf(this.process))
     )
     this.partners = Context.get(this.#shared, PartnerStore)
@@ -298,7 +300,7 @@ export class World {
       process,
       context,
       effect.pipe(
-        Effect.provideService(Policy, this.limits),
+        Effect.provideService(Policy, this.versions.limitsOf(process)),
         Effect.provideService(ModelCatalogue, { default: offlineDemo.id, models: [offlineDemo, paidModel] }),
         Effect.provideService(Logger.CurrentLoggers, new Set([this.#alarms]))
       )
@@ -369,7 +371,7 @@ export class World {
     return this.timeline.run(
       context,
       Layer.buildWithScope(layer, this.#scope).pipe(
-        Effect.provideService(Policy, this.limits),
+        Effect.provideService(Policy, this.versions.ofCaller),
         Effect.provideService(Budgets, this.#budgets)
       )
     )
@@ -391,7 +393,7 @@ export class World {
   }
 
   #makeServers(): Servers {
-    const { faults, operating, people, rightsWitness, timeline, trace } = this
+    const { faults, operating, people, rightsWitness, timeline, trace, versions } = this
     return new Servers({
       count: this.chance.pick([1, 2, 2]),
       timeline,
@@ -406,13 +408,14 @@ export class World {
       },
       start: (process, main) => {
         trace.add(`${process.name} starts`)
+        versions.starts(process)
         this.spawn(process, this.portsOf(process, this.machines[0]!), Effect.scoped(main))
       }
     })
   }
 
   #makeWitness(): Witness {
-    const { limits, rightsWitness, timeline, trace } = this
+    const { rightsWitness, timeline, trace, versions } = this
     const shared = this.#shared
     const feedOf = (grantId: string) => this.run(this.partners.feed(grantId, 0, 100_000), Context.empty())
     return new Witness({
@@ -427,7 +430,7 @@ export class World {
       webhooks: new WebhookWitness({ rights: rightsWitness, timeline, trace, feed: feedOf }),
       feedOf,
       ids: Context.get(this.ids, Ids),
-      limits,
+      versions,
       timeline,
       trace
     })

@@ -28,6 +28,7 @@ import * as DateTime from "effect/DateTime"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Option from "effect/Option"
+import { type Versions, writtenByVersions } from "./Versions.ts"
 
 /** The stores of a service. */
 export type Stores =
@@ -170,8 +171,11 @@ const answersAtOnce = Effect.orDie(Effect.all([
   Spending.use((spending) => spending.of(""))
 ]))
 
-/** All stores: those of `given`, and the others in memory. Dies with {@link StoresDoNotFit}. `given`: `null` for none. */
-export const layer = (given: GivenStores | null): Layer.Layer<Stores, never, Hints | Ids> =>
+/**
+ * All stores: those of `given`, and the others in memory. Dies with {@link StoresDoNotFit}. `given`: `null` for none. `versions`: processes
+ * of an earlier version write rows of its shape, if the store of sandboxes is in memory.
+ */
+export const layer = (given: GivenStores | null, versions: Versions): Layer.Layer<Stores, never, Hints | Ids> =>
   Layer.effectContext(Effect.gen(function*() {
     const chosen: { stores: Context.Context<Stores> | null } = { stores: null }
     const rows = SandboxRows.make()
@@ -188,7 +192,9 @@ export const layer = (given: GivenStores | null): Layer.Layer<Stores, never, Hin
       : Context.make(PartnerStore, later(PartnerStore, chosen))
     const webhooks = yield* Effect.provide(Layer.build(WebhookStoreMemory.layer), Context.merge(asked, feeds))
     const memory = Context.mergeAll(accounts, own, Context.pick(WebhookStore)(webhooks))
-    if (given === null) return memory
+    const shaped = (stores: Context.Context<Stores>, isGiven: boolean) =>
+      Context.add(stores, SandboxStore, writtenByVersions(Context.get(stores, SandboxStore), isGiven ? null : rows, versions.earlierRows))
+    if (given === null) return shaped(memory, false)
     const built: Context.Context<never> = yield* Effect.provide(Layer.build(given), memory)
     const isGiven = (name: Name) => Option.isSome(Context.getOption(built, all[name] as Context.Key<unknown, unknown>))
     const provided = new Set(names.filter(isGiven))
@@ -196,9 +202,8 @@ export const layer = (given: GivenStores | null): Layer.Layer<Stores, never, Hin
     if (misfit !== null) return yield* Effect.die(new StoresDoNotFit(misfit))
     const merged = Context.merge(memory, built) as Context.Context<Stores>
     const follows = provided.has("SandboxStore") && !(provided.has("Checkpoints") && provided.has("Setups"))
-    chosen.stores = follows
-      ? Context.merge(merged, followed(merged, rows, { setups: Context.get(merged, Setups) }))
-      : merged
+    const together = follows ? Context.merge(merged, followed(merged, rows, { setups: Context.get(merged, Setups) })) : merged
+    chosen.stores = shaped(together, provided.has("SandboxStore"))
     yield* Effect.provide(answersAtOnce, chosen.stores)
     return chosen.stores
   }))

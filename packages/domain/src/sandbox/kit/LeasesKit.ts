@@ -13,7 +13,7 @@ import type { LeaseRow, StatementError, Statements } from "./Statements.ts"
 const isHeld = ({ until }: LeaseRow, now: number): boolean => until !== null && until > now
 
 /** `Leases` over these statements. */
-export const make = (statements: Statements, { lost }: Limits, hints: Hints["Service"]): Leases["Service"] => {
+export const make = (statements: Statements, limits: Limits, hints: Hints["Service"]): Leases["Service"] => {
   const { contents, leases, leasesOf, leasesWithWork, sandboxes, save } = statements
   const write = <A, E>(body: (now: number) => Effect.Effect<A, E | StatementError>) =>
     Effect.flatMap(DateTime.now, ({ epochMilliseconds }) => guard(statements)(statements.transaction(body(epochMilliseconds))))
@@ -29,7 +29,8 @@ export const make = (statements: Statements, { lost }: Limits, hints: Hints["Ser
     take: ({ machine }, room) =>
       write(Effect.fnUntraced(function*(now) {
         const known = new Map((yield* leasesWithWork).map((row) => [row.id, row]))
-        const order = leaseOrder(Array.from(known.values(), leasableOf), { machine, now: DateTime.makeUnsafe(now), lost }, room)
+        const asked = { machine, now: DateTime.makeUnsafe(now), lost: limits.lost }
+        const order = leaseOrder(Array.from(known.values(), leasableOf), asked, room)
         const taken = order.flatMap((id) => known.get(id) ?? []).map((row): LeaseRow => {
           const from = row.movedFrom ?? row.machine
           const isMoved = from !== null && from !== machine
