@@ -45,7 +45,7 @@ const isWhollySeen = (card) => {
   for (let around = card.parentElement; around !== null && around !== document.body; around = around.parentElement) {
     if (getComputedStyle(around).overflow !== "visible" && !isWithin(around.getBoundingClientRect())) return false
   }
-  return [...card.querySelectorAll("pre, .diff-box")].every(({ clientHeight, clientWidth, scrollHeight, scrollWidth }) =>
+  return [...card.querySelectorAll("pre, .diff-box, .asked")].every(({ clientHeight, clientWidth, scrollHeight, scrollWidth }) =>
     scrollHeight <= clientHeight + 1 && scrollWidth <= clientWidth + 1
   )
 }

@@ -5,6 +5,7 @@
  */
 import { keepDraft } from "./draft.js"
 import { morph, parsed } from "./morph.js"
+import { keepEnd } from "./reel.js"
 import { fold, tellSince } from "./steps.js"
 import { tellTimes } from "./times.js"
 import { lookAgain, tellWaiting } from "./waiting.js"
@@ -31,7 +32,9 @@ let cursor = page?.dataset["cursor"] ?? ""
 const connection = (text) => {
   const line = find(document, "#connection", HTMLElement)
   // An unchanged line is not announced again.
-  if (line !== null && line.textContent !== text) line.textContent = text
+  if (line === null || line.textContent === text) return
+  line.textContent = text
+  line.classList.toggle("live", text === "Live")
 }
 
 /** The session has ended. */
@@ -75,11 +78,32 @@ const after = (piece) => {
 }
 
 /** Those that say how long something has been there. */
-const TIMES = ".comments time"
+const TIMES = ".comments time, .approval time"
 const TELL_TIMES_MS = 30_000
+
+/** A press that was meant for the card before is not one for the card in its place. */
+const INERT_MS = 400
+
+const cards = () => [...document.querySelectorAll("#approvals .approval")].flatMap((card) => card instanceof HTMLElement ? [card] : [])
+let known = cards().map(({ id }) => id)
+
+/** New cards take no press for a moment, and the first one takes the focus where nothing has it. */
+const guardCards = () => {
+  const now = cards()
+  const fresh = now.filter(({ id }) => !known.includes(id) || id === now[0]?.id && id !== known[0])
+  known = now.map(({ id }) => id)
+  for (const card of fresh) {
+    const form = find(card, "form", HTMLFormElement)
+    if (form === null || isBusy(form)) continue
+    setBusy(form, true)
+    setTimeout(() => setBusy(form, false), INERT_MS)
+  }
+  if (fresh.length > 0 && (document.activeElement === null || document.activeElement === document.body)) now[0]?.focus()
+}
 
 /** Puts pieces in the place of those that the page has. @param {Document} pieces */
 const show = (pieces) => {
+  const followed = keepEnd()
   for (const piece of pieces.querySelectorAll("[data-piece]")) {
     if (!(piece instanceof HTMLElement)) continue
     if (piece.dataset["changes"] !== undefined) {
@@ -90,6 +114,8 @@ const show = (pieces) => {
     if (old !== null) morph(old, piece, () => after(old))
   }
   if (conversation !== null) fold(conversation)
+  guardCards()
+  followed()
   tellTimes(TIMES)
   tellSince()
   tellWaiting()
@@ -156,7 +182,7 @@ const decide = async () => {
     case 400:
     case 403:
     case 404:
-      return end(() => connection("This page cannot be followed any longer. Load it again."))
+      return end(() => connection("Reload to continue."))
     default:
       return retryLater()
   }
@@ -203,8 +229,14 @@ const setBusy = (form, busy) => {
   for (const button of form.querySelectorAll("button")) button.ariaDisabled = String(busy)
 }
 
-/** @param {string} kind @param {string} text */
+const OUTCOME_MS = 6_000
+/** @type {ReturnType<typeof setTimeout> | undefined} */
+let fading
+
+/** Beside the form, until the next one or, where all went well, for a while. @param {string} kind @param {string} text */
 const outcome = (kind, text) => {
+  clearTimeout(fading)
+  if (kind === "told" && text !== "") fading = setTimeout(() => outcome("told", ""), OUTCOME_MS)
   const line = document.createElement("p")
   line.className = kind
   line.textContent = text
@@ -240,7 +272,7 @@ const send = async (form, submitter) => {
   setBusy(form, false)
   // A visitor without a session is led to signing in.
   if (response?.redirected === true) return end(signInAgain)
-  if (response?.ok !== true) return outcome("problem", find(said, "main p", HTMLElement)?.textContent ?? "It did not arrive. Try again.")
+  if (response?.ok !== true) return outcome("problem", find(said, "main p", HTMLElement)?.textContent ?? "Couldn't send. Try again.")
   const { className, textContent } = find(said, "p", HTMLElement) ?? {}
   // Text that was typed since is the next message.
   if (className === "told" && String(fieldsOf(form, null)) === typed) form.reset()
@@ -269,6 +301,32 @@ document.addEventListener("submit", (event) => {
   if (!(form instanceof HTMLFormElement) || form.dataset["live"] === undefined) return
   event.preventDefault()
   if (!isBusy(form)) void send(form, event.submitter)
+})
+
+// With Ctrl or ⌘, Enter sends what is typed.
+document.addEventListener("keydown", (event) => {
+  if (event.key !== "Enter" || !(event.ctrlKey || event.metaKey) || event.isComposing) return
+  if (!(event.target instanceof HTMLTextAreaElement) || event.target.form?.id !== "message") return
+  event.preventDefault()
+  event.target.form.requestSubmit(find(event.target.form, "button", HTMLButtonElement))
+})
+
+/** Views change without loading the page: all of them are on it. */
+document.addEventListener("click", (event) => {
+  const link = event.target instanceof Element ? event.target.closest("[data-to]") : null
+  const workspace = find(document, ".workspace", HTMLElement)
+  if (!(link instanceof HTMLAnchorElement) || workspace === null || page === null) return
+  if (event.button !== 0 || event.ctrlKey || event.metaKey || event.shiftKey || event.altKey) return
+  event.preventDefault()
+  workspace.dataset["view"] = link.dataset["to"]
+  for (const other of document.querySelectorAll("[data-to]")) other.removeAttribute("aria-current")
+  link.setAttribute("aria-current", "page")
+  history.replaceState(null, "", link.href)
+})
+document.addEventListener("click", ({ target }) => {
+  for (const menu of document.querySelectorAll(".menu[open]")) {
+    if (target instanceof Node && !menu.contains(target)) menu.removeAttribute("open")
+  }
 })
 
 if (page !== null) {

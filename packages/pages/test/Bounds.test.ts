@@ -183,7 +183,7 @@ layer(http({ trees }), { excludeTestServices: true })("a page", (it) => {
       assert(lease !== undefined)
       const startedAt = yield* DateTime.now
       yield* (yield* Setups).save(lease, { state: "failed", startedAt, ms: 1, exitCode: 1, cache: "miss", output, told: null })
-      const page = yield* get(`/sandboxes/${id}?view=changes&timeline=shown`)
+      const page = yield* get(`/sandboxes/${id}?view=log`)
       const setup = linkOf(page, "Show all of it")
       assert(setup !== undefined)
       let [length, link]: [number, string | undefined] = [0, setup]
@@ -278,9 +278,9 @@ layer(http({ trees }), { excludeTestServices: true })("a page", (it) => {
       }))
       yield* drive(id, approvals.map((approval) => ({ _tag: "RequestApproval" as const, turnId: turn, approval })))
       const page = yield* get(`/sandboxes/${id}`)
-      const links = [...page.text.matchAll(/<a href="([^"]+)">Look at it and decide/gu)].map(([, link = ""]) => link)
+      const links = [...page.text.matchAll(/<a href="([^"]+)">Review…/gu)].map(([, link = ""]) => link)
       assert.strictEqual(links.length, 10)
-      assert.include(page.text, "4 more wait: they are shown once these are decided.")
+      assert.include(page.text, "4 more after these.")
       // An unseen approval cannot be decided.
       assert.notInclude(page.text, "name=\"decision\"")
       const alone = yield* get(links[3] ?? "")
@@ -301,13 +301,13 @@ layer(http({ trees }), { excludeTestServices: true })("a page", (it) => {
       const view = `/sandboxes/${id}?view=changes`
       const pages = yield* Effect.all(Array.from({ length: 20 }, () => get(view)), { concurrency: "unbounded" })
       for (const page of pages) {
-        assert.include(page.text, "They are being read.")
+        assert.include(page.text, "Loading changes…")
         assert.strictEqual(linkOf(page, "Load the page again"), view)
       }
       // One reading is for all of them.
       assert.strictEqual(reads, 1)
       yield* Deferred.succeed(held, undefined)
-      while ((yield* get(view)).text.includes("They are being read.")) yield* Render.pause
+      while ((yield* get(view)).text.includes("Loading changes…")) yield* Render.pause
       assert.include((yield* get(view)).text, `<p>${FILES} files:`)
       // At rest nothing changes.
       assert.strictEqual(reads, 1)
@@ -346,7 +346,7 @@ layer(http({ trees }), { excludeTestServices: true })("a page", (it) => {
       held = yield* Deferred.make<void>()
       const page = yield* get(view)
       assert.include(page.text, `<p>${FILES} files:`)
-      assert.match(page.text, /As of \d\d:\d\d:\d\d UTC; they are being read again\./u)
+      assert.match(page.text, /As of \d\d:\d\d:\d\d UTC\. Refreshing…/u)
       yield* Deferred.succeed(held, undefined)
     }))
 })

@@ -10,7 +10,7 @@ import { labels } from "./SandboxLabels.ts"
 
 const tone: Readonly<Record<AttentionState, string>> = {
   starting: "wait",
-  working: "",
+  working: "run",
   asking: "wait",
   ready: "good",
   failed: "bad",

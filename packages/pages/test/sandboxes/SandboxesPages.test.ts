@@ -120,7 +120,7 @@ layer(http(), { excludeTestServices: true })("the page of a sandbox", (it) => {
         { _tag: "EndTurn", turnId: turn, state: "succeeded" },
         { _tag: "ReportUsage", usage, tokens: { input: 12_345, cachedInput: 9000, output: 678 } }
       ])
-      const page = textOf(yield* get(`/sandboxes/${id}?timeline=shown`))
+      const page = textOf(yield* get(`/sandboxes/${id}?view=log`))
       assert.include(page, "Tokens 12,345 in, 9,000 of them cached, 678 out Created")
       assert.match(page, /Turn 1 Done [^$]*\$0\.1200 2 12,345 in, 9,000 of them cached, 678 out/u)
     }))
@@ -163,7 +163,7 @@ layer(http(), { excludeTestServices: true })("the page of a sandbox", (it) => {
         ["text", "m:text", "", `<div class="markdown"><p>All of it ${ESCAPED}</p>\n`],
         ["tool", "tool:c", `run ${ESCAPED}`, `Failed ${ESCAPED}`]
       ])
-      assert.include(page.text, `<h1>${ESCAPED}</h1>`)
+      assert.include(page.text, `<h1 title="${ESCAPED}">${ESCAPED}</h1>`)
       assert.include(page.text, `<title>${ESCAPED} · Slipway</title>`)
       assert.notInclude(page.text, HOSTILE)
       assert.include(textOf(page), "Working")
@@ -188,7 +188,7 @@ layer(http(), { excludeTestServices: true })("the page of a sandbox", (it) => {
       assert.deepStrictEqual(yield* endOf("end_turn", "succeeded"), ["end", "Done"])
     }))
 
-  it.effect("shows the setup: how it stands, and the end of its output as text alone, closed once it succeeded", () =>
+  it.effect("shows the setup: how it stands, and the end of its output as text alone, until it succeeded", () =>
     Effect.gen(function*() {
       const { get, key } = yield* visitor("setting-up")
       const id = yield* create(key)
@@ -226,8 +226,9 @@ layer(http(), { excludeTestServices: true })("the page of a sandbox", (it) => {
 
       yield* save({ state: "succeeded", ms: 184_400, exitCode: 0, cache: "miss", output: `first\n${"x".repeat(65_540)}\nend\n` })
       const succeeded = yield* section
-      assert.include(succeeded, "<details><summary>")
-      assert.match(text(succeeded), /Setup Succeeded 3 min 4 s, in no cache yet Output The end of it\. Show all of it end $/u)
+      // The conversation leads to the output.
+      assert.match(succeeded, /^<section[^>]* hidden>/u)
+      assert.match(text(succeeded), /Setup Succeeded 3 min 4 s, not cached Output The end of it\. Show all of it end $/u)
 
       yield* save({ state: "failed", ms: 812, exitCode: 127, cache: "hit", output: "sh: no such program\n" })
       const failed = yield* section
@@ -351,7 +352,7 @@ layer(http(), { excludeTestServices: true })("the forms of a sandbox's page", (i
       const approval = "call/1?&"
       const id = yield* asking(key, approval, `write ${HOSTILE}`)
       const page = yield* get(`/sandboxes/${id}`)
-      const action = /<li class="approval" id="[^"]+">\s*<form method="post" action="([^"]+)"/u.exec(page.text)?.[1] ?? ""
+      const action = /<li class="approval" id="[^"]+" tabindex="-1">\s*<form method="post" action="([^"]+)"/u.exec(page.text)?.[1] ?? ""
       assert.strictEqual(action, `/sandboxes/${id}/approvals/${encodeURIComponent(approval)}`)
       assert.include(page.text, `<code>write ${ESCAPED}</code>`)
 
@@ -393,14 +394,14 @@ layer(http(), { excludeTestServices: true })("the forms of a sandbox's page", (i
       assert.notInclude((yield* get(`/sandboxes/${id}`)).text, "approve_turn")
       isPage(yield* post(`/sandboxes/${id}/approvals/alone`, { decision: "approve_turn" }), 409)
       yield* ask("first", "edit")
-      assert.match((yield* get(`/sandboxes/${id}`)).text, /value="approve_turn"[^>]*>Approve all edits this turn \(plain files\)</u)
+      assert.match((yield* get(`/sandboxes/${id}`)).text, /value="approve_turn"[^>]*>Approve all edits until the turn ends</u)
       redirected(
         yield* post(`/sandboxes/${id}/approvals/first`, { decision: "approve_turn", reason: "not sent with it" }),
         `/sandboxes/${id}?done=approved_turn`
       )
       yield* ask("second", "edit")
       const page = yield* get(`/sandboxes/${id}?done=approved_turn`)
-      assert.include(textOf(page), "Approved, and all of this kind until the turn ends.")
+      assert.include(textOf(page), "Approved, and all further ones of this kind until the turn ends.")
       assert.notInclude(page.text, "id=\"approval-second\"")
       assert.include(page.text, "id=\"approval-alone\"")
       assert.include(page.text, "Approved: automatically, for this turn")
@@ -463,7 +464,7 @@ layer(http(), { excludeTestServices: true })("the forms of a sandbox's page", (i
 
       const asked = yield* get(`/sandboxes/${id}/terminate`)
       isPage(asked)
-      assert.include(textOf(asked), "Terminate this sandbox?")
+      assert.include(textOf(asked), "End this sandbox?")
       redirected(yield* post(`/sandboxes/${id}/terminate`), `/sandboxes/${id}?done=terminated`)
       redirected(yield* post(`/sandboxes/${id}/terminate`), `/sandboxes/${id}?done=duplicate`)
       redirected(yield* post(`/sandboxes/${id}/interrupt`), `/sandboxes/${id}?done=sandbox_terminal`)
@@ -625,8 +626,8 @@ layer(http({ trees }), { excludeTestServices: true })("the stream of a sandbox's
       assert.match(html, /<section id="timeline" data-piece="timeline"[^>]*>[^]*<rect class="idle|<rect class="turn"/u)
       const view = yield* reader.get(`/sandboxes/${id}?view=changes`)
       assert.include(view.text, html.slice(html.indexOf("<div id=\"changes\"")).trim())
-      assert.include(view.text, `href="/sandboxes/${id}?timeline=shown"`)
-      const timeline = yield* reader.get(`/sandboxes/${id}?timeline=shown`)
+      assert.include(view.text, `href="/sandboxes/${id}?view=log"`)
+      const timeline = yield* reader.get(`/sandboxes/${id}?view=log`)
       assert.include(timeline.text, "Where the time went")
       assert.include(timeline.text, "<svg class=\"timeline\"")
 
@@ -729,11 +730,11 @@ layer(http({ trees, catalogue: { default: offlineDemo.id, models: [offlineDemo, 
         isPage(yield* send("x", "later"), 400)
         const told = yield* get(`${at}?done=steers`)
         isPage(told)
-        assert.include(textOf(told), "The agent gets your message as soon as it can take it.")
+        assert.include(textOf(told), "Steering…")
         const shown = pieceOf(told, "queue")
         assert.deepStrictEqual(
           [...shown.matchAll(/<span class="state wait">(\w+)<\/span>\s*<span>(\d of \d)/gu)].map(([, ...said]) => said),
-          [["Steers", "1 of 3"], ["Waits", "2 of 3"], ["Waits", "3 of 3"]]
+          [["Steering", "1 of 3"], ["Queued", "2 of 3"], ["Queued", "3 of 3"]]
         )
         assert.include(shown, ESCAPED)
         assert.isBelow(shown.length, 5000, "long texts are cut")
@@ -774,18 +775,18 @@ layer(http({ trees, catalogue: { default: offlineDemo.id, models: [offlineDemo, 
         const send = (prompt: string) => post(`/sandboxes/${id}/messages`, { prompt, whenBusy: "queue" })
         const long = yield* send("\u{1f600}".repeat(60_001))
         isPage(long, 400)
-        assert.include(textOf(long), "A message has 1 to 60,000 characters. Yours has 60,001.")
+        assert.include(textOf(long), "Messages can have up to 60,000 characters (yours: 60,001).")
         isPage(yield* send("x".repeat(800_000)), 413)
         redirected(yield* send("\u{1f600}".repeat(60_000)), `/sandboxes/${id}?done=queued`)
         for (let n = 1; n < 10; n++) yield* send(`${n}`)
         const full = yield* get(`/sandboxes/${id}`)
-        assert.include(pieceOf(full, "queue"), "10 messages wait, which is as many as may.")
+        assert.include(pieceOf(full, "queue"), "The queue is full (10).")
         assert.match(pieceOf(full, "message"), /aria-describedby="prompt-hint queue-full"/u)
         const refused = yield* send("Eleventh")
         isPage(refused, 409)
         assert.include(textOf(refused), "Take one back")
         yield* post(`/sandboxes/${id}/messages/${yield* turnOf(id, 5)}/take-back`)
-        assert.notInclude((yield* get(`/sandboxes/${id}`)).text, "as many as may")
+        assert.notInclude((yield* get(`/sandboxes/${id}`)).text, "queue is full")
       }))
 
     it.effect("come back whole for a script, which puts them where they can be changed, and change the page that is open", () =>
@@ -802,11 +803,11 @@ layer(http({ trees, catalogue: { default: offlineDemo.id, models: [offlineDemo, 
         })
         const prompt = `${HOSTILE}\n\n${"long ".repeat(500)}`
         const said = yield* post(`/sandboxes/${id}/messages`, { prompt, whenBusy: "queue", live: "yes" })
-        assert.match(said.text, /^<p class="told">Your message waits for its turn\.<\/p>/u)
+        assert.match(said.text, /^<p class="told">Queued\.<\/p>/u)
         const queued = yield* until("data-piece=\"queue\"")
         assert.strictEqual(pieceOf({ text: queued }, "queue"), pieceOf(said, "queue"))
         const back = yield* post(`/sandboxes/${id}/messages/${yield* turnOf(id, 2)}/take-back`, { live: "yes" })
-        assert.match(back.text, /^<p class="told">Your message was taken back\.<\/p>/u)
+        assert.match(back.text, /^<p class="told">Removed from the queue\.<\/p>/u)
         assert.include(back.text, `<div hidden data-fill="prompt" data-text="${ESCAPED}\n\n${"long ".repeat(500)}"></div>`)
         assert.match(pieceOf({ text: yield* until("data-piece=\"queue\"") }, "queue"), / hidden>/u)
         const again = yield* post(`/sandboxes/${id}/messages/${yield* turnOf(id, 2)}/take-back`, { live: "yes" })

@@ -82,7 +82,7 @@ it.live(
           assert.include(text, "RIGHT-TO-LEFT OVERRIDE")
           assert.strictEqual(await pull.locator("img, script").count(), 0)
           assert.match(await pull.locator(".comments time").last().innerText(), /ago|just now|in \d/u)
-          await page.goto(`/sandboxes/${id}?view=changes`)
+          await page.goto(`/sandboxes/${id}?view=pull`)
           await pull.getByText("number 22").waitFor()
           await inspect(page, "pull-comments")
 
@@ -95,7 +95,7 @@ it.live(
         })
         yield* visit(async (page) => {
           await signIn(page, again)
-          await Shop.loadsUntil(page, `/sandboxes/${started}?view=changes`, "number 22")
+          await Shop.loadsUntil(page, `/sandboxes/${started}?view=pull`, "number 22")
           assert.strictEqual(await page.locator(".pull-comment").count(), 20)
           await page.goto("/pulls")
           await page.getByLabel("Checks").selectOption("passing")

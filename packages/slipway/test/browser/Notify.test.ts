@@ -56,6 +56,7 @@ layer(Shop.layer(), { excludeTestServices: true })("what waits for a person", (i
         const id = await create("[[say Begun]]", { title: "<b>Asks</b>", ...Shop.ASKS })
         await page.goto(`/sandboxes/${id}`)
         await Shop.turnIs(page, "Done")
+        await Shop.openMenu(page)
         assert.strictEqual(await button(page).getAttribute("aria-pressed"), "false")
         assert.strictEqual(await asked(page), 0)
         // Notifications are not enabled yet: the title alone says it.
@@ -66,6 +67,7 @@ layer(Shop.layer(), { excludeTestServices: true })("what waits for a person", (i
         await titleBegins(page, "<b>Asks</b>")
         await Shop.turnIs(page, "Done")
 
+        await Shop.openMenu(page)
         await button(page).click()
         assert.deepStrictEqual([await button(page).getAttribute("aria-pressed"), await asked(page)], ["true", 1])
         await inspect(page, "sandbox-notify")
@@ -99,6 +101,7 @@ layer(Shop.layer(), { excludeTestServices: true })("what waits for a person", (i
         const id = await create("[[say Begun]]", { title: "Looked at", ...Shop.ASKS })
         await page.goto(`/sandboxes/${id}`)
         await Shop.turnIs(page, "Done")
+        await Shop.openMenu(page)
         await button(page).click()
         // The stream of a hidden page pauses.
         await turn(page, "hidden")
@@ -140,7 +143,7 @@ layer(Shop.layer(), { excludeTestServices: true })("what waits for a person", (i
       yield* visit(async (page) => {
         await signIn(page, link)
         const id = await create("[[write path=a.md content=a]]", { title: "Asks", ...Shop.ASKS })
-        await Shop.loadsUntil(page, `/sandboxes/${id}`, "Waiting for you")
+        await Shop.loadsUntil(page, `/sandboxes/${id}`, "Needs your approval")
         assert.strictEqual(await button(page).count(), 0)
       }, { options: { javaScriptEnabled: false } })
     }))

@@ -8,7 +8,7 @@ import * as Shop from "./Shop.ts"
 const PHONE = { viewport: { width: 360, height: 740 } }
 
 const waiting = async (page: Page) =>
-  (await page.locator("#queue .waiting > li").allInnerTexts()).map((text) => text.replaceAll(/\s+/gu, " ").replace(/ Take back.*$/u, ""))
+  (await page.locator("#queue .waiting > li").allInnerTexts()).map((text) => text.replaceAll(/\s+/gu, " ").replace(/ Cancel.*$/u, ""))
 const waits = (page: Page, text: string) => page.locator("#queue .waiting > li", { hasText: text }).waitFor()
 const waitsNot = (page: Page, text: string) => page.locator("#queue .waiting > li", { hasText: text }).waitFor({ state: "detached" })
 
@@ -25,25 +25,25 @@ layer(Shop.layer(), { excludeTestServices: true })("messages during a turn", (it
         await Shop.connection(page, "Live")
         await Shop.item(page, "Listening.").waitFor()
         await page.evaluate(() => document.body.dataset["loaded"] = "once")
-        const prompt = page.getByLabel("Follow-up")
+        const prompt = page.getByLabel("Message the agent")
         const queue = async (text: string) => {
           await prompt.fill(text)
           await page.getByRole("button", { name: "Queue", exact: true }).click()
-          await page.getByText("Your message waits for its turn.").waitFor()
+          await page.getByText("Queued.").waitFor()
           await waits(page, text.slice(0, 10))
         }
         await queue("[[say First.]]")
         await queue("[[say Second.]] <b>not bold</b> \u202eback")
         assert.deepStrictEqual(await waiting(page), [
           "Next 1 of 2 [[say First.]]",
-          "Waits 2 of 2 [[say Second.]] <b>not bold</b> ⟨RIGHT-TO-LEFT OVERRIDE⟩back"
+          "Queued 2 of 2 [[say Second.]] <b>not bold</b> ⟨RIGHT-TO-LEFT OVERRIDE⟩back"
         ])
         await inspect(page, "queue")
 
         // A message that was taken back can be changed, and comes above the existing text.
         await prompt.fill("Half a thought")
-        await page.getByRole("button", { name: "Take back message 2" }).click()
-        await page.getByText("Your message was taken back.").waitFor()
+        await page.getByRole("button", { name: "Cancel message 2" }).click()
+        await page.getByText("Removed from the queue.").waitFor()
         await waitsNot(page, "Second.")
         assert.strictEqual(await prompt.inputValue(), "[[say Second.]] <b>not bold</b> \u202eback\n\nHalf a thought")
         assert.isTrue(await prompt.evaluate((field) => field === document.activeElement))
@@ -61,7 +61,7 @@ layer(Shop.layer(), { excludeTestServices: true })("messages during a turn", (it
         await Shop.connection(page, "Live")
         assert.strictEqual(await prompt.inputValue(), "", "what was sent is no draft")
 
-        await page.getByRole("button", { name: "Interrupt the turn" }).click()
+        await page.getByRole("button", { name: "Stop" }).click()
         await Shop.item(page, "First.").waitFor()
         await Shop.turnIs(page, "Done")
         assert.isFalse(await page.locator("#queue").isVisible())
@@ -81,7 +81,7 @@ layer(Shop.layer(), { excludeTestServices: true })("messages during a turn", (it
         await page.goto(`/sandboxes/${id}`)
         await Shop.connection(page, "Live")
         await Shop.item(page, "Here.").waitFor()
-        const [prompt, queue] = [page.getByLabel("Follow-up"), page.getByRole("button", { name: "Queue", exact: true })]
+        const [prompt, queue] = [page.getByLabel("Message the agent"), page.getByRole("button", { name: "Queue", exact: true })]
         const isValid = () => prompt.evaluate((field) => field instanceof HTMLTextAreaElement && field.validity.valid)
         await prompt.fill("\u{1f600}".repeat(60_001))
         assert.isFalse(await isValid())
@@ -98,16 +98,16 @@ layer(Shop.layer(), { excludeTestServices: true })("messages during a turn", (it
           await queue.click()
           await page.locator("#queue", { hasText: `${n} of ${n}` }).waitFor()
         }
-        await page.getByText("10 messages wait, which is as many as may.").waitFor()
+        await page.getByText("The queue is full (10).").waitFor()
         await inspect(page, "queue-full")
         await prompt.fill("One too many")
         await queue.click()
         await page.locator("#outcome", { hasText: "Take one back, or wait for the next turn." }).waitFor()
         assert.strictEqual(await prompt.inputValue(), "One too many")
         // By keyboard alone, and the focus stays where the reader goes on.
-        await page.getByRole("button", { name: "Take back message 10" }).focus()
+        await page.getByRole("button", { name: "Cancel message 10" }).focus()
         await page.keyboard.press("Enter")
-        await page.getByText("as many as may").waitFor({ state: "detached" })
+        await page.getByText("The queue is full").waitFor({ state: "detached" })
         assert.strictEqual(await prompt.inputValue(), "Message 10\n\nOne too many")
         assert.isTrue(await prompt.evaluate((field) => field === document.activeElement))
         await page.keyboard.press("Tab")
@@ -126,18 +126,18 @@ layer(Shop.layer(), { excludeTestServices: true })("messages during a turn", (it
         const id = await create("[[say Here.]] [[hang]]")
         await Shop.loadsUntil(page, `/sandboxes/${id}`, "Working")
         const send = async (button: string, text: string) => {
-          await page.getByLabel("Follow-up").fill(text)
+          await page.getByLabel("Message the agent").fill(text)
           await page.getByRole("button", { name: button, exact: true }).click()
         }
         await send("Queue", "Then this")
-        await page.getByText("Your message waits for its turn.").waitFor()
+        await page.getByText("Queued.").waitFor()
         await send("Steer", "Now this")
-        await page.getByText("The agent gets your message as soon as it can take it.").waitFor()
-        assert.deepStrictEqual(await waiting(page), ["Steers 1 of 2 Now this", "Waits 2 of 2 Then this"])
+        await page.getByText("Steering…").waitFor()
+        assert.deepStrictEqual(await waiting(page), ["Steering 1 of 2 Now this", "Queued 2 of 2 Then this"])
         const wider = await page.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth)
         assert.strictEqual(wider, 0)
-        await page.getByRole("button", { name: "Take back message 1" }).click()
-        await page.getByText("Your message was taken back.").waitFor()
+        await page.getByRole("button", { name: "Cancel message 1" }).click()
+        await page.getByText("Removed from the queue.").waitFor()
         assert.deepStrictEqual(await waiting(page), ["Next 1 of 1 Then this"])
       }, { options: { javaScriptEnabled: false, ...PHONE } })
     }))

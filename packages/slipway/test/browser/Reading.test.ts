@@ -64,6 +64,12 @@ layer(Shop.layer(), { excludeTestServices: true })("what an agent writes", (it) 
           "return", "throw", "new"])
         assert.strictEqual(await said.getByRole("link").getAttribute("rel"), "noreferrer noopener nofollow")
         assert.deepStrictEqual(await page.locator(".item.reasoning strong").allTextContents(), ["Hm."])
+        // A comment of code is no comment of a person.
+        const comment = page.locator("pre.code .comment").first()
+        assert.deepStrictEqual(
+          await comment.evaluate((piece) => [getComputedStyle(piece).borderLeftWidth, getComputedStyle(piece).marginBottom]),
+          ["0px", "0px"]
+        )
         await inspect(page, "sandbox-markdown")
       })
     }))
@@ -130,8 +136,8 @@ layer(Shop.layer(), { excludeTestServices: true })("what an agent writes", (it) 
         await signIn(page, link)
         const id = await work(page, prompt.join(" "), "Hidden", Shop.HOSTILE_BRANCH)
         assert.strictEqual(await page.locator("main img, main script").count(), 0)
-        assert.include(await page.locator("#facts").innerText(), Shop.HOSTILE_BRANCH.replace("\u202e", "⟨RIGHT-TO-LEFT OVERRIDE⟩"))
-        const said = await page.locator("#conversation").innerText()
+        assert.include(await page.locator("#facts").textContent(), Shop.HOSTILE_BRANCH.replace("\u202e", "⟨RIGHT-TO-LEFT OVERRIDE⟩"))
+        const said = await page.locator("#conversation").textContent()
         for (const part of [HOSTILE, "⟨RIGHT-TO-LEFT OVERRIDE⟩gnp.exe⟨ESC⟩[31m", "[press](javascript:alert(1))", "z".repeat(15_000)]) {
           assert.include(said, part)
         }

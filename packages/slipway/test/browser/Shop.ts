@@ -57,7 +57,9 @@ export const ASKS = { toolApprovalMode: "prompt" }
 // ---------------------------------------------------------------------------------------------------------------
 // Waiting for what a page shows
 
-export const turnIs = (page: Page, text: string) => page.locator("#turn", { hasText: text }).waitFor()
+/** In the menu, which need not be open. */
+export const turnIs = (page: Page, text: string) => page.locator("#turn", { hasText: text }).waitFor({ state: "attached" })
+export const openMenu = (page: Page) => page.locator(".menu:not([open]) > summary").click()
 export const connection = (page: Page, text: string) => page.locator("#connection", { hasText: text }).waitFor()
 
 /** An item of the conversation that no person wrote. */

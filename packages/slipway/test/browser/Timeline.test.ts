@@ -14,6 +14,7 @@ layer(Shop.layer(), { excludeTestServices: true })("the timeline of a sandbox", 
         await signIn(page, link)
         await page.goto(`/sandboxes/${id}`)
         await Shop.turnIs(page, "Done")
+        await page.getByRole("link", { name: "Log" }).click()
         const timeline = page.getByRole("region", { name: "Timeline" })
         await timeline.getByRole("rowheader", { name: "Between turns" }).waitFor()
         const box = await timeline.getByRole("img").boundingBox()
@@ -36,7 +37,7 @@ layer(Shop.layer(), { excludeTestServices: true })("the timeline of a sandbox", 
       yield* visit(async (page) => {
         await signIn(page, again)
         await page.goto(`/sandboxes/${id}`)
-        await page.getByRole("link", { name: "Show where the time went" }).click()
+        await page.getByRole("link", { name: "Log" }).click()
         await page.getByRole("rowheader", { name: "Cloning repositories" }).waitFor()
       }, { options: { javaScriptEnabled: false } })
     }))

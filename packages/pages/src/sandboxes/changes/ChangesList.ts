@@ -52,7 +52,7 @@ export const render = (
 <li>${name} ${stateOf(file)} ${counts(file)}</li>`
   }
   return fit(files.slice(after), budget, item, (items) => {
-    const none = partialWarnings.length === 0 && html`<p>Nothing is changed.</p>`
+    const none = partialWarnings.length === 0 && html`<p class="fine">No changes yet.</p>`
     const [added, removed] = files.reduce(([added, removed], file) => [added + file.additions, removed + file.deletions], [0, 0])
     const end = after + items.length
     const left = files.length - end

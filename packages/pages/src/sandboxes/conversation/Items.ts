@@ -103,7 +103,7 @@ ${output}</details>`
   })
 }
 
-const boot = ({ boot, text }: Item): Part => {
+const boot = ({ boot, text }: Item, address: string): Part => {
   if (boot === undefined) return null
   const { done, ms, since, stage } = boot
   const stages = STAGES.filter((one) => one !== "setup" || done.setup !== undefined || stage === "setup")
@@ -111,8 +111,9 @@ const boot = ({ boot, text }: Item): Part => {
     const told = stages.filter((one) => one !== "queue" && done[one] !== undefined)
       .map((one) => html`<li>${NAMES[one]} <span class="took">${duration(done[one] ?? 0)}</span></li>`)
     const line = ms === null ? "Did not start" : `Started in ${duration(ms)}`
+    const output = done.setup !== undefined && html`<p class="fine"><a href="${address}/text?item=setup">Output of the setup</a></p>`
     return html`<details class="row"><summary><span class="what">${line}</span></summary>
-<ul class="stages">${told}</ul>${text !== "" && html`<p class="fine">${text}</p>`}</details>`
+<ul class="stages">${told}</ul>${output}${text !== "" && html`<p class="fine">${text}</p>`}</details>`
   }
   const segments = STAGES.map((one) => {
     const state = done[one] !== undefined && one !== stage ? "done" : one === stage ? "now" : "next"

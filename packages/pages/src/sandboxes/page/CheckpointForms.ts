@@ -14,7 +14,7 @@ type Handler = Page.Handler<Page.Member>
 const noCheckpoint = Refused.notFound("There is no such checkpoint, or it is no longer kept.")
 
 const conflict = ({ message }: { readonly message: string }) =>
-  Effect.fail(new Refused({ status: 409, title: "Not as things stand", text: message }))
+  Effect.fail(new Refused({ status: 409, title: "Not possible right now", text: message }))
 
 const notFound = { SandboxNotFound: () => Effect.fail(noSandbox), CheckpointNotFound: () => Effect.fail(noCheckpoint) }
 
@@ -28,13 +28,13 @@ export const make = Effect.gen(function*() {
   const askToRestore: Handler = Effect.fnUntraced(function*(member, asked) {
     const { id, title } = yield* sandboxes.get(principalOf(member.visit), yield* idOf(asked))
     const checkpoint = yield* numberOf(asked.url.searchParams.get("checkpoint"))
-    const heading = `Go back to checkpoint ${checkpoint}?`
+    const heading = `Restore checkpoint ${checkpoint}?`
     const body = html`<h1>${heading}</h1>
-<p>The files and the agent's conversation of <strong>${title}</strong> become what they were then. What came since and is not published
-is no longer in its files; the checkpoints that were taken since stay.</p>
+<p>The files and the agent's conversation of <strong>${title}</strong> become those of the checkpoint. Later unpublished changes are
+removed from the files; later checkpoints are kept.</p>
 <div class="actions"><form method="post" action="/sandboxes/${id}/restore">${member.csrf}
-<input type="hidden" name="checkpoint" value="${checkpoint}"><button class="danger">Go back</button></form>
-<a class="button quiet" href="/sandboxes/${id}">Stay here</a></div>`
+<input type="hidden" name="checkpoint" value="${checkpoint}"><button class="danger">Restore</button></form>
+<a class="button quiet" href="/sandboxes/${id}">Cancel</a></div>`
     return Page.show({ title: heading, place: "sandboxes", body }, member)
   }, Effect.catchTag("SandboxNotFound", notFound.SandboxNotFound))
 
@@ -53,13 +53,13 @@ is no longer in its files; the checkpoints that were taken since stay.</p>
     const checkpoint = yield* numberOf(asked.url.searchParams.get("checkpoint"))
     const heading = `Fork from checkpoint ${checkpoint}`
     const body = html`<h1>${heading}</h1>
-<p>A new sandbox, with the files and the agent's conversation that <strong>${title}</strong> had then. It stays as it is.</p>
+<p>Starts a new sandbox from <strong>${title}</strong> at this checkpoint. ${title} is not changed.</p>
 <form method="post" action="/sandboxes/${id}/fork">${member.csrf}
 <input type="hidden" name="checkpoint" value="${checkpoint}"><input type="hidden" name="key" value="${yield* ids.uuid7}">
-<div class="field"><label for="prompt">What is to be done</label>
+<div class="field"><label for="prompt">What should the agent do?</label>
 <textarea id="prompt" name="prompt" required maxlength="60000"></textarea>
 <p class="hint">With the model ${model}.</p></div>
-<div class="actions"><button>Fork</button> <a class="button quiet" href="/sandboxes/${id}">Back</a></div>
+<div class="actions"><button>Fork</button> <a class="button quiet" href="/sandboxes/${id}">Cancel</a></div>
 </form>`
     return Page.show({ title: heading, place: "sandboxes", body }, member)
   }, Effect.catchTag("SandboxNotFound", notFound.SandboxNotFound))

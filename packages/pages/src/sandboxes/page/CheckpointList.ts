@@ -11,14 +11,14 @@ const canGoBack = ({ restoring, status, turn }: Sandbox) => status === "running"
 const one = (sandbox: Sandbox, { checkpoint, createdAt }: Checkpoint): Html => {
   const address = `/sandboxes/${sandbox.id}`
   const which = html`<span class="unseen"> checkpoint ${checkpoint}</span>`
-  const back = canGoBack(sandbox) && html`<a href="${address}/restore?checkpoint=${checkpoint}">Go back to${which}…</a>`
-  return html`<li id="checkpoint-${checkpoint}"><span>${checkpoint}</span> ${moment(createdAt)}
-<a href="${address}/fork?checkpoint=${checkpoint}">Fork${which}…</a> ${back}</li>
+  const back = canGoBack(sandbox) && html`<a class="button quiet" href="${address}/restore?checkpoint=${checkpoint}">Restore${which}…</a>`
+  return html`<li id="checkpoint-${checkpoint}"><span>Checkpoint ${checkpoint}</span> <span class="fine">${moment(createdAt)}</span>
+<a class="button quiet" href="${address}/fork?checkpoint=${checkpoint}">Fork${which}…</a> ${back}</li>
 `
 }
 
 export const render = (sandbox: Sandbox, checkpoints: ReadonlyArray<Checkpoint>): Html => {
-  const none = isSettled(sandbox.status) || !hasTrees(sandbox) ? "None was kept." : "The first one is taken when the first turn has ended."
+  const none = isSettled(sandbox.status) || !hasTrees(sandbox) ? "No checkpoints." : "The first is saved after the first turn."
   return html`<div id="checkpoints" data-piece="checkpoints">
 ${checkpoints.length === 0 && html`<p class="fine">${none}</p>`}
 <ol class="checkpoints">${checkpoints.toReversed().map((checkpoint) => one(sandbox, checkpoint))}</ol>

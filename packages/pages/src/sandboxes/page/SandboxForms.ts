@@ -5,6 +5,7 @@ import { Publishing } from "@slipway/domain/publishing/usecases/Publishing"
 import { outcomeOf } from "@slipway/domain/sandbox/rules/Approval"
 import type { CommandResult } from "@slipway/domain/sandbox/rules/Command"
 import { textOf } from "@slipway/domain/sandbox/rules/MessageQueue"
+import { publicationOf } from "@slipway/domain/sandbox/rules/Sandbox"
 import { ApprovalDecision, ApprovalId } from "@slipway/domain/sandbox/schema/Approval"
 import { MAX_PROMPT } from "@slipway/domain/sandbox/schema/Command"
 import * as Requests from "@slipway/domain/sandbox/usecases/Requests"
@@ -21,7 +22,7 @@ import { APPROVALS_BYTES } from "./SandboxPieces.ts"
 
 type Handler = Page.Handler<Page.Member>
 
-const conflict = (text: string) => new Refused({ status: 409, title: "Not as things stand", text })
+const conflict = (text: string) => new Refused({ status: 409, title: "Not possible right now", text })
 const notPublished = (text: string) => new Refused({ status: 409, title: "It could not be published", text })
 
 const notFound = () => Effect.fail(noSandbox)
@@ -31,8 +32,8 @@ const noMessage = Refused.notFound("There is no such message.")
 /** Why the text is refused as a message. */
 const unfit = (prompt: string): string => {
   const length = Array.from(prompt).length
-  const says = length <= MAX_PROMPT ? "" : ` Yours has ${length.toLocaleString("en")}.`
-  return `A message has 1 to ${MAX_PROMPT.toLocaleString("en")} characters.${says}`
+  const says = length <= MAX_PROMPT ? "" : ` (yours: ${length.toLocaleString("en")})`
+  return `Messages can have up to ${MAX_PROMPT.toLocaleString("en")} characters${says}.`
 }
 
 const decodeApproval = Schema.decodeUnknownOption(ApprovalId)
@@ -69,8 +70,8 @@ const back = Effect.fnUntraced(function*(
   }
   if (asked.form.all("live").length === 0) return Page.redirect(`/sandboxes/${id}?done=${done}`)
   const shown = SandboxPieces.shownTo(member, yield* sandboxes.get(principalOf(member.visit), id))
-  const { approvals, commands, facts, message, queue } = pieces
-  const changed = yield* Effect.forEach([facts, commands, approvals, queue, message], ({ render }) => render(shown))
+  const { approvals, commands, facts, message, queue, state } = pieces
+  const changed = yield* Effect.forEach([state, facts, commands, approvals, queue, message], ({ render }) => render(shown))
   return Page.fragment(html`<p class="${Object.hasOwn(labels.rejection, done) ? "problem" : "told"}">${MESSAGES[done]}</p>
 ${changed}${more}`)
 })
@@ -100,7 +101,7 @@ const decide = (services: Services): Handler =>
       })
       if (Option.isNone(approval)) return yield* Refused.notFound("There is no such approval.")
       if (Option.isNone(decision)) {
-        return yield* Refused.bad("An approval is approved or denied, with a reason of 2,000 characters at most.")
+        return yield* Refused.bad("Choose Approve or Deny; a reason may have 2,000 characters.")
       }
       const result = yield* services.sandboxes.decideApproval(principalOf(member.visit), id, approval.value, decision.value)
       return yield* answered(
@@ -125,12 +126,12 @@ const approval = (services: Services): Handler =>
   Effect.fnUntraced(function*(member, asked) {
     const sandbox = yield* services.sandboxes.get(principalOf(member.visit), yield* idOf(asked))
     const found = sandbox.approvals.find(({ approval_id }) => approval_id === asked.params["approvalId"])
-    if (found === undefined) return yield* Refused.notFound("No such approval waits.")
+    if (found === undefined) return yield* Refused.notFound("This approval is no longer waiting.")
     const card = SandboxPieces.approvalCard(sandbox, found, member.csrf, { bytes: APPROVALS_BYTES })
     const body = html`${breadcrumb(sandbox)}
-<h1>Waiting for you</h1>
+<h1>Needs your approval</h1>
 <ul class="approvals">${card}</ul>`
-    return Page.show({ title: `Waiting for you: ${sandbox.title}`, place: "sandboxes", body }, member)
+    return Page.show({ title: `Needs your approval: ${sandbox.title}`, place: "sandboxes", body }, member)
   }, Effect.catchTag("SandboxNotFound", notFound))
 
 const interrupt = (services: Services): Handler =>
@@ -142,11 +143,12 @@ const interrupt = (services: Services): Handler =>
 const askToTerminate = (services: Services): Handler =>
   Effect.fnUntraced(function*(member, asked) {
     const { id, title } = yield* services.sandboxes.get(principalOf(member.visit), yield* idOf(asked))
-    const body = html`<h1>Terminate this sandbox?</h1>
-<p><strong>${title}</strong> ends for good. What its agent made is lost unless it was published; the conversation stays.</p>
-<div class="actions"><form method="post" action="/sandboxes/${id}/terminate">${member.csrf}<button class="danger">Terminate</button></form>
-<a class="button quiet" href="/sandboxes/${id}">Keep it</a></div>`
-    return Page.show({ title: "Terminate this sandbox?", place: "sandboxes", body }, member)
+    const body = html`<h1>End this sandbox?</h1>
+<p><strong>${title}</strong> ends permanently. Unpublished changes will be lost. The conversation is kept.</p>
+<div class="actions">
+<form method="post" action="/sandboxes/${id}/terminate">${member.csrf}<button class="danger">End sandbox</button></form>
+<a class="button quiet" href="/sandboxes/${id}">Cancel</a></div>`
+    return Page.show({ title: "End this sandbox?", place: "sandboxes", body }, member)
   }, Effect.catchTag("SandboxNotFound", notFound))
 
 const terminate = (services: Services): Handler =>
@@ -165,7 +167,7 @@ const send = (services: Services): Handler =>
       const whenBusy = (yield* asked.form.maybe("whenBusy")) ?? "reject"
       const request = yield* Effect.mapError(
         Effect.all([Requests.prompt(prompt), Requests.whenBusy(whenBusy)]),
-        ({ field }) => Refused.bad(field === "prompt" ? unfit(prompt) : "A message is queued, or it steers.")
+        ({ field }) => Refused.bad(field === "prompt" ? unfit(prompt) : "Choose Queue or Steer.")
       )
       const { turnId } = yield* services.sandboxes.sendMessage(by, id, request[0], Option.none(), request[1])
       const message = (yield* services.sandboxes.get(by, id)).waiting.find(({ id }) => id === turnId)
@@ -208,9 +210,13 @@ const publish = (services: Services): Handler =>
     function*(member, asked) {
       const id = yield* idOf(asked)
       const repo = decodeRepo(yield* asked.form.one("repo"))
-      if (Option.isNone(repo)) return yield* Refused.bad("A repository is named owner/name.")
-      const done = yield* services.publishing.publish(principalOf(member.visit), id, repo.value).pipe(
-        Effect.map(({ actionState }) => actionState === "publishing" || actionState === "updating" ? "publishing" : "published"),
+      if (Option.isNone(repo)) return yield* Refused.bad("Write the repository as owner/name.")
+      const by = principalOf(member.visit)
+      const isFirst = (publicationOf(yield* services.sandboxes.get(by, id), repo.value)?.number ?? null) === null
+      const done = yield* services.publishing.publish(by, id, repo.value).pipe(
+        Effect.map(({ actionState }) =>
+          actionState === "publishing" || actionState === "updating" ? "publishing" : isFirst ? "opened" : "published"
+        ),
         Effect.catchTag("NothingToPublish", () => Effect.succeed("nothing" as const))
       )
       return yield* back(services, member, asked, id, done)

@@ -34,19 +34,20 @@ const CONVERSATION_BYTES = 384 * 1024
 /** Messages of forms that lead back here. */
 export const MESSAGES = {
   approved: "Approved.",
-  approved_turn: "Approved, and all of this kind until the turn ends.",
+  approved_turn: "Approved, and all further ones of this kind until the turn ends.",
   denied: "Denied.",
-  interrupted: "The turn is being interrupted.",
-  terminated: "The sandbox is being terminated.",
-  sent: "Your message was sent.",
-  queued: "Your message waits for its turn.",
-  steers: "The agent gets your message as soon as it can take it.",
-  taken_back: "Your message was taken back.",
-  restoring: "Going back to the checkpoint.",
+  interrupted: "Stopping…",
+  terminated: "Ending the sandbox…",
+  sent: "Sent.",
+  queued: "Queued.",
+  steers: "Steering…",
+  taken_back: "Removed from the queue.",
+  restoring: "Restoring the checkpoint…",
+  opened: "Draft pull request opened.",
   published: "The pull request is up to date.",
-  publishing: "The pull request is still being published.",
-  nothing: "There is nothing to publish yet.",
-  duplicate: "That was done before.",
+  publishing: "Publishing…",
+  nothing: "Nothing to publish yet.",
+  duplicate: "Already done.",
   ...labels.rejection
 }
 
@@ -68,11 +69,20 @@ const messagesOf = Effect.fnUntraced(function*({ sandboxes }: Services, by: Prin
   }))
 })
 
-type View = "conversation" | "changes"
+/** The views, in the order of their tabs. The conversation is one beside the others where there is room. */
+const VIEWS = [
+  { view: "conversation", name: "Chat" },
+  { view: "changes", name: "Changes" },
+  { view: "pull", name: "Pull request" },
+  { view: "checkpoints", name: "Checkpoints" },
+  { view: "log", name: "Log" }
+] as const
+type View = typeof VIEWS[number]["view"]
 
-/** Renders the pieces of the page; `withTimeline`: with the timeline, which otherwise comes with the stream. */
-const render = (pieces: Services["pieces"], parts: SandboxPieces.Shown, view: View, withTimeline: boolean) =>
+/** Renders the pieces of the page. Others than the shown view has come with the stream where they are slow. */
+const render = (pieces: Services["pieces"], parts: SandboxPieces.Shown, view: View) =>
   Effect.all({
+    state: pieces.state.render(parts),
     facts: pieces.facts.render(parts),
     line: pieces.line.render(parts),
     commands: pieces.commands.render(parts),
@@ -83,7 +93,7 @@ const render = (pieces: Services["pieces"], parts: SandboxPieces.Shown, view: Vi
     waiting: pieces.waiting.render(parts),
     pulls: pieces.pulls.soon(parts),
     checkpoints: pieces.checkpoints.render(parts),
-    timeline: withTimeline ? pieces.timeline.render(parts) : Effect.succeed(TimelinePiece.later(parts.sandbox)),
+    timeline: view === "log" ? pieces.timeline.render(parts) : Effect.succeed(TimelinePiece.later(parts.sandbox)),
     changes: view === "changes" ? pieces.changes.soon(parts) : Effect.succeed(SandboxPieces.later("changes"))
   }, { concurrency: 3 })
 
@@ -116,38 +126,87 @@ const toldOf = Effect.fnUntraced(function*(
       : 0
     return html`${!isKept && html`<p class="fine">The log expired; messages are kept.</p>`}
 ${!isKept && !isWhole && html`<p class="fine">Older messages are hidden.</p>`}
-${before > 0 && isKept && html`<p><a href="/sandboxes/${id}?before=${before}">Earlier</a></p>`}
+${before > 0 && isKept && html`<p class="earlier"><a href="/sandboxes/${id}?before=${before}">Earlier</a></p>`}
 <ol class="conversation" id="conversation" data-piece="conversation">${told}</ol>`
   })
 })
 
-const workspace = (id: SandboxId, view: View, isEarlier: boolean, piece: Effect.Success<ReturnType<typeof render>>, told: Later): Html =>
-  html`<nav class="views" aria-label="Parts of this page"><ul class="places">
-<li><a href="/sandboxes/${id}"${view === "conversation" && html` aria-current="page"`}>Conversation</a></li>
-<li><a href="/sandboxes/${id}?view=changes"${view === "changes" && html` aria-current="page"`}>Changes</a></li>
-</ul></nav>
-<div class="workspace" data-view="${view}">
-<div class="talk">
-${piece.setup}
-<section aria-labelledby="conversation-title">
-<h2 id="conversation-title" tabindex="-1">Conversation</h2>
+type Pieces = Effect.Success<ReturnType<typeof render>>
+
+const tabs = (id: SandboxId, shown: View): Html => {
+  const items = VIEWS.map(({ name, view }) => {
+    const query = view !== "conversation" && `?view=${view}`
+    return html`
+<li><a href="/sandboxes/${id}${query}" data-to="${view}"${view === shown && html` aria-current="page"`}>${name}</a></li>`
+  })
+  return html`<nav class="views" aria-label="Parts of this page"><ul class="places">${items}
+</ul></nav>`
+}
+
+/** For browsers without scripts. */
+const withoutScripts = ({ id, status }: Sandbox): Html =>
+  html`<noscript><a class="button quiet" href="/sandboxes/${id}">Refresh</a>
+${(status === "queued" || status === "creating") && html`<meta http-equiv="refresh" content="5">`}</noscript>`
+
+const bar = (sandbox: Sandbox, piece: Pieces, isEarlier: boolean): Html =>
+  html`<div class="bar">
+<a class="back" href="/sandboxes" aria-label="Sandboxes"><span aria-hidden="true">‹</span></a>
+<h1 title="${sandbox.title}">${sandbox.title}</h1>
+${piece.state}
+<span id="connection" class="connection" role="status"></span>
+${withoutScripts(sandbox)}
+${piece.commands}
+<details class="menu"><summary class="button quiet" aria-label="More about this sandbox">⋯</summary>
+<div class="menu-body">
+${!isEarlier && notifyButton}
+${piece.facts}
+</div></details>
+</div>`
+
+/** The parts of the work, of which the view shows one. */
+const work = (id: SandboxId, piece: Pieces): Html =>
+  html`<section class="work" aria-labelledby="work-title">
+<h2 id="work-title" class="unseen" tabindex="-1">Work</h2>
+<section class="part changes-part" aria-labelledby="changes-title">
+<h3 id="changes-title" tabindex="-1">Changes</h3>
+<p class="actions"><a class="button quiet" href="/sandboxes/${id}/changes">Files changed</a></p>
+${piece.changes}
+</section>
+<section class="part pull-part" aria-labelledby="pull-title">
+<h3 id="pull-title">Pull request</h3>
+${piece.pulls}
+</section>
+<section class="part checkpoints-part" aria-labelledby="checkpoints-title">
+<h3 id="checkpoints-title">Checkpoints</h3>
+${piece.checkpoints}
+</section>
+<div class="part log-part">${piece.timeline}</div>
+</section>`
+
+const workspace = (sandbox: Sandbox, view: View, isEarlier: boolean, piece: Pieces, told: Later, outcome: Html | null): Html =>
+  html`<div class="workspace" data-view="${view}">
+${bar(sandbox, piece, isEarlier)}
+${tabs(sandbox.id, view)}
+<section class="talk" aria-labelledby="conversation-title">
+<div class="reel" id="reel" tabindex="0" role="group" aria-label="Messages">
+<div class="thread">
+<h2 id="conversation-title" class="unseen" tabindex="-1">Conversation</h2>
 ${told}
-${isEarlier && html`<p><a href="/sandboxes/${id}">Latest</a></p>`}
+${piece.line}
+${piece.setup}
+${isEarlier && html`<p><a href="/sandboxes/${sandbox.id}">Latest</a></p>`}
+<div id="latest"></div>
+</div>
+</div>
+<a id="unread" class="pill" href="#latest" hidden></a>
+</section>
+<section class="dock" aria-label="Answers and messages">
+${piece.approvals}
+<div id="outcome" role="status">${outcome}</div>
 ${piece.queue}
 ${piece.message}
 </section>
-</div>
-<div class="work">
-<section aria-labelledby="changes-title">
-<h2 id="changes-title" tabindex="-1">Changes</h2>
-<p><a href="/sandboxes/${id}/changes">Files changed</a></p>
-${piece.changes}
-<h3>Pull request</h3>
-${piece.pulls}
-<h3>Checkpoints</h3>
-${piece.checkpoints}
-</section>
-</div>
+${work(sandbox.id, piece)}
 </div>`
 
 const get = (services: Services): Page.Handler<Page.Member> =>
@@ -160,27 +219,18 @@ const get = (services: Services): Page.Handler<Page.Member> =>
       if (given !== "" && !/^\d{1,15}$/u.test(given)) return yield* Refused.bad("That is no place in the conversation.")
       const isEarlier = given !== "" && Number(given) <= sandbox.lastSeq
       const end = isEarlier ? Number(given) : sandbox.lastSeq
-      const view = asked.url.searchParams.get("view") === "changes" ? "changes" : "conversation"
+      const wanted = asked.url.searchParams.get("view")
+      const { view } = VIEWS.find((one) => one.view === wanted) ?? VIEWS[0]
       const [window, piece] = yield* Effect.all([
         services.windowOf(by, sandbox, end),
-        render(services.pieces, SandboxPieces.shownTo(member, sandbox), view, asked.url.searchParams.has("timeline"))
+        render(services.pieces, SandboxPieces.shownTo(member, sandbox), view)
       ], { concurrency: 2 })
       const told = yield* toldOf(services, by, sandbox, window)
       const over = isSettled(sandbox.status) && html` data-over`
       const live = html`<div id="live" hidden data-stream="/sandboxes/${id}/pieces" data-cursor="${sandbox.lastSeq}"${over}></div>`
 
-      const body = html`<p class="fine"><a href="/sandboxes">Sandboxes</a></p>
-<h1>${sandbox.title}</h1>
-<div id="outcome" role="status">${Page.told(asked, MESSAGES, labels.rejection)}</div>
-<p class="fine watch"><span id="connection" role="status"></span> <a id="refresh" href="/sandboxes/${id}">Refresh</a>
-${!isEarlier && notifyButton}</p>
-${piece.facts}
-${piece.line}
-${piece.commands}
-${piece.approvals}
+      const body = html`${workspace(sandbox, view, isEarlier, piece, told, Page.told(asked, MESSAGES, labels.rejection))}
 <p id="announcement" data-piece="announcement" class="unseen" role="status"></p>
-${workspace(id, view, isEarlier, piece, told)}
-${piece.timeline}
 ${piece.waiting}
 ${keysHelp}
 ${!isEarlier && live}`

@@ -23,15 +23,15 @@ import type { StoreUnavailable } from "@slipway/domain/store/StoreUnavailable"
 import { DateTime, Duration, Effect } from "effect"
 import { type Budget, fit } from "../../html/Fit.ts"
 import { html, type Html, type Later, type Part } from "../../html/Html.ts"
-import { moment } from "../../html/Moments.ts"
 import type { Member } from "../../layout/Page.ts"
-import { placeInLine, stateBadge } from "../../shared/AttentionLabels.ts"
-import { dollars, labels, tokensTold } from "../../shared/SandboxLabels.ts"
+import { placeInLine } from "../../shared/AttentionLabels.ts"
+import { labels } from "../../shared/SandboxLabels.ts"
 import * as WaitingPiece from "../../shared/WaitingPiece.ts"
 import * as ApprovalDiff from "../changes/ApprovalDiff.ts"
 import { ChangesCache, type Reading } from "../changes/ChangesCache.ts"
 import * as ChangesList from "../changes/ChangesList.ts"
 import * as TimelinePiece from "../timeline/TimelinePiece.ts"
+import * as Bar from "./Bar.ts"
 import * as CheckpointList from "./CheckpointList.ts"
 import * as SandboxPulls from "./SandboxPulls.ts"
 import * as SandboxSetup from "./SandboxSetup.ts"
@@ -48,6 +48,8 @@ export const shownTo = (member: Member, sandbox: Sandbox): Shown => ({ by: princ
 interface Piece {
   /** Types of the events that change it. */
   readonly on: ReadonlyArray<SandboxEvent["type"]>
+  /** Types of frequent events that change it: it is rendered again at most once in a while after them. */
+  readonly often?: ReadonlyArray<SandboxEvent["type"]>
   /** Needs more than the sandbox's row: other pieces do not wait for it. */
   readonly isSlow: boolean
   /** Too slow for the first load: the page has {@link later} in its place, and the stream sends it first. */
@@ -66,76 +68,78 @@ interface Piece {
 const LIFE = ["sandbox.status", "turn.started", "turn.updated", "turn.completed"] as const
 const QUEUE = ["message.queued", "message.steered", "message.cancelled"] as const
 
-/** Characters of an error that are shown. */
-const MAX_SENTENCE = 2_000
-
 const hiddenUnless = (shown: boolean) => !shown && html` hidden`
-
-const facts = ({ sandbox }: Shown): Html => {
-  const reason = sandbox.reason !== null && labels.reason[sandbox.reason]
-  const repos = sandbox.repos.map(({ fullName, ref }, i) => html`${i > 0 && ", "}${fullName}${ref !== undefined && html` at ${ref}`}`)
-  const { costMicroUsd, llmRequestCount } = sandbox.usage
-  const tokens = tokensTold(sandbox.tokens)
-  const { origin } = sandbox
-  const from = origin !== null && html`<a href="/sandboxes/${origin.sandboxId}">Checkpoint ${origin.checkpoint} of ${origin.sandboxId}</a>`
-  const fact = (name: string, value: Html) =>
-    html`
-<div><dt>${name}</dt><dd>${value}</dd></div>`
-  return html`<div id="facts" data-piece="facts"><dl class="strip">
-${fact("State", html`<span id="status">${stateBadge(sandbox)}</span> <span id="reason">${reason}</span>`)}
-${fact("Turn", html`<span id="turn">${sandbox.turn === null ? "None" : labels.turn[sandbox.turn.state]}</span>`)}
-${fact("Repositories", html`${repos}`)}
-${fact("Model", html`${sandbox.model} (${sandbox.agentRuntime})`)}
-${fact("Cost", html`<span id="cost">${dollars(costMicroUsd)}</span>, <span id="requests">${llmRequestCount}</span> model requests`)}
-${from !== false && fact("Fork of", from)}
-${tokens !== null && fact("Tokens", html`<span id="tokens">${tokens}</span>`)}
-${fact("Created", moment(sandbox.createdAt))}
-${sandbox.startedAt !== null && fact("Started", moment(sandbox.startedAt))}
-${sandbox.completedAt !== null && fact("Ended", moment(sandbox.completedAt))}
-</dl>
-<p id="error" class="problem"${hiddenUnless(sandbox.error !== null)}>${sandbox.error?.slice(0, MAX_SENTENCE) ?? null}</p></div>`
-}
-
-const commands = ({ csrf, sandbox: { id, status, turn } }: Shown): Html => {
-  const whileTurn = hiddenUnless(status === "running" && isActive(turn))
-  const whileAlive = hiddenUnless(["queued", "creating", "running"].includes(status))
-  return html`<div class="actions" id="commands" data-piece="commands">
-<form method="post" action="/sandboxes/${id}/interrupt" data-live${whileTurn}>${csrf}
-<button class="quiet">Interrupt the turn</button></form>
-<a class="button danger" href="/sandboxes/${id}/terminate"${whileAlive}>Terminate…</a>
-</div>`
-}
 
 /** Labels of the button that approves all calls of a kind. */
 const allOf: Readonly<Record<ToolKind, string>> = {
-  edit: "all edits this turn (plain files)",
-  command: "all commands this turn",
-  network: "all network requests this turn",
+  edit: "all edits until the turn ends",
+  command: "all commands until the turn ends",
+  network: "all network requests until the turn ends",
   other: ""
 }
 
+/** The question of a card. */
+const QUESTIONS: Readonly<Record<ToolKind, string>> = {
+  edit: "Make this edit?",
+  command: "Run this command?",
+  network: "Make this network request?",
+  other: "Allow this?"
+}
+
+/** The place of a card among those that wait, with links to its neighbours. */
+interface Place {
+  readonly at: number
+  readonly all: ReadonlyArray<ApprovalRequest>
+}
+
+const idOfCard = (scope: string, { approval_id }: ApprovalRequest) => `approval-${scope}${encodeURIComponent(approval_id)}`
+
+const turning = ({ all, at }: Place, scope: string): Html => {
+  const link = (other: ApprovalRequest | undefined, sign: string, name: string) =>
+    other !== undefined && html`<a href="#${idOfCard(scope, other)}" aria-label="${name} approval">${sign}</a>`
+  const [before, next] = [link(all[at - 1], "‹", "Previous"), link(all[at + 1], "›", "Next")]
+  return html`<span class="turning">${before} ${at + 1}/${all.length} ${next}</span>`
+}
+
 /** `budget`: for a change as a table. `scope`: tells it from cards of other sandboxes on the same page. */
-export const approvalCard = (sandbox: Sandbox, approval: ApprovalRequest, csrf: Html, budget: Budget, scope = ""): Html => {
+export const approvalCard = (
+  sandbox: Sandbox,
+  approval: ApprovalRequest,
+  csrf: Html,
+  budget: Budget,
+  scope = "",
+  place: Place | null = null
+): Html => {
   const { approval_id, expires_at, kind, paths = [], preview = {}, tool } = approval
   const id = encodeURIComponent(approval_id)
   const covered = coveredKind(approval)
   const ofKind = covered !== null &&
     html`<button name="decision" value="approve_turn" class="quiet">Approve ${allOf[covered]}</button>`
   const change = preview.diff !== undefined && ApprovalDiff.render(preview.diff, budget)
-  return html`<li class="approval" id="approval-${scope}${id}">
+  const iso = DateTime.formatIso(expires_at)
+  // Nothing is said twice: neither the command, nor files that the title or the diff names.
+  const { diff = "" } = preview
+  const unsaid = paths.filter((path) => !tool.includes(path) && !diff.includes(`+++ ${path}\n`) && !diff.includes(`--- ${path}\n`))
+  const isTitled = tool !== preview.command
+  return html`<li class="approval" id="${idOfCard(scope, approval)}" tabindex="-1">
 <form method="post" action="/sandboxes/${sandbox.id}/approvals/${id}" data-live>${csrf}
-<p>${kind !== undefined && html`<span class="state wait">${kind}</span> `}<code>${tool}</code></p>
-${paths.length > 0 && html`<p class="fine">${paths.join(", ")}</p>`}
+<p class="asks"><span class="state wait">${QUESTIONS[kind ?? "other"]}</span>
+<span class="fine">Expires <time datetime="${iso}">at ${iso.slice(11, 16)} UTC</time>, then denied</span>
+${place !== null && place.all.length > 1 && turning(place, scope)}</p>
+<div class="asked">
+${isTitled && html`<p><code>${tool}</code></p>`}
+${unsaid.length > 0 && html`<p class="fine">${unsaid.join(", ")}</p>`}
 ${preview.cwd !== undefined && html`<p class="fine">In the folder <code data-field="cwd">${preview.cwd}</code></p>`}
 ${preview.command !== undefined && html`<pre data-field="command">${preview.command}</pre>`}
 ${preview.url !== undefined && html`<pre data-field="url">${preview.url}</pre>`}
 ${change}
-<p class="fine">Counts as denied from ${DateTime.formatIso(expires_at).slice(11, 16)} UTC</p>
+</div>
 <div class="actions"><button name="decision" value="approve">Approve<span class="unseen"> ${tool}</span></button>
-${ofKind}
-<button name="decision" value="deny" class="danger">Deny<span class="unseen"> ${tool}</span></button></div>
-<div class="field"><label for="reason-${scope}${id}">Why not? The agent is told (optional)</label>
-<textarea id="reason-${scope}${id}" name="reason" rows="2" maxlength="2000"></textarea></div>
+<button name="decision" value="deny" class="danger">Deny<span class="unseen"> ${tool}</span></button>
+${ofKind}</div>
+<details class="reason"><summary>Reason</summary>
+<label for="reason-${scope}${id}">Reason for denying (optional, sent to the agent)</label>
+<textarea id="reason-${scope}${id}" name="reason" rows="2" maxlength="2000"></textarea></details>
 </form>
 </li>
 `
@@ -149,25 +153,26 @@ const MAX_ELSEWHERE = 10
 const elsewhere = ({ id }: Sandbox, { approval_id, tool }: ApprovalRequest): Html =>
   html`<li class="approval">
 <p><code>${tool}</code></p>
-<p><a href="/sandboxes/${id}/approvals/${encodeURIComponent(approval_id)}">Look at it and decide<span class="unseen"> ${tool}</span></a></p>
+<p><a href="/sandboxes/${id}/approvals/${encodeURIComponent(approval_id)}">Review…<span class="unseen"> ${tool}</span></a></p>
 </li>
 `
 
 /** People decide only on calls that they see in full: a call that does not fit, and those after it, have pages of their own. */
 export const approvalCards = (sandbox: Sandbox, csrf: Html, budget: Budget, scope = ""): Later => {
   const { approvals } = sandbox
-  const card = (approval: ApprovalRequest) => approvalCard(sandbox, approval, csrf, { bytes: budget.bytes / 2 }, scope)
+  const card = (approval: ApprovalRequest) =>
+    approvalCard(sandbox, approval, csrf, { bytes: budget.bytes / 2 }, scope, { all: approvals, at: approvals.indexOf(approval) })
   return fit(approvals, budget, card, (cards) => {
     const others = approvals.slice(cards.length, cards.length + MAX_ELSEWHERE).map((approval) => elsewhere(sandbox, approval))
     const left = approvals.length - cards.length - others.length
     return html`<ul class="approvals">${cards}${others}</ul>
-${left > 0 && html`<p class="fine">${left} more wait: they are shown once these are decided.</p>`}`
+${left > 0 && html`<p class="fine">${left} more after these.</p>`}`
   })
 }
 
 const approvals = ({ csrf, sandbox }: Shown): Html =>
   html`<section id="approvals" data-piece="approvals" aria-labelledby="approvals-title"${hiddenUnless(sandbox.approvals.length > 0)}>
-<h2 id="approvals-title" tabindex="-1">Waiting for you</h2>
+<h2 id="approvals-title" class="unseen" tabindex="-1">Needs your approval</h2>
 ${approvalCards(sandbox, csrf, { bytes: APPROVALS_BYTES })}</section>`
 
 /** For screen readers. It leaves out the agent's text, which would never end. */
@@ -193,19 +198,19 @@ const queue = ({ csrf, sandbox }: Shown): Html => {
   const { id } = sandbox
   const waiting = queuedOf(sandbox)
   const items = waiting.map(({ message_id, position, steers, text }) =>
-    html`<li id="waiting-${message_id}" class="item prompt">
-<p class="item-head"><span class="state wait">${steers ? "Steers" : position === 1 ? "Next" : "Waits"}</span>
+    html`<li id="waiting-${message_id}">
+<p class="item-head"><span class="state wait">${steers ? "Steering" : position === 1 ? "Next" : "Queued"}</span>
 <span>${position} of ${waiting.length}</span></p>
 <div class="item-text">${beginningOf(text)}</div>
 <form method="post" action="/sandboxes/${id}/messages/${message_id}/take-back" data-live>${csrf}
-<button class="quiet">Take back<span class="unseen"> message ${position}</span></button></form>
+<button class="quiet">Cancel<span class="unseen"> message ${position}</span></button></form>
 </li>
 `
   )
-  const problem = `${MAX_WAITING} messages wait, which is as many as may. Take one back, or wait for the next turn.`
+  const problem = `The queue is full (${MAX_WAITING}). Cancel one or wait.`
   const full = waiting.length >= MAX_WAITING && html`<p class="problem" id="queue-full">${problem}</p>`
   return html`<section id="queue" data-piece="queue" aria-labelledby="queue-title"${hiddenUnless(waiting.length > 0)}>
-<h3 id="queue-title" tabindex="-1">Waiting messages</h3>
+<h3 id="queue-title" class="unseen" tabindex="-1">Queued messages</h3>
 <ol class="waiting">${items}</ol>
 ${full}</section>`
 }
@@ -215,19 +220,20 @@ const message = ({ by, csrf, sandbox: { id, status, turn, waiting } }: Shown, st
   const isBusy = isActive(turn)
   const described = [...(isBusy ? ["prompt-hint"] : []), ...(waiting.length >= MAX_WAITING ? ["queue-full"] : [])].join(" ")
   const hint = steers
-    ? "A turn is active. Queued, your message waits for a turn of its own. Steering, the agent gets it as soon as it can take it."
-    : "A turn is active: your message waits for a turn of its own."
+    ? "The agent is working. Queue sends your message when it finishes; Steer hands it over now."
+    : "The agent is working. Your message is sent when it finishes."
   // Queues also when idle: another person may have started a turn meanwhile.
   const buttons = isBusy
     ? html`<button name="whenBusy" value="queue">Queue</button>
 ${steers && html`<button name="whenBusy" value="steer" class="quiet">Steer</button>`}`
     : html`<button name="whenBusy" value="queue">Send</button>`
+  const describedBy = described !== "" && html` aria-describedby="${described}"`
   return html`<form id="message" data-piece="message" method="post" action="/sandboxes/${id}/messages" data-live
 data-draft="${`${by.grantId} ${by.userId} ${id}`}"${hiddenUnless(status === "running")}>${csrf}
-<div class="field"><label for="prompt">Follow-up</label>
+<label for="prompt" class="unseen">Message the agent</label>
 ${isBusy && html`<p class="hint" id="prompt-hint">${hint}</p>`}
-<textarea id="prompt" name="prompt" required data-longest="${MAX_PROMPT}"${described !== "" && html` aria-describedby="${described}"`}>
-</textarea></div>
+<textarea id="prompt" name="prompt" required rows="1" placeholder="Message the agent…" data-longest="${MAX_PROMPT}"${describedBy}>
+</textarea>
 <div class="actions">${buttons}</div>
 </form>`
 }
@@ -244,6 +250,7 @@ const quick = (on: Piece["on"], render: (shown: Shown) => Part): Piece => ({
 
 export type PieceName =
   | "announcement"
+  | "state"
   | "facts"
   | "line"
   | "commands"
@@ -265,7 +272,7 @@ const PAGE_PATIENCE = Duration.millis(60)
 /** How long the stream of an open page waits, since other pieces wait behind it. It asks again later. */
 const HOST_PATIENCE = Duration.seconds(1)
 
-const STILL_READING = "They are being read."
+const STILL_READING = "Loading changes…"
 
 /** Pieces by name. A new piece also needs its place in `SandboxPage.ts`. */
 export const make = Effect.gen(function*() {
@@ -295,7 +302,7 @@ export const make = Effect.gen(function*() {
         : ChangesList.render(found, ChangesList.linkTo(sandbox, fullName), budget, ChangesList.listOf(sandbox, fullName))
       const again = html`<a href="${address}?view=changes">Load the page again</a>`
       const isOld = reading !== null && reading.at !== null && html`
-<p class="fine">As of ${DateTime.formatIso(reading.at).slice(11, 19)} UTC; they are being read again. ${again}</p>`
+<p class="fine">As of ${DateTime.formatIso(reading.at).slice(11, 19)} UTC. Refreshing… ${again}</p>`
       lists.push(html`${sandbox.repos.length > 1 && html`<h3>${fullName}</h3>`}
 ${list}${reading === null && html`<p>${again}</p>`}${isOld}
 `)
@@ -309,31 +316,30 @@ ${list}${reading === null && html`<p>${again}</p>`}${isOld}
 
   const pieces: Record<PieceName, Piece> & Record<"changes" | "pulls", Required<Pick<Piece, "soon">>> = {
     announcement: quick([...LIFE, "approval.requested", "approval.resolved"], announcement),
-    facts: quick(
-      [...LIFE, "approval.requested", "approval.resolved", "pull_request.updated", "sandbox.error", "sandbox.restored", "sandbox.restoring",
-        "usage.updated"],
-      facts
-    ),
+    state: quick([...LIFE, "approval.requested", "approval.resolved", "usage.updated", "pull_request.updated", "sandbox.restoring",
+      "sandbox.restored"], Bar.state),
+    facts: quick([...LIFE, "approval.requested", "approval.resolved", "pull_request.updated", "sandbox.error", "sandbox.restored",
+      "sandbox.restoring", "usage.updated"], Bar.facts),
     line: {
       on: ["sandbox.status"],
       isSlow: true,
       changes: ({ status }) => status === "queued",
       render: Effect.fnUntraced(function*({ by, sandbox }) {
         const place = sandbox.status === "queued" ? placeInLine(sandbox, yield* dashboard.queue(by.grantId)) : ""
-        return html`<p id="line" data-piece="line" class="fine"${hiddenUnless(place !== "")}>Waits for a worker: ${place}.</p>`
+        return html`<p id="line" data-piece="line" class="fine"${hiddenUnless(place !== "")}>In line for a worker: ${place}.</p>`
       })
     },
     waiting: { on: [...LIFE, "approval.requested", "approval.resolved"], isSlow: true, render: ({ by }) => waitingOf(by.grantId) },
-    commands: quick(LIFE, commands),
+    commands: quick([...LIFE, "pull_request.updated"], Bar.commands),
     approvals: quick([...LIFE, "approval.requested", "approval.resolved"], approvals),
     queue: quick([...LIFE, ...QUEUE], queue),
     message: quick([...LIFE, ...QUEUE], (shown) => message(shown, canSteer(catalogue, shown.sandbox))),
     setup: {
-      on: ["sandbox.status", "setup.started", "sandbox.boot"],
+      on: ["sandbox.status", "setup.started", "sandbox.boot", "turn.started"],
       isSlow: true,
       changes: ({ status, turn }) => status === "creating" || turn?.state === "pending",
-      render: Effect.fnUntraced(function*({ by, sandbox: { id } }) {
-        return SandboxSetup.render(yield* sandboxes.setup(by, id), yield* DateTime.now, `/sandboxes/${id}`)
+      render: Effect.fnUntraced(function*({ by, sandbox }) {
+        return SandboxSetup.render(yield* sandboxes.setup(by, sandbox.id), yield* DateTime.now, sandbox)
       })
     },
     pulls: {
@@ -359,6 +365,7 @@ ${list}${reading === null && html`<p>${again}</p>`}${isOld}
     },
     changes: {
       on: ["sandbox.status", "turn.completed", "sandbox.restored"],
+      often: ["tool.updated"],
       isSlow: true,
       isLate: true,
       render: (shown) =>

@@ -111,15 +111,15 @@ const one = (sandbox: Sandbox, pull: Pull, csrf: Html, budgets: { readonly check
   const link = told !== null
     ? linkTo(told.url, `#${told.number} ${told.title}`)
     : number !== null && linkTo(publication?.url, `#${number} ${sandbox.title}`)
-  const action = number !== null ? "Update the pull request" : "Publish a draft pull request"
+  const action = number !== null ? "Update pull request" : "Publish draft PR"
   const publish = html`<form method="post" action="/sandboxes/${sandbox.id}/pull-request" data-live>${csrf}
 <input type="hidden" name="repo" value="${repo}">
 <button class="quiet"${isUnderWay(publication) && html` disabled`}>${action}</button>
 </form>`
   const review = known !== null && html`<p>${checksBadge(known.status.checks)} ${known.status.checks.label}</p>
 ${checks(known.status, budgets.checks)}${talk(known, budgets.comments)}`
-  const reading = found === "reading" && html`<p class="fine">Its checks and comments are being read.
-<a href="/sandboxes/${sandbox.id}?view=changes">Load the page again</a></p>`
+  const reading = found === "reading" && html`<p class="fine">Loading checks and comments…
+<a href="/sandboxes/${sandbox.id}?view=pull">Load the page again</a></p>`
   return html`<li class="pull">
 <p><strong>${repo}</strong> <span class="state">${state}</span> ${link}</p>
 ${problem !== "" && html`<p class="problem">${problem}</p>`}

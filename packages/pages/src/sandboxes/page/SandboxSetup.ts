@@ -1,5 +1,6 @@
 /** How the setup of a sandbox stands and what it wrote, as its page shows it. */
 import type { SetupCache, SetupState, SetupStatus } from "@slipway/domain/sandbox/ports/Setups"
+import type { Sandbox } from "@slipway/domain/sandbox/rules/Sandbox"
 import type { DateTime } from "effect"
 import { ending } from "../../html/Fit.ts"
 import { html, type Later } from "../../html/Html.ts"
@@ -11,7 +12,7 @@ const labels = {
   state: { none: "", running: "Running", succeeded: "Succeeded", failed: "Failed" } satisfies Record<SetupState, string>,
   /** Class of the state's badge. */
   tone: { none: "", running: "wait", succeeded: "good", failed: "bad" } satisfies Record<SetupState, string>,
-  cache: { hit: "from a cache", miss: "in no cache yet", none: "" } satisfies Record<SetupCache, string>
+  cache: { hit: "from a cache", miss: "not cached", none: "" } satisfies Record<SetupCache, string>
 }
 
 const duration = (ms: number): string => {
@@ -29,18 +30,19 @@ const about = ({ cache, exitCode, ms, startedAt, state }: SetupStatus, now: Date
   return [time, labels.cache[cache], code].filter((part) => part !== "").join(", ")
 }
 
-/** `address`: of the sandbox's page. */
-export const render = (setup: SetupStatus, now: DateTime.Utc, address: string): Later => {
+/** Shown while it is of interest: it runs, or it failed and no turn began. The conversation leads to its output afterwards. */
+export const render = (setup: SetupStatus, now: DateTime.Utc, { id, turn }: Sandbox): Later => {
   const { output, state } = setup
+  const isShown = state === "running" || state === "failed" && (turn === null || turn.state === "pending")
   return ending(
     output,
     { bytes: SHOWN_BYTES },
     (shown, length) =>
-      html`<section id="setup" data-piece="setup" aria-labelledby="setup-title"${state === "none" && html` hidden`}>
-<h2 id="setup-title">Setup</h2>
-<p><span class="state ${labels.tone[state]}" role="status">${labels.state[state]}</span> <span>${about(setup, now)}</span></p>
-<details${state !== "succeeded" && html` open`}><summary>Output</summary>
-<p class="fine"${length === output.length && html` hidden`}>The end of it. <a href="${address}/text?item=setup">Show all of it</a></p>
+      html`<section id="setup" data-piece="setup" aria-labelledby="setup-title"${!isShown && html` hidden`}>
+<h2 id="setup-title" class="unseen">Setup</h2>
+<p>Setup <span class="state ${labels.tone[state]}" role="status">${labels.state[state]}</span> <span>${about(setup, now)}</span></p>
+<details open><summary>Output</summary>
+<p class="fine"${length === output.length && html` hidden`}>The end of it. <a href="/sandboxes/${id}/text?item=setup">Show all of it</a></p>
 <div class="output-box" id="setup-output" data-tail tabindex="0" role="region" aria-label="Output of the setup"><pre>
 ${shown}</pre></div>
 </details>

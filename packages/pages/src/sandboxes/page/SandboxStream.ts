@@ -31,7 +31,7 @@ import * as SandboxPieces from "./SandboxPieces.ts"
 const TOGETHER = "150 millis"
 /** Reads of the log that are sent together. */
 const TOGETHER_READS = 4
-/** How often a piece is rendered again that changes without events. */
+/** How often a piece is rendered again that changes without events, or with very many. */
 const AGAIN_MILLIS = 2_000
 /** The longest pause before a failed piece is tried again; the pause doubles each time, since the failure may be permanent. */
 const LONGEST_AGAIN_MILLIS = 60_000
@@ -111,6 +111,16 @@ const rendered = Effect.fnUntraced(function*(
   return changed
 })
 
+/** Pieces that change with frequent events are rendered again in a while. */
+const planOften = Effect.fnUntraced(function*({ names, pieces }: Services, { isSlowDue, slowOnes, unmade }: Watched, types: Set<string>) {
+  const atMillis = (yield* Clock.currentTimeMillis) + AGAIN_MILLIS
+  for (const name of names) {
+    if (pieces[name].often?.some((type) => types.has(type)) !== true || slowOnes.has(name) || unmade.has(name)) continue
+    unmade.set(name, { atMillis, pauseMillis: AGAIN_MILLIS / 2 })
+    isSlowDue.openUnsafe()
+  }
+})
+
 /** The frames for new events: the conversation, and the pieces that are quick to make. Marks slow ones for {@link later}. */
 const soon = Effect.fnUntraced(function*(services: Services, page: Watched, frames: ReadonlyArray<Frame>) {
   const { base, names, pieces } = services
@@ -128,6 +138,7 @@ const soon = Effect.fnUntraced(function*(services: Services, page: Watched, fram
     page.unmade.delete(name)
   }
   if (slowOnes.size > 0) page.isSlowDue.openUnsafe()
+  yield* planOften(services, page, types)
   const quick = due.filter((name) => !pieces[name].isSlow)
   const changed = quick.length === 0 ? [] : yield* rendered(services, page, quick)
   const parts = yield* Items.changes(conversation.take(), `/sandboxes/${page.id}`)
@@ -148,6 +159,8 @@ const later = Effect.fnUntraced(function*(services: Services, page: Watched) {
   const again = [...unmade].flatMap(([name, { atMillis }]) => atMillis <= then ? [name] : [])
   const due = new Set([...slowOnes, ...changing, ...again])
   slowOnes.clear()
+  // Only the time of the next one changed.
+  if (due.size === 0) return []
   const changed = yield* rendered(services, page, due)
   return changed.length === 0 ? [] : [frameOf(base, html`${changed}`, null)]
 })

@@ -96,12 +96,12 @@ ${byTurn}
 export const later = ({ id }: Sandbox): Html =>
   html`<section id="timeline" data-piece="timeline" aria-labelledby="timeline-title">
 <h2 id="timeline-title">Timeline</h2>
-<p><a href="/sandboxes/${id}?timeline=shown">Show where the time went</a></p>
+<p><a href="/sandboxes/${id}?view=log">Show where the time went</a></p>
 </section>`
 
 const gone = html`<section id="timeline" data-piece="timeline" aria-labelledby="timeline-title">
 <h2 id="timeline-title">Timeline</h2>
-<p class="fine">What happened here is no longer kept.</p>
+<p class="fine">The log expired.</p>
 </section>`
 
 /** Reads what is new of the log, and renders all of it. */

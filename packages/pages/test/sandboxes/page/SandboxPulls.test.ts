@@ -168,7 +168,7 @@ layer(http({ host, trees }), { excludeTestServices: true })("the pull request on
       const { follow, get, id } = yield* reviewer("slow")
       const { text } = yield* get
       assert.include(pullsOf(text), `<a href="https://host.test/acme/shop/pull/3" rel="noreferrer">#3 Say hello.</a>`)
-      assert.include(pullsOf(text), "Its checks and comments are being read.")
+      assert.include(pullsOf(text), "Loading checks and comments…")
       const cursor = /data-cursor="(\d+)"/u.exec(text)?.[1] ?? ""
       const stream = yield* follow(`/sandboxes/${id}/pieces?since=${cursor}`)
       yield* Deferred.succeed(told, details([comment(1)]))
