@@ -704,7 +704,7 @@ linux("no agent, repository, tenant or stranger takes the service from others", 
       }
       const requests: Readonly<Record<string, () => Promise<unknown>>> = {
         ...Object.fromEntries(
-          [...places, "/changes?path=many.ts", "?timeline=shown"].map((place) =>
+          [...places, "/changes?path=many.ts", "?view=log"].map((place) =>
             [`/sandboxes/ID${place}`, () => visit(`/sandboxes/${id}${place}`)] as const
           )
         ),
