@@ -2,11 +2,14 @@ import { assert, it } from "@effect/vitest"
 import * as Installed from "@slipway/agents/Installed"
 import { profiles } from "@slipway/agents/profiles/AgentRuntimeProfiles"
 import * as FakeModel from "@slipway/agents/testing/fake-model/FakeModel"
+import * as TestPostgres from "@slipway/embedded-postgres/testing/TestPostgres"
 import * as SpawnedProgram from "@slipway/machine/testing/SpawnedProgram"
+import * as Migrations from "@slipway/postgres/Migrations"
 import { Effect } from "effect"
+import { randomBytes } from "node:crypto"
 import { chmodSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs"
 import path from "node:path"
-import { folder, repository, run, runIn, serve } from "../SlipwayProcess.ts"
+import { folder, repository, run, runIn, serve, until, worker } from "../SlipwayProcess.ts"
 
 const LONG = 180_000
 
@@ -119,6 +122,47 @@ it.live(
         return readFileSync(file).includes(KEY)
       })
       assert.deepStrictEqual(holding.map(({ name }) => name), [])
+    }).pipe(Effect.scoped),
+  LONG
+)
+
+it.live(
+  "a provider that a program sets up at one process is used by the workers of others, and forgotten by them",
+  () =>
+    Effect.gen(function*() {
+      const data = yield* folder
+      install(data)
+      const secrets = path.join(data, "given.key")
+      writeFileSync(secrets, `${randomBytes(32).toString("base64")}\n`, { mode: 0o600 })
+      const url = yield* TestPostgres.database(Migrations.layer)
+      const settings = { DATABASE_URL: url, SLIPWAY_SECRETS_KEY_FILE: secrets }
+      const server = yield* serve(data, { ...settings, SLIPWAY_ROLE: "http" })
+      const one = yield* worker(data, url, { ...settings, SLIPWAY_ISOLATION: "none" })
+      const minted = yield* run(data, ["keys", "create", "--grant", "operator", "--scopes", "models", "--key-only"], settings)
+      const request = (address: string, method = "GET", body?: object) =>
+        Effect.promise(async () => {
+          const response = await fetch(`${server.url}/api/internal/v1/models${address}`, {
+            method,
+            headers: { authorization: `Bearer ${minted.stdout.trim()}`, "content-type": "application/json" },
+            ...(body === undefined ? {} : { body: JSON.stringify(body) })
+          })
+          return { status: response.status, text: await response.text() }
+        })
+      const state = Effect.map(request(""), ({ text }) => {
+        const found: { data: ReadonlyArray<{ id: string; usable: boolean; default: boolean }> } = JSON.parse(text)
+        return found.data.find(({ id }) => id === "compatible/qwen3")
+      })
+      const set = yield* request("/providers/compatible", "PUT", {
+        key: KEY,
+        baseUrl: "http://127.0.0.1:9/v1",
+        model: "qwen3",
+        default: true
+      })
+      assert.strictEqual(set.status, 200, set.text)
+      assert.deepInclude(yield* until(state, (found) => found?.usable === true), { default: true })
+      yield* request("/providers/compatible", "DELETE")
+      yield* until(state, (found) => found === undefined)
+      for (const text of [set.text, server.output(), one.output()]) assert.notInclude(text, KEY)
     }).pipe(Effect.scoped),
   LONG
 )
