@@ -1,5 +1,5 @@
 import { assert, describe, it, layer } from "@effect/vitest"
-import { isOrigin, parse } from "@slipway/http/server/edge/Cors"
+import { isOrigin, parse } from "@slipway/http/server/edge/AllowedOrigins"
 import { Effect } from "effect"
 import {
   ask,

@@ -1,5 +1,6 @@
 /** The addresses at which a worker may serve trees: the protocol is authenticated, but not encrypted. */
-import { Effect, Schema } from "effect"
+import * as Effect from "effect/Effect"
+import * as Schema from "effect/Schema"
 import { lookup } from "node:dns/promises"
 import { BlockList, isIPv6 } from "node:net"
 import { type OptionName, OptionNames } from "./options/OptionNames.ts"

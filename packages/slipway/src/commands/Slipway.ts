@@ -1,7 +1,7 @@
 /** The `slipway` command. */
 import { nearest } from "@slipway/domain/text/EditDistance"
-import { Effect } from "effect"
-import { Command } from "effect/cli"
+import * as Command from "effect/cli/Command"
+import * as Effect from "effect/Effect"
 
 const sandboxes = () => import("./client/SandboxCommands.ts")
 const prompts = () => import("./client/RunPrompt.ts")

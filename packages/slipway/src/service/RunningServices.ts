@@ -5,7 +5,9 @@
  * A running service writes a file in its user's state folder, so that commands find it from anywhere.
  */
 import { codeOf, ifEnded } from "@slipway/domain/files/rules/SystemError"
-import { Effect, Option, Schema } from "effect"
+import * as Effect from "effect/Effect"
+import * as Option from "effect/Option"
+import * as Schema from "effect/Schema"
 import { mkdir, readdir, readFile, rm, stat, writeFile } from "node:fs/promises"
 import path from "node:path"
 import type { Settings } from "../settings/Settings.ts"

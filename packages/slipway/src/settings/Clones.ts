@@ -1,5 +1,5 @@
 /** Clones of repositories and their limits. */
-import { Effect } from "effect"
+import * as Effect from "effect/Effect"
 import * as Setting from "./Setting.ts"
 import * as Type from "./Type.ts"
 

@@ -1,5 +1,5 @@
 /** GitHub as the source host and for sign-in. */
-import { Effect } from "effect"
+import * as Effect from "effect/Effect"
 import * as Setting from "./Setting.ts"
 import * as Type from "./Type.ts"
 

@@ -1,6 +1,7 @@
 /** The isolation of sandboxes and their limits. */
 import * as AllowList from "@slipway/machine/egress/AllowList"
-import { Effect, Result } from "effect"
+import * as Effect from "effect/Effect"
+import * as Result from "effect/Result"
 import * as Setting from "./Setting.ts"
 import * as Type from "./Type.ts"
 

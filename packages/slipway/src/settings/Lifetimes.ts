@@ -1,5 +1,5 @@
 /** Time limits of sandboxes. The ranges exclude values that would end work in progress. */
-import { Effect } from "effect"
+import * as Effect from "effect/Effect"
 import * as Setting from "./Setting.ts"
 import * as Type from "./Type.ts"
 

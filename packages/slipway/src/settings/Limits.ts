@@ -1,5 +1,5 @@
 /** Limits of one key, one user and one grant. */
-import { Effect } from "effect"
+import * as Effect from "effect/Effect"
 import * as Setting from "./Setting.ts"
 import * as Type from "./Type.ts"
 

@@ -1,7 +1,7 @@
 /** The addresses of the service, and its clients. */
 import * as ClientAddress from "@slipway/http/server/ClientAddress"
-import * as Cors from "@slipway/http/server/edge/Cors"
-import { Effect } from "effect"
+import * as AllowedOrigins from "@slipway/http/server/edge/AllowedOrigins"
+import * as Effect from "effect/Effect"
 import * as Setting from "./Setting.ts"
 import * as Type from "./Type.ts"
 
@@ -46,7 +46,10 @@ export const edge = {
   }),
   allowedOrigins: Setting.optional({
     name: "SLIPWAY_ALLOWED_ORIGINS",
-    type: Type.parsed("origins between commas, such as https://app.example,http://localhost:3000", (value) => Cors.parse(value) !== null),
+    type: Type.parsed(
+      "origins between commas, such as https://app.example,http://localhost:3000",
+      (value) => AllowedOrigins.parse(value) !== null
+    ),
     about: "Origins whose pages may use the API in a browser, such as https://app.example,http://localhost:3000. They need an API " +
       "key: sessions count only on our pages. Without it, no other origin.",
     role: "http"
@@ -67,7 +70,7 @@ export const loadEdge = Effect.map(
   Setting.values(edge),
   ({ allowedOrigins, trustedProxies, ...loaded }) => ({
     ...loaded,
-    allowedOrigins: allowedOrigins === null ? [] : Cors.parse(allowedOrigins) ?? [],
+    allowedOrigins: allowedOrigins === null ? [] : AllowedOrigins.parse(allowedOrigins) ?? [],
     trustedProxies: ClientAddress.parse(trustedProxies ?? "") ?? ClientAddress.trustNone
   })
 )

@@ -1,6 +1,6 @@
 /** The models and their budgets. */
 import { Usd } from "@slipway/domain/models/schema/Budget"
-import { Effect } from "effect"
+import * as Effect from "effect/Effect"
 import * as Setting from "./Setting.ts"
 import * as Type from "./Type.ts"
 

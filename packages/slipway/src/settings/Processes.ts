@@ -1,6 +1,6 @@
 /** The roles of processes, and their addresses. */
 import * as PrivateAddress from "@slipway/worker-link/PrivateAddress"
-import { Effect } from "effect"
+import * as Effect from "effect/Effect"
 import * as Setting from "./Setting.ts"
 import * as Type from "./Type.ts"
 

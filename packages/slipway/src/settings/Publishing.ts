@@ -1,6 +1,6 @@
 /** Publishing of sandboxes' changes. */
 import type { Author } from "@slipway/domain/publishing/rules/Publication"
-import { Effect } from "effect"
+import * as Effect from "effect/Effect"
 import * as Setting from "./Setting.ts"
 import * as Type from "./Type.ts"
 

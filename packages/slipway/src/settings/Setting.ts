@@ -1,6 +1,10 @@
 /** One setting of the service. Its documentation, parsing and messages are derived from this. */
 import { Redaction } from "@slipway/domain/environment/redaction/Redaction"
-import { Config, Effect, Option, Schema, Struct } from "effect"
+import * as Config from "effect/Config"
+import * as Effect from "effect/Effect"
+import * as Option from "effect/Option"
+import * as Schema from "effect/Schema"
+import * as Struct from "effect/Struct"
 import type { Type } from "./Type.ts"
 
 /** A setting is invalid. The message is one line for the operator and never contains a secret's value. */

@@ -1,6 +1,6 @@
 /** All settings of the service, read from the environment, and their documentation. */
 import { nearest } from "@slipway/domain/text/EditDistance"
-import { Effect } from "effect"
+import * as Effect from "effect/Effect"
 import * as Agents from "./Agents.ts"
 import * as Clones from "./Clones.ts"
 import * as GitHub from "./GitHub.ts"

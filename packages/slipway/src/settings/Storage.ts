@@ -1,7 +1,7 @@
 /** The places of the service's data. */
 import * as ConnectionUrl from "@slipway/postgres/connection/ConnectionUrl"
 import * as DatabaseSchema from "@slipway/postgres/options/DatabaseSchema"
-import { Effect } from "effect"
+import * as Effect from "effect/Effect"
 import path from "node:path"
 import * as Setting from "./Setting.ts"
 import * as Type from "./Type.ts"

@@ -1,5 +1,6 @@
 /** The collector of traces, by the standard variables of OpenTelemetry. */
-import { Effect, Redacted } from "effect"
+import * as Effect from "effect/Effect"
+import * as Redacted from "effect/Redacted"
 import { SAMPLERS } from "../traces/Sampler.ts"
 import type { Options } from "../traces/TracesOtlp.ts"
 import * as Setting from "./Setting.ts"

@@ -1,5 +1,8 @@
 /** The types of settings: how their text is parsed, and how it is described to people. */
-import { Duration, Redacted, Schema, SchemaTransformation } from "effect"
+import * as Duration from "effect/Duration"
+import * as Redacted from "effect/Redacted"
+import * as Schema from "effect/Schema"
+import * as SchemaTransformation from "effect/SchemaTransformation"
 import path from "node:path"
 
 export interface Type<A> {

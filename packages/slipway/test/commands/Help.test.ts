@@ -3,6 +3,7 @@ import { assert, it } from "@effect/vitest"
 import { Effect } from "effect"
 import type { Command } from "effect/cli"
 import { meantBy, slipway, spelled, whole } from "../../src/commands/Slipway.ts"
+import { folder, run } from "./SlipwayProcess.ts"
 
 interface Found {
   readonly path: string
@@ -45,6 +46,22 @@ it.effect(
     for (const args of [["--log-level", "info", "ps"], ["--completions", "bash"]]) assert.deepStrictEqual(yield* loaded(args), names)
   })
 )
+
+it.live("neither the list of commands nor ps loads the whole of effect, which takes a fifth of their start", () =>
+  Effect.gen(function*() {
+    const data = yield* folder
+    const hook = `import { registerHooks } from "node:module"
+registerHooks({
+  load: (url, context, next) => {
+    if (/effect.dist.(?:http.)?index.js$/.test(url)) console.error("loads", url)
+    return next(url, context)
+  }
+})`
+    for (const args of [["--help"], ["ps", "--help"]]) {
+      const { code, stderr } = yield* run(data, args, {}, ["--import", `data:text/javascript,${encodeURIComponent(hook)}`])
+      assert.deepStrictEqual([code, stderr], [0, ""], args.join(" "))
+    }
+  }), 30_000)
 
 it.effect(
   "every command has its line in the list",

@@ -1,6 +1,6 @@
 /** Names that sandboxes may reach, each with its port. Exact: no patterns, no addresses. */
 import { destination } from "@slipway/domain/environment/rules/Destination"
-import { Result } from "effect"
+import * as Result from "effect/Result"
 
 /** `name:port`, lower case. */
 export type AllowList = ReadonlySet<string>

@@ -3,7 +3,10 @@
  * and commands that talk to a server read it. Only the user may read or replace the file.
  */
 import { codeOf } from "@slipway/domain/files/rules/SystemError"
-import { Effect, Option, Redacted, Schema } from "effect"
+import * as Effect from "effect/Effect"
+import * as Option from "effect/Option"
+import * as Redacted from "effect/Redacted"
+import * as Schema from "effect/Schema"
 import {
   closeSync,
   constants,

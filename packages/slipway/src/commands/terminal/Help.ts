@@ -1,6 +1,7 @@
 /** The text of `--help`: the commands and flags that a person looks for come first. */
-import { Option } from "effect"
-import { CliOutput, type HelpDoc } from "effect/cli"
+import * as CliOutput from "effect/cli/CliOutput"
+import type * as HelpDoc from "effect/cli/HelpDoc"
+import * as Option from "effect/Option"
 import { styleText } from "node:util"
 import { exitCodesText } from "./ExitCodes.ts"
 import { columns } from "./Output.ts"

@@ -1,7 +1,8 @@
 /** The output of commands: tables and sentences for people, one JSON value for programs. */
 import { HIDDEN, visible } from "@slipway/domain/text/EscapeInvisible"
-import { Console, type Effect } from "effect"
-import { Flag } from "effect/cli"
+import * as Flag from "effect/cli/Flag"
+import * as Console from "effect/Console"
+import type * as Effect from "effect/Effect"
 
 export const json = Flag.Boolean("json").pipe(
   Flag.withDescription("Print JSON"),

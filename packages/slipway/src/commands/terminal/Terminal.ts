@@ -1,5 +1,6 @@
 /** The output of commands that follow a sandbox, and the lines that a person types meanwhile. */
-import { Effect, type Scope } from "effect"
+import * as Effect from "effect/Effect"
+import type * as Scope from "effect/Scope"
 import { openSync } from "node:fs"
 import { createInterface } from "node:readline"
 import { ReadStream } from "node:tty"
