@@ -5,7 +5,7 @@
 import { type Catalogue, type ModelSetup, offeredBy, type Offer } from "@slipway/domain/models/schema/ModelCatalogue"
 import * as WorkerOffers from "@slipway/postgres/workers/WorkerOffers"
 import { Clock, Duration, Effect, Schedule } from "effect"
-import { type LiveModels, readAnew } from "./Models.ts"
+import { type LiveModels, readAnew, remembered } from "./Models.ts"
 
 const REFRESH = "5 seconds"
 
@@ -59,8 +59,8 @@ export const catalogue = Effect.fn("ModelOffers.catalogue")(function*<E>(
       ours = now
     })).pipe(Effect.forkScoped)
   }
-  return readAnew(() => ({
-    ...offeredBy([...ours === null ? [] : [offerOf(ours())], ...others], everything()),
-    setup: setup()
-  }))
+  const present = remembered((mine: Catalogue | null, theirs: ReadonlyArray<Offer>, all: Catalogue) =>
+    offeredBy([...mine === null ? [] : [offerOf(mine)], ...theirs], all)
+  )
+  return readAnew(() => ({ ...present(ours === null ? null : ours(), others, everything()), setup: setup() }))
 })

@@ -164,19 +164,27 @@ export class Live extends Context.Service<Live, LiveModels>()("slipway/service/M
 /** How long an installed agent stays unnoticed, and a change whose hint is lost. */
 const REFRESH = "5 seconds"
 
-/** Looks at the stored providers and the installed agents until the scope closes. A process that only serves HTTP decrypts no keys. */
-export const follow = Effect.fn("Models.follow")(function*({ dataDir, role }: Settings, found: Found) {
-  const store = yield* ModelProviderStore
-  const redaction = yield* Redaction
-  const hints = yield* Hints
-  const changed = yield* hints.watch(MODELS)
-  const known = yield* inspect(Installed.folderIn(dataDir))
-  let infos = known
-  let stored: ReadonlyArray<ModelProvider> = []
-  let keys: ReadonlyMap<string, Redacted.Redacted> = new Map()
-  let complaint = ""
+/** A function that remembers its last result while its inputs are the same: catalogues may have hundreds of models. */
+export const remembered = <const I extends ReadonlyArray<unknown>, A>(make: (...inputs: I) => A) => {
+  let known: { readonly inputs: I; readonly value: A } | undefined
+  return (...inputs: I): A => {
+    if (known === undefined || known.inputs.some((input, i) => input !== inputs[i])) known = { inputs, value: make(...inputs) }
+    return known.value
+  }
+}
 
-  const revealed = store.keys.pipe(
+/** The result of one look. */
+interface Look {
+  readonly infos: Profiles
+  readonly stored: ReadonlyArray<ModelProvider>
+  /** By variable. */
+  readonly keys: ReadonlyMap<string, Redacted.Redacted>
+}
+
+/** Reads the stored keys. A failure is logged once. */
+const revealing = (keys: ModelProviderStore["Service"]["keys"]) => {
+  let complaint = ""
+  return keys.pipe(
     Effect.map((all) => new Map(Array.from(all, ([name, key]) => [providers[name].variable, key] as const))),
     Effect.tap(Effect.sync(() => complaint = "")),
     Effect.catchTag("SecretsUnusable", ({ problem }) =>
@@ -186,17 +194,29 @@ export const follow = Effect.fn("Models.follow")(function*({ dataDir, role }: Se
         return new Map<string, Redacted.Redacted>()
       }))
   )
+}
+
+/** Looks at the stored providers and the installed agents until the scope closes. A process that only serves HTTP decrypts no keys. */
+export const follow = Effect.fn("Models.follow")(function*({ dataDir, role }: Settings, found: Found) {
+  const store = yield* ModelProviderStore
+  const redaction = yield* Redaction
+  const changed = yield* (yield* Hints).watch(MODELS)
+  const folder = Installed.folderIn(dataDir)
+  const known = yield* inspect(folder)
+  const isRunner = role !== "http"
+  const revealed = revealing(store.keys)
+  let look: Look = { infos: known, stored: [], keys: new Map() }
+
   const refresh = Effect.gen(function*() {
-    infos = yield* inspect(Installed.folderIn(dataDir))
-    const next = yield* store.list
-    const nextKeys = role === "http" ? keys : yield* revealed
-    for (const [variable, key] of nextKeys) {
-      const before = keys.get(variable)
+    const infos = yield* inspect(folder)
+    const stored = yield* store.list
+    const keys = isRunner ? yield* revealed : look.keys
+    for (const [variable, key] of keys) {
+      const before = look.keys.get(variable)
       if (before === undefined || Redacted.value(before) !== Redacted.value(key)) redaction.learn(Redacted.value(key))
     }
     // At once, so that no key is used with the address before.
-    stored = next
-    keys = nextKeys
+    look = { infos, stored, keys }
   }).pipe(
     // Callers that wait for the database report its failures.
     Effect.tapCause((cause) => Effect.logDebug("the stored providers of models cannot be read", cause)),
@@ -205,18 +225,19 @@ export const follow = Effect.fn("Models.follow")(function*({ dataDir, role }: Se
   yield* refresh
   yield* Effect.raceFirst(changed, Effect.sleep(REFRESH)).pipe(Effect.andThen(refresh), Effect.forever, Effect.forkScoped)
 
-  const file = () => withProviders(found, stored)
-  const isRunner = role !== "http"
-  const hasKey = (variable: string) => found.keys.has(variable) || keys.has(variable)
+  const fileOf = remembered((stored: Look["stored"]) => withProviders(found, stored))
+  const everything = remembered((file: CatalogueFile) => against(file, null, known, () => true, null).catalogue)
+  const here = remembered(({ infos, keys, stored }: Look, hostProblem: string | null) => {
+    const hasKey = (variable: string) => found.keys.has(variable) || keys.has(variable)
+    return against(fileOf(stored), isRunner ? infos : null, known, hasKey, hostProblem)
+  })
+  const isAddress = (variable: string, baseUrl: string) =>
+    fileOf(look.stored).models.some(({ upstream }) => upstream?.keyVariable === variable && upstream.baseUrl === baseUrl)
   return Live.of({
-    everything: () => against(file(), null, known, hasKey, null).catalogue,
-    here: (hostProblem) => against(file(), isRunner ? infos : null, known, hasKey, hostProblem),
+    everything: () => everything(fileOf(look.stored)),
+    here: (hostProblem) => here(look, hostProblem),
     keys: {
-      get: (variable, baseUrl) =>
-        found.keys.get(variable) ??
-          (file().models.some(({ upstream }) => upstream?.keyVariable === variable && upstream.baseUrl === baseUrl)
-            ? keys.get(variable)
-            : undefined)
+      get: (variable, baseUrl) => found.keys.get(variable) ?? (isAddress(variable, baseUrl) ? look.keys.get(variable) : undefined)
     },
     refresh
   })
