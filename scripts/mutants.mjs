@@ -48,7 +48,6 @@ const OTHERS = new Set([
   "access/schema/Principal.ts",
   "files/schema/FileTree.ts",
   "environment/redaction/OutputRedactor.ts",
-  "environment/redaction/Redaction.ts",
   "models/schema/ModelCatalogue.ts",
   "ids/SandboxId.ts",
   "source/schema/PullRequest.ts",

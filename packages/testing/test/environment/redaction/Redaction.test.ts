@@ -83,7 +83,11 @@ describe("values", () => {
   })
 
   it("what is shorter than eight characters is not looked for", () => {
-    assert.strictEqual(redactorOf("", "word", "seven77").redact("a word of seven77"), "a word of seven77")
+    assert.strictEqual(redactorOf("", "word", "seven77", "eight888").redact("a word of seven77, eight888"), `a word of seven77, ${SHOWN}`)
+  })
+
+  it("what is in the mark itself is not looked for", () => {
+    assert.strictEqual(redactorOf("redacted", "eight888").redact("[redacted] eight888"), "[redacted] [redacted]")
   })
 })
 
@@ -108,6 +112,7 @@ describe("shapes", () => {
     [`cookie: '__Host-slipway_session=${TOKEN}; theme=dark'`, `cookie: '${SHOWN}; theme=dark'`],
     ["GET /x?token=abc123&page=2", `GET /x?token=${SHOWN}&page=2`],
     ["{\"password\": \"hunter2\", \"n\": 1}", `{"password": "${SHOWN}", "n": 1}`],
+    ["to https://hooks.slack.com/services/T0/B1/c2", `to https://hooks.slack.com/services/${SHOWN}`],
     ["postgres://slipway:p@ss@db/slipway", `postgres://${SHOWN}@db/slipway`],
     ["see //user@host/a@b", `see //${SHOWN}@host/a@b`],
     [`${TOKEN} signs in`, `${SHOWN} signs in`],
