@@ -304,7 +304,7 @@ layer(Service.layer, { excludeTestServices: true, timeout: LONG })("slipway run 
         [4, ["run", "acme/shop", "Hello", "--model", "no/such"], {}, /invalid_model/u],
         [5, ["attach", "c_abcdefgh2345"], {}, /not_found/u],
         [5, ["logs", "c_22222222222"], {}, /no sandbox at http/u],
-        [1, ["stop", "c_"], {}, /is not an id/u],
+        [1, ["stop", "c_"], {}, /is not a sandbox id/u],
         [2, ["run", "acme/shop", "Hello", "--detach", "--publish"], {}, /--publish/u],
         [2, ["run", "acme/shop@", "Hello"], {}, /a branch, a tag or a commit is missing/u],
         [2, ["run", "acme/shop", "  "], {}, /no prompt/u],
