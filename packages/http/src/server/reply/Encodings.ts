@@ -56,7 +56,10 @@ export const pack = (
   }
   const { contentType } = body
   if (!contentType.startsWith("application/json") && !contentType.startsWith("text/plain")) return Effect.succeed(response)
-  const varied = HttpServerResponse.setHeader(response, "vary", [response.headers["vary"], "Accept-Encoding"].filter(Boolean).join(", "))
+  const { vary } = response.headers
+  // A shared document names it already.
+  const names = vary === undefined ? [] : vary.split(", ")
+  const varied = HttpServerResponse.setHeader(response, "vary", [...new Set([...names, "Accept-Encoding"])].join(", "))
   const encoding = preferred(accept)
   if (encoding === null) return Effect.succeed(varied)
   return Effect.map(compressed(body.body, encoding, { kept: false }), (bytes) =>
