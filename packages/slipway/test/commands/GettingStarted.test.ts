@@ -10,9 +10,9 @@ import { folder, freePort, until } from "./SlipwayProcess.ts"
 
 const root = path.resolve(import.meta.dirname, "../../../..")
 
-/** The blocks of shell commands of a page. */
+/** The blocks of shell commands of a page that a reader can run without anything else. */
 const blocks = (page: string): ReadonlyArray<string> =>
-  [...readFileSync(path.join(root, page), "utf8").matchAll(/^```sh[^\n]*\n(.*?)^```$/gmsu)].map(([, block = ""]) => block)
+  [...readFileSync(path.join(root, page), "utf8").matchAll(/^```sh(?! no-run)[^\n]*\n(.*?)^```$/gmsu)].map(([, block = ""]) => block)
 
 /** The files of this repository that git knows, with the packages that `npm ci` would bring. */
 const clone = (at: string) => {
