@@ -166,11 +166,10 @@ const models = (given: Settings.Settings) =>
   Effect.match(ModelReport.find(given), {
     onFailure: (error): ReadonlyArray<Finding> => [{ what: "models", state: "note", detail: error.message }],
     onSuccess: ({ isRunning, models }) =>
-      models.map(({ id, isDefault, problems }): Finding => ({
-        what: `model ${id}`,
-        state: problems.length === 0 ? "ok" : "note",
-        detail: (problems.length === 0 ? `usable${isRunning ? "" : " once the service runs"}` : problems.join(" ")) +
-          (isDefault ? ", the default" : "")
+      models.map((one): Finding => ({
+        what: `model ${one.id}`,
+        state: one.problems.length === 0 ? "ok" : "note",
+        detail: ModelReport.stateOf(one, isRunning ? "usable" : "usable once the service runs")
       }))
   })
 

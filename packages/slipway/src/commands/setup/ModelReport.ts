@@ -19,6 +19,13 @@ export interface Reported {
   readonly problems: ReadonlyArray<string>
 }
 
+/** The obstacles in one line. Some end with a command, without a full stop. */
+export const sentences = (problems: ReadonlyArray<string>): string => problems.map((text) => text.replace(/\.?$/u, ".")).join(" ")
+
+/** The state of a model in one line. `usable`: the words for one without obstacles. */
+export const stateOf = ({ isDefault, problems }: Pick<Reported, "isDefault" | "problems">, usable = "usable"): string =>
+  problems.length === 0 ? `${usable}${isDefault ? ", the default" : ""}` : `${isDefault ? "The default. " : ""}${sentences(problems)}`
+
 interface Report {
   /** Whether a running service reported it. */
   readonly isRunning: boolean

@@ -38,12 +38,10 @@ export const models = Command.make("models", {
     const { isRunning, models } = yield* ModelReport.find(yield* Settings.load)
     const rows = models.map(shown)
     const source = isRunning ? "As the running service reports." : "No service is running. As one would find them here."
-    const state = ({ default: isDefault, problems }: (typeof rows)[number]) =>
-      (problems.length === 0 ? "usable" : problems.join(" ")) + (isDefault ? ", the default" : "")
     const table = () =>
       columns([
         ["MODEL", "RUNTIME", "EFFORTS", "STATE"],
-        ...rows.map((row) => [row.id, row.agentRuntime ?? "-", row.efforts.length === 0 ? "-" : row.efforts.join(","), state(row)])
+        ...models.map((one) => [one.id, one.model?.agentRuntime ?? "-", one.model?.efforts.join(",") || "-", ModelReport.stateOf(one)])
       ])
     yield* print(json, rows, () => `${source}\n\n${table()}`)
   })).pipe(

@@ -182,7 +182,7 @@ export const setup = Command.make("setup", {
     const settings = yield* Effect.flatMap(Settings.load, RunningServices.find)
     const result = yield* Effect.provide(set(flags, settings), stores(settings))
     const { id, isOverruled, isRunning, isolation, problems } = result
-    if (problems.length > 0) return yield* stop(`the settings are stored, but ${id} cannot be used yet. ${problems.join(" ")}`)
+    if (problems.length > 0) return yield* stop(`the settings are stored, but ${id} cannot be used yet. ${ModelReport.sentences(problems)}`)
     yield* print(json, result, () =>
       [
         isOverruled ? `${id} is ready. The file in SLIPWAY_MODELS decides the default.` : `${id} is ready, and the default model.`,

@@ -80,6 +80,10 @@ describe("slipway models", () => {
       )
       const table = yield* run(data, ["models"], { OPENAI_API_KEY: KEY })
       assert.match(table.stdout, /^offline\/demo +opencode .*usable, the default$/mu)
+      assert.match(
+        table.stdout,
+        /grok is not installed\. Run: slipway agents install grok\. There is no key: run slipway setup, or set XAI_API_KEY\.$/mu
+      )
     }).pipe(Effect.scoped), LONG)
 
   it.live("the example is a file that works, and the schema describes it", () =>
