@@ -26,6 +26,15 @@ const tell = () => {
 }
 
 reel?.addEventListener("scroll", tell, { passive: true })
+// A row that is opened stays where it is, and not the end.
+reel?.addEventListener("click", ({ target }) => {
+  const summary = target instanceof Element ? target.closest("summary") : null
+  if (summary === null) return
+  const before = summary.getBoundingClientRect().top
+  requestAnimationFrame(() => {
+    reel.scrollTop += summary.getBoundingClientRect().top - before
+  })
+})
 pill?.addEventListener("click", (event) => {
   event.preventDefault()
   if (reel !== null) reel.scrollTop = 0

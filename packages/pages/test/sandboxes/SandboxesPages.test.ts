@@ -169,6 +169,19 @@ layer(http(), { excludeTestServices: true })("the page of a sandbox", (it) => {
       assert.include(textOf(page), "Working")
     }))
 
+  it.effect("has one thing to do next in its bar: stop while the agent works, and publish afterwards", () =>
+    Effect.gen(function*() {
+      const { get, key } = yield* visitor("barkeeper")
+      const { id, turn } = yield* running(key)
+      const next = Effect.map(get(`/sandboxes/${id}`), ({ text }) =>
+        textOf({ text: /<div id="commands"[^]*?<\/div>/u.exec(text)?.[0] ?? "" } as Reply).trim())
+      const state = Effect.map(get(`/sandboxes/${id}`), ({ text }) =>
+        textOf({ text: /<p id="state"[^]*?<\/p>/u.exec(text)?.[0] ?? "" } as Reply).trim())
+      assert.deepStrictEqual([yield* state, yield* next], ["Working", "Stop"])
+      yield* drive(id, [{ _tag: "EndTurn", turnId: turn, state: "succeeded" }])
+      assert.deepStrictEqual([yield* state, yield* next], ["Ready", "Publish draft PR"])
+    }))
+
   it.effect("says why a turn failed: in the agent's or the provider's words, as text alone, or in ours", () =>
     Effect.gen(function*() {
       const { get, key } = yield* visitor("failing")
@@ -370,6 +383,26 @@ layer(http(), { excludeTestServices: true })("the forms of a sandbox's page", (i
       isPage(yield* post(`/sandboxes/${id}/approvals/unknown`, { decision: "approve" }), 404)
     }))
 
+  it.effect("say a command and a path once, and which of those that wait a card is", () =>
+    Effect.gen(function*() {
+      const { get, key } = yield* visitor("cards")
+      const { id, turn } = yield* running(key, { toolApprovalMode: "prompt" })
+      const edit = { approval_id: "edit", tool: "Write a.ts", kind: "edit" as const, paths: ["shop/a.ts"] }
+      const diff = "--- shop/a.ts\n+++ shop/a.ts\n@@ -1 +1 @@\n-a\n+b\n"
+      const command = { approval_id: "run", tool: "npm test", kind: "command" as const, preview: { command: "npm test" } }
+      for (const approval of [command, { ...edit, preview: { diff } }]) {
+        yield* drive(id, [{ _tag: "RequestApproval", turnId: turn, approval }])
+      }
+      const { text } = yield* get(`/sandboxes/${id}`)
+      const cards = [...text.matchAll(/<li class="approval"[^]*?<\/li>/gu)].map(([card]) => card)
+      const asked = cards.map((card) => textOf({ text: /<div class="asked">([^]*?)<div class="actions">/u.exec(card)?.[1] ?? "" } as Reply))
+      assert.strictEqual(asked[0]?.trim(), "npm test")
+      assert.strictEqual(asked[1]?.split("shop/a.ts").length, 3, "at its head and in the name of its table")
+      assert.deepStrictEqual(cards.map((card) => /\d\/\d/u.exec(card)?.[0]), ["1/2", "2/2"])
+      assert.include(cards[0], `<a href="#approval-edit" aria-label="Next approval">`)
+      assert.include(cards[1], `<a href="#approval-run" aria-label="Previous approval">`)
+    }))
+
   it.effect("deny with a reason, which the conversation shows, and take none that is too long", () =>
     Effect.gen(function*() {
       const { get, key, post } = yield* visitor("reasons")
@@ -514,6 +547,8 @@ index 0..1
 
 /** Sandboxes whose box is made anew while git compares their trees the next time. */
 const brokenOff = new Set<string>()
+/** Sandboxes whose agent wrote a file meanwhile. */
+const wrote = new Set<string>()
 
 const trees: Partial<WorkingTrees["Service"]> = {
   has: () => Effect.succeed(true),
@@ -526,7 +561,8 @@ const trees: Partial<WorkingTrees["Service"]> = {
           file("image", { status: "untracked", additions: 0, deletions: 0 }),
           file("is", { status: "renamed", previousPath: "was" }),
           file("long", { status: "untracked" }),
-          file("src/a.ts")
+          file("src/a.ts"),
+          ...(wrote.has(sandboxId) ? [file("written.ts")] : [])
         ],
         partialWarnings: ["entries_truncated"]
       }
@@ -598,6 +634,17 @@ layer(http({ trees }), { excludeTestServices: true })("the stream of a sandbox's
       }
       assert.include(asks.html, `role="status">The agent asks to be allowed: write ${ESCAPED}</p>`)
       assert.notInclude(asks.html, "data-piece=\"pulls\"")
+    }))
+
+  it.effect("brings what changed again while the agent works", () =>
+    Effect.gen(function*() {
+      const reader = yield* visitor("watcher")
+      const { id, turn } = yield* running(reader.key)
+      const { until } = yield* followed(reader, id)
+      assert.notInclude((yield* until("data-piece=\"changes\"")).html, "written.ts")
+      wrote.add(id)
+      yield* work(id, turn, tool("c", "completed"))
+      assert.include((yield* until("data-piece=\"changes\"")).html, "written.ts")
     }))
 
   it.effect("gives the first prompt, which stays where it is, the name of its turn", () =>
@@ -903,7 +950,7 @@ layer(http({ trees }), { excludeTestServices: true })("the files changed", (it) 
       const { get, key } = yield* visitor("early")
       const page = yield* get(`/sandboxes/${yield* create(key)}/changes?path=src/a.ts`)
       isPage(page)
-      assert.include(textOf(page), "There are no files to look at")
+      assert.include(textOf(page), "Files appear once the sandbox has started.")
     }))
 })
 

@@ -59,7 +59,7 @@ it.live(
         const started = yield* visit(async (page) => {
           await signIn(page, link)
           const id = await create("[[write path=a.md content=one]]", { title: "Add a", repos: [{ fullName: "Acme/Shop" }] })
-          await page.goto(`/sandboxes/${id}`)
+          await page.goto(`/sandboxes/${id}?view=pull`)
           await Shop.turnIs(page, "Done")
           await publish(id)
           const pull = page.locator("#pulls")

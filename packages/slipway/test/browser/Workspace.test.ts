@@ -65,6 +65,16 @@ layer(Shop.layer(), { excludeTestServices: true })("the workspace", (it) => {
         assert.isTrue(await isInView(page, "#message"), "the composer")
         assert.isTrue(await isInView(page, ".item.text >> nth=-1"), "the last word")
         assert.strictEqual(await toEnd(page), 0)
+        // A row that is opened stays under the pointer.
+        const row = page.locator(".item.tool summary").last()
+        const before = await row.boundingBox()
+        await row.click()
+        await page.locator(".item.tool details[open] .output-box").waitFor()
+        // In the frame after the click.
+        await page.evaluate(() => new Promise((resolve) => requestAnimationFrame(() => requestAnimationFrame(resolve))))
+        assert.closeTo((await row.boundingBox())?.y ?? 0, before?.y ?? 0, 2)
+        await row.click()
+        await page.locator("#reel").evaluate((reel) => void (reel.scrollTop = 0))
 
         await send(id, `[[slow 10 20]] [[say ${"one word after another ".repeat(40)}]] [[say Over.]]`)
         await Shop.item(page, "Over.").waitFor()

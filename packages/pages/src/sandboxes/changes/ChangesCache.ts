@@ -51,6 +51,8 @@ const restsAs = (sandbox: Sandbox): string | null =>
     ? null
     : [sandbox.checkpoint, sandbox.restores, sandbox.status, ...sandbox.publications.map(({ headSha }) => headSha)].join(" ")
 
+const isStarting = ({ status }: Sandbox): boolean => status === "queued" || status === "creating"
+
 type Reads<A> = (by: Principal, sandbox: Sandbox, repo: RepoName) => Effect.Effect<A, SandboxNotFound | StoreUnavailable>
 
 type DiffError = Effect.Error<ReturnType<Files["Service"]["diff"]>>
@@ -89,7 +91,7 @@ export class ChangesCache extends Context.Service<ChangesCache, {
           versionOf: (found) => isWhole(found) ? restsAs(sandbox) ?? "" : null,
           find: Effect.catchTags(files.changes(by, sandbox.id, repo), {
             SandboxNotRunning: () =>
-              Effect.succeed("There are no files to look at: the sandbox does not run, and nothing of it was saved."),
+              Effect.succeed(isStarting(sandbox) ? "Files appear once the sandbox has started." : "No files were saved."),
             AgentDisconnected: () => Effect.succeed(AWAY),
             FileNotFound: () => Effect.succeed("The repository is not there yet."),
             RepoNotFound: Effect.die,
