@@ -1,15 +1,15 @@
 /** The service within other servers: through a web `Request`, and through the requests and responses of Node. */
-import { assert, describe, it } from "@effect/vitest"
+import { afterAll, assert, describe, it } from "@effect/vitest"
 import { serve } from "@hono/node-server"
 import { getConnInfo } from "@hono/node-server/conninfo"
-import { Access } from "@slipway/domain/access/usecases/Access"
 import type { WorkingTrees } from "@slipway/domain/files/ports/WorkingTrees"
 import { SandboxId } from "@slipway/domain/ids/SandboxId"
 import { BeforeCreate, CreationDenied } from "@slipway/domain/sandbox/ports/BeforeCreate"
 import { SandboxNotFound, SandboxStore } from "@slipway/domain/sandbox/ports/SandboxStore"
 import { StoreUnavailable } from "@slipway/domain/store/StoreUnavailable"
 import * as Embed from "@slipway/http/Embed"
-import { Context, Deferred, Duration, Effect, Exit, Layer, Redacted, Stream } from "effect"
+import * as TestSlipway from "@slipway/worker/testing/TestSlipway"
+import { Deferred, Duration, Effect, Exit, Layer, Stream } from "effect"
 import express from "express"
 import fastify from "fastify"
 import { Hono } from "hono"
@@ -85,34 +85,27 @@ const hosts: Record<string, (slipway: Embed.Embedded, prefix: string) => Promise
   }
 }
 
-/** The services, and the HTTP side on them. It is closed with the scope. */
-const embedded = Effect.fnUntraced(function*(
-  options: Partial<Embed.Options> = {},
-  memory: Parameters<typeof services>[0] = {}
-) {
-  const context = yield* Layer.build(services(memory))
-  const slipway = yield* Effect.acquireRelease(
-    Effect.promise(() => Embed.make(Layer.succeedContext(context), { ...given, ...options })),
-    (slipway) => Effect.promise(() => slipway.close())
-  )
-  const mint = (scope: "sandboxes" | "metrics:read" = "sandboxes") =>
-    Effect.map(
-      Context.get(context, Access).createKey({ grant: "acme", kind: "live", label: "test", scopes: [scope] }),
-      ({ key }) => Redacted.value(key)
-    )
-  /** A sandbox that runs. */
-  const running = Effect.fnUntraced(function*(ask: Asking, key: string, prefix = "") {
-    const made = yield* ask(prefix + SANDBOXES, { key, json: creation })
-    const { id } = yield* bodyOf(made)
-    const turn = yield* turnOf(id)
-    yield* drive(id, [{ _tag: "StartBoot" }, { _tag: "FinishBoot", turnId: turn }, { _tag: "StartTurn", turnId: turn }])
-    return SandboxId.make(id)
-  }, Effect.provideContext(context))
-  /** Nothing more happens in the sandbox. */
-  const fail = (id: SandboxId) =>
-    Effect.provideContext(drive(id, [{ _tag: "Fail", reason: "agent_lost", error: "It is gone.", retryable: false }]), context)
-  return { slipway, mint, running, fail }
+/** A service with a worker, on a virtual clock. Its key has every scope. */
+const service = await TestSlipway.start({ slots: 100 })
+const { key, until } = service
+afterAll(service.close)
+
+/** Closed with the scope. */
+const closing = <R>(make: () => Promise<Embed.Embedded<R>>) =>
+  Effect.acquireRelease(Effect.promise(make), (slipway) => Effect.promise(() => slipway.close()))
+
+/** The HTTP side on that service. */
+const embedded = (options: Partial<Embed.Options> = {}) => closing(() => Embed.make(service.services, { ...given, ...options }))
+
+/** A sandbox whose agent works and does not end. */
+const running = Effect.fnUntraced(function*(ask: Asking, prefix = "") {
+  const { id } = yield* bodyOf(yield* ask(prefix + SANDBOXES, { key, json: { ...creation, prompt: "[[hang]]" } }))
+  yield* Effect.promise(() => until.event(id, "turn.started"))
+  return SandboxId.make(id)
 })
+
+/** Nothing more happens in the sandbox. */
+const end = (id: SandboxId) => Effect.promise(() => service.terminate(service.by, id).then(() => until.idle(id)))
 
 interface Ask {
   readonly method?: string
@@ -179,7 +172,7 @@ const blocksOf = (response: Response) => {
   return { next: Effect.promise(next), rest: Effect.promise(rest) }
 }
 
-const openStreams = Effect.fnUntraced(function*(ask: Asking, prefix: string, key: string) {
+const openStreams = Effect.fnUntraced(function*(ask: Asking, prefix: string) {
   const response = yield* ask(`${prefix}/metrics`, { key })
   const text = yield* Effect.promise(() => response.text())
   return Number(/^slipway_http_open_responses\{kind="stream"\} (\d+)$/mu.exec(text)?.[1])
@@ -189,17 +182,17 @@ for (const [name, host] of Object.entries(hosts)) {
   for (const prefix of ["", "/api"]) {
     describe(`within ${name}${prefix === "" ? "" : `, beneath ${prefix}`}`, () => {
       const served = Effect.gen(function*() {
-        const service = yield* embedded({ publicUrl: `https://host.test${prefix}` })
+        const slipway = yield* embedded({ publicUrl: `https://host.test${prefix}` })
         const { port } = yield* Effect.acquireRelease(
-          Effect.promise(() => host(service.slipway, prefix)),
+          Effect.promise(() => host(slipway, prefix)),
           (server) => Effect.promise(() => server.stop())
         )
-        return { ...service, ask: through(port), key: yield* service.mint() }
+        return { slipway, ask: through(port) }
       })
 
       it.live("sandboxes are created and read, and what is refused is refused in the words of the service", () =>
         Effect.scoped(Effect.gen(function*() {
-          const { ask, key } = yield* served
+          const { ask } = yield* served
           const made = yield* ask(prefix + SANDBOXES, { key, json: creation })
           assert.strictEqual(made.status, 201)
           const { id, links } = yield* bodyOf(made)
@@ -218,8 +211,8 @@ for (const [name, host] of Object.entries(hosts)) {
 
       it.live("an event stream arrives as it happens, up to its end; one whose reader leaves is closed", () =>
         Effect.scoped(Effect.gen(function*() {
-          const { ask, fail, key, mint, running } = yield* served
-          const id = yield* running(ask, key, prefix)
+          const { ask } = yield* served
+          const id = yield* running(ask, prefix)
           const stream = `${prefix}${SANDBOXES}/${id}/events/stream`
           const response = yield* ask(stream, { key })
           assert.strictEqual(response.headers.get("content-type"), "text/event-stream; charset=utf-8")
@@ -229,18 +222,17 @@ for (const [name, host] of Object.entries(hosts)) {
           const leaving = new AbortController()
           const left = yield* ask(stream, { key, signal: leaving.signal })
           yield* blocksOf(left).next
-          const metrics = yield* mint("metrics:read")
-          assert.strictEqual(yield* openStreams(ask, prefix, metrics), 2)
+          assert.strictEqual(yield* openStreams(ask, prefix), 2)
           leaving.abort()
-          yield* openStreams(ask, prefix, metrics).pipe(Effect.repeat({ until: (open) => open === 1 }), Effect.timeout("5 seconds"))
-          yield* fail(id)
+          yield* openStreams(ask, prefix).pipe(Effect.repeat({ until: (open) => open === 1 }), Effect.timeout("5 seconds"))
+          yield* end(id)
           const types = (yield* rest).map((block) => fieldsOf(block).data?.type)
-          assert.deepStrictEqual(types.slice(-3), ["sandbox.error", "turn.completed", "sandbox.status"])
+          assert.deepStrictEqual(types.slice(-3), ["turn.completed", "sandbox.checkpoint", "sandbox.status"])
         })))
 
       it.live("closing it tells open streams where to resume and ends them; later requests are refused", () =>
         Effect.scoped(Effect.gen(function*() {
-          const { ask, key, slipway } = yield* served
+          const { ask, slipway } = yield* served
           const { id } = yield* bodyOf(yield* ask(prefix + SANDBOXES, { key, json: creation }))
           const { next, rest } = blocksOf(yield* ask(`${prefix}${SANDBOXES}/${id}/events/stream`, { key }))
           yield* next
@@ -255,7 +247,7 @@ for (const [name, host] of Object.entries(hosts)) {
 
 it.live("what a framework puts in the way of a response is given all of an event stream", () =>
   Effect.scoped(Effect.gen(function*() {
-    const { fail, mint, running, slipway } = yield* embedded()
+    const slipway = yield* embedded()
     let written = ""
     const app = express()
     app.use((_request, response, next) => {
@@ -271,13 +263,13 @@ it.live("what a framework puts in the way of a response is given all of an event
       Effect.promise(() => listening(createServer(app))),
       (server) => Effect.promise(() => server.stop())
     )
-    const [ask, key] = [through(port), yield* mint()]
-    const id = yield* running(ask, key)
+    const ask = through(port)
+    const id = yield* running(ask)
     const { next, rest } = blocksOf(yield* ask(`${SANDBOXES}/${id}/events/stream`, { key }))
     assert.strictEqual(yield* next, "retry: 2000")
     written = ""
     yield* next
-    yield* fail(id)
+    yield* end(id)
     const blocks = yield* rest
     assert.isAbove(blocks.length, 2)
     for (const block of blocks.slice(-3)) assert.include(written, block)
@@ -296,13 +288,26 @@ const trees: Partial<WorkingTrees["Service"]> = {
     })
 }
 
+/** The HTTP side on these trees, whose clock is that of the machine, and the downloads of a running sandbox. */
+const downloads = Effect.fnUntraced(function*(options: Partial<Embed.Options>) {
+  const slipway = yield* closing(() => Embed.make(services({ trees }), { ...given, ...options }))
+  const { key } = yield* Effect.promise(() =>
+    slipway.access.createKey({ grant: "acme", label: "test", scopes: ["sandboxes"], kind: "live" })
+  )
+  const { id } = yield* bodyOf(yield* asking(slipway)(SANDBOXES, { key, json: creation }))
+  const turn = yield* Effect.promise(() => slipway.run(turnOf(id)))
+  const begun = drive(id, [{ _tag: "StartBoot" }, { _tag: "FinishBoot", turnId: turn }, { _tag: "StartTurn", turnId: turn }])
+  yield* Effect.promise(() => slipway.run(begun))
+  const download = (path: string, more: Ask = {}) => asking(slipway)(`${SANDBOXES}/${id}/files/download?path=${path}`, { key, ...more })
+  return { slipway, download }
+})
+
 describe("a web request", () => {
   it.live("with an Idempotency-Key makes one sandbox, however often it comes", () =>
     Effect.scoped(Effect.gen(function*() {
-      const { mint, slipway } = yield* embedded()
+      const slipway = yield* embedded()
       const ask = asking(slipway)
       const headers = { "idempotency-key": "once" }
-      const key = yield* mint()
       const [first, second] = [
         yield* ask(SANDBOXES, { key, headers, json: creation }),
         yield* ask(SANDBOXES, { key, headers, json: creation })
@@ -314,9 +319,8 @@ describe("a web request", () => {
 
   it.live("is held to the size of a body that says none, and of its headers", () =>
     Effect.scoped(Effect.gen(function*() {
-      const { mint, slipway } = yield* embedded()
+      const slipway = yield* embedded()
       const ask = asking(slipway)
-      const key = yield* mint()
       const body = new ReadableStream({ pull: (controller) => controller.enqueue(CHUNK) })
       yield* refused(yield* ask(SANDBOXES, { key, body, headers: { "content-type": "application/json" } }), 413, "payload_too_large")
       yield* refused(yield* ask(SANDBOXES, { key, headers: { "x-long": "a".repeat(17_000) } }), 431, "headers_too_large")
@@ -325,8 +329,7 @@ describe("a web request", () => {
 
   it.live("with two credentials has none", () =>
     Effect.scoped(Effect.gen(function*() {
-      const { mint, slipway } = yield* embedded()
-      const key = yield* mint()
+      const slipway = yield* embedded()
       const headers = new Headers([["authorization", `Bearer ${key}`], ["authorization", `Bearer ${key}`]])
       const request = new Request(`https://slipway.test${SANDBOXES}`, { headers })
       yield* refused(yield* Effect.promise(() => slipway.fetch(request)), 401, "unauthorized")
@@ -334,7 +337,7 @@ describe("a web request", () => {
 
   it.live("counts for the address that its host names, or that a trusted proxy does", () =>
     Effect.scoped(Effect.gen(function*() {
-      const { slipway } = yield* embedded({ refusedKeysPerMinute: 1, trustedProxies: (address) => address === "10.0.0.1" })
+      const slipway = yield* embedded({ refusedKeysPerMinute: 1, trustedProxies: (address) => address === "10.0.0.1" })
       const statusFrom = (address: string, headers: Record<string, string> = {}) =>
         Effect.map(asking(slipway, address)(SANDBOXES, { key: "slp_live_nothing", headers }), ({ status }) => status)
       const from = (client: string) => ({ "x-forwarded-for": client })
@@ -352,10 +355,9 @@ describe("a web request", () => {
 
   it.live("counts against the limit of its address; from an unknown address it does not", () =>
     Effect.scoped(Effect.gen(function*() {
-      const { mint, running, slipway } = yield* embedded({ connectionsPerAddress: 1 })
+      const slipway = yield* embedded({ connectionsPerAddress: 1 })
       const ask = asking(slipway, "192.0.2.1")
-      const key = yield* mint()
-      const id = yield* running(ask, key)
+      const id = yield* running(ask)
       const stream = yield* ask(`${SANDBOXES}/${id}/events/stream`, { key })
       yield* refused(yield* ask("/healthz"), 429, "rate_limited")
       assert.strictEqual((yield* asking(slipway, "192.0.2.2")("/healthz")).status, 200)
@@ -368,11 +370,10 @@ describe("a web request", () => {
 
   it.live("for a stream resumes after the event that it names", () =>
     Effect.scoped(Effect.gen(function*() {
-      const { fail, mint, running, slipway } = yield* embedded()
+      const slipway = yield* embedded()
       const ask = asking(slipway)
-      const key = yield* mint()
-      const id = yield* running(ask, key)
-      yield* fail(id)
+      const id = yield* running(ask)
+      yield* end(id)
       const { data } = yield* bodyOf(yield* ask(`${SANDBOXES}/${id}/events`, { key }))
       const ids: ReadonlyArray<string> = data.map((event: { readonly id: string }) => event.id)
       const response = yield* ask(`${SANDBOXES}/${id}/events/stream`, { key, headers: { "last-event-id": ids[0] ?? "" } })
@@ -383,15 +384,11 @@ describe("a web request", () => {
 
   it.live("for a file is answered with its bytes as they are read; who takes none for too long loses the rest", () =>
     Effect.scoped(Effect.gen(function*() {
-      const { mint, running, slipway } = yield* embedded({ patience: Duration.millis(200) }, { trees })
-      const ask = asking(slipway)
-      const key = yield* mint()
-      const id = yield* running(ask, key)
-      const file = (path: string) => ask(`${SANDBOXES}/${id}/files/download?path=${path}`, { key })
-      const whole = yield* file("a")
+      const { download } = yield* downloads({ patience: Duration.millis(200) })
+      const whole = yield* download("a")
       assert.strictEqual(whole.headers.get("content-length"), String(CHUNK.length * 40))
       assert.strictEqual((yield* Effect.promise(() => whole.arrayBuffer())).byteLength, CHUNK.length * 40)
-      const left = yield* file("a")
+      const left = yield* download("a")
       const reader = left.body?.getReader()
       assert(reader !== undefined)
       const broken = yield* Deferred.make<void>()
@@ -401,16 +398,12 @@ describe("a web request", () => {
 
   it.live("that is broken off ends what was done for it", () =>
     Effect.scoped(Effect.gen(function*() {
-      const { mint, running, slipway } = yield* embedded({ downloadsPerKey: 1 }, { trees })
-      const ask = asking(slipway)
-      const key = yield* mint()
-      const id = yield* running(ask, key)
-      const file = `${SANDBOXES}/${id}/files/download?path=endless`
+      const { download, slipway } = yield* downloads({ downloadsPerKey: 1 })
       const leaving = new AbortController()
-      assert.strictEqual((yield* ask(file, { key, signal: leaving.signal })).status, 200)
-      yield* refused(yield* ask(file, { key }), 429, "rate_limited")
+      assert.strictEqual((yield* download("endless", { signal: leaving.signal })).status, 200)
+      yield* refused(yield* download("endless"), 429, "rate_limited")
       leaving.abort()
-      const again = yield* ask(file, { key }).pipe(
+      const again = yield* download("endless").pipe(
         Effect.repeat({ until: ({ status }) => status === 200 }),
         Effect.timeout("5 seconds")
       )
@@ -421,8 +414,8 @@ describe("a web request", () => {
 
   it.live("may come beneath another path than that of the links, where a proxy changes it", () =>
     Effect.scoped(Effect.gen(function*() {
-      const { mint, slipway } = yield* embedded({ publicUrl: "https://slipway.test/tools", prefix: "/inner" })
-      const made = yield* asking(slipway)(`/inner${SANDBOXES}`, { key: yield* mint(), json: creation })
+      const slipway = yield* embedded({ publicUrl: "https://slipway.test/tools", prefix: "/inner" })
+      const made = yield* asking(slipway)(`/inner${SANDBOXES}`, { key, json: creation })
       assert.strictEqual(made.status, 201)
       assert.match((yield* bodyOf(made)).links.self, /^https:\/\/slipway\.test\/tools\/api\//u)
     })))
@@ -431,7 +424,7 @@ describe("a web request", () => {
 describe("the operator of an embedding", () => {
   it.live("issues keys, revokes them, and runs effects on the services", () =>
     Effect.scoped(Effect.gen(function*() {
-      const { slipway } = yield* embedded()
+      const slipway = yield* embedded()
       const ask = asking(slipway)
       const { grant, key, record } = yield* Effect.promise(() =>
         slipway.access.createKey({ grant: "shop", label: "embedder", scopes: ["sandboxes"], kind: "live" })
@@ -439,9 +432,9 @@ describe("the operator of an embedding", () => {
       const made = yield* ask(SANDBOXES, { key, json: creation })
       assert.strictEqual(made.status, 201)
       const id = SandboxId.make((yield* bodyOf(made)).id)
-      assert.deepStrictEqual((yield* Effect.promise(() => slipway.access.listGrants())).map(({ name }) => name), ["shop"])
-      const { status } = yield* Effect.promise(() => slipway.run(SandboxStore.use((store) => store.find({ grantId: grant.id, id }))))
-      assert.strictEqual(status, "queued")
+      assert.include((yield* Effect.promise(() => slipway.access.listGrants())).map(({ name }) => name), "shop")
+      const found = yield* Effect.promise(() => slipway.run(SandboxStore.use((store) => store.find({ grantId: grant.id, id }))))
+      assert.strictEqual(found.id, id)
       const missing = slipway.run(SandboxStore.use((store) => store.find({ grantId: "another", id })))
       assert.instanceOf(yield* Effect.promise(() => missing.catch((error: unknown) => error)), SandboxNotFound)
       yield* Effect.promise(() => slipway.access.revokeKey(record.id))
@@ -455,10 +448,7 @@ describe("the operator of an embedding", () => {
         BeforeCreate,
         () => isExpired ? Effect.fail(new CreationDenied({ code: "plan_expired", reason: "The plan has expired." })) : Effect.void
       )
-      const slipway = yield* Effect.acquireRelease(
-        Effect.promise(() => Embed.make(services().pipe(Layer.provide(check)), given)),
-        (slipway) => Effect.promise(() => slipway.close())
-      )
+      const slipway = yield* closing(() => Embed.make(services().pipe(Layer.provide(check)), given))
       const { key } = yield* Effect.promise(() =>
         slipway.access.createKey({ grant: "shop", label: "embedder", scopes: ["sandboxes"], kind: "live" })
       )
