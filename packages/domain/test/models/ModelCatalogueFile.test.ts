@@ -1,5 +1,5 @@
 import { assert, describe, it } from "@effect/vitest"
-import { choose, type UpstreamProtocol } from "@slipway/domain/models/schema/ModelCatalogue"
+import { choose, offlineDemo, type UpstreamProtocol } from "@slipway/domain/models/schema/ModelCatalogue"
 import {
   CatalogueFile,
   check,
@@ -13,7 +13,7 @@ import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
 
 const decode = Schema.decodeUnknownResult(CatalogueFile, { onExcessProperty: "error" })
-const encoded = () => structuredClone(Schema.encodeSync(CatalogueFile)(defaultFile)) as any
+const encoded = () => structuredClone(defaultFile) as any
 
 const protocols: Readonly<Record<string, UpstreamProtocol>> = {
   claude: "anthropic-messages",
@@ -34,22 +34,93 @@ const changed = (change: Partial<ProfileInfo>): Surroundings => ({
     return info === null ? null : { ...info, ...change }
   }
 })
-const codex = (surroundings: Surroundings) => check(defaultFile, surroundings).find(({ model }) => model.agentRuntime === "codex")
+const codex = (surroundings: Surroundings, change: Partial<CatalogueFile["models"][number]> = {}) => {
+  const entry = defaultFile.models.find(({ agentRuntime }) => agentRuntime === "codex") ?? assert.fail()
+  return check({ default: null, models: [{ ...entry, ...change }] }, surroundings)[0]
+}
 
 describe("a catalogue file", () => {
   it("the default is one, and all of it can be used where everything is there", () => {
-    assert.isTrue(Result.isSuccess(decode(encoded())))
+    assert.deepStrictEqual(Result.getOrThrow(decode(encoded())), defaultFile)
     assert.deepStrictEqual(check(defaultFile, all).filter(({ problems }) => problems.length > 0), [])
     const catalogue = toCatalogue(defaultFile, check(defaultFile, all))
     assert.strictEqual(catalogue.models.length, 5)
     assert.deepStrictEqual(catalogue.unusable, [])
   })
 
+  it("the default has one model of each runtime, at the list price of its provider in micro-USD per million tokens", () => {
+    const grok = {
+      efforts: ["low", "medium", "high", "xhigh"],
+      approvals: true,
+      offline: false,
+      upstream: {
+        protocol: "openai-chat",
+        baseUrl: "https://api.x.ai/v1",
+        model: "grok-4.7",
+        keyVariable: "XAI_API_KEY",
+        prices: { input: 2_000_000, cachedInput: 500_000, cacheWrite: 2_000_000, output: 6_000_000 },
+        contextTokens: 200_000,
+        outputTokens: 64_000
+      }
+    }
+    const efforts = ["low", "medium", "high", "xhigh", "max"]
+    assert.deepStrictEqual<unknown>(defaultFile, {
+      default: "offline/demo",
+      models: [
+        offlineDemo,
+        {
+          id: "anthropic/claude-opus-5-5",
+          agentRuntime: "claude",
+          efforts,
+          approvals: true,
+          offline: false,
+          upstream: {
+            protocol: "anthropic-messages",
+            baseUrl: "https://api.anthropic.com/v1",
+            model: "claude-opus-5-5",
+            keyVariable: "ANTHROPIC_API_KEY",
+            prices: { input: 4_000_000, cachedInput: 200_000, cacheWrite: 8_000_000, output: 20_000_000 },
+            contextTokens: 1_000_000,
+            outputTokens: 128_000
+          }
+        },
+        {
+          id: "openai/gpt-6.1-sol",
+          agentRuntime: "codex",
+          efforts,
+          approvals: true,
+          offline: false,
+          upstream: {
+            protocol: "openai-responses",
+            baseUrl: "https://api.openai.com/v1",
+            model: "gpt-6.1-sol",
+            keyVariable: "OPENAI_API_KEY",
+            prices: { input: 2_000_000, cachedInput: 100_000, cacheWrite: 2_500_000, output: 10_000_000 },
+            contextTokens: 272_000,
+            outputTokens: 128_000
+          }
+        },
+        { id: "xai/grok-4.7", agentRuntime: "grok", ...grok },
+        { id: "opencode/grok-4.7", agentRuntime: "opencode", ...grok }
+      ]
+    })
+  })
+
+  it("says in its JSON schema what a field means", () => {
+    assert.include(JSON.stringify(Schema.toJsonSchemaDocument(CatalogueFile)), "What a creation names")
+  })
+
   it("needs little of an entry", () => {
-    const file = decode({ default: null, models: [{ id: "a", agentRuntime: "codex" }] })
+    const file = decode({ $schema: "models.json", default: null, models: [{ id: "a", agentRuntime: "codex" }] })
     assert.deepStrictEqual(Result.getOrThrow(file).models, [
       { id: "a", agentRuntime: "codex", efforts: [], approvals: true, offline: false, upstream: null }
     ])
+  })
+
+  it.each(["http://10.0.0.7:8000", "https://api.openai.com/", "https://api.openai.com/v1"])("takes the address %s", (baseUrl) => {
+    const file = encoded()
+    file.models[2].upstream.baseUrl = baseUrl
+    assert.isTrue(Result.isSuccess(decode(file)))
   })
 
   it.each<readonly [string, (file: any) => void, RegExp]>([
@@ -59,6 +130,8 @@ describe("a catalogue file", () => {
     ["a price that is no whole number", (file) => file.models[2].upstream.prices.input = 1.5, /prices.*input/su],
     ["an invalid address", (file) => file.models[2].upstream.baseUrl = "api.openai.com", /baseUrl/u],
     ["an address with an account in it", (file) => file.models[2].upstream.baseUrl = "https://u:p@api.openai.com", /baseUrl/u],
+    ["an address within another text", (file) => file.models[2].upstream.baseUrl = "see https://api.openai.com", /baseUrl/u],
+    ["an address without a host", (file) => file.models[2].upstream.baseUrl = "https:///v1", /baseUrl/u],
     ["two models of one name", (file) => file.models[2].id = file.models[1].id, /anthropic\/claude-opus-5-5 is there twice/u],
     ["a default that is not there", (file) => file.default = "gone", /there is no model gone/u]
   ])("refuses %s, and says where", (_, change, said) => {
@@ -71,23 +144,41 @@ describe("a catalogue file", () => {
 })
 
 describe("a model that cannot be used", () => {
-  it.each<readonly [string, Surroundings, RegExp, RegExp]>([
-    ["its runtime is not installed", changed({ problem: "Run: slipway agents install codex" }), /install codex/u,
-      /codex, is not installed/u],
+  const misfit = "It is not set up correctly in this service."
+  it.each<readonly [string, Surroundings, string, string]>([
+    ["its runtime is not installed", changed({ problem: "Run: slipway agents install codex" }), "Run: slipway agents install codex",
+      "Its agent runtime, codex, is not installed."],
     ["its key is not set", { ...all, hasKey: (name) => name !== "OPENAI_API_KEY" },
-      /^There is no key: run slipway setup, or set OPENAI_API_KEY\.$/u, /has no account/u],
-    ["its agent lacks an effort", changed({ reasoningEfforts: ["low"] }), /these efforts: medium, high, xhigh, max/u, /not set up/u],
-    ["its agent cannot ask", changed({ toolApprovals: false }), /approvals to false/u, /not set up/u],
-    ["its agent speaks something else", changed({ modelProtocol: "openai-chat" }), /speaks openai-chat, not openai-responses/u,
-      /not set up/u],
-    ["its agent is unknown", { ...all, profile: () => null }, /no runtime profile codex/u, /not set up/u],
-    ["its host isolates nothing", { ...all, hostProblem: "Nothing isolates agents here." }, /isolates/u, /offline models only/u]
+      "There is no key: run slipway setup, or set OPENAI_API_KEY.", "This service has no account for it."],
+    ["its agent lacks an effort", changed({ reasoningEfforts: ["low", "medium", "high", "xhigh"] }),
+      "codex does not have these efforts: max.", misfit],
+    ["its agent lacks efforts", changed({ reasoningEfforts: ["low"] }), "codex does not have these efforts: medium, high, xhigh, max.",
+      misfit],
+    ["its agent cannot ask", changed({ toolApprovals: false }),
+      "codex cannot hold tool calls until they are approved: set approvals to false.", misfit],
+    ["its agent speaks something else", changed({ modelProtocol: "openai-chat" }), "codex speaks openai-chat, not openai-responses.",
+      misfit],
+    ["its agent speaks to no model", changed({ modelProtocol: null }), "codex speaks to no model, not openai-responses.", misfit],
+    ["its profile is of another agent", changed({ runtime: "claude" }), "The profile codex runs claude, not codex.", misfit],
+    ["its agent is unknown", { ...all, profile: () => null }, "There is no runtime profile codex.", misfit],
+    ["its host isolates nothing", { ...all, hostProblem: "Nothing isolates agents here." }, "Nothing isolates agents here.",
+      "This service runs offline models only."]
   ])("is one when %s: the operator hears why, the caller nothing of the machine", (_, surroundings, problem, reason) => {
     const found = codex(surroundings)
-    assert.lengthOf(found?.problems ?? [], 1)
-    assert.match(found?.problems[0] ?? "", problem)
-    assert.match(found?.reason ?? "", reason)
-    assert.notMatch(found?.reason ?? "", /_KEY|slipway agents/u)
+    assert.deepStrictEqual(found?.problems, [problem])
+    assert.strictEqual(found?.reason, `openai/gpt-6.1-sol cannot be used. ${reason}`)
+  })
+
+  it("is one that its agent can reach at no address", () => {
+    assert.deepStrictEqual(codex(all, { upstream: null })?.problems, ["codex needs an upstream that speaks openai-responses."])
+  })
+
+  it("is none that lacks what it does not need", () => {
+    const { upstream = null } = defaultFile.models.find(({ agentRuntime }) => agentRuntime === "codex") ?? assert.fail()
+    assert(upstream !== null)
+    assert.isNull(codex(changed({ toolApprovals: false }), { approvals: false })?.reason)
+    assert.isNull(codex({ ...all, hasKey: () => false }, { upstream: { ...upstream, keyVariable: null } })?.reason)
+    assert.isNull(check({ default: null, models: [offlineDemo] }, { ...all, hostProblem: "Nothing isolates agents here." })[0]?.reason)
   })
 
   it("names every obstacle at once to the operator, and the first one to callers", () => {

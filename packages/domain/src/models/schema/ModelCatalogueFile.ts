@@ -99,8 +99,9 @@ const obstaclesOf = (model: Model, { hasKey, hostProblem, profile }: Surrounding
   const info = profile(model.profile)
   const misfit = misfitOf(model, info)
   if (misfit !== null) return [[misfit, "It is not set up correctly in this service."]]
-  const obstacles: Array<Obstacle> = []
-  if (model.upstream !== null && hostProblem !== null) obstacles.push([hostProblem, "This service runs offline models only."])
+  const obstacles: Array<Obstacle> = model.upstream !== null && hostProblem !== null
+    ? [[hostProblem, "This service runs offline models only."]]
+    : []
   const problem = info?.problem ?? null
   if (problem !== null) obstacles.push([problem, `Its agent runtime, ${model.agentRuntime}, is not installed.`])
   const variable = model.upstream?.keyVariable ?? null
@@ -157,15 +158,7 @@ const grok: Upstream = {
 export const defaultFile: CatalogueFile = {
   default: offlineDemo.id,
   models: [
-    {
-      id: offlineDemo.id,
-      agentRuntime: offlineDemo.agentRuntime,
-      profile: offlineDemo.profile,
-      efforts: offlineDemo.efforts,
-      approvals: true,
-      offline: true,
-      upstream: null
-    },
+    offlineDemo,
     {
       id: "anthropic/claude-opus-5-5",
       agentRuntime: "claude",
