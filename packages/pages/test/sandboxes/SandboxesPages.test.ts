@@ -320,6 +320,7 @@ layer(http(), { excludeTestServices: true })("the page of a sandbox", (it) => {
       const { get, key } = yield* visitor("waiting")
       const id = yield* create(key, { prompt: "Something to do" })
       const page = yield* get(`/sandboxes/${id}`)
+      assert.include(textOf(page), "Model offline/demo (follows a script)")
       assert.match(textOf(page), /State Starting Turn None .* You .*Something to do.*Starting… .*Queue/u)
     }))
 

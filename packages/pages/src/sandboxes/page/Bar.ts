@@ -55,8 +55,8 @@ const primary = ({ csrf, sandbox }: Shown): Html | false => {
 
 export const commands = (shown: Shown): Html => html`<div id="commands" data-piece="commands">${primary(shown)}</div>`
 
-/** The facts in the menu, and how to end the sandbox. */
-export const facts = ({ sandbox }: Shown): Html => {
+/** The facts in the menu, and how to end the sandbox. `isScripted`: its agent follows the prompt as a script, and no runtime takes part. */
+export const facts = ({ sandbox }: Shown, isScripted: boolean): Html => {
   const reason = sandbox.reason !== null && labels.reason[sandbox.reason]
   const repos = sandbox.repos.map(({ fullName, ref }, i) => html`${i > 0 && ", "}${fullName}${ref !== undefined && html` at ${ref}`}`)
   const { costMicroUsd, llmRequestCount } = sandbox.usage
@@ -71,7 +71,7 @@ export const facts = ({ sandbox }: Shown): Html => {
 ${fact("State", html`<span id="status">${stateBadge(sandbox)}</span> <span id="reason">${reason}</span>`)}
 ${fact("Turn", html`<span id="turn">${sandbox.turn === null ? "None" : labels.turn[sandbox.turn.state]}</span>`)}
 ${fact("Repositories", html`${repos}`)}
-${fact("Model", html`${sandbox.model} (${sandbox.agentRuntime})`)}
+${fact("Model", html`${sandbox.model} (${isScripted ? "follows a script" : sandbox.agentRuntime})`)}
 ${fact("Cost", html`<span id="cost">${dollars(costMicroUsd)}</span>, <span id="requests">${llmRequestCount}</span> model requests`)}
 ${from !== false && fact("Fork of", from)}
 ${tokens !== null && fact("Tokens", html`<span id="tokens">${tokens}</span>`)}

@@ -279,6 +279,7 @@ export const make = Effect.gen(function*() {
   const sandboxes = yield* Sandboxes
   const dashboard = yield* SandboxDashboard
   const catalogue = yield* ModelCatalogue
+  const isScripted = ({ sandbox: { model } }: Shown) => catalogue.models.some(({ id, profile }) => id === model && profile === "offline")
   const pullsOf = yield* SandboxPulls.make
   const known = yield* ChangesCache
   const waitingOf = yield* WaitingPiece.make
@@ -319,7 +320,7 @@ ${list}${reading === null && html`<p>${again}</p>`}${isOld}
     state: quick([...LIFE, "approval.requested", "approval.resolved", "usage.updated", "pull_request.updated", "sandbox.restoring",
       "sandbox.restored"], Bar.state),
     facts: quick([...LIFE, "approval.requested", "approval.resolved", "pull_request.updated", "sandbox.error", "sandbox.restored",
-      "sandbox.restoring", "usage.updated"], Bar.facts),
+      "sandbox.restoring", "usage.updated"], (shown) => Bar.facts(shown, isScripted(shown))),
     line: {
       on: ["sandbox.status"],
       isSlow: true,
