@@ -5,7 +5,7 @@
 import { principalOf } from "@slipway/domain/access/rules/Session"
 import type { Principal } from "@slipway/domain/access/schema/Principal"
 import { canSteer } from "@slipway/domain/models/rules/Steering"
-import { ModelCatalogue } from "@slipway/domain/models/schema/ModelCatalogue"
+import { type Catalogue, ModelCatalogue } from "@slipway/domain/models/schema/ModelCatalogue"
 import { KEPT_CHECKPOINTS } from "@slipway/domain/sandbox/ports/Checkpoints"
 import { SandboxDashboard } from "@slipway/domain/sandbox/ports/SandboxDashboard"
 import type { SandboxNotFound } from "@slipway/domain/sandbox/ports/SandboxStore"
@@ -274,12 +274,14 @@ const HOST_PATIENCE = Duration.seconds(1)
 
 const STILL_READING = "Loading changes…"
 
+const isScripted = ({ models }: Catalogue, { sandbox }: Shown): boolean =>
+  models.some(({ id, profile }) => id === sandbox.model && profile === "offline")
+
 /** Pieces by name. A new piece also needs its place in `SandboxPage.ts`. */
 export const make = Effect.gen(function*() {
   const sandboxes = yield* Sandboxes
   const dashboard = yield* SandboxDashboard
   const catalogue = yield* ModelCatalogue
-  const isScripted = ({ sandbox: { model } }: Shown) => catalogue.models.some(({ id, profile }) => id === model && profile === "offline")
   const pullsOf = yield* SandboxPulls.make
   const known = yield* ChangesCache
   const waitingOf = yield* WaitingPiece.make
@@ -320,7 +322,7 @@ ${list}${reading === null && html`<p>${again}</p>`}${isOld}
     state: quick([...LIFE, "approval.requested", "approval.resolved", "usage.updated", "pull_request.updated", "sandbox.restoring",
       "sandbox.restored"], Bar.state),
     facts: quick([...LIFE, "approval.requested", "approval.resolved", "pull_request.updated", "sandbox.error", "sandbox.restored",
-      "sandbox.restoring", "usage.updated"], (shown) => Bar.facts(shown, isScripted(shown))),
+      "sandbox.restoring", "usage.updated"], (shown) => Bar.facts(shown, isScripted(catalogue, shown))),
     line: {
       on: ["sandbox.status"],
       isSlow: true,
