@@ -111,6 +111,7 @@ const through: ReadonlyArray<string> = [
   "processes restarted for another version",
   "processes restarted for other limits",
   "rows of an earlier version",
+  "events of an earlier version",
   "requests refused after a revocation",
   "logs forgotten",
   "months",

@@ -708,6 +708,7 @@ export class Witness {
         return
       case "pull_request.updated":
         this.#trace.count(`publications ${event.data.error?.code ?? event.data.action_state}`)
+        if (event.data.url !== undefined && event.data.pull_request === undefined) this.#trace.count("events of an earlier version")
         if (event.data.number !== undefined) this.#numbered(seen, event.data.repo, event.data.number)
     }
   }
