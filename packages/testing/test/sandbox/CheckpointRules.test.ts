@@ -103,6 +103,7 @@ describe("checkpoints of a sandbox", () => {
       const { after, events } = history.system({ _tag: "FailRestore", error: "It is cut.", damaged: [1] })
       assert.deepStrictEqual(events, [{ type: "sandbox.restored", data: { cause: "command", damaged: [1], error: "It is cut." } }])
       assert.deepStrictEqual([after.owesCheckpoint, after.checkpoint, after.restoring, after.turn], [owes, 1, null, before.turn])
+      assert.isFalse(after.pinned)
       const again = history.person({ _tag: "Restore", checkpoint: 1 })
       assert.strictEqual(again.result?.outcome, "applied")
       assert.notStrictEqual(again.result?.commandId, asked.result?.commandId)

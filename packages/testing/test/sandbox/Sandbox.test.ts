@@ -1,11 +1,14 @@
 import { assert, describe, it } from "@effect/vitest"
-import { evolve, initial, isSettled } from "@slipway/domain/sandbox/rules/Sandbox"
+import { SandboxId } from "@slipway/domain/ids/SandboxId"
+import { evolve, hasTrees, initial, isSettled } from "@slipway/domain/sandbox/rules/Sandbox"
 import { type Initiator, type SandboxEvent, sizeOf, type StatusReason } from "@slipway/domain/sandbox/rules/SandboxEvent"
 import { decide, type SystemCommand } from "@slipway/domain/sandbox/rules/SystemCommand"
 import { moveTo, type TransitionCause, transitions } from "@slipway/domain/sandbox/rules/Transition"
 import { Publication, Sandbox } from "@slipway/domain/sandbox/schema/Sandbox"
 import { SandboxStatus } from "@slipway/domain/sandbox/schema/SandboxEvent"
-import { createdAt, creation, History, limits, reach, request, Scene } from "@slipway/testing/histories/Histories"
+import type { PullRequest } from "@slipway/domain/source/schema/PullRequest"
+import type { RepoName } from "@slipway/domain/source/schema/RepoRef"
+import { createdAt, creation, History, limits, reach, recordCheckpoint, request, Scene } from "@slipway/testing/histories/Histories"
 import * as DateTime from "effect/DateTime"
 import * as Duration from "effect/Duration"
 import * as Result from "effect/Result"
@@ -92,6 +95,19 @@ describe("changes of status", () => {
       event: { type: "sandbox.status", data: { status: "queued", previous: null, reason: null, initiator: "user" } }
     }])
     assert.deepStrictEqual([sandbox.status, sandbox.revision, sandbox.lastSeq, sandbox.turn], ["queued", 1, 1, null])
+  })
+
+  it("a fork begins with the checkpoint of another sandbox", () => {
+    assert.deepStrictEqual(reach("forked").log[1]?.event, {
+      type: "sandbox.forked",
+      data: { sandbox_id: SandboxId.make("c_zyxwvutsrqpn"), checkpoint: 3 }
+    })
+  })
+
+  it("only a running sandbox, and one with a checkpoint that succeeded or failed, have trees", () => {
+    const withTrees = (checkpoint: number) => statuses.filter((status) => hasTrees({ status, checkpoint }))
+    assert.deepStrictEqual(withTrees(0), ["running"])
+    assert.deepStrictEqual(withTrees(1), ["running", "succeeded", "failed"])
   })
 
   it("only succeeded, failed and terminated are settled", () => {
@@ -259,9 +275,10 @@ describe("what the service does", () => {
       history.system({ _tag: "ReportPublication", data }).after.publications
     report({ repo: "acme/Shop", action_state: "publishing" })
     report({ repo: "acme/other", action_state: "publishing" })
-    const seen = { number: 7, headSha: "abc", state: "open", draft: true, merged: false } as const
+    const url = "https://h/7"
+    const seen = { number: 7, url, headSha: "abc", state: "open", draft: true, merged: false } as const
     assert.deepStrictEqual(
-      report({ repo: "ACME/shop", action_state: "idle", number: 7, head_sha: "abc", state: "open", draft: true, merged: false }),
+      report({ repo: "ACME/shop", action_state: "idle", number: 7, url, head_sha: "abc", state: "open", draft: true, merged: false }),
       [
         { repo: "acme/Shop", actionState: "idle", ...seen, error: null },
         { repo: "acme/other", actionState: "publishing", number: null, headSha: null, state: null, draft: null, merged: null, error: null }
@@ -281,6 +298,90 @@ describe("what the service does", () => {
       state: "closed"
     })
     assert.strictEqual(report({ repo: "acme/shop", action_state: "updating" })[0]?.error, null)
+  })
+
+  it("a publication remembers its newest pull request, and the commit that it pushed itself", () => {
+    const history = reach("idle")
+    const report = (data: Omit<Extract<SystemCommand, { _tag: "ReportPublication" }>["data"], "repo">) => {
+      const [known] = history.system({ _tag: "ReportPublication", data: { repo: "acme/shop", ...data } }).after.publications
+      return [known?.pushed, known?.pullRequest?.title]
+    }
+    const pullRequest = (title: string): PullRequest => ({
+      id: 1,
+      nodeId: "PR_1",
+      number: 7,
+      url: "https://h/7",
+      title,
+      state: "open",
+      draft: true,
+      merged: false,
+      baseRef: "main",
+      headRef: "slipway/c",
+      headSha: "abc",
+      createdAt,
+      updatedAt: createdAt,
+      additions: 2,
+      deletions: 3,
+      changedFiles: 4
+    })
+    const commit = (sha: string) => ({ head_ref: "slipway/c", head_sha: sha })
+    const error = { code: "source_host_error", message: "No." }
+    assert.deepStrictEqual(report({ action_state: "idle", ...commit("a") }), [undefined, undefined])
+    report({ action_state: "publishing" })
+    assert.deepStrictEqual(report({ action_state: "updating", ...commit("b") }), [undefined, undefined])
+    assert.deepStrictEqual(report({ action_state: "idle", ...commit("c"), error }), [undefined, undefined])
+    report({ action_state: "updating" })
+    const pushed = { headRef: "slipway/c", sha: "d", merges: [] }
+    assert.deepStrictEqual(report({ action_state: "idle", ...commit("d"), pull_request: pullRequest("One") }), [pushed, "One"])
+    assert.deepStrictEqual(report({ action_state: "idle", ...commit("e") }), [pushed, "One"])
+    report({ action_state: "updating" })
+    assert.deepStrictEqual(report({ action_state: "idle", head_sha: "f", pull_request: pullRequest("Two") }), [pushed, "Two"])
+    report({ action_state: "updating" })
+    const merges = [{ onto: "a", ancestor: null }]
+    assert.deepStrictEqual(report({ action_state: "idle", ...commit("g"), merges })[0], { headRef: "slipway/c", sha: "g", merges })
+  })
+
+  it("another commit of a pull request owes a running sandbox a checkpoint", () => {
+    const owes = (history: History, sha?: string, repo: RepoName = "acme/shop") =>
+      history.system({
+        _tag: "ReportPublication",
+        data: { repo, action_state: "idle", ...(sha === undefined ? {} : { head_sha: sha }) }
+      }).after.owesCheckpoint
+    const history = reach("idle")
+    assert.isTrue(owes(history))
+    history.system(recordCheckpoint(1))
+    assert.isFalse(owes(history))
+    assert.isTrue(owes(history, "a"))
+    history.system(recordCheckpoint(2))
+    assert.isFalse(owes(history, "a"))
+    assert.isFalse(owes(history))
+    assert.isFalse(owes(history, undefined, "acme/other"))
+    history.wait(limits.idle).system({ _tag: "Expire" })
+    assert.isFalse(owes(history, "b"))
+  })
+
+  it("a sandbox is idle from the end of its last publication, and not while its agent works", () => {
+    const history = reach("idle")
+    const idleSince = (state: "idle" | "publishing" | "updating" | "failed") =>
+      history.wait("1 minute").system({ _tag: "ReportPublication", data: { repo: "acme/shop", action_state: state } }).after.idleSince
+    const after = (minutes: number) => DateTime.add(createdAt, { minutes })
+    const states = ["failed", "publishing", "updating", "failed", "idle", "updating", "idle"] as const
+    assert.deepStrictEqual(states.map(idleSince), [0, 0, 0, 4, 4, 4, 7].map(after))
+    idleSince("updating")
+    history.person({ _tag: "Send", prompt: "And now?" })
+    assert.isNull(idleSince("idle"))
+  })
+
+  it("the time of a boot's setups is counted from setup.started to their end, and gone with the boot", () => {
+    const history = reach("creating")
+    const boot = (stage: "clone" | "setup") =>
+      history.wait("1 minute").system({ _tag: "ReportBoot", data: { stage, ms: 1 } }).after.setupTime
+    assert.isNull(boot("setup"))
+    history.system({ _tag: "StartSetup", limit: Duration.minutes(20) })
+    const run = { since: DateTime.add(createdAt, { minutes: 1 }), limitMs: 1_200_000 }
+    assert.deepStrictEqual(boot("clone"), { spentMs: 0, run })
+    assert.deepStrictEqual(boot("setup"), { spentMs: 120_000, run: null })
+    assert.isNull(history.system({ _tag: "FinishBoot", turnId: history.turn }).after.setupTime)
   })
 })
 
@@ -336,6 +437,42 @@ describe("a history", () => {
     assert.isFalse(evolve(sandbox, next, createdAt).turn?.interruptRequested)
   })
 
+  it("only counts a message that does not wait", () => {
+    const { sandbox } = reach("working")
+    const event = { type: "message.cancelled", data: { message_id: "another", reason: "command" } } as const
+    assert.deepStrictEqual(evolve(sandbox, event, createdAt), {
+      ...sandbox,
+      revision: sandbox.revision + 1,
+      lastSeq: sandbox.lastSeq + 1,
+      logBytes: sandbox.logBytes + sizeOf(event)
+    })
+  })
+
+  it("says that a turn was interrupted also where no agent had taken it", () => {
+    assert.isTrue(reach("pending").person({ _tag: "Interrupt" }).after.turn?.interruptRequested)
+    assert.isFalse(reach("idle").sandbox.turn?.interruptRequested)
+  })
+
+  it("owes a checkpoint after a turn that an agent took", () => {
+    const owes = (scene: Scene) => {
+      const history = reach(scene)
+      if (scene === "idle") history.person({ _tag: "Send", prompt: "And now?" })
+      return history.person({ _tag: "Interrupt" }).after.owesCheckpoint
+    }
+    assert.deepStrictEqual([owes("pending"), reach("idle").sandbox.owesCheckpoint, owes("idle")], [false, true, true])
+  })
+
+  it("has the kinds of calls that are approved for the rest of the turn", () => {
+    const history = reach("asking")
+    const approve = (n: number, more: { readonly scope?: "turn" }) =>
+      history.person({ _tag: "Decide", approvalId: `call-${n}`, decision: "approve", ...more }).after.turn?.approvedKinds
+    history.system(request(history.turn, "call-2", "command"))
+    history.system(request(history.turn, "call-3", "network"))
+    assert.isUndefined(approve(3, {}))
+    assert.deepStrictEqual(approve(2, { scope: "turn" }), ["command"])
+    assert.deepStrictEqual(approve(1, { scope: "turn" }), ["command", "edit"])
+  })
+
   it.each<Scene>(["creating", "working"])("only counts an event of a turn that is not the latest (%s)", (scene) => {
     const { sandbox } = reach(scene)
     const counted = { ...sandbox, revision: sandbox.revision + 1, lastSeq: sandbox.lastSeq + 1 }
@@ -354,6 +491,51 @@ describe("a history", () => {
         )
       }
     }
+  })
+})
+
+describe("the text that an agent writes", () => {
+  const says = (message_id: string, kind: "text" | "reasoning" = "text") =>
+    ({ type: "message.updated", data: { part_id: `${message_id}:${kind}`, message_id, kind, text: "T" } }) as const
+  const calls = (status: "pending" | "running") =>
+    ({ type: "tool.updated", data: { part_id: "tool:c", message_id: "m", call_id: "c", tool: "t", status } }) as const
+  const completed = (message_id: string) => ({ type: "message.completed", data: { message_id, finish: "end_turn" } }) as const
+  const writing = () => {
+    const history = reach("working")
+    history.system({ _tag: "RecordWork", turnId: history.turn, events: [says("m")] })
+    return history
+  }
+
+  it("is known by its message and its newest event", () => {
+    const { sandbox } = writing()
+    assert.deepInclude(sandbox.turn, { speaking: "m", spokeAt: sandbox.lastSeq })
+    const other = evolve(sandbox, { ...says("n"), turn_id: "another" }, createdAt)
+    assert.strictEqual(other.turn, sandbox.turn)
+  })
+
+  it.each<readonly [string, string | undefined, ReturnType<typeof says> | ReturnType<typeof calls> | ReturnType<typeof completed>]>([
+    ["goes on with the next text", "n", says("n")],
+    ["goes on while its own message thinks", "m", says("m", "reasoning")],
+    ["ends when another message thinks", undefined, says("n", "reasoning")],
+    ["ends with its message", undefined, completed("m")],
+    ["goes on when another message ends", "m", completed("n")],
+    ["ends when a call begins", undefined, calls("pending")],
+    ["goes on when a call does", "m", calls("running")]
+  ])("%s", (_, speaking, event) => {
+    const history = writing()
+    const { after } = history.system({ _tag: "RecordWork", turnId: history.turn, events: [event] })
+    assert.strictEqual(after.turn?.speaking, speaking)
+    assert.strictEqual(after.turn?.spokeAt !== undefined, speaking !== undefined)
+  })
+
+  it("ends when the agent takes a message, and not when one is taken back", () => {
+    const history = writing()
+    const [first = "", second = ""] = ["One", "Two"].map((prompt) => {
+      history.person({ _tag: "Send", prompt, whenBusy: "steer" })
+      return history.sandbox.waiting.at(-1)?.id
+    })
+    assert.strictEqual(history.person({ _tag: "Cancel", messageId: second }).after.turn?.speaking, "m")
+    assert.isUndefined(history.system({ _tag: "RecordSteer", turnId: history.turn, messageId: first }).after.turn?.speaking)
   })
 })
 

@@ -281,6 +281,15 @@ describe("the data", () => {
     assert.deepStrictEqual(fromWire(toWire(id, recorded)), recorded)
   })
 
+  it.each([
+    ["setup.started", {}],
+    ["sandbox.restoring", {}],
+    ["message.steered", { message_id: "t2", text: "T", author: {} }]
+  ])("of %s is not %j", (type, data) => {
+    const [sample] = samples.find(([event]) => event.type === type)!
+    assert.throws(() => fromWire(JSON.stringify({ ...wire(sample), data })), /Missing key/u)
+  })
+
   it("of the future is read by what it has today", () => {
     const future = JSON.stringify({ ...wire(samples[0]![0]), extra: 1, data: { ...samples[0]![1], more: true } })
     assert.deepStrictEqual(fromWire(future).event, samples[0]![0])

@@ -8,6 +8,7 @@ import { noTokenCounts, noUsage } from "../../models/rules/Usage.ts"
 import { sameRepo } from "../../source/schema/Naming.ts"
 import type { RepoName } from "../../source/schema/RepoRef.ts"
 import { saturatingAdd } from "../../text/Counters.ts"
+import * as Instant from "../../time/Instant.ts"
 import type { Creation, Publication, Sandbox } from "../schema/Sandbox.ts"
 import type { SandboxStatus, StatusReason } from "../schema/SandboxEvent.ts"
 import type { Turn } from "../schema/Turn.ts"
@@ -26,7 +27,7 @@ export const hasTrees = ({ checkpoint, status }: Pick<Sandbox, "checkpoint" | "s
 
 /** The time of an event that is recorded `now`: at least that of its predecessor. */
 export const dateOf = ({ recordedAt }: Pick<Sandbox, "recordedAt">, now: DateTime.Utc): DateTime.Utc =>
-  recordedAt !== null && recordedAt.epochMilliseconds > now.epochMilliseconds ? recordedAt : now
+  recordedAt === null ? now : Instant.max(recordedAt, now)
 
 /** A new sandbox before its first event. */
 export const initial = (creation: Creation): Sandbox => ({
@@ -79,12 +80,11 @@ const evolveQueue = (sandbox: Sandbox, event: SandboxEventOf<"message.queued" | 
   const { message_id: id } = event.data
   if (!isWaiting(sandbox, id)) return sandbox
   const { turn } = sandbox
-  // The agent's text so far comes before the message that interrupts it.
-  const isInterrupted = event.type === "message.steered" && turn?.id === event.turn_id && turn?.spokeAt !== undefined
   return {
     ...sandbox,
     ...without(sandbox, id),
-    turn: isInterrupted ? silent(turn) : turn,
+    // The agent's text so far comes before the message that interrupts it.
+    turn: event.type === "message.steered" && turn !== null ? silent(turn) : turn,
     turnless: sandbox.turnless + 1
   }
 }
@@ -99,7 +99,7 @@ const evolveTurn = (
   if (event.type === "turn.updated" && event.data.state === "pending" && id !== undefined) {
     return {
       ...sandbox,
-      ...(isWaiting(sandbox, id) ? without(sandbox, id) : {}),
+      ...without(sandbox, id),
       turn: {
         n: (turn?.n ?? 0) + 1,
         id,

@@ -328,7 +328,7 @@ const decodeEvent = Schema.decodeUnknownSync(SandboxEvent)
 export const toWire = (sandboxId: SandboxId, { at, event, seq }: RecordedEvent): string => {
   const head = encodeEnvelope({ object: "sandbox.event", version: "v1", id: String(seq), ts: at, sandbox_id: sandboxId })
   const { data, turn_id, type } = encodeEvent(event)
-  return JSON.stringify({ ...head, type, data, ...(turn_id === undefined ? {} : { turn_id }) })
+  return JSON.stringify({ ...head, type, data, turn_id })
 }
 
 /** Decodes the text of {@link toWire}. Throws for any other text: the log has only our own, so that is a defect. */
