@@ -22,18 +22,32 @@ describe("choosing a model", () => {
     assert.deepStrictEqual(choose(catalogue, request), Result.succeed(fast))
   })
 
+  const unknown = ["InvalidModel", "There is no such model. Usable models: offline/demo, acme/fast."]
+
   it("refuses when none is named and there is no default, or the default is gone", () => {
     assert.deepStrictEqual(refusal(choose({ ...catalogue, default: null }, request)), [
       "InvalidModel",
       "No model is named and there is no default one."
     ])
-    assert.deepStrictEqual(refusal(choose({ ...catalogue, default: "gone" }, request)), ["InvalidModel", "There is no such model."])
+    assert.deepStrictEqual(refusal(choose({ ...catalogue, default: "gone" }, request)), unknown)
   })
 
   it.each(["unknown", "OFFLINE/demo", "offline/demo ", ""])(
     "refuses %j, which it does not have",
-    (model) => assert.deepStrictEqual(refusal(choose(catalogue, { ...request, model })), ["InvalidModel", "There is no such model."])
+    (model) => assert.deepStrictEqual(refusal(choose(catalogue, { ...request, model })), unknown)
   )
+
+  it("names up to ten models that the key can use to a caller whose model it does not have", () => {
+    const named = (count: number, offlineOnly = false) => {
+      const models = Array.from({ length: count }, (_, i) => ({ ...fast, id: `m${i}`, offline: i === 1 }))
+      return refusal(choose({ default: null, models }, { ...request, model: "unknown", offlineOnly }))?.[1]
+    }
+    assert.strictEqual(named(0), "There is no such model.")
+    assert.strictEqual(named(3, true), "There is no such model. Usable models: m1.")
+    const ten = "There is no such model. Usable models: m0, m1, m2, m3, m4, m5, m6, m7, m8, m9"
+    assert.strictEqual(named(10), `${ten}.`)
+    assert.strictEqual(named(13), `${ten}, and 3 others.`)
+  })
 
   it("gives a test key only what is marked offline, the default included", () => {
     const test = { ...request, offlineOnly: true }
