@@ -164,13 +164,15 @@ ${piece.facts}
 </div>`
 
 /** The parts of the work, of which the view shows one. */
-const work = (id: SandboxId, piece: Pieces): Html =>
-  html`<section class="work" aria-labelledby="work-title">
+const work = (id: SandboxId, view: View, piece: Pieces): Html => {
+  const load = view !== "changes" && html`<noscript><a href="/sandboxes/${id}?view=changes">Load changes</a></noscript>`
+  return html`<section class="work" aria-labelledby="work-title">
 <h2 id="work-title" class="unseen" tabindex="-1">Work</h2>
 <section class="part changes-part" aria-labelledby="changes-title">
 <h3 id="changes-title" tabindex="-1">Changes</h3>
 <p class="actions"><a class="button quiet" href="/sandboxes/${id}/changes">Files changed</a></p>
 ${piece.changes}
+${load}
 </section>
 <section class="part pull-part" aria-labelledby="pull-title">
 <h3 id="pull-title">Pull request</h3>
@@ -182,6 +184,7 @@ ${piece.checkpoints}
 </section>
 <div class="part log-part">${piece.timeline}</div>
 </section>`
+}
 
 const workspace = (sandbox: Sandbox, view: View, isEarlier: boolean, piece: Pieces, told: Later, outcome: Html | null): Html =>
   html`<div class="workspace" data-view="${view}">
@@ -206,7 +209,7 @@ ${piece.approvals}
 ${piece.queue}
 ${piece.message}
 </section>
-${work(sandbox.id, piece)}
+${work(sandbox.id, view, piece)}
 </div>`
 
 const get = (services: Services): Page.Handler<Page.Member> =>
