@@ -57,17 +57,14 @@ export class OutputRedactor {
     if (!lengths.includes(piece.length)) this.#lengths.set(begin, [...lengths, piece.length].toSorted((a, b) => b - a))
   }
 
-  /** The secret ranges of the text in order. Ranges that touch are merged. */
+  /** The secret ranges of the text, ordered by their start. They may overlap. */
   #rangesIn(text: string): ReadonlyArray<Range> {
-    const ranges: Array<{ start: number; end: number }> = []
+    const ranges: Array<Range> = []
     const all = folded(text)
     for (let at = 0; at + SHORTEST <= all.length; at++) {
       if (this.#begins[slotOf(all, at)] === 0) continue
       const found = this.#lengths.get(all.slice(at, at + SHORTEST))?.find((length) => this.#pieces.has(all.slice(at, at + length)))
-      if (found === undefined) continue
-      const last = ranges.at(-1)
-      if (last !== undefined && at <= last.end) last.end = Math.max(last.end, at + found)
-      else ranges.push({ start: at, end: at + found })
+      if (found !== undefined) ranges.push({ start: at, end: at + found })
     }
     return ranges
   }

@@ -91,10 +91,11 @@ it("each line of a secret of several lines is hidden; of an address the whole an
 })
 
 it("secrets that overlap or touch are hidden with one mark; one of less than 8 characters is shown", () => {
-  const redactor = new OutputRedactor(["correct horse", "correct horse battery", "battery staple", "1234567"])
+  const redactor = new OutputRedactor(["correct horse", "correct horse battery", "battery staple", "1234567", "87654321"])
   assert.strictEqual(redactor.redact("a correct horse battery staple b"), `a ${SHOWN} b`)
   assert.strictEqual(redactor.redact("CORRECT HORSEcorrect horse"), SHOWN)
-  assert.strictEqual(redactor.redact("pin 1234567"), "pin 1234567")
+  assert.strictEqual(redactor.redact("battery staple, correct horse battery staple"), `${SHOWN}, ${SHOWN}`)
+  assert.strictEqual(redactor.redact("pin 1234567 or 31323334353637, and 87654321"), `pin 1234567 or 31323334353637, and ${SHOWN}`)
 })
 
 it("lines come as they are finished, and of the last one only its end waits; without secrets nothing waits", () => {
