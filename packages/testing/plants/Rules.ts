@@ -604,11 +604,7 @@ export const plants: Plants = {
         "data.action_state === \"idle\" && data.error === undefined",
         "data.action_state === \"idle\""
       ],
-      [
-        "dates an event before an earlier one",
-        "recordedAt !== null && recordedAt.epochMilliseconds > now.epochMilliseconds ? recordedAt : now",
-        "now"
-      ]
+      ["dates an event before an earlier one", "recordedAt === null ? now : Instant.max(recordedAt, now)", "now"]
     ])
   ]
 }
