@@ -209,7 +209,6 @@ const takeAll = async (browser) => {
     await create(WAITS)
 
     await take("list", "/sandboxes", { ready: "tbody tr" })
-    await take("overview", "/overview")
     await take("approval", `/sandboxes/${asking}`, { ready: "#approvals button" })
     await take("phone", `/sandboxes/${asking}`, { ready: "#approvals button", viewport: PHONE })
     await take("workspace", `/sandboxes/${done}`, { ready: "#changes a" })

@@ -1,4 +1,4 @@
-/** Keeps lists and the overview up to date, tells times as people do, and says when something waits for a person. */
+/** Keeps lists up to date, tells times as people do, and says when something waits for a person. */
 import { morph, parsed } from "./morph.js"
 import { tellTimes } from "./times.js"
 import { tellWaiting, wants } from "./waiting.js"

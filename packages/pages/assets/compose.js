@@ -24,25 +24,18 @@ const sendOnce = (form) => {
 const followModel = (form) => {
   const model = form.querySelector("#compose-model")
   const effort = form.querySelector("#compose-effort")
-  const asks = form.querySelector("#approvals-prompt")
-  const summary = form.querySelector("#compose-summary")
-  if (!(model instanceof HTMLSelectElement) || !(asks instanceof HTMLInputElement)) return
+  const approvals = form.querySelector("#compose-approvals")
+  const asks = approvals?.querySelector("[value=prompt]")
+  if (!(model instanceof HTMLSelectElement) || !(approvals instanceof HTMLSelectElement) || !(asks instanceof HTMLOptionElement)) return
   const follow = () => {
-    const { approvals, efforts = "" } = model.selectedOptions[0]?.dataset ?? {}
+    const { approvals: canAsk, efforts = "" } = model.selectedOptions[0]?.dataset ?? {}
     const listed = efforts.split(" ")
     if (effort instanceof HTMLSelectElement) {
       for (const option of effort.options) option.hidden = option.disabled = option.value !== "" && !listed.includes(option.value)
       if (effort.selectedOptions[0]?.disabled !== false) effort.value = ""
     }
-    asks.disabled = approvals === "no"
-    if (asks.disabled && asks.checked) {
-      const never = form.querySelector("#approvals-auto")
-      if (never instanceof HTMLInputElement) never.checked = true
-    }
-    const chosen = effort instanceof HTMLSelectElement && effort.value !== "" ? [`effort ${effort.value}`] : []
-    if (summary !== null) {
-      summary.textContent = [model.value || "no model", ...chosen, asks.checked ? "asks first" : "never asks"].join(", ")
-    }
+    asks.disabled = canAsk === "no"
+    if (asks.disabled && asks.selected) approvals.value = "auto"
   }
   form.addEventListener("change", follow)
   follow()
@@ -72,11 +65,21 @@ const suggest = (form, list) => {
   })
 }
 
+/** Ctrl or ⌘ and Enter in the task sends the form. @param {HTMLFormElement} form */
+const sendByKey = (form) => {
+  form.addEventListener("keydown", (event) => {
+    if (event.key !== "Enter" || !(event.ctrlKey || event.metaKey) || event.isComposing) return
+    event.preventDefault()
+    form.requestSubmit()
+  })
+}
+
 const form = document.getElementById("compose")
 const list = document.getElementById("repositories")
 if (form instanceof HTMLFormElement) {
   sendOnce(form)
   followModel(form)
+  sendByKey(form)
   if (list instanceof HTMLDataListElement) suggest(form, list)
   for (const details of form.querySelectorAll("details[data-typed]")) {
     if ([...details.querySelectorAll("input[name=repo]")].some((field) => field instanceof HTMLInputElement && field.value !== "")) {

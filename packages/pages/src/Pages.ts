@@ -4,7 +4,6 @@ import * as Assets from "./assets/Assets.ts"
 import * as KeysPage from "./keys/KeysPage.ts"
 import * as Page from "./layout/Page.ts"
 import * as ModelsPage from "./models/ModelsPage.ts"
-import * as OverviewPage from "./overview/OverviewPage.ts"
 import * as DeviceEndpoints from "./people/DeviceEndpoints.ts"
 import * as DevicePage from "./people/DevicePage.ts"
 import * as HomePage from "./people/HomePage.ts"
@@ -27,7 +26,6 @@ const routes = Layer.mergeAll(
   DevicePage.layer,
   KeysPage.layer,
   ModelsPage.layer,
-  OverviewPage.layer,
   SandboxesPages.layer,
   PullList.layer,
   PullPage.layer,

@@ -153,8 +153,8 @@ describe.skipIf(withoutNginx)("behind nginx (needs nginx: apt-get install nginx)
             )
             const [cookie = ""] = set.split(";")
             const home = yield* through(`${BASE}/`, { headers: { accept: "text/html", cookie } })
-            assert.deepStrictEqual([home.status, home.headers.location], [303, `${BASE}/overview`])
-            for (const page of ["/keys", "/overview", "/sandboxes", "/pulls", "/new", "/webhooks", "/grant"]) {
+            assert.deepStrictEqual([home.status, home.headers.location], [303, `${BASE}/sandboxes`])
+            for (const page of ["/keys", "/settings", "/sandboxes", "/pulls", "/new", "/webhooks", "/grant"]) {
               const reply = yield* through(BASE + page, { headers: { cookie } })
               assert.strictEqual(reply.status, 200, page)
               assert.include(reply.text, `<html data-base="${BASE}" lang="en">`)

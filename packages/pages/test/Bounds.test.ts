@@ -287,7 +287,7 @@ layer(http({ trees }), { excludeTestServices: true })("a page", (it) => {
       assert.include(alone.text, `3 ${"&#39;".repeat(64_000)}`)
       assert.include(alone.text, `<button name="decision" value="approve">`)
       assert.strictEqual((yield* post(links[3] ?? "", { decision: "approve" })).headers["location"], `/sandboxes/${id}?done=approved`)
-      yield* get("/overview")
+      yield* get("/usage")
       const stranger = yield* visitor("stranger")
       assert.strictEqual((yield* Effect.exit(stranger.get(links[4] ?? "")))._tag, "Failure")
     }))

@@ -13,7 +13,7 @@ import {
   RECENT
 } from "../../src/sandbox/ports/SandboxDashboard.ts"
 import { bytesOf } from "../../src/sandbox/ports/SandboxStore.ts"
-import { attentionStateOf } from "../../src/sandbox/rules/AttentionState.ts"
+import { type AttentionState, attentionStateOf } from "../../src/sandbox/rules/AttentionState.ts"
 import { takesSlot, workOf } from "../../src/sandbox/rules/LeaseRules.ts"
 import { pageOf } from "../../src/store/Page.ts"
 import { saturatingAdd } from "../../src/text/Counters.ts"
@@ -39,6 +39,16 @@ export const make = (state: SandboxRows): SandboxDashboard["Service"] => {
           (pull === undefined || pullsOf(sandbox, pull, repo).length > 0)
         )
         return pageOf(found, limit, bytesOf.sandbox)
+      }),
+
+    counts: (grantId) =>
+      Effect.sync(() => {
+        const counts = new Map<AttentionState, number>()
+        for (const sandbox of of(grantId).slice(0, LOOKED_THROUGH)) {
+          const state = attentionStateOf(sandbox)
+          counts.set(state, (counts.get(state) ?? 0) + 1)
+        }
+        return counts
       }),
 
     changes: (ids) =>

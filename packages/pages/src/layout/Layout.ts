@@ -19,7 +19,6 @@ const forOwners = (role: Role) => role === "owner"
 
 /** The links of the main navigation. */
 const PLACES = linksTo([
-  { place: "overview", name: "Overview", isFor: forAll },
   { place: "sandboxes", name: "Sandboxes", isFor: forAll },
   { place: "pulls", name: "Pull requests", isFor: forAll },
   { place: "settings", name: "Settings", isFor: forAll }

@@ -1,17 +1,17 @@
-/** Common to the list and the overview, for browsers with scripts: watching, and keyboard shortcuts. */
+/** Common to lists, for browsers with scripts: watching, and keyboard shortcuts. */
 import { html, type Html } from "../html/Html.ts"
 
 /** Shown by `waiting.js`. */
 export const notifyButton: Html = html`
-<button id="notify" class="quiet" type="button" aria-pressed="false" hidden>Notify me when something waits</button>`
+<button id="notify" class="quiet" type="button" aria-pressed="false" hidden>Notify me</button>`
 
 /** Filled by `board.js`. */
 export const watchBar: Html = html`<p class="fine watch"><span id="watching" role="status"></span>${notifyButton}</p>`
 
 const KEYS = [
   ["j", "Next item"],
-  ["k", "Item before"],
-  ["Enter", "Open it"],
+  ["k", "Previous item"],
+  ["Enter", "Open"],
   ["a", "Approve what the focused card asks for, if all of it is on the screen"],
   ["d", "Deny it, likewise"],
   ["/", "Search"],
@@ -27,6 +27,6 @@ const listed: ReadonlyArray<Html> = KEYS.map(([key, what]) =>
 export const keysHelp: Html = html`<dialog id="keys-help" aria-labelledby="keys-title">
 <h2 id="keys-title">Keys</h2>
 <dl class="facts">${listed}</dl>
-<div class="choice"><input type="checkbox" id="keys-on" checked><label for="keys-on">Use these keys</label></div>
+<div class="choice"><input type="checkbox" id="keys-on" checked><label for="keys-on">Enable shortcuts</label></div>
 <form method="dialog" class="actions"><button>Close</button></form>
 </dialog>`

@@ -44,7 +44,7 @@ layer(Browser.layer(), { excludeTestServices: true })("the key page", (it) => {
         assert.strictEqual(await page.getByRole("textbox", { name: "Code" }).inputValue(), link.split("#")[1])
         await inspect(page, "sign-in")
         await page.getByRole("button", { name: "Sign in", exact: true }).click()
-        await page.waitForURL("**/overview")
+        await page.waitForURL("**/sandboxes")
         await page.goto("/keys")
         assert.strictEqual(await headingOf(page), "Keys")
         await inspect(page, "keys-first")
@@ -227,7 +227,7 @@ layer(Browser.layer(), { excludeTestServices: true })("the key page", (it) => {
         // The code is in its field: only the button is left to press.
         await page.waitForFunction(() => document.activeElement?.id === "sign-in")
         await keyboard.press("Enter")
-        await page.waitForURL("**/overview")
+        await page.waitForURL("**/sandboxes")
         await tabTo("Settings")
         await keyboard.press("Enter")
         await page.waitForURL("**/settings")

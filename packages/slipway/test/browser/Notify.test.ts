@@ -40,7 +40,7 @@ const turn = (page: Page, to: "hidden" | "visible") =>
     document.dispatchEvent(new Event("visibilitychange"))
   }, to)
 
-const button = (page: Page) => page.getByRole("button", { name: "Notify me when something waits" })
+const button = (page: Page) => page.getByRole("button", { name: "Notify me" })
 
 const LONGER_THAN_A_LOOK = 31_000
 
@@ -122,7 +122,7 @@ layer(Shop.layer(), { excludeTestServices: true })("what waits for a person", (i
         await terminate(other)
         await terminate(id)
 
-        for (const place of ["/overview", "/sandboxes", "/pulls"]) {
+        for (const place of ["/sandboxes", "/pulls"]) {
           await page.goto(place)
           await page.waitForFunction(() => !document.title.startsWith("("))
           const asks = await create("[[write path=a.md content=a]]", { title: `On ${place}`, ...Shop.ASKS })

@@ -93,6 +93,8 @@ export class SandboxDashboard extends Context.Service<SandboxDashboard, {
   list(grantId: string, query: DashboardQuery): Effect.Effect<ReadonlyArray<Sandbox>, StoreUnavailable>
   /** The changes in each sandbox's newest checkpoint, if known. */
   changes(ids: ReadonlyArray<SandboxId>): Effect.Effect<ReadonlyMap<SandboxId, ReadonlyArray<ChangeCounts>>, StoreUnavailable>
+  /** Numbers of the newest {@link LOOKED_THROUGH} sandboxes by state. A state without sandboxes may be missing. */
+  counts(grantId: string): Effect.Effect<ReadonlyMap<AttentionState, number>, StoreUnavailable>
   /** The newest {@link RECENT} creations, newest first. */
   recent(grantId: string): Effect.Effect<ReadonlyArray<Asked>, StoreUnavailable>
   queue(grantId: string): Effect.Effect<Queue, StoreUnavailable>

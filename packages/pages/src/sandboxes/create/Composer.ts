@@ -46,7 +46,7 @@ interface Problem {
 }
 
 const NAMES: Readonly<Record<Field, string>> = {
-  prompt: "What to do",
+  prompt: "Task",
   repos: "Repository",
   model: "Model",
   effort: "Effort",
@@ -77,17 +77,17 @@ const problemOf = (field: string, reason: string, rows: ReadonlyArray<number>): 
   if (index !== undefined) {
     return at(
       "repos",
-      part === "ref" ? "A branch or tag as git names them, or a full commit id." : "A repository is named owner/name.",
+      part === "ref" ? "Enter a branch, a tag or a full commit SHA." : "Write the repository as owner/name.",
       rows[Number(index)] ?? null
     )
   }
   if (field === "repos") {
-    return at("repos", rows.length === 0 ? "Name at least one repository." : `Name each repository once, ${MAX_ROWS} at most.`)
+    return at("repos", rows.length === 0 ? "Choose at least one repository." : `Each repository once, up to ${MAX_ROWS}.`)
   }
-  if (field === "prompt") return at("prompt", "Say what is to be done, in 1 to 60,000 characters.")
+  if (field === "prompt") return at("prompt", "Describe the task (up to 60,000 characters).")
   if (field === "model") return at("model", "There is no such model.")
-  if (field === "reasoningEffort") return at("effort", "There is no such effort.")
-  if (field === "toolApprovalMode") return at("approvals", "Choose whether the agent asks.")
+  if (field === "reasoningEffort") return at("effort", "This model has no such effort.")
+  if (field === "toolApprovalMode") return at("approvals", "Choose an approval mode.")
   return { status: 400, field: null, row: null, text: `${field}: ${reason}` }
 }
 
@@ -99,14 +99,12 @@ const describedBy = (problem: Problem | null, field: Field, row: number | null =
 
 const rowOf = ({ name, ref }: Draft["repos"][number], i: number, problem: Problem | null): Html => {
   const number = i === 0 ? "" : ` ${i + 1}`
-  return html`<div class="compose-repo">
-<div class="field"><label for="repo-${i}">Repository${number}</label>
+  return html`<div class="field"><label for="repo-${i}">Repository${number}</label>
 <input id="repo-${i}" name="repo" list="repositories" value="${name}" placeholder="owner/name" autocomplete="off" autocapitalize="none"
 spellcheck="false" maxlength="201"${i === 0 && html` required`}${describedBy(problem, "repos", i)}></div>
 <div class="field"><label for="ref-${i}">Branch${number}</label>
-<input id="ref-${i}" name="ref" value="${ref}" placeholder="the default one" autocomplete="off" autocapitalize="none" spellcheck="false"
+<input id="ref-${i}" name="ref" value="${ref}" placeholder="default branch" autocomplete="off" autocapitalize="none" spellcheck="false"
 maxlength="255"></div>
-</div>
 `
 }
 
@@ -132,48 +130,31 @@ interface Shown {
   readonly catalogue: Catalogue
 }
 
-const choiceOf = ({ draft, problem }: Pick<Shown, "draft" | "problem">, value: string, title: string, text: string): Html => {
-  const checked = draft.approvals === value && html` checked`
-  const described = describedBy(problem, "approvals")
-  return html`<div class="choice">
-<input type="radio" id="approvals-${value}" name="approvals" value="${value}"${checked}${described}>
-<label for="approvals-${value}"><strong>${title}</strong> ${text}</label></div>
-`
-}
-
 const alertOf = ({ field, text }: Problem): Html => {
   const name = field !== null && html`<strong>${NAMES[field]}:</strong> `
   return html`<p class="problem" role="alert" id="compose-problem">${name}${text}</p>`
 }
 
-const optionsFor = (shown: Pick<Shown, "catalogue" | "draft" | "problem">): Html => {
-  const { catalogue, draft, problem } = shown
+const APPROVALS = { auto: "Don't ask", prompt: "Ask first" }
+
+/** The selects of model, effort and approvals. */
+const optionsFor = ({ catalogue, draft, problem }: Pick<Shown, "catalogue" | "draft" | "problem">): Html => {
   const models = modelsOf(catalogue)
   const efforts = effortsOf(models)
-  const isOpen = problem !== null && problem.field !== null && ["model", "effort", "approvals"].includes(problem.field)
-  const summary = [
-    draft.model === "" ? "no model" : draft.model,
-    ...(draft.effort === "" ? [] : [`effort ${draft.effort}`]),
-    draft.approvals === "prompt" ? "asks first" : "never asks"
-  ].join(", ")
   const list = models.map(({ approvals, efforts, id }) => {
     const more = html` data-efforts="${efforts.join(" ")}" data-approvals="${approvals ? "yes" : "no"}"`
     return option(id, id, draft.model, more)
   })
   const effort = efforts.length > 0 && html`<div class="field"><label for="compose-effort">Effort</label>
 <select id="compose-effort" name="effort"${describedBy(problem, "effort")}>
-${option("", "The model's own", draft.effort)}${efforts.map((effort) => option(effort, effort, draft.effort))}</select></div>`
-  const never = choiceOf(shown, "auto", "Never asks.", "The agent edits and runs whatever it finds right, within its sandbox.")
-  const first = choiceOf(shown, "prompt", "Asks first.", "Whatever it wants to edit or run waits until a person approves or denies it.")
-  return html`<details${isOpen && html` open`}><summary>Model and approvals: <span id="compose-summary">${summary}</span></summary>
-<div class="compose-options">
-<div class="field"><label for="compose-model">Model</label>
+${option("", "Default", draft.effort)}${efforts.map((effort) => option(effort, effort, draft.effort))}</select></div>`
+  return html`<div class="field"><label for="compose-model">Model</label>
 <select id="compose-model" name="model"${describedBy(problem, "model")}>
 ${list}</select></div>
 ${effort}
-</div>
-<fieldset><legend>Approvals</legend>
-${never}${first}</fieldset></details>`
+<div class="field"><label for="compose-approvals">Approvals</label>
+<select id="compose-approvals" name="approvals"${describedBy(problem, "approvals")}>
+${option("auto", APPROVALS.auto, draft.approvals)}${option("prompt", APPROVALS.prompt, draft.approvals)}</select></div>`
 }
 
 /** Shown as long as no model of a provider can be used. */
@@ -192,17 +173,22 @@ const form = (shown: Shown, { csrf, visit }: Page.Member): Html => {
   return html`<form method="post" action="/new" class="compose" id="compose" ${kept}>${csrf}
 <input type="hidden" name="key" value="${key}">
 ${problem !== null && alertOf(problem)}
-<div class="field"><label for="compose-prompt">What is to be done?</label>
+<div class="field"><label for="compose-prompt">What should the agent do?</label>
 <textarea id="compose-prompt" name="prompt" required maxlength="60000" rows="4"${described}>
 ${draft.prompt}</textarea>
 ${demoHint(shown.catalogue, visit.place.role)}</div>
+<div class="compose-line">
 ${rows.slice(0, 1)}
+${optionsFor(shown)}
+</div>
 <datalist id="repositories">
 ${optionsOf(suggested)}</datalist>
+<div class="compose-end">
 <details${more && html` open`}><summary>More repositories</summary>
-${rows.slice(1)}</details>
-${optionsFor(shown)}
-<div class="actions"><button>Start</button></div>
+<div class="compose-line">
+${rows.slice(1)}</div></details>
+<button>Start</button>
+</div>
 </form>`
 }
 
@@ -292,11 +278,13 @@ const post = (services: Services): Page.Handler<Page.Member> =>
       Effect.map(({ sandbox }) => Page.redirect(`/sandboxes/${sandbox.id}`)),
       Effect.catchTags({
         InvalidRequest: ({ field, reason }) =>
-          field === "idempotency-key" ? Effect.fail(Refused.bad("The form has no key.")) : again(problemOf(field, reason, rows)),
+          field === "idempotency-key"
+            ? Effect.fail(Refused.bad("This form is incomplete. Reload the page and try again."))
+            : again(problemOf(field, reason, rows)),
         InvalidModel: ({ message }) => wrong("model", message),
         InvalidReasoningEffort: ({ message }) => wrong("effort", message),
         ApprovalsUnsupported: ({ model }) =>
-          wrong("approvals", `${model} cannot ask for approval. Choose another model, or let it never ask.`),
+          wrong("approvals", `${model} can't ask for approval. Choose another model or "${APPROVALS.auto}".`),
         RepoNotAccessible: ({ message, repo }) =>
           again({
             status: 403,
@@ -304,8 +292,7 @@ const post = (services: Services): Page.Handler<Page.Member> =>
             row: named.find(({ name }) => name.toLowerCase() === repo.toLowerCase())?.row ?? null,
             text: `The ${message}${message.endsWith(".") ? "" : "."}`
           }),
-        IdempotencyConflict: () =>
-          wrong(null, "This form was sent before, with something else in it. Send it again if you want another sandbox.", 409),
+        IdempotencyConflict: () => wrong(null, "You already started a sandbox from this form. Submit again to start another.", 409),
         ConcurrencyLimitExceeded: ({ message }) => wrong(null, message, 409),
         CreationDenied: ({ message }) => wrong(null, message, 403),
         BudgetExceeded: ({ message }) => wrong(null, message, 409),

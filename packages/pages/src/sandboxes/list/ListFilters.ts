@@ -1,4 +1,4 @@
-/** Filters of the list and the overview. They are in the addresses, so that people can keep and share them. */
+/** Filters of lists. They are in the addresses, so that people can keep and share them. */
 import { RepoName } from "@slipway/domain/source/schema/RepoRef"
 import { Effect, Option, Schema } from "effect"
 import { html, type Html } from "../../html/Html.ts"
@@ -31,12 +31,13 @@ export const kept = (url: URL, names: ReadonlyArray<string>): URLSearchParams =>
   new URLSearchParams([...url.searchParams].filter(([name, value]) => names.includes(name) && value !== ""))
 
 export const searchField = ({ search }: Narrowed): Html =>
-  html`<div class="field"><label for="search">Title</label>
-<input id="search" name="search" type="search" value="${search}" maxlength="${MAX_SEARCH}" autocomplete="off"></div>`
+  html`<div class="field"><label for="search">Search titles</label>
+<input id="search" name="search" type="search" value="${search}" maxlength="${MAX_SEARCH}" placeholder="Search titles"
+autocomplete="off"></div>`
 
 export const repoField = ({ noRepo, repo }: Narrowed): Html =>
   html`<div class="field"><label for="repo">In repository</label>
 <input id="repo" name="repo" value="${repo ?? noRepo ?? ""}" placeholder="owner/name" autocomplete="off" spellcheck="false"></div>`
 
 /** Shown in place of the list. */
-export const notARepo = html`<p class="problem" role="alert">A repository is named owner/name.</p>`
+export const notARepo = html`<p class="problem" role="alert">Write the repository as owner/name.</p>`

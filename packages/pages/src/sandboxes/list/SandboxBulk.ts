@@ -16,11 +16,11 @@ const idsOf = (given: ReadonlyArray<string>): Effect.Effect<ReadonlyArray<Sandbo
   const ids = [...new Set(given)]
   const good = ids.filter((id) => isId(id))
   return good.length !== ids.length
-    ? Effect.fail(Refused.bad("One of them is no sandbox."))
+    ? Effect.fail(Refused.bad("One of these sandboxes doesn't exist."))
     : good.length === 0
-    ? Effect.fail(Refused.bad("Choose the sandboxes to terminate first."))
+    ? Effect.fail(Refused.bad("Select sandboxes first."))
     : good.length > MAX
-    ? Effect.fail(Refused.bad(`At most ${MAX} are terminated at once.`))
+    ? Effect.fail(Refused.bad(`You can end up to ${MAX} at once.`))
     : Effect.succeed(good)
 }
 
@@ -29,19 +29,19 @@ export const make = Effect.map(Sandboxes, (sandboxes) => {
     const ids = yield* idsOf(url.searchParams.getAll("id"))
     const by = principalOf(member.visit)
     const found = yield* Effect.forEach(ids, (id) => sandboxes.get(by, id), { concurrency: 4 })
-    const title = found.length === 1 ? "Terminate this sandbox?" : `Terminate these ${found.length} sandboxes?`
+    const title = found.length === 1 ? "End this sandbox?" : `End these ${found.length} sandboxes?`
     const list = found.map(({ id, title }) =>
       html`<li>${title}<input type="hidden" name="id" value="${id}"></li>
 `
     )
     const body = html`<h1>${title}</h1>
-<p>They end for good. What their agents made is lost unless it was published; the conversations stay.</p>
+<p>This ends them permanently. Unpublished changes are lost; conversations are kept.</p>
 <form method="post" action="/sandboxes/terminate">${member.csrf}
 <ul>${list}</ul>
-<div class="actions"><button class="danger">Terminate</button> <a class="button quiet" href="/sandboxes">Keep them</a></div>
+<div class="actions"><button class="danger">End</button> <a class="button quiet" href="/sandboxes">Cancel</a></div>
 </form>`
     return Page.show({ title, place: "sandboxes", body }, member)
-  }, Effect.catchTag("SandboxNotFound", () => Effect.fail(Refused.notFound("One of them is no sandbox."))))
+  }, Effect.catchTag("SandboxNotFound", () => Effect.fail(Refused.notFound("One of these sandboxes doesn't exist."))))
 
   const terminate: Page.Handler<Page.Member> = Effect.fnUntraced(function*(member, { form }) {
     const ids = yield* idsOf(form.all("id"))
@@ -50,7 +50,7 @@ export const make = Effect.map(Sandboxes, (sandboxes) => {
     yield* Effect.forEach(ids, (id) => sandboxes.get(by, id), { concurrency: 4, discard: true })
     yield* Effect.forEach(ids, (id) => sandboxes.terminate(by, id), { concurrency: 4, discard: true })
     return Page.redirect("/sandboxes?done=terminated")
-  }, Effect.catchTag("SandboxNotFound", () => Effect.fail(Refused.notFound("One of them is no sandbox."))))
+  }, Effect.catchTag("SandboxNotFound", () => Effect.fail(Refused.notFound("One of these sandboxes doesn't exist."))))
 
   return { ask, terminate }
 })

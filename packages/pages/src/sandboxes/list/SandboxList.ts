@@ -5,7 +5,7 @@ import type { Principal } from "@slipway/domain/access/schema/Principal"
 import { Sessions } from "@slipway/domain/access/usecases/Sessions"
 import { SandboxDashboard, type Queue } from "@slipway/domain/sandbox/ports/SandboxDashboard"
 import { bytesOf } from "@slipway/domain/sandbox/ports/SandboxStore"
-import { stateWords } from "@slipway/domain/sandbox/rules/AttentionState"
+import { attentionStateOf, stateWords } from "@slipway/domain/sandbox/rules/AttentionState"
 import type { Sandbox } from "@slipway/domain/sandbox/rules/Sandbox"
 import { AttentionState } from "@slipway/domain/sandbox/schema/AttentionState"
 import { Sandboxes } from "@slipway/domain/sandbox/usecases/Sandboxes"
@@ -22,7 +22,7 @@ import { because, lastActiveAt, pullLinks, stateBadge } from "../../shared/Atten
 import * as Piece from "../../shared/ListPiece.ts"
 import { keysHelp, watchBar } from "../../shared/ListTools.ts"
 import { linesOf } from "../../shared/PullLabels.ts"
-import { dollars } from "../../shared/SandboxLabels.ts"
+import { dollars, labels } from "../../shared/SandboxLabels.ts"
 import * as WaitingPiece from "../../shared/WaitingPiece.ts"
 import * as Composer from "../create/Composer.ts"
 import * as ListFilters from "./ListFilters.ts"
@@ -35,68 +35,135 @@ const NOTHING: Queue = { places: new Map(), atWork: 0, slots: 0 }
 
 const asAttentionState = Schema.decodeUnknownOption(AttentionState)
 
-const row = (sandbox: Sandbox, queue: Queue, changes: ReadonlyArray<ChangeCounts> | undefined): Html => {
+/** The states in the order of their groups: what needs a person first. */
+const GROUPS = ["asking", "failed", "ready", "working", "starting", "idle", "ended"] as const satisfies ReadonlyArray<AttentionState>
+
+/** A command that a row of the list shows as a whole, in plain characters; others are decided on the page of their sandbox. */
+const SHORT_COMMAND = /^[ -~]{1,100}$/u
+
+/** The forms that decide on the only approval of a sandbox, if a row has room for all of it. */
+const quickApproval = ({ approvals, id }: Sandbox, { csrf, here }: Place): Html | null => {
+  const [approval, ...more] = approvals
+  const { command, ...rest } = approval?.preview ?? {}
+  if (approval === undefined || more.length > 0 || command === undefined || !SHORT_COMMAND.test(command)) return null
+  if (Object.keys(rest).length > 0) return null
+  return html`<form method="post" action="/sandboxes/${id}/approvals/${encodeURIComponent(approval.approval_id)}" class="approval quick"
+id="approval-${id}">${csrf}<input type="hidden" name="next" value="${here}"><code>$ ${command}</code>
+<button name="decision" value="approve">Approve<span class="unseen"> ${command}</span></button>
+<button name="decision" value="deny" class="quiet">Deny<span class="unseen"> ${command}</span></button></form>`
+}
+
+/** Where the rows are shown: whose forms they have, and where these lead back to. */
+interface Place {
+  readonly csrf: Html
+  readonly here: string
+  readonly queue: Queue
+  readonly changes: Changes
+}
+
+const stateCell = (sandbox: Sandbox, place: Place): Html => {
+  if (sandbox.approvals.length > 0 && sandbox.status === "running") {
+    const quick = quickApproval(sandbox, place)
+    const first = quick ?? html`<span class="wants">${because(sandbox, place.queue)}</span>
+<a href="/sandboxes/${sandbox.id}#approvals">Review<span class="unseen"> ${sandbox.title}</span>…</a>`
+    return html`${stateBadge(sandbox)} ${first}`
+  }
+  const why = because(sandbox, place.queue)
+  return html`${stateBadge(sandbox)}${why !== "" && html` <span class="fine">${why}</span>`}`
+}
+
+const row = (sandbox: Sandbox, place: Place, costs: boolean): Html => {
   const { id, repos, title, usage } = sandbox
-  const why = because(sandbox, queue)
+  const cost = costs && html`<td data-label="Cost" class="cost">${dollars(usage.costMicroUsd)}</td>`
   return html`
 <tr id="row-${id}" data-item>
-<td class="pick"><input type="checkbox" form="bulk" name="id" value="${id}" aria-label="Choose ${title}"></td>
-<th scope="row"><a href="/sandboxes/${id}">${title}</a></th>
-<td data-label="State">${stateBadge(sandbox)}${why !== "" && html` <span class="fine">${why}</span>`}</td>
+<td class="pick"><input type="checkbox" form="bulk" name="id" value="${id}" aria-label="Select ${title}"></td>
+<th scope="row"><a href="/sandboxes/${id}" title="${title}">${title}</a></th>
+<td data-label="State" class="wide">${stateCell(sandbox, place)}</td>
 <td data-label="Repositories">${repos.map(({ fullName }) => fullName).join(", ")}</td>
-<td data-label="Lines">${linesOf(changes)}</td>
-<td data-label="Pull request">${pullLinks(sandbox)}</td>
-<td data-label="Last activity">${moment(lastActiveAt(sandbox))}</td>
-<td data-label="Cost">${dollars(usage.costMicroUsd)}</td>
-</tr>`
+<td data-label="Lines" class="lines">${linesOf(place.changes.get(id))}</td>
+<td data-label="Pull request" class="pulls">${pullLinks(sandbox)}</td>
+<td data-label="Last activity" class="age">${moment(lastActiveAt(sandbox))}</td>
+${cost}</tr>`
 }
 
-const filters = (attention: AttentionState | null, narrowed: ListFilters.Narrowed): Html => {
-  const attentions = AttentionState.literals.map((value) => {
-    const selected = value === attention && html` selected`
-    return html`<option value="${value}"${selected}>${stateWords[value]}</option>
+/** The states as links with their counts, and the search. */
+const filters = (
+  attention: AttentionState | null,
+  narrowed: ListFilters.Narrowed,
+  counts: ReadonlyMap<AttentionState, number>
+): Html => {
+  const chip = (name: string, state: AttentionState | null, count: number) => {
+    const query = new URLSearchParams({
+      ...(state === null ? {} : { state }),
+      ...(narrowed.search === "" ? {} : { search: narrowed.search }),
+      ...(narrowed.repo === null ? {} : { repo: narrowed.repo })
+    })
+    const current = state === attention && html` aria-current="page"`
+    return html`<li><a href="/sandboxes${query.size === 0 ? "" : `?${query}`}"${current}>${name} ${count}</a></li>
 `
-  })
-  return html`
-<form class="filters" method="get" action="/sandboxes">
+  }
+  const all = Array.from(counts.values()).reduce((sum, count) => sum + count, 0)
+  const states = GROUPS.filter((state) => state === attention || (counts.get(state) ?? 0) > 0)
+  return html`<nav aria-label="States" id="chips" data-piece="chips"><ul class="chips">
+${chip("All", null, all)}${states.map((state) => chip(stateWords[state], state, counts.get(state) ?? 0))}</ul></nav>`
+}
+
+const searchForm = (attention: AttentionState | null, narrowed: ListFilters.Narrowed): Html =>
+  html`<form class="filters" method="get" action="/sandboxes" role="search">
+${attention !== null && html`<input type="hidden" name="state" value="${attention}">`}
 ${ListFilters.searchField(narrowed)}
-<div class="field"><label for="state">State</label>
-<select id="state" name="state">
-<option value="">Any</option>
-${attentions}</select></div>
 ${ListFilters.repoField(narrowed)}
-<button>Show</button>
+<button class="quiet">Filter</button>
 </form>`
-}
 
-const counted = (count: number): string => `${count > PAGE ? `more than ${PAGE}` : count} ${count === 1 ? "sandbox" : "sandboxes"}`
+const counted = (count: number): string => `${count > PAGE ? `${PAGE}+` : count} ${count === 1 ? "sandbox" : "sandboxes"}`
 
-/** Which grant this is, and where else the reader's sandboxes are: what a key of another grant made is not in this list. */
-const where = (own: string, elsewhere: ReadonlyArray<{ readonly name: string; readonly count: number }>): Html => {
-  const others = elsewhere.map(({ count, name }) => html`; ${counted(count)} in grant <strong>${name}</strong>`)
-  return html`
-<p>In grant <strong>${own}</strong>${others}.${others.length > 0 && html` <a href="/grant">Change grant</a>`}</p>`
-}
+/** Where else the reader's sandboxes are: those of a key of another grant are not in this list. */
+const where = (elsewhere: ReadonlyArray<{ readonly name: string; readonly count: number }>): Html =>
+  html`<p class="fine">${elsewhere.map(({ count, name }) => html`${counted(count)} in grant <strong>${name}</strong>. `)}
+<a href="/grant">Switch grant</a></p>`
 
 const howToCreate = (publicUrl: string): Html =>
   html`
-<p>There is no sandbox here yet. Start one above, or create one with a key, which you can make at <a href="/keys">Keys</a>:</p>
+<p>No sandboxes yet. Start one above, or use the API with a <a href="/keys">key</a>:</p>
 <pre tabindex="0"><code>curl -X POST ${publicUrl}/api/public/v1/sandboxes \\
   -H "Authorization: Bearer $SLIPWAY_API_KEY" \\
   -H "Content-Type: application/json" \\
   -d '{"repos":[{"fullName":"owner/name"}],"prompt":"Say hello."}'</code></pre>
-<p>The <a href="/docs">reference</a> tells what else a creation takes.</p>`
+<p>See the <a href="/docs">API reference</a>.</p>`
 
-const HEADS = columnHeads("Title", "State", "Repositories", "Lines", "Pull request", "Last activity", "Cost")
+/** Messages after forms that lead back to this page. */
+const MESSAGES = {
+  terminated: "Stopping…",
+  approved: "Approved.",
+  denied: "Denied.",
+  duplicate: "Already done.",
+  ...labels.rejection
+}
 
 type Changes = Effect.Success<ReturnType<SandboxDashboard["Service"]["changes"]>>
 
-const table = (page: ReadonlyArray<Sandbox>, queue: Queue, changes: Changes): Html =>
-  html`<table class="rows picks"><caption class="unseen">Sandboxes, newest first</caption>
-<thead><tr><td class="pick"></td>${HEADS}</tr></thead>
-<tbody>${page.map((sandbox) => row(sandbox, queue, changes.get(sandbox.id)))}
-</tbody></table>
-<form id="bulk" method="get" action="/sandboxes/terminate" class="actions"><button class="danger">Terminate the chosen…</button></form>`
+const HEADS = ["Title", "State", "Repositories", "Lines", "Pull request", "Last activity"]
+
+const table = (page: ReadonlyArray<Sandbox>, place: Place, isGrouped: boolean): Html => {
+  const costs = page.some(({ usage }) => usage.costMicroUsd > 0)
+  const cost = costs && html`<col class="cost">`
+  const groups = isGrouped ? GROUPS : [null]
+  const bodies = groups.map((state) => {
+    const found = state === null ? page : page.filter((sandbox) => attentionStateOf(sandbox) === state)
+    const head = state !== null && html`
+<tr class="group"><th scope="rowgroup" colspan="${costs ? 8 : 7}">${stateWords[state]}</th></tr>`
+    return found.length > 0 && html`<tbody>${head}${found.map((sandbox) => row(sandbox, place, costs))}
+</tbody>`
+  })
+  return html`<div class="lists"><table class="rows picks list"><caption class="unseen">Sandboxes, newest first</caption>
+<colgroup><col class="pick"><col><col class="wide"><col class="repos"><col class="lines"><col class="pulls"><col class="age">${cost}
+</colgroup>
+<thead><tr><td class="pick"></td>${columnHeads(...HEADS, ...(costs ? ["Cost"] : []))}</tr></thead>
+${bodies}</table>
+<form id="bulk" method="get" action="/sandboxes/terminate" class="actions bulk"><button class="danger">End selected…</button></form></div>`
+}
 
 interface Services {
   readonly sandboxes: typeof Sandboxes.Service
@@ -119,15 +186,16 @@ const elsewhere = Effect.fnUntraced(function*({ sandboxes }: Services, by: Princ
 })
 
 /** The list that an address asks for, as it is now. */
-const look = Effect.fnUntraced(function*({ cursorKey, dashboard, publicUrl }: Services, by: Principal, url: URL) {
+const look = Effect.fnUntraced(function*({ cursorKey, dashboard, publicUrl }: Services, member: Page.Member, url: URL) {
+  const by = principalOf(member.visit)
   const attention = asAttentionState(ListFilters.given(url, "state"))
-  if (ListFilters.given(url, "state") !== "" && Option.isNone(attention)) return yield* Refused.bad("There is no such state.")
+  if (ListFilters.given(url, "state") !== "" && Option.isNone(attention)) return yield* Refused.bad("Unknown filter.")
   const narrowed = yield* ListFilters.read(url)
   const { repo, search } = narrowed
   const wrongRepo = narrowed.noRepo !== null
   const given = ListFilters.given(url, "after")
   const after = ListCursor.decode(cursorKey, by.grantId, given)
-  if (given !== "" && Option.isNone(after)) return yield* Refused.bad("That is no page of this list.")
+  if (given !== "" && Option.isNone(after)) return yield* Refused.bad("This link is out of date.")
 
   const { more, page } = wrongRepo ?
     { more: null, page: [] } :
@@ -147,20 +215,23 @@ const look = Effect.fnUntraced(function*({ cursorKey, dashboard, publicUrl }: Se
   if (more !== null) next.set("after", ListCursor.encode(cursorKey, by.grantId, more))
   const first = chosen.size === 0 ? "/sandboxes" : `/sandboxes?${chosen}`
   const isFirst = Option.isNone(after)
+  const counts = yield* dashboard.counts(by.grantId)
   const none = chosen.size > 0 || !isFirst
     ? html`<p>There are no such sandboxes. <a href="/sandboxes">Show all</a></p>`
     : howToCreate(publicUrl)
   const list = wrongRepo
     ? ListFilters.notARepo
     : page.length > 0
-    ? table(page, queue, changes)
+    ? table(page, { csrf: member.csrf, here: `/sandboxes${url.search}`, queue, changes }, isFirst && Option.isNone(attention))
     : none
   const newest = !isFirst && html`<a href="${first}">Newest</a> `
   const older = more !== null && html`<a href="/sandboxes?${next.toString()}" rel="next">Older</a>`
+  const chips = filters(Option.getOrNull(attention), narrowed, counts)
   const piece = html`<div id="list" data-piece="list">
 ${list}
 <p class="actions">${newest}${older}</p></div>`
   return {
+    chips,
     piece,
     attention: Option.getOrNull(attention),
     narrowed,
@@ -172,16 +243,16 @@ const get = (services: Services): Page.Handler<Page.Member> =>
   Effect.fnUntraced(function*(member, asked) {
     const { url } = asked
     const by = principalOf(member.visit)
-    const { isPlain, narrowed, piece, attention } = yield* look(services, by, url)
+    const { attention, chips, isPlain, narrowed, piece } = yield* look(services, member, url)
     const grants = yield* services.sessions.grantsOf(by.userId)
     const others = isPlain ? yield* elsewhere(services, by, grants.filter(({ id }) => id !== by.grantId)) : []
-    const body = html`<h1>Sandboxes</h1>
-${Page.told(asked, { terminated: "They are being terminated." })}
-${where(grants.find(({ id }) => id === by.grantId)?.name ?? by.grantId, others)}
-<details class="start"><summary>New sandbox</summary>
-${yield* services.composer(member)}</details>
-${filters(attention, narrowed)}
-${watchBar}
+    const body = html`<h1 class="unseen">Sandboxes</h1>
+${Page.told(asked, MESSAGES, labels.rejection)}
+${isPlain && (yield* services.composer(member))}
+${others.length > 0 && where(others)}
+<div class="list-head">${chips}
+${searchForm(attention, narrowed)}
+${watchBar}</div>
 <div id="watched" data-look="/sandboxes/rows${url.search}"></div>
 ${piece}
 ${yield* services.waiting(member.visit.place.grantId)}
@@ -193,8 +264,8 @@ ${keysHelp}`
 /** The list alone, for `board.js`. */
 const rows = (services: Services): Page.Handler<Page.Member> =>
   Effect.fnUntraced(function*(member, { url }) {
-    const { piece } = yield* look(services, principalOf(member.visit), url)
-    return yield* Piece.answer(html`${piece}${yield* services.waiting(member.visit.place.grantId)}`)
+    const { chips, piece } = yield* look(services, member, url)
+    return yield* Piece.answer(html`${chips}${piece}${yield* services.waiting(member.visit.place.grantId)}`)
   })
 
 /** The piece of sandboxes that wait for people, alone, for `waiting.js`. */

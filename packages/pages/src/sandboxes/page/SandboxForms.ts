@@ -40,11 +40,11 @@ const decodeApproval = Schema.decodeUnknownOption(ApprovalId)
 const decodeDecision = Schema.decodeUnknownOption(ApprovalDecision)
 const decodeRepo = Schema.decodeUnknownOption(RepoName)
 
-/** The address of the overview with its filters; `null` if the form came from another page. */
-const overviewOf = (next: string): URL | null => {
+/** The address of the list with its filters; `null` if the form came from another page. */
+const listOf = (next: string): URL | null => {
   const path = Page.localPath(next)
   const url = path === null ? null : new URL(path, "http://slipway.invalid")
-  return url?.pathname === "/overview" ? url : null
+  return url?.pathname === "/sandboxes" ? url : null
 }
 
 /** The services behind the forms. */
@@ -63,7 +63,7 @@ const back = Effect.fnUntraced(function*(
   done: keyof typeof MESSAGES,
   more: Html | false = false
 ) {
-  const next = overviewOf(asked.form.all("next")[0] ?? "")
+  const next = listOf(asked.form.all("next")[0] ?? "")
   if (next !== null) {
     next.searchParams.set("done", done)
     return Page.redirect(next.pathname + next.search)

@@ -83,7 +83,7 @@ layer(
       assert.strictEqual(idOf(first), idOf(second))
       const changed = yield* post("/new", form({ prompt: "Something else" }))
       assert.strictEqual(changed.status, 409)
-      assert.include(changed.text, "This form was sent before")
+      assert.include(changed.text, "You already started a sandbox from this form")
       const [, key = ""] = /name="key" value="([^"]+)"/u.exec(changed.text) ?? []
       assert.notStrictEqual(key, "key-1")
       assert.notStrictEqual(idOf(yield* post("/new", form({ prompt: "Something else", key }))), idOf(first))
@@ -110,11 +110,11 @@ layer(
       assert.strictEqual((yield* refused(form({}, [["acme/shop", "a..b"]]), "Repository")).marked, "repo-0")
       assert.strictEqual((yield* refused(form({}, [["", ""]]), "Repository")).marked, "repo-0")
       assert.strictEqual((yield* refused(form({}, [["a/b", ""], ["A/B", ""]]), "Repository")).marked, "repo-0")
-      assert.strictEqual((yield* refused(form({ prompt: "" }), "What to do")).marked, "compose-prompt")
+      assert.strictEqual((yield* refused(form({ prompt: "" }), "Task")).marked, "compose-prompt")
       assert.strictEqual((yield* refused(form({ model: "no/such" }), "Model")).marked, "compose-model")
       assert.strictEqual((yield* refused(form({ model: "offline/plain", effort: "high" }), "Effort")).marked, "compose-effort")
       assert.strictEqual((yield* refused(form({ effort: "odd" }), "Effort")).marked, "compose-effort")
-      assert.strictEqual((yield* refused(form({ model: "offline/plain", approvals: "prompt" }), "Approvals")).marked, "approvals-auto")
+      assert.strictEqual((yield* refused(form({ model: "offline/plain", approvals: "prompt" }), "Approvals")).marked, "compose-approvals")
       yield* refused(form({ approvals: "odd" }), "Approvals")
       const away = yield* refused(form({}, [["acme/shop", ""], ["gone/away", ""]]), "Repository", 403)
       assert.strictEqual(away.marked, "repo-1")
@@ -151,8 +151,7 @@ layer(
       assert.match(text.replaceAll("\n", " "), /id="repo-0" name="repo" list="repositories" value="acme\/site"/u)
       assert.include(text, "name=\"ref\" value=\"dev\"")
       assert.include(text, "<option value=\"low\" selected>")
-      assert.include(text, "value=\"prompt\" checked")
-      assert.include(text, ", effort low, asks first</span>")
+      assert.include(text, "value=\"prompt\" selected")
     }))
 
   it.effect("suggests what the grant worked with, and of the host what accounts have of which it could have a repository", () =>

@@ -4,7 +4,7 @@ import { SandboxStore } from "@slipway/domain/sandbox/ports/SandboxStore"
 import { RepoName } from "@slipway/domain/source/schema/RepoRef"
 import { checkpointed } from "@slipway/http/testing/Checkpointed"
 import { DateTime, Effect, Result } from "effect"
-import { visitor } from "../../../testing/Browser.ts"
+import { redirected, textOf, visitor } from "../../../testing/Browser.ts"
 import { create, drive, layer as http, type Reply, running } from "../../../testing/Harness.ts"
 
 const HOSTILE = `"></th><script>alert("1")</script>\u202e'&`
@@ -45,14 +45,14 @@ layer(http(), { excludeTestServices: true })("the list of sandboxes", (it) => {
       const page = yield* get("/sandboxes")
       const state = (id: string) => rowOf(page, id)[1]
       assert.strictEqual(state(queued), "Starting 1st, 0 at work, no worker is there")
-      assert.strictEqual(state(asking.id), "Needs you Wants to: write &lt;i&gt;NOTES&lt;/i&gt;.md")
+      assert.match(state(asking.id) ?? "", /^Needs you Wants to: write &lt;i&gt;NOTES&lt;\/i&gt;\.md\s+Review Say hello\.…$/u)
       assert.strictEqual(state(ready.id), "Ready")
       assert.strictEqual(rowOf(page, ready.id)[4], "#12 draft")
       assert.include(page.text, `<a href="https://example.com/pull/12" rel="noreferrer">#12</a>`)
       assert.strictEqual(state(failed), "Failed No &lt;disk&gt;.")
       assert.match(rowOf(page, failed)[5] ?? "", /^\d{4}-\d\d-\d\d \d\d:\d\d UTC$/u)
       // Whatever else a look asks for: it is one request, and nothing of it comes again while all stays the same.
-      for (const path of ["/sandboxes", "/sandboxes/rows?state=starting", "/overview", "/overview/present"]) {
+      for (const path of ["/sandboxes", "/sandboxes/rows?state=starting"]) {
         const [, list = ""] = /<div id="waiting" data-piece="waiting" hidden data-list="([^"]*)"><\/div>/u.exec((yield* get(path)).text) ??
           []
         assert.deepStrictEqual(
@@ -72,6 +72,62 @@ layer(http(), { excludeTestServices: true })("the list of sandboxes", (it) => {
       assert.strictEqual(rowOf(page, unknown)[3], "")
     }))
 
+  it.effect("decides on a short command in its row, and leads back to the same list", () =>
+    Effect.gen(function*() {
+      const { get, key, post } = yield* visitor("quick")
+      const asking = Effect.fnUntraced(function*(title: string, command: string, more: object = {}) {
+        const { id, turn } = yield* running(key, { title })
+        const approval = { approval_id: "call-1", tool: "run", kind: "command" as const, preview: { command, ...more } }
+        yield* drive(id, [{ _tag: "RequestApproval", turnId: turn, approval }])
+        return id
+      })
+      const short = yield* asking("Short", "npm test && rm -rf 'a'")
+      const long = [
+        yield* asking("Long", `echo ${"x".repeat(100)}`),
+        yield* asking("Lines", "a\nb"),
+        yield* asking("Hidden", "echo \u202e"),
+        yield* asking("Elsewhere", "npm test", { cwd: "shop" })
+      ]
+      const page = yield* get("/sandboxes?state=asking&repo=ACME%2Fshop")
+      assert.include(page.text, "$ npm test &amp;&amp; rm -rf &#39;a&#39;</code>")
+      assert.include(page.text, `action="/sandboxes/${short}/approvals/call-1"`)
+      for (const id of long) {
+        assert.notInclude(page.text, `action="/sandboxes/${id}/approvals/call-1"`)
+        assert.include(page.text, `href="/sandboxes/${id}#approvals"`)
+      }
+      const next = "/sandboxes?state=asking&repo=ACME%2Fshop"
+      assert.include(page.text, `name="next" value="${next.replaceAll("&", "&amp;")}"`)
+      const decided = yield* post(`/sandboxes/${short}/approvals/call-1`, { decision: "approve", next })
+      assert.deepStrictEqual([decided.status, decided.headers["location"]], [303, `${next}&done=approved`])
+      assert.include(textOf(yield* get(`${next}&done=approved`)), "Approved.")
+      for (const elsewhere of ["//evil.test", "/keys", "/sandboxes/x"]) {
+        const reply = yield* post(`/sandboxes/${long[0]}/approvals/call-1`, { decision: "approve", next: elsewhere })
+        assert.match(String(reply.headers["location"]), /^\/sandboxes\/c_/u)
+      }
+    }))
+
+  it.effect("has a group for each state, what needs a person first, and the number of each as a link", () =>
+    Effect.gen(function*() {
+      const { get, key } = yield* visitor("groups")
+      yield* create(key, { title: "Starts" })
+      yield* running(key, { title: "Works" })
+      const asking = yield* running(key, { title: "Asks" })
+      const approval = { approval_id: "call-1", tool: "write", kind: "edit" as const, paths: ["a.md"] }
+      yield* drive(asking.id, [{ _tag: "RequestApproval", turnId: asking.turn, approval }])
+      const text = textOf(yield* get("/sandboxes"))
+      assert.match(text, / All 3 Needs you 1 Working 1 Starting 1 /u)
+      assert.match(text, / Needs you Asks .* Working Works .* Starting Starts /u)
+      const working = yield* get("/sandboxes?state=working")
+      assert.include(working.text, `<a href="/sandboxes?state=working" aria-current="page">Working 1</a>`)
+      for (const other of ["Asks", "Starts"]) assert.notInclude(textOf(working), `${other} `)
+    }))
+
+  it.effect("is where everybody begins, and where links to the former overview lead", () =>
+    Effect.gen(function*() {
+      const { get } = yield* visitor("homes")
+      for (const path of ["/", "/overview"]) redirected(yield* get(path, { accept: "text/html" }), "/sandboxes")
+    }))
+
   it.effect("searches titles, keeps what was asked for in the address, and shows hostile titles as text", () =>
     Effect.gen(function*() {
       const { get, key } = yield* visitor("searcher")
@@ -86,7 +142,7 @@ layer(http(), { excludeTestServices: true })("the list of sandboxes", (it) => {
       assert.deepStrictEqual(yield* shown("pla"), [false, true])
       const { text } = yield* get("/sandboxes?search=%22%3Ex&state=starting&repo=acme%2Fshop")
       assert.include(text, "name=\"search\" type=\"search\" value=\"&quot;&gt;x\"")
-      assert.include(text, "<option value=\"starting\" selected>")
+      assert.include(text, "<input type=\"hidden\" name=\"state\" value=\"starting\">")
       assert.include(text, "data-look=\"/sandboxes/rows?search=%22%3Ex&amp;state=starting&amp;repo=acme%2Fshop\"")
       assert.strictEqual((yield* get(`/sandboxes?search=${"x".repeat(121)}`)).status, 400)
       // Text that no database stores is refused.
@@ -120,7 +176,7 @@ layer(http(), { excludeTestServices: true })("the list of sandboxes", (it) => {
       const [one, two, kept] = [yield* create(key, { title: HOSTILE }), (yield* running(key)).id, yield* create(key)]
       const theirs = yield* create(other.key)
       const asked = yield* get(`/sandboxes/terminate?id=${one}&id=${two}&id=${one}`)
-      assert.include(asked.text, "<h1>Terminate these 2 sandboxes?</h1>")
+      assert.include(asked.text, "<h1>End these 2 sandboxes?</h1>")
       assert.notInclude(asked.text, "<script>alert")
       for (const wrong of ["", "?id=x", `?id=${theirs}`]) assert.isAtLeast((yield* get(`/sandboxes/terminate${wrong}`)).status, 400)
       const status = Effect.fnUntraced(function*(id: typeof one) {

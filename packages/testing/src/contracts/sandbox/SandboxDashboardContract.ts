@@ -105,6 +105,10 @@ const attention = (it: Writer<SandboxDashboard | Checkpoints | Stores>) => {
         by.set(attention, found)
         assert.deepStrictEqual(found, titles(every.filter((sandbox) => attentionStateOf(sandbox) === attention)), attention)
       }
+      const counts = yield* (yield* SandboxDashboard).counts(grantId)
+      for (const attention of AttentionState.literals) {
+        assert.strictEqual(counts.get(attention) ?? 0, by.get(attention)?.length, `the count of ${attention}`)
+      }
       const sorted = (attention: AttentionState) => [...by.get(attention) ?? []].sort()
       assert.deepStrictEqual(sorted("asking"), ["asking"])
       assert.deepStrictEqual(sorted("starting"), ["creating", "queued"])

@@ -4,6 +4,7 @@ import { ReasoningEffort } from "@slipway/domain/models/schema/ReasoningEffort"
 import { ToolApprovalMode } from "@slipway/domain/models/schema/ToolApprovalMode"
 import { GROUPS, LOOKED_THROUGH, PLACES, RECENT } from "@slipway/domain/sandbox/ports/SandboxDashboard"
 import { GONE_SECONDS } from "@slipway/domain/sandbox/ports/Workers"
+import { AttentionState } from "@slipway/domain/sandbox/schema/AttentionState"
 import { SandboxStatus, StatusReason } from "@slipway/domain/sandbox/schema/SandboxEvent"
 import { ChangeCounts } from "@slipway/domain/source/schema/ChangeCounts"
 import { RepoRef } from "@slipway/domain/source/schema/RepoRef"
@@ -12,6 +13,7 @@ import { type SqlClient, SqlSchema } from "effect/sql"
 import { Instant } from "../../sql/Instant.ts"
 import { Int8 } from "../../sql/Int8.ts"
 import { textArray } from "../../sql/TextArray.ts"
+import { ATTENTION } from "../rules/DashboardRules.ts"
 
 const AskedRow = Schema.Struct({
   createdBy: Schema.String,
@@ -42,6 +44,21 @@ const PastRow = Schema.Struct({
 })
 
 const QueueRow = Schema.Struct({ id: Schema.NullOr(SandboxId), place: Int8, atWork: Int8, slots: Int8 })
+
+/** Sandboxes of a grant by state, over the newest ones. */
+export const countRows = (sql: SqlClient.SqlClient) => {
+  const state = sql.literal(Object.entries(ATTENTION).map(([state, test]) => `WHEN ${test} THEN '${state}'`).join(" "))
+  return SqlSchema.findAll({
+    Request: Schema.String,
+    Result: Schema.Struct({ state: AttentionState, count: Int8 }),
+    execute: (grantId) =>
+      sql`
+        SELECT CASE ${state} END AS state, count(*) AS count FROM (
+          SELECT status, approvals, publications, restoring, turn FROM sandboxes
+          WHERE grant_id = ${grantId} ORDER BY created_at DESC, id DESC LIMIT ${LOOKED_THROUGH}
+        ) s GROUP BY 1`
+  })
+}
 
 /** The newest sandboxes of a grant, by the index over grant, time and id. */
 export const recentRows = (reads: SqlClient.SqlClient) =>

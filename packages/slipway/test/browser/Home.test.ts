@@ -1,11 +1,12 @@
+/** The first page of somebody who is signed in: the form of a new sandbox and the sandboxes by state. */
 import { assert, layer } from "@effect/vitest"
 import { Effect } from "effect"
 import { SqlClient } from "effect/sql"
 import { Browser, inspect, linkFor, signIn } from "./Browser.ts"
 import * as Shop from "./Shop.ts"
 
-layer(Shop.layer(["acme/shop"], { SLIPWAY_WORKER_SLOTS: "4" }), { excludeTestServices: true })("the overview", (it) => {
-  it.effect("shows what begins to wait, takes a decision by a key, and draws what the last weeks cost", () =>
+layer(Shop.layer(["acme/shop"], { SLIPWAY_WORKER_SLOTS: "4" }), { excludeTestServices: true })("the first page", (it) => {
+  it.effect("shows what begins to wait, and takes a decision by a key only for a row that has the focus and is wholly seen", () =>
     Effect.gen(function*() {
       const { visit } = yield* Browser
       const { create, terminate } = yield* Shop.api
@@ -14,67 +15,49 @@ layer(Shop.layer(["acme/shop"], { SLIPWAY_WORKER_SLOTS: "4" }), { excludeTestSer
       const run = Effect.runPromiseWith(yield* Effect.context<never>())
       yield* visit(async (page) => {
         await signIn(page, link)
-        await page.goto("/overview")
-        await page.getByText("Nothing waits for you.").waitFor()
-        await inspect(page, "overview-empty")
-        await create("[[write path=a.md content=a]]", { title: "<b>Asks</b>", ...Shop.ASKS })
-        await page.locator(".approval", { hasText: "a.md" }).waitFor()
+        await inspect(page, "home-empty")
+        await create("[[shell echo one]]", { title: "<b>Asks</b>", ...Shop.ASKS })
+        const row = page.getByRole("row").filter({ hasText: "<b>Asks</b>" })
+        const form = row.locator(".approval", { hasText: "$ echo one" })
+        await form.waitFor()
         const works = await create("[[hang]]", { title: "Works", ...Shop.ASKS })
         await page.getByRole("row").filter({ hasText: "Works" }).waitFor()
+        await page.getByRole("navigation", { name: "States" }).getByRole("link", { name: "Needs you 1" }).waitFor()
         await run(sql`
           UPDATE sandboxes SET usage = jsonb_set(usage, '{costMicroUsd}', '1500000'), created_at = created_at - interval '3 days'
           WHERE title = 'Works'`)
         await page.goto("/usage")
         await page.getByText("Cost by day, as a table").click()
+        await page.getByRole("row").filter({ hasText: "Accepting work" }).waitFor()
         await inspect(page, "usage")
-        await page.goto("/overview")
-        await inspect(page, "overview")
-        // Neither without a focus nor with that of the sandbox: only the card's own counts.
+        await page.goto("/sandboxes")
+        await inspect(page, "home")
+        // Neither without a focus nor with that of the sandbox: only the form's own counts.
         const decided: Array<string> = []
         page.on("request", (request) => request.method() === "POST" && decided.push(request.url()))
-        const title = page.getByRole("link", { name: "<b>Asks</b>" })
-        const card = page.locator(".approval", { hasText: "a.md" })
         await page.evaluate(() => document.activeElement instanceof HTMLElement && document.activeElement.blur())
         await page.keyboard.press("a")
-        await title.focus()
+        await row.getByRole("link", { name: "<b>Asks</b>" }).focus()
         await page.keyboard.press("a")
         await page.keyboard.press("j")
-        assert.isTrue(await card.evaluate((one) => one === document.activeElement))
-        // Nor when a part of it is scrolled away, above or below: the key brings it back, and the next one decides.
-        for (const edge of [0.5, -0.5]) {
-          await card.evaluate((one, edge) => {
-            document.body.style.minHeight = "300vh"
-            document.body.style.paddingTop = "100vh"
-            const { bottom, top } = one.getBoundingClientRect()
-            scrollBy(0, edge > 0 ? top + (bottom - top) * edge : bottom + (bottom - top) * edge - innerHeight)
-          }, edge)
-          await page.keyboard.press("a")
-          assert.isTrue(
-            await card.evaluate((one) => {
-              const { bottom, top } = one.getBoundingClientRect()
-              return top >= -1 && bottom <= innerHeight + 1
-            })
-          )
-        }
-        // Nor when a part of the change is scrolled away within the card.
-        const box = card.locator(".diff-box")
-        await box.evaluate((one) => {
-          if (one instanceof HTMLElement) one.style.maxHeight = "10px"
+        assert.isTrue(await form.evaluate((one) => one === document.activeElement))
+        // Nor when a part of it is scrolled away: the key brings it back, and the next one decides.
+        await form.evaluate((one) => {
+          document.body.style.minHeight = "300vh"
+          document.body.style.paddingTop = "100vh"
+          scrollBy(0, one.getBoundingClientRect().bottom - 4)
         })
         await page.keyboard.press("a")
-        await box.evaluate((one) => {
-          if (one instanceof HTMLElement) one.style.maxHeight = ""
-        })
         assert.deepStrictEqual(decided, [])
         await page.keyboard.press("a")
-        await page.waitForURL("**/overview?done=approved")
+        await page.waitForURL("**/sandboxes?done=approved")
         assert.strictEqual(decided.length, 1)
-        await page.getByText("Nothing waits for you.").waitFor()
+        await page.getByText("Approved.", { exact: true }).waitFor()
         await terminate(works)
       })
     }))
 
-  it.effect("tells a stranger what this is, and brings an owner to what waits; who waits for a worker sees where in line", () =>
+  it.effect("tells a stranger what this is, and shows who waits for a worker where in line they are", () =>
     Effect.gen(function*() {
       const { visit } = yield* Browser
       const { create, terminate } = yield* Shop.api
@@ -85,16 +68,12 @@ layer(Shop.layer(["acme/shop"], { SLIPWAY_WORKER_SLOTS: "4" }), { excludeTestSer
         await page.getByRole("link", { name: "Sign in" }).click()
         await page.getByRole("heading", { level: 1, name: "Sign in" }).waitFor()
         await signIn(page, link)
-        await page.waitForURL("**/overview")
-        await page.goto("/usage")
-        await page.getByText(/\d+ of 4 at work, in all organizations together\./u).waitFor()
-        await page.getByRole("row").filter({ hasText: "Accepting work" }).waitFor()
-        await page.goto("/overview")
+        await page.waitForURL("**/sandboxes")
         const filling = []
         for (const n of [1, 2, 3, 4]) filling.push(await create("[[hang]]", { title: `Fills ${n}` }))
         const last = await create("[[say At last.]]", { title: "Waits" })
         await page.getByRole("row").filter({ hasText: "Waits" }).getByText(/^1st, 4 of 4 at work$/u).waitFor()
-        await inspect(page, "overview-full")
+        await inspect(page, "home-full")
         await page.goto(`/sandboxes/${last}`)
         await page.locator("#line", { hasText: "1st, 4 of 4 at work" }).waitFor()
         await inspect(page, "sandbox-queued")
@@ -105,11 +84,11 @@ layer(Shop.layer(["acme/shop"], { SLIPWAY_WORKER_SLOTS: "4" }), { excludeTestSer
         await terminate(last)
         await page.locator("#line", { hasText: "1st, 4 of 4 at work" }).waitFor()
 
-        await page.goto("/overview")
+        await page.goto("/sandboxes")
         await page.keyboard.press("/")
         await page.keyboard.type("fills 3")
         await page.keyboard.press("Enter")
-        await page.waitForURL("**/overview?search=fills+3&repo=")
+        await page.waitForURL("**/sandboxes?search=fills+3&repo=")
         await page.getByRole("row").filter({ hasText: "Fills 3" }).waitFor()
         assert.strictEqual(await page.getByRole("row").filter({ hasText: "Fills" }).count(), 1)
         for (const id of [other, ...filling]) await terminate(id)
@@ -123,16 +102,15 @@ layer(Shop.layer(["acme/shop"], { SLIPWAY_WORKER_SLOTS: "4" }), { excludeTestSer
       const link = yield* linkFor()
       yield* visit(async (page) => {
         await signIn(page, link)
-        await create("[[write path=d.md content=d]]", { title: "Denied", ...Shop.ASKS })
-        const card = page.locator(".approval", { hasText: "d.md" })
+        await create("[[shell echo no]]", { title: "Denied", ...Shop.ASKS })
+        const form = page.locator(".approval", { hasText: "echo no" })
         for (;;) {
           await page.goto("/")
-          if (await card.count() > 0) break
+          if (await form.count() > 0) break
         }
-        assert.match(page.url(), /\/overview$/u)
-        await card.getByRole("button", { name: "Deny" }).click()
+        await form.getByRole("button", { name: "Deny" }).click()
         await page.getByText("Denied.", { exact: true }).waitFor()
-        assert.strictEqual(await card.count(), 0)
+        assert.strictEqual(await form.count(), 0)
       }, { options: { javaScriptEnabled: false } })
     }))
 })
