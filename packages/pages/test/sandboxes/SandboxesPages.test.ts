@@ -42,18 +42,18 @@ layer(http(), { excludeTestServices: true })("the list of sandboxes", (it) => {
       redirected(yield* ask("/sandboxes?status=running"), `/sign-in?next=${encodeURIComponent("/sandboxes?status=running")}`)
     }))
 
-  it.effect("names its grant, and where else the reader has sandboxes, and no grant of others", () =>
+  it.effect("says where else the reader has sandboxes, and no grant of others", () =>
     Effect.gen(function*() {
       const here = yield* visitor("here")
       const there = yield* mintKey({ grant: "there" })
       const empty = yield* mintKey({ grant: "empty" })
-      assert.include(textOf(yield* here.get("/sandboxes")), "In grant here . ")
+      assert.notInclude(textOf(yield* here.get("/sandboxes")), "in grant")
       yield* create(there.key, { title: "one" })
       yield* create(there.key, { title: "two" })
       yield* create(here.key, { title: "mine" })
       const page = yield* here.get("/sandboxes")
       isPage(page)
-      assert.include(textOf(page), "In grant here ; 2 sandboxes in grant there . Change grant")
+      assert.include(textOf(page), "2 sandboxes in grant there . Switch grant")
       // The header lets the reader choose it.
       const { main } = /(?<main><main [\s\S]*<\/main>)/u.exec(page.text)?.groups ?? {}
       assert.notInclude(main, empty.grant.name)
@@ -72,7 +72,9 @@ layer(http(), { excludeTestServices: true })("the list of sandboxes", (it) => {
       const all = yield* get("/sandboxes")
       isPage(all)
       assert.deepStrictEqual(
-        [...all.text.matchAll(/<th scope="row"><a href="\/sandboxes\/(c_\w+)">(.*)<\/a>/gu)].map(([, link, title]) => [link, title]),
+        [...all.text.matchAll(/<th scope="row"><a href="\/sandboxes\/(c_\w+)" title="[^"]*">(.*)<\/a>/gu)].map((
+          [, link, title]
+        ) => [link, title]),
         [
           [id, "busy"],
           [queued, ESCAPED]
@@ -96,7 +98,10 @@ layer(http(), { excludeTestServices: true })("the list of sandboxes", (it) => {
       const older = /href="(\/sandboxes\?state=starting&amp;after=[^"]+)" rel="next"/u.exec(first.text)?.[1]?.replaceAll("&amp;", "&") ?? ""
       const second = yield* get(older)
       isPage(second)
-      assert.deepStrictEqual([...second.text.matchAll(/<th scope="row"><a href="\/sandboxes\/(c_\w+)">/gu)].map(([, id]) => id).length, 1)
+      assert.deepStrictEqual(
+        [...second.text.matchAll(/<th scope="row"><a href="\/sandboxes\/(c_\w+)"[^>]*>/gu)].map(([, id]) => id).length,
+        1
+      )
       assert.isTrue(ids.every((id) => first.text.includes(id) || second.text.includes(id)))
       assert.notInclude(second.text, "rel=\"next\"")
       isPage(yield* get(`${older}x`), 400)

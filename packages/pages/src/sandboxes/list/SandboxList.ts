@@ -9,7 +9,6 @@ import { attentionStateOf, stateWords } from "@slipway/domain/sandbox/rules/Atte
 import type { Sandbox } from "@slipway/domain/sandbox/rules/Sandbox"
 import { AttentionState } from "@slipway/domain/sandbox/schema/AttentionState"
 import { Sandboxes } from "@slipway/domain/sandbox/usecases/Sandboxes"
-import type { ChangeCounts } from "@slipway/domain/source/schema/ChangeCounts"
 import { nextPage } from "@slipway/domain/store/Page"
 import * as ListCursor from "@slipway/http/server/ListCursor"
 import { Settings } from "@slipway/http/server/Settings"

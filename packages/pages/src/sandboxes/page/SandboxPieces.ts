@@ -92,22 +92,21 @@ interface Place {
   readonly all: ReadonlyArray<ApprovalRequest>
 }
 
-const idOfCard = (scope: string, { approval_id }: ApprovalRequest) => `approval-${scope}${encodeURIComponent(approval_id)}`
+const idOfCard = ({ approval_id }: ApprovalRequest) => `approval-${encodeURIComponent(approval_id)}`
 
-const turning = ({ all, at }: Place, scope: string): Html => {
+const turning = ({ all, at }: Place): Html => {
   const link = (other: ApprovalRequest | undefined, sign: string, name: string) =>
-    other !== undefined && html`<a href="#${idOfCard(scope, other)}" aria-label="${name} approval">${sign}</a>`
+    other !== undefined && html`<a href="#${idOfCard(other)}" aria-label="${name} approval">${sign}</a>`
   const [before, next] = [link(all[at - 1], "‹", "Previous"), link(all[at + 1], "›", "Next")]
   return html`<span class="turning">${before} ${at + 1}/${all.length} ${next}</span>`
 }
 
-/** `budget`: for a change as a table. `scope`: tells it from cards of other sandboxes on the same page. */
+/** `budget`: for a change as a table. */
 export const approvalCard = (
   sandbox: Sandbox,
   approval: ApprovalRequest,
   csrf: Html,
   budget: Budget,
-  scope = "",
   place: Place | null = null
 ): Html => {
   const { approval_id, expires_at, kind, paths = [], preview = {}, tool } = approval
@@ -121,11 +120,11 @@ export const approvalCard = (
   const { diff = "" } = preview
   const unsaid = paths.filter((path) => !tool.includes(path) && !diff.includes(`+++ ${path}\n`) && !diff.includes(`--- ${path}\n`))
   const isTitled = tool !== preview.command
-  return html`<li class="approval" id="${idOfCard(scope, approval)}" tabindex="-1">
+  return html`<li class="approval" id="${idOfCard(approval)}" tabindex="-1">
 <form method="post" action="/sandboxes/${sandbox.id}/approvals/${id}" data-live>${csrf}
 <p class="asks"><span class="state wait">${QUESTIONS[kind ?? "other"]}</span>
 <span class="fine">Expires <time datetime="${iso}">at ${iso.slice(11, 16)} UTC</time>, then denied</span>
-${place !== null && place.all.length > 1 && turning(place, scope)}</p>
+${place !== null && place.all.length > 1 && turning(place)}</p>
 <div class="asked">
 ${isTitled && html`<p><code>${tool}</code></p>`}
 ${unsaid.length > 0 && html`<p class="fine">${unsaid.join(", ")}</p>`}
@@ -138,8 +137,8 @@ ${change}
 <button name="decision" value="deny" class="danger">Deny<span class="unseen"> ${tool}</span></button>
 ${ofKind}</div>
 <details class="reason"><summary>Reason</summary>
-<label for="reason-${scope}${id}">Reason for denying (optional, sent to the agent)</label>
-<textarea id="reason-${scope}${id}" name="reason" rows="2" maxlength="2000"></textarea></details>
+<label for="reason-${id}">Reason for denying (optional, sent to the agent)</label>
+<textarea id="reason-${id}" name="reason" rows="2" maxlength="2000"></textarea></details>
 </form>
 </li>
 `
@@ -158,10 +157,10 @@ const elsewhere = ({ id }: Sandbox, { approval_id, tool }: ApprovalRequest): Htm
 `
 
 /** People decide only on calls that they see in full: a call that does not fit, and those after it, have pages of their own. */
-export const approvalCards = (sandbox: Sandbox, csrf: Html, budget: Budget, scope = ""): Later => {
+const approvalCards = (sandbox: Sandbox, csrf: Html, budget: Budget): Later => {
   const { approvals } = sandbox
   const card = (approval: ApprovalRequest) =>
-    approvalCard(sandbox, approval, csrf, { bytes: budget.bytes / 2 }, scope, { all: approvals, at: approvals.indexOf(approval) })
+    approvalCard(sandbox, approval, csrf, { bytes: budget.bytes / 2 }, { all: approvals, at: approvals.indexOf(approval) })
   return fit(approvals, budget, card, (cards) => {
     const others = approvals.slice(cards.length, cards.length + MAX_ELSEWHERE).map((approval) => elsewhere(sandbox, approval))
     const left = approvals.length - cards.length - others.length
