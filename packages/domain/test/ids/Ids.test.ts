@@ -1,6 +1,6 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Ids } from "@slipway/domain/ids/Ids"
-import { SandboxId } from "@slipway/domain/ids/SandboxId"
+import { ID_ALPHABET, SandboxId } from "@slipway/domain/ids/SandboxId"
 import * as IdsMemory from "@slipway/domain/memory/ids/IdsMemory"
 import * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
@@ -40,6 +40,8 @@ it("the id of a sandbox is c_ and twelve characters, nothing before and nothing 
   const isId = Schema.is(SandboxId)
   assert.isTrue(isId("c_k3v9p2m7x4qa"))
   for (const text of ["xc_k3v9p2m7x4qa", "c_k3v9p2m7x4qab", "c_k3v9p2m7x4q", "c_k3v9p2m7x4q1"]) assert.isFalse(isId(text), text)
+  assert.strictEqual(ID_ALPHABET, "abcdefghijklmnopqrstuvwxyz23456789")
+  for (const character of ID_ALPHABET) assert.isTrue(isId(`c_${character.repeat(12)}`), character)
 })
 
 describe("seeded ids", () => {
