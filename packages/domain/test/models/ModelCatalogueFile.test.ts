@@ -169,11 +169,11 @@ describe("a model that cannot be used", () => {
     assert.strictEqual(found?.reason, `openai/gpt-6.1-sol cannot be used. ${reason}`)
   })
 
-  it("is one that its agent can reach at no address", () => {
+  it("has no address although its agent needs one", () => {
     assert.deepStrictEqual(codex(all, { upstream: null })?.problems, ["codex needs an upstream that speaks openai-responses."])
   })
 
-  it("is none that lacks what it does not need", () => {
+  it("is not every model without approvals, a key or isolation: some do not need them", () => {
     const { upstream = null } = defaultFile.models.find(({ agentRuntime }) => agentRuntime === "codex") ?? assert.fail()
     assert(upstream !== null)
     assert.isNull(codex(changed({ toolApprovals: false }), { approvals: false })?.reason)
