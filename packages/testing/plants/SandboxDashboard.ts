@@ -5,6 +5,7 @@ const pulls = "pull === undefined || pullsOf(sandbox, pull, repo).length > 0"
 const newest = "checkpoints.findLast(({ checkpoint }) => checkpoint === rows.get(id)?.sandbox.checkpoint)"
 const since = "DateTime.isGreaterThanOrEqualTo(createdAt, since)"
 const isHeld = "isHeld(row, now) && takesSlot(row.sandbox)"
+const groupOf = "[day, repo, model, createdBy, status, reason]"
 
 export const plants: Plants = {
   port: "SandboxDashboard",
@@ -39,8 +40,14 @@ export const plants: Plants = {
     ["counts the slots that are free", "sum + slots.all", "sum + slots.all - slots.taken"],
     ["leaves out what was created in that instant", since, "DateTime.isGreaterThan(createdAt, since)"],
     ["adds up whatever was created", since, "true"],
-    ["adds up whatever model was at work", "[day, repo, model, status, reason]", "[day, repo, status, reason]"],
-    ["adds up whatever the reason", "[day, repo, model, status, reason]", "[day, repo, model, status]"],
+    ["adds up whatever model was at work", groupOf, "[day, repo, createdBy, status, reason]"],
+    ["adds up whatever person asked", groupOf, "[day, repo, model, status, reason]"],
+    ["counts publications without a pull request", "publications.filter(({ number }) => number !== null).length", "publications.length"],
+    ["counts open pull requests as merged", "publications.filter(({ merged }) => merged === true)",
+      "publications.filter(({ number }) => number !== null)"],
+    ["measures a merge from 1970", " - DateTime.toEpochMillis(createdAt))", ")"],
+    ["counts one sandbox of each state", "(counts.get(state) ?? 0) + 1", "1"],
+    ["adds up whatever the reason", groupOf, "[day, repo, model, createdBy, status]"],
     ["names the last repository", "repos[0]?.fullName", "repos.at(-1)?.fullName"],
     ["tells those first that cost least", "b.costMicroUsd - a.costMicroUsd", "a.costMicroUsd - b.costMicroUsd"],
     ["tells the tokens of one sandbox of a group", "addTokenCounts(known.tokens, tokens)", "tokens"],

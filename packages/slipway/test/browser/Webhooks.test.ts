@@ -68,6 +68,7 @@ layer(service, { excludeTestServices: true })("the pages of webhooks", (it) => {
       yield* visit(async (page, context) => {
         await context.grantPermissions(["clipboard-read", "clipboard-write"], { origin: server.url })
         await signIn(page, link)
+        await page.getByRole("link", { name: "Settings" }).click()
         await page.getByRole("link", { name: "Webhooks" }).click()
         assert.strictEqual(await headingOf(page), "Webhooks")
         await inspect(page, "webhooks-none")

@@ -214,6 +214,8 @@ export class WebhookWitness {
       known.isUnsure = known.changing > 0
       known.failures = attempt - 1
       known.isDisabled = false
+      // It was due, whatever was recorded meanwhile; after a death of this worker the next one takes it again.
+      known.dueAt = 0
       return
     }
     this.#rule("a disabled endpoint is left alone", !known.isDisabled, what)

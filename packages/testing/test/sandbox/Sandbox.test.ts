@@ -300,6 +300,24 @@ describe("what the service does", () => {
     assert.strictEqual(report({ repo: "acme/shop", action_state: "updating" })[0]?.error, null)
   })
 
+  it("a publication remembers when its pull request was first seen as merged", () => {
+    const history = reach("working")
+    const begun = history.sandbox.recordedAt
+    assert(begun !== null)
+    const report = (merged?: boolean) => {
+      const data = {
+        repo: "acme/shop",
+        action_state: "idle",
+        number: 7,
+        state: "open",
+        ...(merged === undefined ? {} : { merged })
+      } as const
+      const [known] = history.wait("1 minute").system({ _tag: "ReportPublication", data }).after.publications
+      return known?.mergedAt === undefined ? null : Math.round((known.mergedAt.epochMilliseconds - begun.epochMilliseconds) / 60_000)
+    }
+    assert.deepStrictEqual([report(), report(false), report(true), report(true), report(false), report()], [null, null, 3, 3, 3, 3])
+  })
+
   it("a publication remembers its newest pull request, and the commit that it pushed itself", () => {
     const history = reach("idle")
     const report = (data: Omit<Extract<SystemCommand, { _tag: "ReportPublication" }>["data"], "repo">) => {
