@@ -35,6 +35,14 @@ export const plants: ReadonlyArray<Plant> = [
     from: "const saved = origin === null ? null : known",
     to: "const saved = known"
   },
+  {
+    name: "any-checkpoint-restored",
+    mistake: "the bytes of another checkpoint are restored in the place of the one that was asked for",
+    rule: "what was given out damaged, or is another's, is not restored",
+    module: "worker/src/checkpoint/CheckpointFormat.ts",
+    from: "if (!isAsked(header, asked)) return",
+    to: "if (header === null) return"
+  },
   // Limits
   {
     name: "lifetime-from-start",

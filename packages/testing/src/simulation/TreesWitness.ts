@@ -51,7 +51,10 @@ interface Known {
 export class TreesWitness {
   /** Checkpoints with a bit changed after they were put, as `<sandbox>/<number>`. */
   readonly damaged = new Set<string>()
-  /** The damaged checkpoints that were given out since: cut, changed, or as the bytes of another. */
+  /**
+   * The damaged checkpoints that were given out since, cut, changed, or as the bytes of another, as `<sandbox>/<number> to <worker>`:
+   * another worker may have read them before.
+   */
   readonly spoilt = new Set<string>()
   /** The sandboxes that agents work on, by the process that gave them the work. */
   readonly #atWork = new Map<Process, Set<SandboxId>>()
@@ -132,8 +135,8 @@ export class TreesWitness {
     if (prompts.length > 0) this.#trace.count("conversations that went on")
   }
 
-  /** Takes note of an event. `before`: what the events before it say; `fence`: of the newest lease. */
-  record(before: Told, event: SandboxEvent, fence: number): void {
+  /** Takes note of an event. `before`: what the events before it say; `fence` and `worker`: of the newest lease. */
+  record(before: Told, event: SandboxEvent, { fence, worker }: { readonly fence: number; readonly worker: string | null }): void {
     const { id } = before.creation
     const known = this.#known.get(id) ?? this.#first(before.creation)
     this.#known.set(id, known)
@@ -154,7 +157,7 @@ export class TreesWitness {
       case "sandbox.checkpoint":
         return this.#checkpoint(before, event, known, fence)
       case "sandbox.restored":
-        return this.#restored(before, event, known)
+        return this.#restored(before, event, known, worker)
       case "sandbox.status":
         if (event.data.reason === "host_lost") {
           this.#rule("no sandbox is lost while there is a checkpoint of it", this.#readable(before).length === 0, id)
@@ -193,7 +196,7 @@ export class TreesWitness {
     known.files = files
   }
 
-  #restored(before: Told, { data }: SandboxEventOf<"sandbox.restored">, known: Known): void {
+  #restored(before: Told, { data }: SandboxEventOf<"sandbox.restored">, known: Known, worker: string | null): void {
     const { creation: { id, origin }, restoring } = before
     const { cause, checkpoint, damaged = [] } = data
     this.#trace.count(checkpoint === undefined ? "restores that failed" : `restored (${cause})`)
@@ -212,7 +215,7 @@ export class TreesWitness {
       (checkpoint ?? 0) <= wanted && passed.every((number) => damaged.includes(number) || cause === "fork" && number < wanted),
       `${of}: ${checkpoint} for ${wanted} without ${damaged.join()}`
     )
-    const wasWhole = !this.spoilt.has(`${of}/${checkpoint}`)
+    const wasWhole = !this.spoilt.has(`${of}/${checkpoint} to ${worker}`)
     this.#rule("what was given out damaged, or is another's, is not restored", wasWhole, `${of} ${checkpoint}`)
     if (checkpoint === undefined) {
       this.#rule("nothing restored is said, with a reason, of what a person wanted", cause === "command" && data.error !== undefined, id)

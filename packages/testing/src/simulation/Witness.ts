@@ -524,15 +524,17 @@ export class Witness {
             }))
         }),
       get: (id, checkpoint) =>
-        this.trees.damaged.has(`${id}/${checkpoint}`) ? this.#damaged(checkpoints, id, checkpoint) : checkpoints.get(id, checkpoint)
+        this.trees.damaged.has(`${id}/${checkpoint}`)
+          ? this.#damaged(checkpoints, id, checkpoint, process)
+          : checkpoints.get(id, checkpoint)
     })
   }
 
   /** Every other one is whole, and another: of another sandbox, or its own before. */
-  #damaged(checkpoints: Checkpoints["Service"], id: SandboxId, checkpoint: number) {
+  #damaged(checkpoints: Checkpoints["Service"], id: SandboxId, checkpoint: number, reader: Process) {
     const others = Array.from(this.sandboxes, ([other, { state }]) => ({ id: other, checkpoint: state.checkpoint }))
     const other = checkpoint > 1 ? { id, checkpoint: checkpoint - 1 } : others.find((one) => one.id !== id && one.checkpoint > 0)
-    const isOther = this.trees.spoilt.add(`${id}/${checkpoint}`).size % 2 > 0
+    const isOther = this.trees.spoilt.add(`${id}/${checkpoint} to ${reader.name}`).size % 2 > 0
     if (!isOther || other === undefined) return oneBitOff(checkpoints.get(id, checkpoint))
     this.#trace.count("checkpoints given out as others")
     return checkpoints.get(other.id, other.checkpoint)
@@ -605,7 +607,7 @@ export class Witness {
       this.#rule("no event is dated before its predecessor", at.epochMilliseconds >= before, `${id} #${seq} ${event.type}`)
       this.#rule("an event says its own number and sandbox", told === seq && wire.includes(`"${id}"`), wire)
       seen.wires.push(wire)
-      this.trees.record(seen.state, event, seen.fence)
+      this.trees.record(seen.state, event, seen)
       seen.state.record(event, at.epochMilliseconds)
       seen.replayed = evolve(seen.replayed, event, at)
       if (this.#versions.earlierRows.has(rowKey(id, seq))) {
