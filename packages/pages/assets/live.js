@@ -233,14 +233,17 @@ const OUTCOME_MS = 6_000
 /** @type {ReturnType<typeof setTimeout> | undefined} */
 let fading
 
-/** Beside the form, until the next one or, where all went well, for a while. @param {string} kind @param {string} text */
-const outcome = (kind, text) => {
+/**
+ * Beside the form, until the next one or, where all went well, for a while. A link stays, because somebody may be about to follow it.
+ * @param {string} kind @param {...(string | Node)} content
+ */
+const outcome = (kind, ...content) => {
   clearTimeout(fading)
-  if (kind === "told" && text !== "") fading = setTimeout(() => outcome("told", ""), OUTCOME_MS)
   const line = document.createElement("p")
   line.className = kind
-  line.textContent = text
-  find(document, "#outcome", HTMLElement)?.replaceChildren(...(text === "" ? [] : [line]))
+  line.append(...content)
+  if (kind === "told" && content.length > 0 && line.querySelector("a") === null) fading = setTimeout(() => outcome("told"), OUTCOME_MS)
+  find(document, "#outcome", HTMLElement)?.replaceChildren(...(content.length === 0 ? [] : [line]))
 }
 
 /** @param {HTMLFormElement} form @param {HTMLElement | null} submitter */
@@ -263,7 +266,7 @@ const fill = (said) => {
 /** @param {HTMLFormElement} form @param {HTMLElement | null} submitter */
 const send = async (form, submitter) => {
   setBusy(form, true)
-  outcome("told", "")
+  outcome("told")
   const body = fieldsOf(form, submitter)
   body.append("live", "yes")
   const typed = String(fieldsOf(form, null))
@@ -273,10 +276,10 @@ const send = async (form, submitter) => {
   // A visitor without a session is led to signing in.
   if (response?.redirected === true) return end(signInAgain)
   if (response?.ok !== true) return outcome("problem", find(said, "main p", HTMLElement)?.textContent ?? "Couldn't send. Try again.")
-  const { className, textContent } = find(said, "p", HTMLElement) ?? {}
+  const { className, childNodes = [] } = find(said, "p", HTMLElement) ?? {}
   // Text that was typed since is the next message.
   if (className === "told" && String(fieldsOf(form, null)) === typed) form.reset()
-  outcome(className ?? "told", textContent ?? "")
+  outcome(className ?? "told", ...childNodes)
   show(said)
   fill(said)
 }

@@ -47,6 +47,7 @@ export const plants: Plants = {
       "publications.filter(({ number }) => number !== null)"],
     ["measures a merge from 1970", " - DateTime.toEpochMillis(createdAt))", ")"],
     ["counts one sandbox of each state", "(counts.get(state) ?? 0) + 1", "1"],
+    ["counts one pull request of each state", "(numbers.get(state) ?? 0) + 1", "1"],
     ["adds up whatever the reason", groupOf, "[day, repo, model, createdBy, status]"],
     ["names the last repository", "repos[0]?.fullName", "repos.at(-1)?.fullName"],
     ["tells those first that cost least", "b.costMicroUsd - a.costMicroUsd", "a.costMicroUsd - b.costMicroUsd"],

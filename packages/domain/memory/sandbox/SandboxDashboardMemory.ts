@@ -15,6 +15,7 @@ import {
 import { bytesOf } from "../../src/sandbox/ports/SandboxStore.ts"
 import { type AttentionState, attentionStateOf } from "../../src/sandbox/rules/AttentionState.ts"
 import { takesSlot, workOf } from "../../src/sandbox/rules/LeaseRules.ts"
+import { type PullState, pullStateOf } from "../../src/source/schema/PullRequest.ts"
 import { pageOf } from "../../src/store/Page.ts"
 import { saturatingAdd } from "../../src/text/Counters.ts"
 import { isHeld, newestFirst, type SandboxRows } from "./SandboxRows.ts"
@@ -49,6 +50,14 @@ export const make = (state: SandboxRows): SandboxDashboard["Service"] => {
           counts.set(state, (counts.get(state) ?? 0) + 1)
         }
         return counts
+      }),
+
+    pullCounts: (grantId) =>
+      Effect.sync(() => {
+        const pulls = of(grantId).slice(0, LOOKED_THROUGH).flatMap((sandbox) => pullsOf(sandbox, "any", null))
+        const numbers = new Map<PullState, number>()
+        for (const state of pulls.map(pullStateOf)) numbers.set(state, (numbers.get(state) ?? 0) + 1)
+        return numbers
       }),
 
     changes: (ids) =>

@@ -386,7 +386,7 @@ export const make = Effect.gen(function*() {
 })
 
 /** The message for the code in an address; the address never holds its text. `refusals`: codes for which nothing was done. */
-export const told = (asked: Asked, messages: Readonly<Record<string, string>>, refusals: object = {}): Html | null => {
+export const told = (asked: Asked, messages: Readonly<Record<string, Html | string>>, refusals: object = {}): Html | null => {
   const code = asked.url.searchParams.get("done")
   const message = code !== null && Object.hasOwn(messages, code) ? messages[code] : undefined
   if (code === null || message === undefined) return null

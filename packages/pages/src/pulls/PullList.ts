@@ -17,6 +17,7 @@ import { columnHeads, html, type Html } from "../html/Html.ts"
 import { moment } from "../html/Moments.ts"
 import * as Page from "../layout/Page.ts"
 import { Refused } from "../layout/Refused.ts"
+import * as ListFilters from "../sandboxes/list/ListFilters.ts"
 import { lastActiveAt } from "../shared/AttentionLabels.ts"
 import * as Piece from "../shared/ListPiece.ts"
 import { keysHelp, watchBar } from "../shared/ListTools.ts"
@@ -41,14 +42,14 @@ const CHOICE_PATIENCE = Duration.seconds(3)
 /** How long a list waits that is not chosen so: what comes later is there when it is looked at again. */
 const PATIENCE = Duration.millis(60)
 
-const CHECKS: Readonly<Record<ChecksState, string>> = { passing: "Passing", failing: "Failing", running: "Running", none: "None" }
+const CHECKS: Readonly<Record<ChecksState, string>> = { passing: "passing", failing: "failing", running: "running", none: "none" }
 
-const HEADS = columnHeads("Pull request", "State", "Checks", "Repository", "Lines", "Files", "Sandbox", "Last activity")
+const HEADS = columnHeads("Pull request", "State", "Checks", "Repository", "Lines", "Files", "Last activity")
 
 const checksOf = (found: Found): Html =>
   typeof found !== "string"
     ? checksCell(found.status.checks)
-    : html`<span class="fine">${found === "reading" ? "Being read" : "Unknown"}</span>`
+    : html`<span class="fine">${found === "reading" ? "Loading" : "Unknown"}</span>`
 
 const row = (
   sandbox: Sandbox,
@@ -66,36 +67,62 @@ const row = (
 <td data-label="State">${pullBadge(publication)}${doing !== "" && html` <span class="fine">${doing}</span>`}
 ${error !== null && html`<span class="problem">${error.message}</span>`}</td>
 <td data-label="Checks">${checksOf(found)}</td>
-<td data-label="Repository">${repo}</td>
+<td data-label="Repository">${repo} <span class="fine"><a href="/sandboxes/${sandbox.id}">Sandbox<span class="unseen"> of
+${sandbox.title}</span></a></span></td>
 <td data-label="Lines">${linesOf(known)}</td>
 <td data-label="Files">${files}</td>
-<td data-label="Sandbox"><a href="/sandboxes/${sandbox.id}">${sandbox.title}</a></td>
 <td data-label="Last activity">${moment(lastActiveAt(sandbox))}</td>
 </tr>`
 }
 
-const filters = (state: PullState | null, checks: ChecksState | null, repo: string): Html => {
-  const options = PullState.literals.map((value) =>
-    html`<option value="${value}"${value === state && html` selected`}>${NAMES[value]}</option>
+/** The list that an address asks for. */
+interface Asked {
+  readonly state: Option.Option<PullState>
+  readonly checks: Option.Option<ChecksState>
+  readonly repo: Option.Option<RepoName>
+  /** The text in the field of the repository. */
+  readonly typed: string
+  readonly wrongRepo: boolean
+  readonly after: Option.Option<ListPosition>
+}
+
+/** The address of the list with these filters. */
+const addressOf = (state: PullState | null, checks: ChecksState | null, repo: string): string => {
+  const query = new URLSearchParams({
+    ...(state === null ? {} : { state }),
+    ...(checks === null ? {} : { checks }),
+    ...(repo === "" ? {} : { repo })
+  })
+  return query.size === 0 ? "/pulls" : `/pulls?${query}`
+}
+
+/** The states as links with their numbers. */
+const chipsOf = ({ checks, state, typed }: Asked, counts: ReadonlyMap<PullState, number>): Html => {
+  const [chosen, withChecks] = [Option.getOrNull(state), Option.getOrNull(checks)]
+  const chip = (name: string, of: PullState | null, count: number) =>
+    html`<li><a href="${addressOf(of, withChecks, typed)}"${of === chosen && html` aria-current="page"`}>${name} ${count}</a></li>
+`
+  const all = Array.from(counts.values()).reduce((sum, count) => sum + count, 0)
+  const states = PullState.literals.filter((state) => state === chosen || (counts.get(state) ?? 0) > 0)
+  return html`<nav aria-label="States" id="chips" data-piece="chips"><ul class="chips">
+${chip("All", null, all)}${states.map((state) => chip(NAMES[state], state, counts.get(state) ?? 0))}</ul></nav>`
+}
+
+const filters = ({ checks, state, typed }: Asked): Html => {
+  const chosen = Option.getOrNull(checks)
+  const options = ChecksState.literals.map((value) =>
+    html`<option value="${value}"${value === chosen && html` selected`}>Checks: ${CHECKS[value]}</option>
 `
   )
-  const ofChecks = ChecksState.literals.map((value) =>
-    html`<option value="${value}"${value === checks && html` selected`}>${CHECKS[value]}</option>
-`
-  )
-  return html`
-<form class="filters" method="get" action="/pulls">
-<div class="field"><label for="state">State</label>
-<select id="state" name="state">
-<option value="">Any</option>
-${options}</select></div>
+  return html`<form class="filters" method="get" action="/pulls">
+${Option.isSome(state) && html`<input type="hidden" name="state" value="${state.value}">`}
 <div class="field"><label for="checks">Checks</label>
 <select id="checks" name="checks">
-<option value="">Any</option>
-${ofChecks}</select></div>
-<div class="field"><label for="search">In repository</label>
-<input id="search" name="repo" value="${repo}" placeholder="owner/name" autocomplete="off" spellcheck="false"></div>
-<button>Show</button>
+<option value="">Checks: any</option>
+${options}</select></div>
+<div class="field"><label for="search">Repository</label>
+<input id="search" name="repo" value="${typed}" placeholder="owner/name" autocomplete="off" spellcheck="false"></div>
+<button class="quiet">Filter</button>
 </form>`
 }
 
@@ -126,26 +153,15 @@ const found = Effect.fnUntraced(function*(
   )
 })
 
-/** The list that an address asks for. */
-interface Asked {
-  readonly state: Option.Option<PullState>
-  readonly checks: Option.Option<ChecksState>
-  readonly repo: Option.Option<RepoName>
-  /** The text in the field of the repository. */
-  readonly typed: string
-  readonly wrongRepo: boolean
-  readonly after: Option.Option<ListPosition>
-}
-
 const read = Effect.fnUntraced(function*({ cursorKey }: Services, grantId: string, url: URL) {
   const given = (name: string) => url.searchParams.get(name)?.trim() ?? ""
   const state = asState(given("state"))
   const checks = asChecks(given("checks"))
   const repo = asRepo(given("repo"))
-  if (given("state") !== "" && Option.isNone(state)) return yield* Refused.bad("There is no such state.")
-  if (given("checks") !== "" && Option.isNone(checks)) return yield* Refused.bad("Checks have no such state.")
+  if (given("state") !== "" && Option.isNone(state)) return yield* Refused.bad("Unknown filter.")
+  if (given("checks") !== "" && Option.isNone(checks)) return yield* Refused.bad("Unknown filter.")
   const after = ListCursor.decode(cursorKey, grantId, given("after"))
-  if (given("after") !== "" && Option.isNone(after)) return yield* Refused.bad("That is no page of this list.")
+  if (given("after") !== "" && Option.isNone(after)) return yield* Refused.bad("This link is out of date.")
   const asked: Asked = { state, checks, repo, typed: given("repo"), wrongRepo: given("repo") !== "" && Option.isNone(repo), after }
   return asked
 })
@@ -188,19 +204,15 @@ const look = Effect.fnUntraced(function*(services: Services, { visit }: Page.Mem
   const by = principalOf(visit)
   const asked = yield* read(services, by.grantId, url)
   const { rows, unknown, more } = yield* rowsOf(services, by, asked)
-  const chosen = new URLSearchParams(
-    [...url.searchParams].filter(([name, value]) => ["state", "checks", "repo"].includes(name) && value !== "")
-  )
+  const chosen = ListFilters.kept(url, ["state", "checks", "repo"])
   const next = new URLSearchParams(chosen)
   if (more !== null) next.set("after", ListCursor.encode(services.cursorKey, by.grantId, more))
   const none = chosen.size > 0 || Option.isSome(asked.after)
-    ? html`<p>There are no such pull requests${more !== null && " among those that were looked at"}. <a href="/pulls">Show all</a></p>`
-    : html`<p>There are no pull requests yet. A sandbox publishes what its agent changed as a draft:
-<a href="/sandboxes">choose one</a>, or <a href="/new">start one</a>.</p>`
-  const left = unknown > 0 && html`<p class="fine">Not known: the checks of ${unknown === 1 ? "1 other" : `${unknown} others`}.
-<a href="/pulls${url.search}">Look again</a></p>`
+    ? html`<p>No pull requests match${more !== null && " so far"}. <a href="/pulls">Show all</a></p>`
+    : html`<p>No pull requests yet. Publish the changes of a <a href="/sandboxes">sandbox</a>, or <a href="/new">start one</a>.</p>`
+  const left = unknown > 0 && html`<p class="fine">${unknown} not loaded. <a href="/pulls${url.search}">Retry</a></p>`
   const list = asked.wrongRepo
-    ? html`<p class="problem" role="alert">A repository is named owner/name.</p>`
+    ? ListFilters.notARepo
     : rows.length === 0
     ? html`${none}${left}`
     : html`<table class="rows"><caption class="unseen">Pull requests, those of the newest sandbox first</caption>
@@ -213,28 +225,29 @@ const look = Effect.fnUntraced(function*(services: Services, { visit }: Page.Mem
   const piece = html`<div id="list" data-piece="list">
 ${list}
 <p class="actions">${newest}${older}</p></div>`
-  return { piece, asked }
+  return { chips: chipsOf(asked, yield* services.dashboard.pullCounts(by.grantId)), piece, asked }
 })
 
 const get = (services: Services): Page.Handler<Page.Member> =>
   Effect.fnUntraced(function*(member, { url }) {
-    const { asked: { checks, state, typed, wrongRepo }, piece } = yield* look(services, member, url)
+    const { asked, chips, piece } = yield* look(services, member, url)
     const body = html`<h1>Pull requests</h1>
-${filters(Option.getOrNull(state), Option.getOrNull(checks), typed)}
-${watchBar}
+<div class="list-head">${chips}
+${filters(asked)}
+${watchBar}</div>
 <div id="watched" data-look="/pulls/rows${url.search}"></div>
 ${piece}
 ${yield* services.waiting(member.visit.place.grantId)}
 ${keysHelp}`
     const scripts = ["board.js", "keys.js"]
-    return Page.show({ title: "Pull requests", place: "pulls", body, scripts }, member, { status: wrongRepo ? 400 : 200 })
+    return Page.show({ title: "Pull requests", place: "pulls", body, scripts }, member, { status: asked.wrongRepo ? 400 : 200 })
   })
 
 /** The list alone, for `board.js`. */
 const listAlone = (services: Services): Page.Handler<Page.Member> =>
   Effect.fnUntraced(function*(member, { url }) {
-    const { piece } = yield* look(services, member, url)
-    return yield* Piece.answer(html`${piece}${yield* services.waiting(member.visit.place.grantId)}`)
+    const { chips, piece } = yield* look(services, member, url)
+    return yield* Piece.answer(html`${chips}${piece}${yield* services.waiting(member.visit.place.grantId)}`)
   })
 
 export const layer = HttpRouter.use(Effect.fnUntraced(function*(router) {

@@ -79,8 +79,7 @@ layer(http({ host }), { excludeTestServices: true })("the list of pull requests"
       for (const number of [111, 112, 113, 114, 115, 116, 117]) {
         yield* publish(yield* create(key), "acme/shop", { number, state: "open", draft: true, url: `https://host.test/${number}` })
       }
-      const all = new Map([[117, "Unknown"], [116, "Being read"], [115, "Checks unknown"], [114, "None"], [113, "Running"], [112,
-        "Failing"], [
+      const all = new Map([[117, "Unknown"], [116, "Loading"], [115, "Checks unknown"], [114, "None"], [113, "Running"], [112, "Failing"], [
         111,
         "Passing"
       ]])
@@ -101,7 +100,7 @@ layer(http({ host }), { excludeTestServices: true })("the list of pull requests"
       const failing = yield* get("/pulls?checks=failing")
       assert.deepStrictEqual(shown(failing), ["#112 first"])
       assert.include(failing.text, `<option value="failing" selected>`)
-      assert.include(failing.text, "the checks of 1 other.")
+      assert.include(failing.text, "1 not loaded.")
       assert.deepStrictEqual(shown(yield* get("/pulls?checks=failing&state=merged")), [])
       assert.deepStrictEqual(shown(yield* get("/pulls?checks=passing")), [])
       const none = yield* get("/pulls?checks=none")
@@ -116,7 +115,7 @@ layer(http({ host }), { excludeTestServices: true })("the list of pull requests"
       const { get } = yield* visitor("none")
       const page = yield* get("/pulls")
       assert.strictEqual(page.status, 200)
-      assert.include(page.text, "There are no pull requests yet.")
+      assert.include(page.text, "No pull requests yet.")
       assert.match(page.text, /<a href="\/pulls" aria-current="page">Pull requests<\/a>/u)
       const { headers, status } = yield* ask("/pulls?state=open")
       assert.deepStrictEqual([status, headers["location"]], [303, `/sign-in?next=${encodeURIComponent("/pulls?state=open")}`])
@@ -142,6 +141,13 @@ layer(http({ host }), { excludeTestServices: true })("the list of pull requests"
       assert.isTrue(shown(all)[1]?.startsWith(first))
       assert.include(all.text, `<a href="https://example.com/1" rel="noreferrer">${first}`)
       assert.notMatch(all.text, /javascript:|\u202e|theirs|unpublished/u)
+      const chips = [...all.text.matchAll(/<li><a href="(\/pulls[^"]*)"[^>]*>([^<]* \d+)<\/a><\/li>/gu)].map((
+        [, href, name]
+      ) => [name, href])
+      assert.deepStrictEqual(chips, [["All 3", "/pulls"], ["Draft 1", "/pulls?state=draft"], ["Merged 1", "/pulls?state=merged"], [
+        "Closed 1",
+        "/pulls?state=closed"
+      ]])
       const numbers = (query: string) => Effect.map(get(`/pulls?${query}`), (page) => shown(page).map((cell) => cell?.slice(0, 2)))
       assert.deepStrictEqual(yield* numbers("state=draft&repo="), ["#1"])
       assert.deepStrictEqual(yield* numbers("state=merged"), ["#2"])
@@ -149,7 +155,8 @@ layer(http({ host }), { excludeTestServices: true })("the list of pull requests"
       assert.deepStrictEqual(yield* numbers("repo=ACME/shop"), ["#3", "#1"])
       assert.deepStrictEqual(yield* numbers("state=open"), [])
       const chosen = yield* get("/pulls?state=merged&repo=acme%2Fdocs")
-      assert.include(chosen.text, `<option value="merged" selected>`)
+      assert.include(chosen.text, `aria-current="page">Merged 1</a>`)
+      assert.include(chosen.text, `<input type="hidden" name="state" value="merged">`)
       assert.include(chosen.text, `value="acme/docs"`)
       const statuses = ["state=x", "after=x", "repo=nothing"].map((query) => Effect.map(get(`/pulls?${query}`), ({ status }) => status))
       assert.deepStrictEqual(yield* Effect.all(statuses), [400, 400, 400])
@@ -166,7 +173,8 @@ layer(http({ host }), { excludeTestServices: true })("the list of pull requests"
       assert.deepStrictEqual(shown(last).map((cell) => cell?.slice(0, 3)), ["#1 "])
       assert.include(last.text, `<a href="/pulls?state=open">Newest</a>`)
       const rows = yield* get("/pulls/rows?state=open")
-      assert.isTrue(rows.text.startsWith(`<div id="list" data-piece="list">`))
+      assert.isTrue(rows.text.startsWith(`<nav aria-label="States" id="chips" data-piece="chips">`))
+      assert.include(rows.text, `aria-current="page">Open 51</a>`)
       assert.strictEqual((yield* get("/pulls/rows?state=open", { "if-none-match": rows.headers["etag"] ?? "" })).status, 304)
     }))
 })

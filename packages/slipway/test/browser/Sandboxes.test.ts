@@ -95,7 +95,7 @@ layer(Shop.layer(), { excludeTestServices: true })("the page of a sandbox", (it)
 
         // The page that publishing leads to is followed, too: what a second publication makes shows by itself.
         await page.getByRole("button", { name: "Publish as a draft pull request" }).click()
-        await page.getByText("Draft pull request opened.").waitFor()
+        await page.getByText("Draft pull request #1 opened.").waitFor()
         await page.getByRole("link", { name: "Pull request", exact: true }).click()
         await page.locator(".pull", { hasText: "No checks" }).waitFor()
         await inspect(page, "sandbox-published")
@@ -328,7 +328,7 @@ layer(Shop.layer(), { excludeTestServices: true })("the page of a sandbox", (it)
           `${wide.slice(0, 400)} … ${wide.length - 400} more characters`
         ])
         await page.getByRole("button", { name: "Publish as a draft pull request" }).click()
-        await page.getByText("Draft pull request opened.").waitFor()
+        await page.getByText("Draft pull request #1 opened.").waitFor()
         await page.getByRole("link", { name: "Pull request", exact: true }).click()
         assert.match(await page.locator(".pull").innerText(), /acme\/shop\s+Draft\s+#\d+ Try it/u)
         await page.locator(".pull").getByRole("link", { name: "Try it" }).click()

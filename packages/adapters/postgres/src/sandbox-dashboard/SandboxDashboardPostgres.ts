@@ -5,7 +5,7 @@ import { SqlClient } from "effect/sql"
 import { sandboxOf } from "../sandbox-store/rows/SandboxRow.ts"
 import { Reads } from "../sql/Clients.ts"
 import { guard } from "../sql/SqlFailure.ts"
-import { changesRows, countRows, pastRows, queueRows, recentRows } from "./statements/counts.ts"
+import { changesRows, countRows, pastRows, pullCountRows, queueRows, recentRows } from "./statements/counts.ts"
 import { selectDashboard } from "./statements/list.ts"
 
 export const layer = Layer.effect(
@@ -14,7 +14,7 @@ export const layer = Layer.effect(
     const sql = yield* SqlClient.SqlClient
     const reads = (yield* Reads) ?? sql
     const [changes, queue, past, recent] = [changesRows(reads), queueRows(sql), pastRows(sql), recentRows(reads)]
-    const counts = countRows(sql)
+    const [counts, pullCounts] = [countRows(sql), pullCountRows(sql)]
 
     return SandboxDashboard.of({
       changes: (ids) =>
@@ -27,6 +27,8 @@ export const layer = Layer.effect(
       }, guard),
 
       counts: (grantId) => guard(Effect.map(counts(grantId), (rows) => new Map(rows.map(({ count, state }) => [state, count])))),
+
+      pullCounts: (grantId) => guard(Effect.map(pullCounts(grantId), (rows) => new Map(rows.map(({ count, state }) => [state, count])))),
 
       recent: (grantId) => guard(recent(grantId)),
 

@@ -95,6 +95,8 @@ export class SandboxDashboard extends Context.Service<SandboxDashboard, {
   changes(ids: ReadonlyArray<SandboxId>): Effect.Effect<ReadonlyMap<SandboxId, ReadonlyArray<ChangeCounts>>, StoreUnavailable>
   /** Numbers of the newest {@link LOOKED_THROUGH} sandboxes by state. A state without sandboxes may be missing. */
   counts(grantId: string): Effect.Effect<ReadonlyMap<AttentionState, number>, StoreUnavailable>
+  /** Numbers of the pull requests of the newest {@link LOOKED_THROUGH} sandboxes by state. A state without pull requests may be missing. */
+  pullCounts(grantId: string): Effect.Effect<ReadonlyMap<PullState, number>, StoreUnavailable>
   /** The newest {@link RECENT} creations, newest first. */
   recent(grantId: string): Effect.Effect<ReadonlyArray<Asked>, StoreUnavailable>
   queue(grantId: string): Effect.Effect<Queue, StoreUnavailable>

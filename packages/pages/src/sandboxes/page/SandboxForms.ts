@@ -16,7 +16,7 @@ import { html, type Html } from "../../html/Html.ts"
 import * as Page from "../../layout/Page.ts"
 import { Refused } from "../../layout/Refused.ts"
 import { labels } from "../../shared/SandboxLabels.ts"
-import { breadcrumb, idOf, MESSAGES, noSandbox } from "./SandboxPage.ts"
+import { breadcrumb, idOf, type MESSAGES, outcomesOf, noSandbox } from "./SandboxPage.ts"
 import * as SandboxPieces from "./SandboxPieces.ts"
 import { APPROVALS_BYTES } from "./SandboxPieces.ts"
 
@@ -61,19 +61,24 @@ const back = Effect.fnUntraced(function*(
   asked: Page.Asked,
   id: SandboxId,
   done: keyof typeof MESSAGES,
-  more: Html | false = false
+  more: Html | false = false,
+  repo: RepoName | null = null
 ) {
   const next = listOf(asked.form.all("next")[0] ?? "")
   if (next !== null) {
     next.searchParams.set("done", done)
     return Page.redirect(next.pathname + next.search)
   }
-  if (asked.form.all("live").length === 0) return Page.redirect(`/sandboxes/${id}?done=${done}`)
+  if (asked.form.all("live").length === 0) {
+    return Page.redirect(`/sandboxes/${id}?${new URLSearchParams({ done, ...(repo === null ? {} : { repo }) })}`)
+  }
   const shown = SandboxPieces.shownTo(member, yield* sandboxes.get(principalOf(member.visit), id))
   const { approvals, commands, facts, message, queue, state } = pieces
   const changed = yield* Effect.forEach([state, facts, commands, approvals, queue, message], ({ render }) => render(shown))
-  return Page.fragment(html`<p class="${Object.hasOwn(labels.rejection, done) ? "problem" : "told"}">${MESSAGES[done]}</p>
-${changed}${more}`)
+  return Page.fragment(
+    html`<p class="${Object.hasOwn(labels.rejection, done) ? "problem" : "told"}">${outcomesOf(shown.sandbox, repo)[done]}</p>
+${changed}${more}`
+  )
 })
 
 const answered = (
@@ -219,7 +224,7 @@ const publish = (services: Services): Handler =>
         ),
         Effect.catchTag("NothingToPublish", () => Effect.succeed("nothing" as const))
       )
-      return yield* back(services, member, asked, id, done)
+      return yield* back(services, member, asked, id, done, false, repo.value)
     },
     Effect.catchTags({
       SandboxNotFound: notFound,

@@ -9,6 +9,7 @@ import { html, type Html, type Later } from "../../html/Html.ts"
 import * as Page from "../../layout/Page.ts"
 import { Refused } from "../../layout/Refused.ts"
 import { keysHelp, notifyButton } from "../../shared/ListTools.ts"
+import { linkTo } from "../../shared/PullLabels.ts"
 import { labels } from "../../shared/SandboxLabels.ts"
 import type * as Conversation from "../conversation/Conversation.ts"
 import * as Items from "../conversation/Items.ts"
@@ -44,11 +45,19 @@ export const MESSAGES = {
   taken_back: "Removed from the queue.",
   restoring: "Restoring the checkpoint…",
   opened: "Draft pull request opened.",
-  published: "The pull request is up to date.",
+  published: "Pull request updated.",
   publishing: "Publishing…",
   nothing: "Nothing to publish yet.",
   duplicate: "Already done.",
   ...labels.rejection
+}
+
+/** The messages after a form. If the form opened a pull request, it is that of `repo`. */
+export const outcomesOf = (sandbox: Sandbox, repo: string | null): Readonly<Record<keyof typeof MESSAGES, Html | string>> => {
+  const opened = sandbox.publications.find((one) => one.repo.toLowerCase() === repo?.toLowerCase() && one.number !== null)
+  if (opened === undefined) return MESSAGES
+  const kind = opened.draft === false ? "Pull request" : "Draft pull request"
+  return { ...MESSAGES, opened: html`${kind} ${linkTo(opened.url, `#${opened.number}`)} opened.` }
 }
 
 interface Services {
@@ -232,7 +241,9 @@ const get = (services: Services): Page.Handler<Page.Member> =>
       const over = isSettled(sandbox.status) && html` data-over`
       const live = html`<div id="live" hidden data-stream="/sandboxes/${id}/pieces" data-cursor="${sandbox.lastSeq}"${over}></div>`
 
-      const body = html`${workspace(sandbox, view, isEarlier, piece, told, Page.told(asked, MESSAGES, labels.rejection))}
+      const messages = outcomesOf(sandbox, asked.url.searchParams.get("repo"))
+      const outcome = Page.told(asked, messages, labels.rejection)
+      const body = html`${workspace(sandbox, view, isEarlier, piece, told, outcome)}
 <p id="announcement" data-piece="announcement" class="unseen" role="status"></p>
 ${piece.waiting}
 ${keysHelp}

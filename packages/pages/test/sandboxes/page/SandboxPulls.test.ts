@@ -90,6 +90,23 @@ const trees: Partial<WorkingTrees["Service"]> = {
 }
 
 layer(http({ host, trees }), { excludeTestServices: true })("the pull request on the page of a sandbox", (it) => {
+  it.effect("is linked from the message after its first publication, if its address is one of the web", () =>
+    Effect.gen(function*() {
+      tells = Effect.succeed(details([]))
+      const { get, id } = yield* visitor("opened").pipe(
+        Effect.flatMap((browser) => Effect.map(running(browser.key), ({ id }) => ({ ...browser, id })))
+      )
+      const said = (query: string) =>
+        Effect.map(get(`/sandboxes/${id}?${query}`), ({ text }) => /<p class="told"[^>]*>([^]*?)<\/p>/u.exec(text)?.[1])
+      yield* tell(id, { number: 3, url: pullRequest.url, state: "open", draft: true, merged: false })
+      const link = `<a href="https://host.test/acme/shop/pull/3" rel="noreferrer">#3</a>`
+      assert.strictEqual(yield* said("done=opened&repo=ACME/shop"), `Draft pull request ${link} opened.`)
+      assert.strictEqual(yield* said("done=opened&repo=acme/other"), "Draft pull request opened.")
+      assert.strictEqual(yield* said("done=published&repo=acme/shop"), "Pull request updated.")
+      yield* tell(id, { number: 3, url: "javascript:alert(1)", state: "open", draft: false, merged: false })
+      assert.strictEqual(yield* said("done=opened&repo=acme/shop"), "Pull request #3 opened.")
+    }))
+
   it.effect("has what people say of it, as Markdown, with who, when and where", () =>
     Effect.gen(function*() {
       tells = Effect.succeed(details([

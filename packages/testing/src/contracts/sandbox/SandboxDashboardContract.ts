@@ -15,7 +15,7 @@ import { decide } from "@slipway/domain/sandbox/rules/SystemCommand"
 import { turnId } from "@slipway/domain/sandbox/rules/Turn"
 import { AttentionState } from "@slipway/domain/sandbox/schema/AttentionState"
 import type { ChangeCounts } from "@slipway/domain/source/schema/ChangeCounts"
-import type { PullState } from "@slipway/domain/source/schema/PullRequest"
+import { PullState } from "@slipway/domain/source/schema/PullRequest"
 import { RepoName } from "@slipway/domain/source/schema/RepoRef"
 import { PAGE_BYTES } from "@slipway/domain/store/Page"
 import * as DateTime from "effect/DateTime"
@@ -123,7 +123,7 @@ const attention = (it: Writer<SandboxDashboard | Checkpoints | Stores>) => {
       yield* command(keyOf(queued), terminate(ids), at)
     }))
 
-  it.effect("finds sandboxes by how their pull requests stand, of one repository if it is named", () =>
+  it.effect("finds and counts sandboxes by the state of their pull requests, of one repository if it is named", () =>
     Effect.gen(function*() {
       const grantId = yield* grant
       const told = (repo: string, more: Partial<SandboxEventOf<"pull_request.updated">["data"]>): SandboxEvent => ({
@@ -151,6 +151,14 @@ const attention = (it: Writer<SandboxDashboard | Checkpoints | Stores>) => {
       assert.deepStrictEqual(yield* found("merged"), ["merged"])
       assert.deepStrictEqual(yield* found("draft", "ACME/other"), ["both"])
       assert.deepStrictEqual(yield* found("draft", "acme/shop"), ["draft"])
+      const counts = yield* (yield* SandboxDashboard).pullCounts(grantId)
+      assert.deepStrictEqual(PullState.literals.map((state) => [state, counts.get(state)]), [
+        ["draft", 2],
+        ["open", 1],
+        ["merged", 1],
+        ["closed", 2]
+      ])
+      assert.strictEqual((yield* (yield* SandboxDashboard).pullCounts(yield* grant)).size, 0)
     }))
 }
 

@@ -7,13 +7,14 @@ import { GONE_SECONDS } from "@slipway/domain/sandbox/ports/Workers"
 import { AttentionState } from "@slipway/domain/sandbox/schema/AttentionState"
 import { SandboxStatus, StatusReason } from "@slipway/domain/sandbox/schema/SandboxEvent"
 import { ChangeCounts } from "@slipway/domain/source/schema/ChangeCounts"
+import { PullState } from "@slipway/domain/source/schema/PullRequest"
 import { RepoRef } from "@slipway/domain/source/schema/RepoRef"
 import { Schema } from "effect"
 import { type SqlClient, SqlSchema } from "effect/sql"
 import { Instant } from "../../sql/Instant.ts"
 import { Int8 } from "../../sql/Int8.ts"
 import { textArray } from "../../sql/TextArray.ts"
-import { ATTENTION } from "../rules/DashboardRules.ts"
+import { ATTENTION, PULLS } from "../rules/DashboardRules.ts"
 
 const AskedRow = Schema.Struct({
   createdBy: Schema.String,
@@ -57,6 +58,21 @@ export const countRows = (sql: SqlClient.SqlClient) => {
           SELECT status, approvals, publications, restoring, turn FROM sandboxes
           WHERE grant_id = ${grantId} ORDER BY created_at DESC, id DESC LIMIT ${LOOKED_THROUGH}
         ) s GROUP BY 1`
+  })
+}
+
+/** Pull requests of the newest sandboxes of a grant by state. */
+export const pullCountRows = (sql: SqlClient.SqlClient) => {
+  const state = sql.literal(PullState.literals.map((state) => `WHEN ${PULLS[state]} THEN '${state}'`).join(" "))
+  return SqlSchema.findAll({
+    Request: Schema.String,
+    Result: Schema.Struct({ state: PullState, count: Int8 }),
+    execute: (grantId) =>
+      sql`
+        SELECT CASE ${state} END AS state, count(*) AS count FROM (
+          SELECT publications FROM sandboxes
+          WHERE grant_id = ${grantId} ORDER BY created_at DESC, id DESC LIMIT ${LOOKED_THROUGH}
+        ) s, jsonb_array_elements(s.publications) p WHERE ${sql.literal(PULLS.any)} GROUP BY 1`
   })
 }
 
