@@ -21,7 +21,7 @@ import { importsIn, sourcesOf } from "./sources.mjs"
 const MOST_FILES = 20
 const MOST_LINES = 100
 
-const WORDS = {
+export const WORDS = {
   nobody: /\bnobody\b/giu,
   whoever: /\bwhoever\b/giu,
   "one that": /\bone that\b/giu,

@@ -52,7 +52,7 @@ const again = () => {
     try {
       if (isSeen || wants()) await look()
     } catch {
-      say("Not up to date: the service does not answer.")
+      say("Disconnected, retrying…")
       next = () => timer = setTimeout(again, SELDOM_MS)
     }
     tellTimes("main time")

@@ -290,7 +290,7 @@ const checkLength = (field) => {
   const longest = Number(field.dataset["longest"])
   const length = field.value.length <= longest ? 0 : [...field.value].length
   const counts = [length, longest].map((count) => count.toLocaleString("en"))
-  field.setCustomValidity(length <= longest ? "" : `This has ${counts[0]} characters; ${counts[1]} are the most.`)
+  field.setCustomValidity(length <= longest ? "" : `Up to ${counts[1]} characters (yours: ${counts[0]}).`)
 }
 document.addEventListener("input", ({ target }) => checkLength(target))
 for (const form of document.querySelectorAll("form[data-draft]")) {

@@ -167,7 +167,7 @@ layer(http({ trees }), { excludeTestServices: true })("a page", (it) => {
       for (let link = linkOf(page, "Show the rest"); link !== undefined;) {
         const part = yield* get(link)
         whole += unescaped(textOf(part))
-        link = linkOf(part, "What comes next")
+        link = linkOf(part, "Next")
       }
       assert.isTrue(whole === visible(text), "something is missing, or there twice")
     }))
@@ -184,13 +184,13 @@ layer(http({ trees }), { excludeTestServices: true })("a page", (it) => {
       const startedAt = yield* DateTime.now
       yield* (yield* Setups).save(lease, { state: "failed", startedAt, ms: 1, exitCode: 1, cache: "miss", output, told: null })
       const page = yield* get(`/sandboxes/${id}?view=log`)
-      const setup = linkOf(page, "Show all of it")
+      const setup = linkOf(page, "Show all")
       assert(setup !== undefined)
       let [length, link]: [number, string | undefined] = [0, setup]
       while (link !== undefined) {
         const part: Reply = yield* get(link)
         length += textOf(part).split("⟨POP DIRECTIONAL FORMATTING⟩").length - 1
-        link = linkOf(part, "What comes next")
+        link = linkOf(part, "Next")
       }
       assert.strictEqual(length, 300_000)
       const rest = linkOf(page, "Show the rest")
@@ -210,7 +210,7 @@ layer(http({ trees }), { excludeTestServices: true })("a page", (it) => {
         const { 1: list = "" } = /<ul class="changes">([\s\S]*?)<\/ul>/u.exec(page.text) ?? []
         for (const [, name = ""] of list.matchAll(/\/(\d+)\.ts<\/a>/gu)) seen.add(name)
         assert.isAbove(seen.size, 0)
-        const next = linkOf(page, "Show the next ones")
+        const next = linkOf(page, "Show more")
         if (next === undefined) break
         page = yield* get(next)
       }
@@ -224,7 +224,7 @@ layer(http({ trees }), { excludeTestServices: true })("a page", (it) => {
       const page = yield* get(`/sandboxes/${id}/changes`)
       const sections = [...page.text.matchAll(/<details class="changed-file"/gu)].length
       assert.isAbove(sections, 2)
-      assert.include(page.text, `${FILES - sections} more files are not shown here: choose one in the list.`)
+      assert.include(page.text, `${FILES - sections} more files are hidden: choose one in the list.`)
       const alone = yield* get(
         `/sandboxes/${id}/changes?${new URLSearchParams({ from: "base", to: "base", path: "quotes.txt" }).toString()}`
       )
@@ -244,7 +244,7 @@ layer(http({ trees }), { excludeTestServices: true })("a page", (it) => {
           )
           assert.isAbove(numbers.length, 10)
           for (const number of numbers) lines.add(number)
-          const next = [...page.text.matchAll(/<a href="([^"]+path=long\.ts[^"]*)">Show the next ones/gu)].at(-1)?.[1]
+          const next = [...page.text.matchAll(/<a href="([^"]+path=long\.ts[^"]*)">Show more/gu)].at(-1)?.[1]
           if (next === undefined) break
           page = yield* get(next.replaceAll("&amp;", "&"))
         }
@@ -261,7 +261,7 @@ layer(http({ trees }), { excludeTestServices: true })("a page", (it) => {
       for (let link: string | undefined = `/sandboxes/${id}/files`; link !== undefined;) {
         const page = yield* get(link)
         count += [...page.text.matchAll(/<tr><th scope="row"><a /gu)].length
-        link = linkOf(page, "Show the next ones")
+        link = linkOf(page, "Show more")
       }
       assert.strictEqual(count, entries.length)
     }))
@@ -287,7 +287,7 @@ layer(http({ trees }), { excludeTestServices: true })("a page", (it) => {
       assert.include(alone.text, `3 ${"&#39;".repeat(64_000)}`)
       assert.include(alone.text, `<button name="decision" value="approve">`)
       assert.strictEqual((yield* post(links[3] ?? "", { decision: "approve" })).headers["location"], `/sandboxes/${id}?done=approved`)
-      yield* get("/usage")
+      yield* get("/sandboxes")
       const stranger = yield* visitor("stranger")
       assert.strictEqual((yield* Effect.exit(stranger.get(links[4] ?? "")))._tag, "Failure")
     }))

@@ -82,7 +82,7 @@ layer(http({ catalogue }), { excludeTestServices: true })("the page of models", 
       assert.deepStrictEqual(yield* keys, { openai: CANARY })
       const page = yield* mine.get("/models?done=saved")
       isPage(page)
-      assert.match(textOf(page), /Saved\. New sandboxes use it within seconds\..* A key is stored\. Leave this empty to keep it\./u)
+      assert.match(textOf(page), /Saved\. New sandboxes use it within seconds\..* A key is stored\. Leave this empty to keep that key\./u)
       redirected(yield* mine.post("/models", { ...openai, key: "" }), "/models?done=saved")
       assert.deepStrictEqual([yield* keys, (yield* stored)[0]?.isDefault], [{ openai: CANARY }, true])
       isPage(yield* mine.get("/models/remove?provider=openai"), 200, "Remove OpenAI?")

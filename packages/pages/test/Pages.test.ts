@@ -167,7 +167,7 @@ layer(http(), { excludeTestServices: true })("pages", (it) => {
         page(yield* ask("/keys", { headers: { cookie: pair } }), 200, "Keys")
         const again = yield* postForm("/sign-in", { code: given })
         assert.strictEqual(again.status, 400)
-        assert.include(again.text, "This code is not good")
+        assert.include(again.text, "Code expired or already used")
         assert.isUndefined(again.headers["set-cookie"])
       }))
 
@@ -231,7 +231,7 @@ layer(http(), { excludeTestServices: true })("pages", (it) => {
             csrf: cookie.split("=")[1] ?? ""
           }]
         ) {
-          page(yield* postForm("/keys", fields, { cookie }), 403, "This form is out of date")
+          page(yield* postForm("/keys", fields, { cookie }), 403, "This page expired")
         }
         for (const headers of strangers) {
           page(
@@ -255,7 +255,7 @@ layer(http(), { excludeTestServices: true })("pages", (it) => {
         const { cookie, csrf } = yield* asOwner
         const place = yield* grantIdOf("acme")
         const headers = { cookie, origin: PUBLIC_URL, "content-type": FORM["content-type"] }
-        page(yield* ask("/keys", { method: "POST", body: encoded({ ...mint, csrf, place }), headers }), 200, "Key minted")
+        page(yield* ask("/keys", { method: "POST", body: encoded({ ...mint, csrf, place }), headers }), 200, "Key created")
       }))
 
     it.effect("has at most 64 KiB, and is a form", () =>
@@ -370,7 +370,7 @@ layer(http(), { excludeTestServices: true })("pages", (it) => {
       Effect.gen(function*() {
         const owner = yield* asOwner
         const reply = yield* owner.post("/keys", { ...mint, name: "  <b>laptop</b> 😀 ", scope: ["webhooks", "sandboxes"], expires: "30" })
-        page(reply, 200, "Key minted")
+        page(reply, 200, "Key created")
         const key = /value="(sbx_live_[0-9A-Za-z]+)"/u.exec(reply.text)?.[1] ?? ""
         assert.strictEqual((yield* ask(SANDBOXES, { key })).status, 200)
         const record = (yield* keysOf("acme")).find(({ last4 }) => key.endsWith(last4))
@@ -441,7 +441,7 @@ layer(http(), { excludeTestServices: true })("pages", (it) => {
         page(yield* postForm(address, {}, { cookie: member.cookie }), 403)
         sentTo(yield* member.post(address, {}), "/keys?done=revoked")
         assert.strictEqual((yield* ask(SANDBOXES, { key: minted.key })).status, 401)
-        assert.include((yield* member.get("/keys?done=revoked")).text, "The key is revoked")
+        assert.include((yield* member.get("/keys?done=revoked")).text, "Key revoked")
         sentTo(yield* member.get(address), "/keys?done=revoked")
         sentTo(yield* owner.post(address, {}), "/keys?done=revoked")
         for (const done of ["toString", "__proto__", "<script>"]) {
@@ -461,8 +461,8 @@ layer(http(), { excludeTestServices: true })("pages", (it) => {
         sentTo(yield* owner.post("/grant", { grant: elsewhere }), "/settings?done=grant")
         const before = [yield* keysOf("acme"), yield* keysOf("elsewhere")]
         for (const place of [acme, "", "x", [elsewhere, elsewhere], []]) {
-          page(yield* owner.post("/keys", { ...mint, place }), 409, "You work in another grant now")
-          page(yield* owner.post(`/keys/${before[1]?.[0]?.id}/revoke`, { place }), 409, "You work in another grant now")
+          page(yield* owner.post("/keys", { ...mint, place }), 409, "You switched to another grant")
+          page(yield* owner.post(`/keys/${before[1]?.[0]?.id}/revoke`, { place }), 409, "You switched to another grant")
         }
         assert.deepStrictEqual([yield* keysOf("acme"), yield* keysOf("elsewhere")], before)
         // A user without any grant can still leave.

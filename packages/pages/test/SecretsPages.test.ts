@@ -54,14 +54,14 @@ layer(http(), { excludeTestServices: true })("the pages of secrets", (it) => {
       const mine = yield* owner
       const empty = yield* mine.get("/secrets?repo=acme/shop")
       isPage(empty, 200, "Secrets")
-      assert.include(textOf(empty), "There is none yet.")
+      assert.include(textOf(empty), "No secrets yet.")
       assert.include(empty.text, `name="repo" value="acme/shop"`)
       const reply = yield* mine.post("/secrets", { ...secret, repo: " acme/shop ", name: " NPM_TOKEN" })
       redirected(reply, "/secrets?done=set")
       assert.strictEqual(yield* valueOf(mine), CANARY)
       const list = yield* mine.get("/secrets?done=set")
       isPage(list, 200)
-      assert.include(textOf(list), "The secret is set.")
+      assert.include(textOf(list), "Secret saved.")
       assert.match(textOf(list), /NPM_TOKEN acme\/shop [\d-]+ [\d:]+ UTC [\d-]+ [\d:]+ UTC Remove/u)
       // Another value in its place; each line break stays as typed.
       redirected(yield* mine.post("/secrets", { ...secret, value: "first line\r\nsecond\r\n" }), "/secrets?done=set")
@@ -123,9 +123,9 @@ layer(http(), { excludeTestServices: true })("the pages of secrets", (it) => {
       const before = (yield* SecretStore).list(mine.grantId, null)
       const known = yield* before
       for (const [path, fields] of [["/secrets", { ...secret, name: "OTHER" }], ["/secrets/remove", secret]] as const) {
-        isPage(yield* mine.post(path, { ...fields, place: "other" }), 409, "You work in another grant now")
-        for (const csrf of ["", "x", []]) isPage(yield* mine.post(path, { ...fields, csrf }), 403, "This form is out of date")
-        isPage(yield* mine.post(path, fields, { "sec-fetch-site": "cross-site" }), 403, "That came from another site")
+        isPage(yield* mine.post(path, { ...fields, place: "other" }), 409, "You switched to another grant")
+        for (const csrf of ["", "x", []]) isPage(yield* mine.post(path, { ...fields, csrf }), 403, "This page expired")
+        isPage(yield* mine.post(path, fields, { "sec-fetch-site": "cross-site" }), 403, "Request from another site blocked")
       }
       assert.deepStrictEqual(yield* before, known)
       assert.strictEqual(yield* valueOf(mine), CANARY)
@@ -149,7 +149,7 @@ layer(http(), { excludeTestServices: true })("the pages of secrets", (it) => {
       redirected(yield* mine.post("/secrets/remove", { repo: "acme/shop", name: "NPM_TOKEN" }), "/secrets?done=removed")
       assert.deepStrictEqual(yield* secretsOf(mine), [])
       isPage(yield* mine.post("/secrets/remove", secret), 404)
-      assert.include(textOf(yield* mine.get("/secrets?done=removed")), "The secret is removed.")
+      assert.include(textOf(yield* mine.get("/secrets?done=removed")), "Secret removed.")
     }))
 
   it.effect("say that there is no grant any more when it was revoked", () =>
@@ -168,7 +168,7 @@ layer(http(), { excludeTestServices: true })("the pages of secrets", (it) => {
       redirected(yield* mine.post("/secrets/refs", { repo: " acme/shop ", ref: " release/* " }), "/secrets?done=trusted")
       const shown = yield* mine.get("/secrets?done=trusted")
       isPage(shown, 200, "Secrets")
-      assert.include(textOf(shown), "The ref is listed.")
+      assert.include(textOf(shown), "Branch or tag added.")
       assert.include(shown.text, "<code>release/*</code>")
       for (const ref of ["slipway/c_bbbbbbbbbbbb", `a ${HOSTILE}`, "a".repeat(40)]) {
         const refused = yield* mine.post("/secrets/refs", { repo: "acme/shop", ref })

@@ -90,7 +90,7 @@ layer(http(), { excludeTestServices: true })("the usage page", (it) => {
       assert.match(text, /w-1 Accepting work 2 of 6, 4 free 9 of 32, 23 free 1 of 4, 3 free/u)
       assert.match(text, /w-2 Draining 3 of 2, 0 free/u)
       const page = textOf(yield* (yield* visitorIn("theirs", "owner", "Theirs")).get("/usage"))
-      assert.include(page, "0 of 6 at work, in all organizations together.")
+      assert.include(page, "0 of 6 slots busy, in all organizations together.")
       for (const hidden of ["big-", "w-1", "Draining"]) assert.notInclude(page, hidden)
       for (const worker of ["w-1", "w-2"]) yield* workers.leave(worker)
     }))

@@ -82,7 +82,7 @@ layer(http(), { excludeTestServices: true })("the pages of webhooks", (it) => {
       yield* tell(mine)
       const empty = yield* mine.get("/webhooks")
       isPage(empty, 200, "Webhooks")
-      assert.include(textOf(empty), "There is none yet.")
+      assert.include(textOf(empty), "No webhooks yet.")
       assert.strictEqual(Array.from(empty.text.matchAll(/name="type" value="[\w.]+" checked>/gu)).length, EVENT_TYPES.length)
 
       const all = yield* register(mine, { url: "  https://HOOKS.example.com?a=1&b=2 " })
@@ -171,7 +171,7 @@ layer(http(), { excludeTestServices: true })("the pages of webhooks", (it) => {
       const event = yield* tell(mine)
       const before = yield* endpointsOf(mine)
       for (const path of ["", `/${id}/rotate-secret`, `/${id}/remove`, `/${id}/enable`, `/${id}/deliveries/${event}/redeliver`]) {
-        isPage(yield* mine.post(`/webhooks${path}`, { url: URL, type: EVENT_TYPES, place: "other" }), 409, "You work in another grant now")
+        isPage(yield* mine.post(`/webhooks${path}`, { url: URL, type: EVENT_TYPES, place: "other" }), 409, "You switched to another grant")
       }
       assert.deepStrictEqual(yield* endpointsOf(mine), before)
     }))
@@ -184,8 +184,8 @@ layer(http(), { excludeTestServices: true })("the pages of webhooks", (it) => {
       const before = yield* endpointsOf(mine)
       for (const path of ["", `/${id}/rotate-secret`, `/${id}/remove`, `/${id}/enable`, `/${id}/deliveries/${event}/redeliver`]) {
         const fields = { url: URL, type: EVENT_TYPES }
-        for (const csrf of ["", "x", []]) isPage(yield* mine.post(`/webhooks${path}`, { ...fields, csrf }), 403, "This form is out of date")
-        isPage(yield* mine.post(`/webhooks${path}`, fields, { "sec-fetch-site": "cross-site" }), 403, "That came from another site")
+        for (const csrf of ["", "x", []]) isPage(yield* mine.post(`/webhooks${path}`, { ...fields, csrf }), 403, "This page expired")
+        isPage(yield* mine.post(`/webhooks${path}`, fields, { "sec-fetch-site": "cross-site" }), 403, "Request from another site blocked")
       }
       assert.deepStrictEqual(yield* endpointsOf(mine), before)
       const claimed = yield* attempt(id, answered(200), { _tag: "Delivered" })
@@ -196,7 +196,7 @@ layer(http(), { excludeTestServices: true })("the pages of webhooks", (it) => {
     Effect.gen(function*() {
       const mine = yield* owner
       const { id } = yield* register(mine, { type: ["credit_claim.created"] })
-      assert.include(textOf(yield* mine.get(`/webhooks/${id}`)), "Nothing was sent yet.")
+      assert.include(textOf(yield* mine.get(`/webhooks/${id}`)), "No attempts yet.")
       const events = [yield* tell(mine), yield* tell(mine)]
       const retry: Next = { _tag: "Retry", at: yield* DateTime.now }
       yield* attempt(id, answered(500, HOSTILE), retry)
@@ -214,24 +214,23 @@ layer(http(), { excludeTestServices: true })("the pages of webhooks", (it) => {
 
       const page = yield* mine.get(`/webhooks/${id}?done=redelivering`)
       isPage(page, 200, "Endpoint")
-      assert.include(textOf(page), "The event is sent once more in a moment.")
+      assert.include(textOf(page), "Sending the event again.")
       assert.deepStrictEqual(
         rowsOf(page).map(([, ...cells]) => cells),
         [
-          ["1 credit_claim.created", "by hand", "delivered answered 200", "12 ms", "Send again"],
-          ["2 credit_claim.created", "1", "delivered answered 200 What it said thanks", "12 ms", "Send again"],
+          ["1 credit_claim.created", "manual", "delivered answered 200", "12 ms", "Send again"],
+          ["2 credit_claim.created", "1", "delivered answered 200 Response thanks", "12 ms", "Send again"],
           ["1 credit_claim.created", "10", "delivered answered 204", "12 ms", ""],
           ["1 credit_claim.created", "9", "failed the service cannot open the endpoint&#39;s secret: rotate it", "12 ms", ""],
           ["1 credit_claim.created", "8", "failed the service cannot read the event: a newer version recorded it, or it is damaged",
             "12 ms", ""],
           ["1 credit_claim.created", "7", "failed no connection, or no HTTP", "12 ms", ""],
-          ["1 credit_claim.created", "6", "failed no TLS, or a certificate that is not good", "12 ms", ""],
-          ["1 credit_claim.created", "5", "failed its name has an address that is not public", "12 ms", ""],
-          ["1 credit_claim.created", "4", "failed its name has no address", "12 ms", ""],
-          ["1 credit_claim.created", "3", "failed no answer within 15 s", "12 ms", ""],
+          ["1 credit_claim.created", "6", "failed TLS error", "12 ms", ""],
+          ["1 credit_claim.created", "5", "failed its host name has a private address", "12 ms", ""],
+          ["1 credit_claim.created", "4", "failed its host name has no address", "12 ms", ""],
+          ["1 credit_claim.created", "3", "failed no response within 15 s", "12 ms", ""],
           ["1 credit_claim.created", "2", "failed answered 301, and redirects are not followed", "1.5 s", ""],
-          ["1 credit_claim.created", "1", "failed answered 500 What it said &quot;&#39;&gt;&lt;script&gt;alert(1)&lt;/script&gt;", "12 ms",
-            ""]
+          ["1 credit_claim.created", "1", "failed answered 500 Response &quot;&#39;&gt;&lt;script&gt;alert(1)&lt;/script&gt;", "12 ms", ""]
         ]
       )
       assert.match(page.text, /<time datetime="([\d-]+)T([\d:]+)\.\d{3}Z">\1 \2 UTC<\/time>/u)
@@ -246,11 +245,11 @@ layer(http(), { excludeTestServices: true })("the pages of webhooks", (it) => {
       assert.deepStrictEqual([rowsOf(newest).length, rowsOf(oldest).length], [25, 7])
       assert.strictEqual(
         rowsOf(oldest).at(-1)?.[3],
-        "failed answered 500 What it said &quot;&#39;&gt;&lt;script&gt;alert(1)&lt;/script&gt;"
+        "failed answered 500 Response &quot;&#39;&gt;&lt;script&gt;alert(1)&lt;/script&gt;"
       )
       assert.include(oldest.text, `<a href="/webhooks/${id}">Newest</a>`)
       assert.notInclude(oldest.text, "rel=\"next\"")
-      assert.include(textOf(yield* mine.get(`/webhooks/${id}?before=0`)), "There are no older ones.")
+      assert.include(textOf(yield* mine.get(`/webhooks/${id}?before=0`)), "No older attempts.")
       for (const before of ["", "x", "-1", "1.5", "9007199254740992", "99999999999999999999", "1e2"]) {
         isPage(yield* mine.get(`/webhooks/${id}?before=${before}`), 400)
       }
@@ -264,31 +263,31 @@ layer(http(), { excludeTestServices: true })("the pages of webhooks", (it) => {
       yield* tell(mine)
       assert.notInclude((yield* mine.get(`/webhooks/${id}`)).text, "/enable")
       yield* attempt(id, answered(500), { _tag: "Retry", at: DateTime.makeUnsafe("2190-01-01T00:00:00Z") })
-      assert.strictEqual(yield* stands, "retrying 1 failed attempt at the next event; another one 2190-01-01 00:00 UTC")
+      assert.strictEqual(yield* stands, "retrying 1 failed attempt at the next event; next attempt 2190-01-01 00:00 UTC")
       assert.include(textOf(yield* mine.get(`/webhooks/${id}`)), "Try again now")
       redirected(yield* mine.post(`/webhooks/${id}/enable`), `/webhooks/${id}?done=enabled`)
       yield* attempt(id, answered(410), { _tag: "Disable", reason: "gone" })
-      assert.match(yield* stands, /^disabled since [\d-]+ [\d:]+ UTC \. It answered 410: that it is gone\.$/u)
+      assert.match(yield* stands, /^disabled since [\d-]+ [\d:]+ UTC \. The endpoint returned 410 Gone\.$/u)
       const disabled = yield* mine.get(`/webhooks/${id}`)
       assert.include(textOf(disabled), "Enable")
-      assert.include(textOf(disabled), "Goes on after the beginning")
+      assert.include(textOf(disabled), "Delivered up to start")
       redirected(yield* mine.post(`/webhooks/${id}/enable`), `/webhooks/${id}?done=enabled`)
       assert.strictEqual(yield* stands, "enabled")
-      assert.include(textOf(yield* mine.get(`/webhooks/${id}?done=enabled`)), "It goes on at once")
+      assert.include(textOf(yield* mine.get(`/webhooks/${id}?done=enabled`)), "Resuming")
       yield* attempt(id, answered(500), { _tag: "Disable", reason: "retries_exhausted" })
       assert.include(yield* stands, "Every attempt at the next event failed, for three days.")
     }))
 
-  it.effect("replace a secret after a question; the old one signs along", () =>
+  it.effect("replace a secret after a question; the old one stays valid", () =>
     Effect.gen(function*() {
       const mine = yield* owner
       const { id, secret } = yield* register(mine)
       const question = yield* mine.get(`/webhooks/${id}/rotate-secret`)
       isPage(question, 200, "Replace the secret?")
-      assert.include(textOf(question), "The old one signs along for 24 hours")
+      assert.include(textOf(question), "The old secret stays valid for 24 hours")
       const reply = yield* mine.post(`/webhooks/${id}/rotate-secret`)
       isPage(reply, 200, "Secret replaced")
-      assert.include(textOf(reply), "The old one signs along for 24 hours.")
+      assert.include(textOf(reply), "The old secret stays valid for 24 hours.")
       assert.include(reply.text, `data-then="/webhooks/${id}"`)
       yield* tell(mine)
       const { secrets } = yield* attempt(id, answered(200), { _tag: "Delivered" })
@@ -304,7 +303,7 @@ layer(http(), { excludeTestServices: true })("the pages of webhooks", (it) => {
       assert.lengthOf(yield* endpointsOf(mine), 1)
       redirected(yield* mine.post(`/webhooks/${id}/remove`), "/webhooks?done=removed")
       assert.deepStrictEqual(yield* endpointsOf(mine), [])
-      assert.include(textOf(yield* mine.get("/webhooks?done=removed")), "The endpoint is removed")
+      assert.include(textOf(yield* mine.get("/webhooks?done=removed")), "Endpoint removed")
       isPage(yield* mine.post(`/webhooks/${id}/remove`), 404, "Not found")
     }))
 

@@ -18,8 +18,8 @@ import { shownOnce } from "./ShownOnce.ts"
 const OPENS: Record<Scope, string> = {
   sandboxes: "start sandboxes, follow them and talk to them",
   webhooks: "register webhooks and change them",
-  secrets: "decide which branches' setups have secrets",
-  "partner:ingest": "tell what partners are told of",
+  secrets: "choose branches whose setups get secrets",
+  "partner:ingest": "send partner events",
   "metrics:read": "read metrics",
   models: "connect providers of models"
 }
@@ -37,10 +37,10 @@ const MAX_NAME = 120
 const STATES: Record<KeyState, string> = { active: "good", expired: "wait", revoked: "bad" }
 
 const MESSAGES = {
-  revoked: "The key is revoked: it fails from its next request on."
+  revoked: "Key revoked."
 }
 
-const shownName = ({ label }: KeyRecord): string => label === "" ? "(no name)" : label
+const shownName = ({ label }: KeyRecord): string => label === "" ? "Unnamed" : label
 const shownKey = ({ last4, prefix }: KeyRecord): Html => html`<code>${prefix}…${last4}</code>`
 
 const row = ({ key, mayRevoke }: { readonly key: KeyRecord; readonly mayRevoke: boolean }, whose: string, now: DateTime.Utc): Html => {
@@ -48,8 +48,8 @@ const row = ({ key, mayRevoke }: { readonly key: KeyRecord; readonly mayRevoke: 
   return html`<tr>
 <th scope="row">${shownName(key)}</th>
 <td data-label="Key">${shownKey(key)}</td>
-<td data-label="Scopes">${key.scopes.length === 0 ? "none" : key.scopes.join(", ")}</td>
-<td data-label="Of">${whose}</td>
+<td data-label="Permissions">${key.scopes.length === 0 ? "none" : key.scopes.join(", ")}</td>
+<td data-label="Owner">${whose}</td>
 <td data-label="Created">${moment(key.createdAt)}</td>
 <td data-label="Last used">${key.lastUsedAt === null ? "never" : moment(key.lastUsedAt)}</td>
 <td data-label="Expires">${key.expiresAt === null ? "never" : moment(key.expiresAt)}</td>
@@ -78,36 +78,36 @@ ${csrf}
 <div class="field">
 <label for="name">Name</label>
 <input id="name" name="name" required autocomplete="off" aria-describedby="name-hint">
-<p class="hint" id="name-hint">To tell keys apart: where it will be used. At most ${MAX_NAME} characters.</p>
+<p class="hint" id="name-hint">Where will you use it? Up to ${MAX_NAME} characters.</p>
 </div>
 <fieldset>
-<legend>What it opens</legend>
+<legend>Permissions</legend>
 ${scopes}</fieldset>
 <div class="field">
-<label for="expires">Stops working</label>
+<label for="expires">Expires</label>
 <select id="expires" name="expires">
 ${lives}</select>
 </div>
-<button>Mint key</button>
+<button>Create key</button>
 </form>`
 }
 
 const minted = ({ key, record }: MintedKey, publicUrl: string): Html => {
-  const works = record.expiresAt === null ? "does not expire" : html`works until ${moment(record.expiresAt)}`
-  const more = html`<p>It ${works}, and opens ${record.scopes.join(", ")}. Programs send it with each request:</p>
+  const expires = record.expiresAt === null ? "never" : moment(record.expiresAt)
+  const more = html`<p>Permissions: ${record.scopes.join(", ")}. Expires: ${expires}. Programs send the key with each request:</p>
 <pre tabindex="0"><code>curl ${publicUrl}/api/public/v1/sandboxes --header "Authorization: Bearer $SLIPWAY_API_KEY"</code></pre>`
-  return html`<h1>The key ${shownName(record)} is minted</h1>
+  return html`<h1>Key “${shownName(record)}” created</h1>
 ${shownOnce({ label: "API key", secret: key, then: "/keys", more })}`
 }
 
 const revokeForm = ({ csrf }: Page.Member, key: KeyRecord): Html => {
   const used = key.lastUsedAt === null ? "was never used" : html`last used ${moment(key.lastUsedAt)}`
   return html`<h1>Revoke the key ${shownName(key)}?</h1>
-<p>${shownKey(key)} was created ${moment(key.createdAt)} and ${used}. Whatever
-still uses it fails from its next request on. This cannot be undone.</p>
+<p>${shownKey(key)} was created ${moment(key.createdAt)} and ${used}. Programs
+that use it fail from their next request on. This cannot be undone.</p>
 <div class="actions">
 <form method="post" action="/keys/${key.id}/revoke">${csrf}<button class="danger">Revoke key</button></form>
-<a class="button quiet" href="/keys">Keep it</a>
+<a class="button quiet" href="/keys">Cancel</a>
 </div>`
 }
 
@@ -134,7 +134,7 @@ interface Services {
 /** The key of the address, if the member may revoke it. */
 const revocable = Effect.fnUntraced(function*({ access }: Services, { visit }: Page.Member, id: string | undefined) {
   const found = (yield* access.keysFor(visit)).find(({ key, mayRevoke }) => key.id === id && mayRevoke)
-  return found?.key ?? (yield* Refused.notFound("There is no such key that you could revoke."))
+  return found?.key ?? (yield* Refused.notFound("Key not found, or you can't revoke it."))
 })
 
 const list = ({ access, members, store }: Services): Page.Handler<Page.Member> =>
@@ -147,7 +147,7 @@ const list = ({ access, members, store }: Services): Page.Handler<Page.Member> =
     const organization = yield* Effect.catchTag(members.organization(organizationId), "OrganizationNotFound", Effect.die)
     const grant = grants.find(({ id }) => id === grantId)?.name ?? grantId
     const table = html`<table class="rows">
-<thead><tr>${columnHeads("Name", "Key", "Scopes", "Of", "Created", "Last used", "Expires", "State")}<td></td></tr></thead>
+<thead><tr>${columnHeads("Name", "Key", "Permissions", "Owner", "Created", "Last used", "Expires", "State")}<td></td></tr></thead>
 <tbody>
 ${keys.map((each) => row(each, names.get(each.key.userId) ?? each.key.userId, now))}
 </tbody>
@@ -158,7 +158,7 @@ ${keys.map((each) => row(each, names.get(each.key.userId) ?? each.key.userId, no
       body: html`<h1>Keys</h1>
 ${Page.told(asked, MESSAGES)}
 <p>A key lets a program work in the grant <strong>${grant}</strong> of the organization <strong>${organization.name}</strong>.</p>
-${keys.length === 0 ? html`<p>There is none yet.</p>` : table}
+${keys.length === 0 ? html`<p>No keys yet.</p>` : table}
 ${mintForm(member)}`
     }, member)
   })
@@ -169,17 +169,17 @@ const mint = ({ access, publicUrl }: Services): Page.Handler<Page.Member> =>
     const offered = scopesOf(member.visit.place.role)
     const asked = form.all("scope")
     const scopes = offered.filter((scope) => asked.includes(scope))
-    if (asked.length === 0) return yield* Refused.bad("A key opens something: choose at least one scope.")
-    if (scopes.length !== asked.length) return yield* Refused.bad("These scopes are not yours to give, or are named twice.")
+    if (asked.length === 0) return yield* Refused.bad("Choose a permission.")
+    if (scopes.length !== asked.length) return yield* Refused.bad("You can't grant these.")
     const life = LIVES.get(yield* form.one("expires"))
-    if (life === undefined) return yield* Refused.bad("A key stops working at one of the times in the list.")
+    if (life === undefined) return yield* Refused.bad("Choose an expiry from the list.")
     const key = yield* Effect.catchTag(
       access.mintOwn(member.visit, { label, scopes, life }),
       "MintRefused",
       ({ because, message }) =>
-        Effect.fail(new Refused({ status: because === "too_many_keys" ? 409 : 403, title: "The key is not minted", text: message }))
+        Effect.fail(new Refused({ status: because === "too_many_keys" ? 409 : 403, title: "Key not created", text: message }))
     )
-    return Page.show({ title: "Key minted", place: "keys", body: minted(key, publicUrl) }, member)
+    return Page.show({ title: "Key created", place: "keys", body: minted(key, publicUrl) }, member)
   })
 
 const askToRevoke = (services: Services): Page.Handler<Page.Member> =>
@@ -195,7 +195,7 @@ const revoke = (services: Services): Page.Handler<Page.Member> =>
     yield* Effect.catchTag(
       services.access.revokeFor(member.visit, id),
       "KeyNotFound",
-      () => Refused.notFound("There is no such key that you could revoke.")
+      () => Refused.notFound("Key not found, or you can't revoke it.")
     )
     return Page.redirect("/keys?done=revoked")
   })

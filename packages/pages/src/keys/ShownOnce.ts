@@ -7,7 +7,7 @@ export const shownOnce = (
   { label, more, secret, then }: { readonly label: string; readonly more: Html; readonly secret: Redacted.Redacted; readonly then: string }
 ): Html =>
   html`<div id="shown-once" class="panel" data-then="${then}">
-<p class="warning">It is shown only now. Copy it to where you keep secrets: it cannot be read again.</p>
+<p class="warning">Copy it now to where you keep secrets. Slipway never shows it again.</p>
 <label for="secret">${label}</label>
 <div class="secret">
 <input id="secret" readonly autocomplete="off" spellcheck="false" value="${Redacted.value(secret)}">

@@ -26,6 +26,9 @@ const decoded = (text: string): string | null => {
   }
 }
 
+/** A field is missing or given twice: no form of ours does that. */
+export const incomplete = Refused.bad("This form is incomplete. Reload the page and try again.")
+
 /** The fields of one form. What is asked of them fails with the page of a bad request, which no form of ours brings about. */
 export class Form {
   readonly #fields: ReadonlyArray<readonly [name: string, value: string]>
@@ -41,11 +44,7 @@ export class Form {
   /** The value of a field that is there exactly once. */
   one(name: string): Effect.Effect<string, Refused> {
     const [value, ...more] = this.all(name)
-    return value === undefined
-      ? Effect.fail(Refused.bad(`The field ${name} is missing.`))
-      : more.length > 0
-      ? Effect.fail(Refused.bad(`The field ${name} is there twice.`))
-      : Effect.succeed(value)
+    return value === undefined || more.length > 0 ? Effect.fail(incomplete) : Effect.succeed(value)
   }
 
   /** As `one`, of a field that may be left out. */
@@ -72,7 +71,7 @@ const parse = (text: string): Form | null => {
 }
 
 const tooLarge = (bytes: number) => new Refused({ status: 413, title: "Too large", text: `The form is larger than ${bytes / 1024} KiB.` })
-const unreadable = Refused.bad("The form could not be read.")
+const unreadable = Refused.bad("The form could not be read. Reload the page and try again.")
 
 /** The form that the request brings. */
 export const read = Effect.fnUntraced(function*(request: HttpServerRequest.HttpServerRequest, bytes = BYTES) {
@@ -80,7 +79,7 @@ export const read = Effect.fnUntraced(function*(request: HttpServerRequest.HttpS
     return yield* new Refused({
       status: 415,
       title: "Not a form",
-      text: "Only forms are read here: application/x-www-form-urlencoded in UTF-8."
+      text: "This address only accepts forms: application/x-www-form-urlencoded in UTF-8."
     })
   }
   // Counts while it reads, whatever the length is said to be.

@@ -135,19 +135,19 @@ const isCrossSite = (request: HttpServerRequest.HttpServerRequest, publicUrl: st
 
 const crossSite = new Refused({
   status: 403,
-  title: "That came from another site",
-  text: "Nothing was done. Open the page here and try again."
+  title: "Request from another site blocked",
+  text: "Nothing changed. Open the page here and try again."
 })
 const outOfDate = new Refused({
   status: 403,
-  title: "This form is out of date",
-  text: "Nothing was done. You may have signed in again since the page was loaded: go back, load it again, and try once more."
+  title: "This page expired",
+  text: "Nothing changed: go back, reload the page and try again."
 })
 
 const elsewhere = new Refused({
   status: 409,
-  title: "You work in another grant now",
-  text: "Nothing was done. Since the page was loaded you chose another grant, or your membership ended. " +
+  title: "You switched to another grant",
+  text: "Nothing changed. You chose another grant after this page was loaded, or your membership ended. " +
     "Load the page again to see where you are."
 })
 
@@ -222,7 +222,7 @@ const answer = Effect.fnUntraced(function*(cause: Cause.Cause<unknown>, reader: 
       text: detail ?? "The service cannot reach its database. Try again in a moment.",
       headers: { "retry-after": "1" }
     })
-    : new Refused({ status: 500, title: "Something went wrong", text: "It went wrong on our side, and is in the log of the service." })
+    : new Refused({ status: 500, title: "Something went wrong", text: "The server could not finish the request; the error is in its log." })
   const body = html`<h1>${title}</h1>
 <p>${text}</p>
 ${more}
@@ -312,7 +312,7 @@ const otherwise = (services: Services, method: string, allow: ReadonlyArray<stri
   if (method === "OPTIONS") return Effect.succeed(HttpServerResponse.empty({ status: 204, headers: { ...HEADERS, ...headers } }))
   const title = "This address only accepts a form"
   const body = html`<h1>${title}</h1>
-<p>It answers to ${allow.join(", ")}. <a href="${HOME}">Back to the start</a></p>`
+<p>It accepts ${allow.join(", ")}. <a href="${HOME}">Back to the start</a></p>`
   return Effect.flatMap(
     HttpServerRequest.HttpServerRequest,
     (request) => nothingHere(services, request, { title, body }, { status: 405, headers })

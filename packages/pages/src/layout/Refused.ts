@@ -13,7 +13,7 @@ export class Refused extends Data.TaggedError("Refused")<{
   readonly headers?: Readonly<Record<string, string>>
 }> {
   static bad(text: string): Refused {
-    return new Refused({ status: 400, title: "That cannot be done", text })
+    return new Refused({ status: 400, title: "Invalid request", text })
   }
 
   static notFound(text: string): Refused {

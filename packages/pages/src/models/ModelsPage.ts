@@ -59,9 +59,9 @@ const keyHint = (name: ProviderName, stored: ModelProvider | undefined, setup: M
   if (setup?.environment.has(variable) === true) {
     return html`The environment variable <code>${variable}</code> is set. Its key is used, and a key here is not.`
   }
-  if (stored?.hasKey === true) return html`A key is stored. Leave this empty to keep it.`
+  if (stored?.hasKey === true) return html`A key is stored. Leave this empty to keep that key.`
   const need = name === "compatible" ? " Many servers need none." : ""
-  return html`No key is stored.${need} It is encrypted and never shown again.`
+  return html`No key is stored.${need} Keys are encrypted and never shown again.`
 }
 
 const form = (

@@ -24,12 +24,12 @@ const TRIED_PER_MINUTE = 20
 
 const MESSAGES = {
   approved: "The machine is signed in. You can close this page and go on in its terminal.",
-  denied: "The machine gets no key."
+  denied: "Denied. The machine gets no key."
 }
 
 const nobodyWaits = new Refused({
   status: 404,
-  title: "No machine waits with this code",
+  title: "Code not found or expired",
   text: "A code works for 10 minutes and once. Begin again in the terminal: slipway auth login",
   more: html`<p><a class="button" href="${DEVICE_PAGE}">Enter another code</a></p>`
 })
@@ -61,10 +61,10 @@ const question = ({ csrf, grants, visit }: Page.Member, login: DeviceLogin, code
   const days = Duration.toDays(DEVICE_KEY_LIFE)
   return html`<p><strong>${login.machine}</strong> asks for a key, to work with sandboxes in your name.</p>
 <p class="device-code"><span class="hint">Its terminal shows this code:</span> <code>${shown}</code></p>
-<p class="warning">Approve only what you began yourself, just now. A person who sent you here, or this code, would work in your name.</p>
+<p class="warning">If you did not start this, someone is trying to act as you: choose Deny.</p>
 <dl class="facts">
 <dt>Machine</dt><dd>${login.machine}</dd>
-<dt>Asked from</dt><dd>${login.address === "" ? "an address that is not known" : login.address}</dd>
+<dt>Asked from</dt><dd>${login.address === "" ? "an unknown address" : login.address}</dd>
 <dt>Asked</dt><dd>${moment(login.createdAt)}, waits until ${moment(deviceLoginExpiresAt(login))}</dd>
 <dt>The key</dt><dd>works for ${days} days, and is among your <a href="/keys">keys</a>, where you can revoke it</dd>
 </dl>
@@ -130,19 +130,19 @@ ${body}`
         yield* Effect.catchTag(logins.deny(code, { userId }), "DeviceLoginNotFound", () => nobodyWaits)
         return Page.redirect(`${DEVICE_PAGE}?done=denied`)
       }
-      if (decision !== "approve") return yield* Refused.bad("A machine is approved or denied.")
+      if (decision !== "approve") return yield* Refused.bad("Choose Approve or Deny.")
       if ((yield* form.maybe("compared")) !== "yes") {
         return yield* Refused.bad("Compare the code with the one in the terminal first, and say that it is the same.")
       }
       const chosen = yield* form.one("grant")
       // The store would look any other text up as an id.
       const grant = member.grants.find(({ id }) => id === chosen)
-      const noGrant = Refused.notFound("There is no such grant that you could work in.")
+      const noGrant = Refused.notFound("Grant not found.")
       if (grant === undefined) return yield* noGrant
       yield* Effect.catchTags(logins.approve(code, { userId, grantId: grant.id }), {
         DeviceLoginNotFound: () => nobodyWaits,
         GrantNotFound: () => noGrant,
-        MintRefused: ({ message }) => new Refused({ status: 403, title: "The machine gets no key", text: message })
+        MintRefused: ({ message }) => new Refused({ status: 403, title: "Denied", text: message })
       })
       return Page.redirect(`${DEVICE_PAGE}?done=approved`)
     })

@@ -100,7 +100,7 @@ ${provider !== null && withProvider(provider, next)}
 <input id="code" name="code" required autocomplete="off" autocapitalize="none" spellcheck="false" maxlength="1000"
 aria-describedby="code-hint"${invalid}>
 <p class="hint" id="code-hint"><code>slipway login</code> on the machine of the service prints a link.
-The code is what stands behind its #.</p>
+Paste the link, or the part after #.</p>
 </div>
 ${next !== null && html`<input type="hidden" name="next" value="${next}">`}
 <button id="sign-in">Sign in</button>
@@ -188,7 +188,7 @@ export const layer = HttpRouter.use(Effect.fnUntraced(function*(router) {
       const code = given.slice(given.indexOf("#") + 1)
       const signedIn = CODE.test(code) ? yield* sessions.signInByLink(Redacted.make(code), person?.token ?? null) : null
       return signedIn === null
-        ? page(about, person, next, "This code is not good: it works once, within 10 minutes. Another one: slipway login")
+        ? page(about, person, next, "Code expired or already used. Run slipway login for a new one.")
         : enter(cookies, signedIn, next)
     })
   })

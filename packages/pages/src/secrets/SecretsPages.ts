@@ -12,10 +12,10 @@ import { Refused } from "../layout/Refused.ts"
 type Handler = Page.Handler<Page.Member>
 
 const MESSAGES = {
-  set: "The secret is set. Sandboxes that boot from now on have it for their setup.",
-  removed: "The secret is removed. Sandboxes whose environment names it do not boot without it.",
-  trusted: "The ref is listed. Setups of its commits have the secrets of the repository from now on.",
-  distrusted: "The ref is removed. Setups of its commits run without secrets from now on."
+  set: "Secret saved. Sandboxes that start from now on have it during setup.",
+  removed: "Secret removed. Sandboxes that need it will fail to start.",
+  trusted: "Branch or tag added. Its setups have the secrets of the repository from now on.",
+  distrusted: "Branch or tag removed. Its setups run without secrets from now on."
 }
 
 /** The content of the form. The value is never sent back. */
@@ -26,14 +26,14 @@ interface Draft {
   readonly problem: string | null
 }
 
-const noSecret = Refused.notFound("There is no such secret.")
+const noSecret = Refused.notFound("Secret not found.")
 
-const revoked = new Refused({ status: 409, title: "The grant is revoked", text: "Nothing was done. Choose another grant to work in." })
+const revoked = new Refused({ status: 409, title: "The grant is revoked", text: "Nothing changed. Choose another grant." })
 
 const notTheirs = new Refused({
   status: 403,
   title: "Secrets are for owners",
-  text: "Only owners of your organization may see which secrets there are and change them. Ask one of them to do it."
+  text: "Ask an owner of your organization."
 })
 
 /** Admits owners; others do not learn whether there are any secrets. */
@@ -47,8 +47,8 @@ const row = (secret: SecretRecord): Html =>
 <tr>
 <th scope="row"><code>${secret.name}</code></th>
 <td data-label="Repository">${secret.repo}</td>
-<td data-label="Set">${moment(secret.setAt)}</td>
-<td data-label="First set">${moment(secret.createdAt)}</td>
+<td data-label="Updated">${moment(secret.setAt)}</td>
+<td data-label="Created">${moment(secret.createdAt)}</td>
 <td><a href="${removal(secret)}" aria-label="Remove ${secret.name} of ${secret.repo}">Remove</a></td>
 </tr>`
 
@@ -72,8 +72,8 @@ aria-describedby="name-hint"${invalid}>
 <label for="value">Value</label>
 <textarea id="value" name="value" required rows="3" autocapitalize="none" spellcheck="false"
 aria-describedby="value-hint"${invalid}></textarea>
-<p class="hint" id="value-hint">It is stored encrypted and never shown again. One with fewer than ${SHORTEST_REDACTED} characters
-is not taken out of what a setup prints. Files, and what is larger than 20 KB: <code>slipway secrets set</code>.</p>
+<p class="hint" id="value-hint">Stored encrypted and never shown again. A value with fewer than ${SHORTEST_REDACTED} characters
+is not removed from the output of setups. For files and values above 20 KB: <code>slipway secrets set</code>.</p>
 </div>
 <button>Set secret</button>
 </form>`
@@ -108,7 +108,7 @@ const refsSection = (csrf: Html, refs: ReadonlyArray<TrustedRefRecord>, { proble
 one of them can read the secrets; branches of sandboxes cannot be listed.</p>
 ${refs.length > 0 && table}
 <form method="post" action="/secrets/refs" class="panel" aria-labelledby="list-ref" autocomplete="off">
-<h2 id="list-ref">List a branch or a tag</h2>
+<h2 id="list-ref">Add a branch or a tag</h2>
 ${csrf}
 ${problem !== null && html`<p class="problem" role="alert" id="ref-problem">${problem}</p>`}
 <div class="field">
@@ -119,7 +119,7 @@ ${problem !== null && html`<p class="problem" role="alert" id="ref-problem">${pr
 <label for="ref">Branch or tag</label>
 <input id="ref" name="ref" value="${ref}" required autocapitalize="none" spellcheck="false" placeholder="release/*"${invalid}>
 </div>
-<button>List it</button>
+<button>Add</button>
 </form>`
 }
 
@@ -137,14 +137,14 @@ export const layer = HttpRouter.use(Effect.fnUntraced(function*(router) {
     const all = yield* secrets.list(member.visit.place.grantId, null)
     const refs = yield* secrets.trustedRefs(member.visit.place.grantId, null)
     const table = html`<table class="rows"><caption class="unseen">Secrets, by repository</caption>
-<thead><tr>${columnHeads("Name", "Repository", "Set", "First set")}<td></td></tr></thead>
+<thead><tr>${columnHeads("Name", "Repository", "Updated", "Created")}<td></td></tr></thead>
 <tbody>${all.map(row)}
 </tbody></table>`
     const body = html`<h1>Secrets</h1>
 ${told}
 <p>The setup of a repository's sandboxes gets the secrets that its environment names, as environment variables: the token of a
-private registry, say. The agent gets none of them.</p>
-${all.length === 0 ? html`<p>There is none yet.</p>` : table}
+private registry, say. The agent does not get them.</p>
+${all.length === 0 ? html`<p>No secrets yet.</p>` : table}
 ${setForm(member.csrf, draft)}
 ${refsSection(member.csrf, refs, refDraft)}`
     return Page.show({ title: "Secrets", place: "secrets", body }, member, { status })
@@ -171,7 +171,7 @@ ${refsSection(member.csrf, refs, refDraft)}`
             new Refused({
               status: 503,
               title: "Secrets cannot be set now",
-              text: "Nothing was done. The service has no good key to encrypt it with: its log tells the operator what to do."
+              text: "Nothing changed. The service has no usable key to encrypt with: its log says what an administrator can do."
             })
           )
       })
@@ -187,11 +187,11 @@ ${refsSection(member.csrf, refs, refDraft)}`
   const askToRemove: Handler = Effect.fnUntraced(function*(member, { url }) {
     const { name, repo } = yield* find(member, url.searchParams.get("repo") ?? "", url.searchParams.get("name") ?? "")
     const body = html`<h1>Remove <code>${name}</code>?</h1>
-<p>The secret <code>${name}</code> of ${repo} is gone for good. Sandboxes whose environment names it do not boot without it.</p>
+<p>The secret <code>${name}</code> of ${repo} is deleted permanently. Sandboxes that need it will fail to start.</p>
 <div class="actions">
 <form method="post" action="/secrets/remove">${member.csrf}<input type="hidden" name="repo" value="${repo}">
 <input type="hidden" name="name" value="${name}"><button class="danger">Remove secret</button></form>
-<a class="button quiet" href="/secrets">Keep it</a>
+<a class="button quiet" href="/secrets">Cancel</a>
 </div>`
     return Page.show({ title: `Remove ${name}?`, place: "secrets", body }, member)
   })

@@ -8,7 +8,7 @@ import * as Layout from "../layout/Layout.ts"
 import * as Page from "../layout/Page.ts"
 import { Refused } from "../layout/Refused.ts"
 
-const MESSAGES = { grant: "You work in this grant now." }
+const MESSAGES = { grant: "Grant switched." }
 
 /** `from`: the place of the navigation that they come from, as the header says it. */
 const grantForm = (csrf: Html, grants: Page.Person["grants"], current: string | null, from: string | null): Html => {
@@ -52,7 +52,7 @@ ${grants.length > 1 && grantForm(csrf, grants, grantId, null)}
 const chooseGrant: Page.Handler<Page.Person> = (person, { url }) => {
   const { csrf, grants, visit } = person
   const choice = grants.length === 0
-    ? html`<p>There is none that you could work in.</p>`
+    ? html`<p>You have no grant to work in. Ask an owner of your organization.</p>`
     : grantForm(csrf, grants, visit.place?.grantId ?? null, url.searchParams.get("from"))
   return Effect.succeed(Page.show({
     title: "Choose a grant",
@@ -67,11 +67,11 @@ const changeGrant = (sessions: typeof Sessions.Service): Page.Handler<Page.Perso
     const from = yield* form.maybe("from")
     // The store would look any other text up as an id.
     const known = grants.find(({ id }) => id === chosen)
-    if (known === undefined) return yield* Refused.notFound("There is no such grant that you could work in.")
+    if (known === undefined) return yield* Refused.notFound("Grant not found.")
     yield* Effect.catchTag(
       sessions.chooseGrant(visit.session, known.id),
       "GrantNotFound",
-      () => Refused.notFound("There is no such grant that you could work in.")
+      () => Refused.notFound("Grant not found.")
     )
     return Page.redirect(from === null ? "/settings?done=grant" : `/${Layout.placeFor(from, known.role)}`)
   })

@@ -31,9 +31,9 @@ const ordinal = (n: number): string => {
   return `${n}${suffix}`
 }
 
-/** Slots in use: `8 of 8 at work`. */
+/** Slots in use: `8 of 8 slots busy`. */
 export const atWorkLabel = ({ atWork, slots }: Queue): string =>
-  slots === 0 ? `${atWork} at work, no worker is there` : `${atWork} of ${slots} at work`
+  slots === 0 ? `${atWork} busy, no worker connected` : `${atWork} of ${slots} slots busy`
 
 /** The place in the queue; empty if it is unknown. */
 export const placeInLine = (sandbox: Pick<Sandbox, "id">, queue: Queue): string => {
@@ -46,7 +46,7 @@ export const because = (sandbox: Sandbox, queue: Queue): string => {
   const { approvals, error, reason, status } = sandbox
   switch (attentionStateOf(sandbox)) {
     case "asking":
-      return approvals.length === 1 ? `Wants to: ${approvals[0]?.tool ?? ""}` : `${approvals.length} approvals`
+      return approvals.length === 1 ? `Asks for approval: ${approvals[0]?.tool ?? ""}` : `${approvals.length} approvals waiting`
     case "failed":
       return status === "failed" ? error ?? (reason === null ? "" : labels.reason[reason]) : "The last turn failed."
     case "starting":

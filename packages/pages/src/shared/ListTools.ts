@@ -12,8 +12,8 @@ const KEYS = [
   ["j", "Next item"],
   ["k", "Previous item"],
   ["Enter", "Open"],
-  ["a", "Approve what the focused card asks for, if all of it is on the screen"],
-  ["d", "Deny it, likewise"],
+  ["a", "Approve the focused card, if it is fully visible"],
+  ["d", "Deny the focused card, if it is fully visible"],
   ["/", "Search"],
   ["?", "This help"]
 ] as const

@@ -12,7 +12,7 @@ import { idOf, noEndpoint } from "./WebhookPage.ts"
 type Handler = Page.Handler<Page.Member>
 
 const decodeEvent = Schema.decodeUnknownEffect(AnyUuid)
-const noEvent = Refused.notFound("There is no such event in the feed.")
+const noEvent = Refused.notFound("Event not found in the feed.")
 const notFound = () => Effect.fail(noEndpoint)
 
 const ALONG = `${Duration.toHours(SIGNS_ALONG)} hours`
@@ -23,19 +23,19 @@ export const make = Effect.gen(function*() {
   const askToRotate: Handler = Effect.fnUntraced(function*(member, asked) {
     const { id, url } = yield* webhooks.find(member.visit.place.grantId, yield* idOf(asked))
     const body = html`<h1>Replace the secret?</h1>
-<p>From the next request on, <code>${url}</code> gets a second signature, of a new secret. The old one signs along
-for ${ALONG}: give your service the new one until then.</p>
+<p>From the next request on, <code>${url}</code> gets a second signature with a new secret. The old secret stays
+valid for ${ALONG}: give your service the new one until then.</p>
 <div class="actions">
 <form method="post" action="/webhooks/${id}/rotate-secret">${member.csrf}<button>Replace secret</button></form>
-<a class="button quiet" href="/webhooks/${id}">Keep it</a>
+<a class="button quiet" href="/webhooks/${id}">Cancel</a>
 </div>`
     return Page.show({ title: "Replace the secret?", place: "webhooks", body }, member)
   }, Effect.catchTag("EndpointNotFound", notFound))
 
   const rotate: Handler = Effect.fnUntraced(function*(member, asked) {
     const { endpoint: { id, url }, secret } = yield* webhooks.rotateSecret(member.visit.place.grantId, yield* idOf(asked))
-    const more = html`<p>Requests to <code>${url}</code> are signed with it from now on. The old one signs along for ${ALONG}.</p>`
-    const body = html`<h1>The endpoint has a new secret</h1>
+    const more = html`<p>Requests to <code>${url}</code> are signed with it from now on. The old secret stays valid for ${ALONG}.</p>`
+    const body = html`<h1>Secret replaced</h1>
 ${shownOnce({ label: "Secret", secret, then: `/webhooks/${id}`, more })}`
     return Page.show({ title: "Secret replaced", place: "webhooks", body }, member)
   }, Effect.catchTag("EndpointNotFound", notFound))
@@ -43,11 +43,11 @@ ${shownOnce({ label: "Secret", secret, then: `/webhooks/${id}`, more })}`
   const askToRemove: Handler = Effect.fnUntraced(function*(member, asked) {
     const { id, url } = yield* webhooks.find(member.visit.place.grantId, yield* idOf(asked))
     const body = html`<h1>Remove this endpoint?</h1>
-<p>Nothing more is sent to <code>${url}</code>, but for a request that is under way. Its secret and the list of its attempts
-are gone for good. The feed keeps its events.</p>
+<p>Slipway stops sending to <code>${url}</code>. The secret and the list of attempts are deleted permanently.
+The feed keeps its events.</p>
 <div class="actions">
 <form method="post" action="/webhooks/${id}/remove">${member.csrf}<button class="danger">Remove endpoint</button></form>
-<a class="button quiet" href="/webhooks/${id}">Keep it</a>
+<a class="button quiet" href="/webhooks/${id}">Cancel</a>
 </div>`
     return Page.show({ title: "Remove this endpoint?", place: "webhooks", body }, member)
   }, Effect.catchTag("EndpointNotFound", notFound))

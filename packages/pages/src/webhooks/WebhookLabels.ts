@@ -13,15 +13,15 @@ import { html, type Html } from "../html/Html.ts"
 import { moment } from "../html/Moments.ts"
 
 const reasons: Record<DisabledReason, string> = {
-  gone: "It answered 410: that it is gone.",
+  gone: "The endpoint returned 410 Gone.",
   retries_exhausted: "Every attempt at the next event failed, for three days."
 }
 
 const troubles: Record<Trouble, string> = {
-  timeout: `no answer within ${Duration.toSeconds(ATTEMPT_TIME)} s`,
-  name_not_resolved: "its name has no address",
-  address_not_allowed: "its name has an address that is not public",
-  tls: "no TLS, or a certificate that is not good",
+  timeout: `no response within ${Duration.toSeconds(ATTEMPT_TIME)} s`,
+  name_not_resolved: "its host name has no address",
+  address_not_allowed: "its host name has a private address",
+  tls: "TLS error",
   connection: "no connection, or no HTTP",
   event_unreadable: "the service cannot read the event: a newer version recorded it, or it is damaged",
   secret_unreadable: "the service cannot open the endpoint's secret: rotate it"
@@ -35,11 +35,11 @@ export const standingOf = ({ disabled, dueAt, failures }: Endpoint): Html => {
   if (disabled !== null) return html`<span class="state bad">disabled</span> since ${moment(disabled.at)}. ${reasons[disabled.reason]}`
   if (failures === 0) return html`<span class="state good">enabled</span>`
   const failed = failures === 1 ? "1 failed attempt" : `${failures} failed attempts`
-  return html`<span class="state wait">retrying</span> ${failed} at the next event; another one ${moment(dueAt)}`
+  return html`<span class="state wait">retrying</span> ${failed} at the next event; next attempt ${moment(dueAt)}`
 }
 
 /** How far it is: the next event comes after that one. */
-export const reachedOf = ({ cursor }: Endpoint): string => cursor === 0 ? "the beginning" : `event ${cursor}`
+export const reachedOf = ({ cursor }: Endpoint): string => cursor === 0 ? "start" : `event ${cursor}`
 
 export const outcomeOf = (outcome: Outcome): Html => {
   if (outcome._tag === "Failed") return html`<span class="state bad">failed</span> ${troubles[outcome.trouble]}`

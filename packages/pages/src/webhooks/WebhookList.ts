@@ -10,7 +10,7 @@ import * as Page from "../layout/Page.ts"
 import { Refused } from "../layout/Refused.ts"
 import { reachedOf, standingOf, typesOf } from "./WebhookLabels.ts"
 
-const MESSAGES = { removed: "The endpoint is removed: nothing more is sent there." }
+const MESSAGES = { removed: "Endpoint removed." }
 
 /** The content of the form: at first no address, and every type. */
 interface Draft {
@@ -27,7 +27,7 @@ const row = (endpoint: Endpoint): Html =>
 <th scope="row"><a href="/webhooks/${endpoint.id}">${endpoint.url}</a></th>
 <td data-label="Events">${typesOf(endpoint.types)}</td>
 <td data-label="State">${standingOf(endpoint)}</td>
-<td data-label="Goes on after">${reachedOf(endpoint)}</td>
+<td data-label="Delivered up to">${reachedOf(endpoint)}</td>
 <td data-label="Registered">${moment(endpoint.createdAt)}</td>
 </tr>`
 
@@ -48,19 +48,19 @@ ${problem !== null && html`<p class="problem" role="alert" id="problem">${proble
 <label for="url">Address</label>
 <input id="url" name="url" value="${url}" required autocomplete="off" autocapitalize="none" spellcheck="false" placeholder="https://"
 aria-describedby="url-hint"${invalid}>
-<p class="hint" id="url-hint">Of your service: https, and public. It is told of each event from now on by a POST.</p>
+<p class="hint" id="url-hint">Public https URL of your service. Each new event is sent there by POST.</p>
 </div>
 <fieldset aria-describedby="types-hint">
 <legend>Events</legend>
-${choices}<p class="hint" id="types-hint">With all of them, also those of types that come later.</p>
+${choices}<p class="hint" id="types-hint">All types also include future ones.</p>
 </fieldset>
 <button>Register endpoint</button>
 </form>`
 }
 
 const registered = ({ endpoint: { id, url }, secret }: WithSecret): Html => {
-  const more = html`<p>Each request to <code>${url}</code> is signed with it. A request that it does not verify is not from here.</p>`
-  return html`<h1>The endpoint is registered</h1>
+  const more = html`<p>Each request to <code>${url}</code> is signed with it. Reject requests whose signature does not match.</p>`
+  return html`<h1>Endpoint registered</h1>
 ${shownOnce({ label: "Secret", secret, then: `/webhooks/${id}`, more })}`
 }
 
@@ -74,16 +74,14 @@ export const make = Effect.gen(function*() {
     const grant = (yield* sessions.grantsOf(user.id)).find(({ id }) => id === grantId)
     const name = grant?.name ?? grantId
     const table = html`<table class="rows webhooks"><caption class="unseen">Endpoints, oldest first</caption>
-<thead><tr>${columnHeads("Address", "Events", "State", "Goes on after", "Registered")}</tr></thead>
+<thead><tr>${columnHeads("Address", "Events", "State", "Delivered up to", "Registered")}</tr></thead>
 <tbody>${endpoints.map(row)}
 </tbody></table>`
     const body = html`<h1>Webhooks</h1>
 ${told}
-<p>Webhooks tell your service of the events in the feed of the grant <strong>${name}</strong>, one at a time and in order. Your
-service has three things to do: verify the signature of each request with the endpoint's secret, leave out an event whose
-<code>webhook-id</code> it has seen, and read the <a href="/docs">feed</a> for whatever it missed, for the feed is
-the truth. How, in <code>docs/webhooks.md</code> of Slipway.</p>
-${endpoints.length === 0 ? html`<p>There is none yet.</p>` : table}
+<p>Slipway sends each event of the grant <strong>${name}</strong> to your service by POST, in order. Verify the signature with the
+endpoint's secret, ignore a <code>webhook-id</code> that you have seen, and read the <a href="/docs">feed</a> after an outage.</p>
+${endpoints.length === 0 ? html`<p>No webhooks yet.</p>` : table}
 ${registerForm(csrf, draft)}`
     return Page.show({ title: "Webhooks", place: "webhooks", body }, member, { status })
   })
@@ -94,9 +92,9 @@ ${registerForm(csrf, draft)}`
     const url = (yield* form.one("url")).trim()
     const chosen = form.all("type")
     const types = EVENT_TYPES.filter((type) => chosen.includes(type))
-    if (types.length !== chosen.length) return yield* Refused.bad("There is no such type of events, or it is there twice.")
+    if (types.length !== chosen.length) return yield* Refused.bad("Unknown event type.")
     const again = (problem: string, status: number) => page(member, null, { url, types, problem }, status)
-    if (types.length === 0) return yield* again("An endpoint is told of something: choose at least one type of events.", 400)
+    if (types.length === 0) return yield* again("Choose an event.", 400)
     return yield* webhooks.register(member.visit.place.grantId, { url, types: types.length === EVENT_TYPES.length ? null : types }).pipe(
       Effect.map((made) => Page.show({ title: "Endpoint registered", place: "webhooks", body: registered(made) }, member)),
       Effect.catchTags({

@@ -18,14 +18,14 @@ import { outcomeOf, reachedOf, standingOf, typesOf } from "./WebhookLabels.ts"
 const PAGE = 25
 
 const MESSAGES = {
-  enabled: "It goes on at once with the first event that is not delivered.",
-  redelivering: "The event is sent once more in a moment. Load this page again to see what comes of it."
+  enabled: "Resuming with the first undelivered event.",
+  redelivering: "Sending the event again. Reload this page to see the result."
 }
 
 const decodeId = Schema.decodeUnknownEffect(AnyUuid)
 const decodePosition = Schema.decodeUnknownEffect(Counter)
 
-export const noEndpoint = Refused.notFound("There is no such endpoint.")
+export const noEndpoint = Refused.notFound("Endpoint not found.")
 
 /** The endpoint of the address. An invalid id is an unknown endpoint. */
 export const idOf = ({ params }: Page.Asked) => Effect.mapError(decodeId(params["endpointId"]), () => noEndpoint)
@@ -35,7 +35,7 @@ const positionOf = ({ url }: Page.Asked) => {
   if (given === null) return Effect.succeed(null)
   return Effect.mapError(
     decodePosition(/^\d{1,16}$/u.test(given) ? Number(given) : null),
-    () => Refused.bad("That is no page of this log.")
+    () => Refused.bad("This link is out of date.")
   )
 }
 
@@ -52,16 +52,16 @@ const row =
   (id: string, csrf: Html) =>
   ({ delivery: { at, attempt, durationMillis, eventId, manual, outcome, sequence }, isNewest, type }: Line): Html => {
     const said = outcome._tag === "Answered" && outcome.body !== null && html`
-<details><summary>What it said</summary><pre>${outcome.body}</pre></details>`
+<details><summary>Response</summary><pre>${outcome.body}</pre></details>`
     const again = html`<form method="post" action="/webhooks/${id}/deliveries/${eventId}/redeliver">${csrf}
 <button class="quiet" aria-label="Send again: event ${sequence}">Send again</button></form>`
     return html`
 <tr>
 <th scope="row">${exactMoment(at)}</th>
 <td data-label="Event">${sequence} <code>${type ?? ""}</code></td>
-<td data-label="Attempt">${manual ? "by hand" : attempt}</td>
+<td data-label="Attempt">${manual ? "manual" : attempt}</td>
 <td data-label="Outcome">${outcomeOf(outcome)}${said}</td>
-<td data-label="Took">${took(durationMillis)}</td>
+<td data-label="Duration">${took(durationMillis)}</td>
 <td>${isNewest && again}</td>
 </tr>`
   }
@@ -92,9 +92,9 @@ export const make = Effect.gen(function*() {
       type: types.get(delivery.eventId),
       isNewest: deliveries.findIndex(({ eventId }) => eventId === delivery.eventId) === i
     }))
-    const none = html`<p>${before === null ? "Nothing was sent yet." : "There are no older ones."}</p>`
+    const none = html`<p>${before === null ? "No attempts yet." : "No older attempts."}</p>`
     const table = html`<table class="rows attempts" aria-labelledby="log">
-<thead><tr>${columnHeads("Time", "Event", "Attempt", "Outcome", "Took")}<td></td></tr></thead>
+<thead><tr>${columnHeads("Time", "Event", "Attempt", "Outcome", "Duration")}<td></td></tr></thead>
 <tbody>${lines.map(row(id, csrf))}
 </tbody></table>`
     const newest = before !== null && html`<a href="/webhooks/${id}">Newest</a> `
@@ -105,7 +105,7 @@ ${Page.told(asked, MESSAGES)}
 <dt>Address</dt><dd><code>${endpoint.url}</code></dd>
 <dt>Events</dt><dd>${typesOf(endpoint.types)}</dd>
 <dt>State</dt><dd>${standingOf(endpoint)}</dd>
-<dt>Goes on after</dt><dd>${reachedOf(endpoint)}</dd>
+<dt>Delivered up to</dt><dd>${reachedOf(endpoint)}</dd>
 <dt>Registered</dt><dd>${moment(endpoint.createdAt)}</dd>
 </dl>
 <div class="actions">

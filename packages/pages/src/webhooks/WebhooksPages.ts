@@ -11,7 +11,7 @@ import * as WebhookPage from "./WebhookPage.ts"
 const notTheirs = new Refused({
   status: 403,
   title: "Webhooks are for owners",
-  text: "Only owners of your organization may see its endpoints and change them. Ask one of them to do it."
+  text: "Ask an owner of your organization."
 })
 
 /** Admits people who may have endpoints; others do not learn whether there are any. */

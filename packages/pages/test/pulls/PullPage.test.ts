@@ -58,13 +58,13 @@ layer(served, { excludeTestServices: true })("the page of a pull request", (it) 
       }
       assert.include(page.text, `<tr class="removed"><td class="number">2</td>`)
       assert.include(page.text, "Merge into main")
-      assert.include(page.text, "Too much changed in it to be shown here.")
+      assert.include(page.text, "Diff too large.")
       assert.notMatch(page.text, /<script(?! type="module" src="\/assets\/)|\u202e/u)
       assert.notInclude(page.text, "\u001b")
       assert.isBelow(page.text.length, 100_000)
       const alone = yield* get(`${address}?path=a`)
       assert.include(alone.text, `<tr class="removed"><td class="number">2</td>`)
-      assert.notInclude(alone.text, "Too much changed in it")
+      assert.notInclude(alone.text, "Diff too large")
     }))
 
   it.effect("is only for people of the grant whose sandbox opened it, and so are its forms", () =>

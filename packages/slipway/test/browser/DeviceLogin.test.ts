@@ -157,7 +157,7 @@ layer(Browser.layer(), { excludeTestServices: true })("slipway auth", (it) => {
         await signIn(page, link)
         await page.goto(address)
         await page.getByRole("button", { name: "Deny" }).click()
-        await page.getByText("The machine gets no key.").waitFor()
+        await page.getByText("Denied. The machine gets no key.").waitFor()
       })
       const { code, stderr } = yield* login.ended
       assert.strictEqual(code, 4)

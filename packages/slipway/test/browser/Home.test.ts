@@ -72,17 +72,17 @@ layer(Shop.layer(["acme/shop"], { SLIPWAY_WORKER_SLOTS: "4" }), { excludeTestSer
         const filling = []
         for (const n of [1, 2, 3, 4]) filling.push(await create("[[hang]]", { title: `Fills ${n}` }))
         const last = await create("[[say At last.]]", { title: "Waits" })
-        await page.getByRole("row").filter({ hasText: "Waits" }).getByText(/^1st, 4 of 4 at work$/u).waitFor()
+        await page.getByRole("row").filter({ hasText: "Waits" }).getByText(/^1st, 4 of 4 slots busy$/u).waitFor()
         await inspect(page, "home-full")
         await page.goto(`/sandboxes/${last}`)
-        await page.locator("#line", { hasText: "1st, 4 of 4 at work" }).waitFor()
+        await page.locator("#line", { hasText: "1st, 4 of 4 slots busy" }).waitFor()
         await inspect(page, "sandbox-queued")
         // Its place is told again without anything happening in its log.
         const other = await create("[[say Later.]]", { title: "Behind" })
         await page.goto(`/sandboxes/${other}`)
-        await page.locator("#line", { hasText: "2nd, 4 of 4 at work" }).waitFor()
+        await page.locator("#line", { hasText: "2nd, 4 of 4 slots busy" }).waitFor()
         await terminate(last)
-        await page.locator("#line", { hasText: "1st, 4 of 4 at work" }).waitFor()
+        await page.locator("#line", { hasText: "1st, 4 of 4 slots busy" }).waitFor()
 
         await page.goto("/sandboxes")
         await page.keyboard.press("/")

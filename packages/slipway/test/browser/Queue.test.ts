@@ -88,7 +88,7 @@ layer(Shop.layer(), { excludeTestServices: true })("messages during a turn", (it
         await queue.click()
         assert.strictEqual(
           await prompt.evaluate((field) => (field as HTMLTextAreaElement).validationMessage),
-          "This has 60,001 characters; 60,000 are the most."
+          "Up to 60,000 characters (yours: 60,001)."
         )
         assert.strictEqual((await prompt.inputValue()).length, 120_002)
         await prompt.fill("\u{1f600}".repeat(60_000))

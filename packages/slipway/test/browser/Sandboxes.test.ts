@@ -89,7 +89,7 @@ layer(Shop.layer(), { excludeTestServices: true })("the page of a sandbox", (it)
         await page.getByText("From where the sandbox started to checkpoint 1.").waitFor()
         assert.deepStrictEqual(await page.locator("#file-2 .diff .line").allInnerTexts(), prices)
         await page.getByRole("link", { name: "All changes" }).click()
-        await page.getByRole("link", { name: "Only this file src/prices.js" }).click()
+        await page.getByRole("link", { name: "View file alone src/prices.js" }).click()
         assert.deepStrictEqual(await page.locator(".diff .line").allInnerTexts(), prices)
         await inspect(page, "changes")
 
@@ -323,7 +323,7 @@ layer(Shop.layer(), { excludeTestServices: true })("the page of a sandbox", (it)
         await until("Done")
         await isAsLoaded(page, await events(id))
         await page.getByRole("link", { name: "Files changed" }).click()
-        await page.getByRole("link", { name: "Only this file wide.md" }).click()
+        await page.getByRole("link", { name: "View file alone wide.md" }).click()
         assert.deepStrictEqual(await page.locator(".diff .added .line").allInnerTexts(), [
           `${wide.slice(0, 400)} … ${wide.length - 400} more characters`
         ])

@@ -93,7 +93,7 @@ export class ChangesCache extends Context.Service<ChangesCache, {
             SandboxNotRunning: () =>
               Effect.succeed(isStarting(sandbox) ? "Files appear once the sandbox has started." : "No files were saved."),
             AgentDisconnected: () => Effect.succeed(AWAY),
-            FileNotFound: () => Effect.succeed("The repository is not there yet."),
+            FileNotFound: () => Effect.succeed("The repository is not cloned yet."),
             RepoNotFound: Effect.die,
             RepoRequired: Effect.die
           })

@@ -7,9 +7,9 @@ import { type Budget, fit } from "../../html/Fit.ts"
 import { html, type Html, type Later } from "../../html/Html.ts"
 
 const WARNINGS: Record<PartialWarning, string> = {
-  entries_truncated: "There are more changes than are shown here.",
-  unreadable_entries: "The changes could not be read. The agent may have made something that git gives up on.",
-  invalid_names: "Files whose names are no text are left out."
+  entries_truncated: "Some changes are hidden.",
+  unreadable_entries: "The changes could not be loaded: git could not read the tree.",
+  invalid_names: "Files with undecodable names are hidden."
 }
 
 export const warnings = (all: ReadonlyArray<PartialWarning>): ReadonlyArray<Html> =>
@@ -17,7 +17,7 @@ export const warnings = (all: ReadonlyArray<PartialWarning>): ReadonlyArray<Html
 
 /** The counts of a file by its `status`. */
 export const counts = ({ additions, deletions, path, previousPath, status }: ChangedFile): Html => {
-  if (isProtected(path)) return html`<span class="fine">protected: not shown</span>`
+  if (isProtected(path)) return html`<span class="fine">protected: hidden</span>`
   const renamed = previousPath !== null && status === "renamed" && html` <span class="fine">was ${previousPath}</span>`
   return html`<span class="added-count">+${additions} <span class="unseen">lines added</span></span>
 <span class="removed-count">−${deletions} <span class="unseen">lines removed</span></span>${renamed}`
@@ -57,8 +57,8 @@ export const render = (
     const end = after + items.length
     const left = files.length - end
     const before = after > 0 &&
-      html`<p class="fine">The ${after} files before these are not shown here. <a href="${listFrom(0)}">From the first</a></p>`
-    const more = left > 0 && html`<p class="fine">${left} more are not shown here. <a href="${listFrom(end)}">Show the next ones</a></p>`
+      html`<p class="fine">${after} earlier files hidden. <a href="${listFrom(0)}">Show from start</a></p>`
+    const more = left > 0 && html`<p class="fine">${left} more hidden. <a href="${listFrom(end)}">Show more</a></p>`
     const list = html`<p>${files.length === 1 ? "1 file" : `${files.length} files`}:
 <span class="added-count">+${added} <span class="unseen">lines added</span></span>
 <span class="removed-count">−${removed} <span class="unseen">lines removed</span></span></p>

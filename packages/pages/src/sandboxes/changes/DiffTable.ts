@@ -197,7 +197,7 @@ ${bodies}
 </table></div>`
     const hidden = total + left - after - shown.length
     const content = html`${table}
-${hidden > 0 && html`<p class="warning">${hidden} more lines are not shown.</p>`}`
+${hidden > 0 && html`<p class="warning">${hidden} more lines hidden.</p>`}`
     return done({ content, next: hidden > 0 ? after + shown.length : null })
   })
 }

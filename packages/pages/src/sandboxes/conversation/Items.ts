@@ -26,7 +26,7 @@ const textOf = (item: Item, address: string, text: string, render: typeof beginn
     const before = item.text.length - text.length
     const rest = new URLSearchParams({ item: item.key, at: String(item.seq), from: String(before + length) })
     const more = length < text.length && html`
-<p class="fine">${text.length - length} more characters are not shown. <a href="${address}/text?${rest.toString()}">Show the rest</a></p>`
+<p class="fine">${text.length - length} more characters hidden. <a href="${address}/text?${rest.toString()}">Show the rest</a></p>`
     return done(html`${shown}${more}`)
   })
 

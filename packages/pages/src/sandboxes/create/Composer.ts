@@ -10,7 +10,7 @@ import { Sandboxes } from "@slipway/domain/sandbox/usecases/Sandboxes"
 import { SourceHost } from "@slipway/domain/source/ports/SourceHost"
 import { Effect, Option } from "effect"
 import { html, type Html } from "../../html/Html.ts"
-import type { Form } from "../../layout/Form.ts"
+import { type Form, incomplete } from "../../layout/Form.ts"
 import * as Page from "../../layout/Page.ts"
 import { Refused } from "../../layout/Refused.ts"
 
@@ -58,7 +58,7 @@ const modelsOf = ({ models }: Catalogue): ReadonlyArray<Model> => models.slice(0
 /** Everything a form of ours sends, however little of it there is. */
 const read = Effect.fnUntraced(function*(form: Form): Effect.fn.Return<Draft & { readonly key: string }, Refused> {
   const [names, refs] = [form.all("repo"), form.all("ref")]
-  if (names.length !== refs.length || names.length > MAX_ROWS) return yield* Refused.bad(`There are at most ${MAX_ROWS} repositories.`)
+  if (names.length !== refs.length || names.length > MAX_ROWS) return yield* Refused.bad(`Each repository once, up to ${MAX_ROWS}.`)
   return {
     key: yield* form.one("key"),
     // Browsers send the line ends of the web's forms.
@@ -85,8 +85,8 @@ const problemOf = (field: string, reason: string, rows: ReadonlyArray<number>): 
     return at("repos", rows.length === 0 ? "Choose at least one repository." : `Each repository once, up to ${MAX_ROWS}.`)
   }
   if (field === "prompt") return at("prompt", "Describe the task (up to 60,000 characters).")
-  if (field === "model") return at("model", "There is no such model.")
-  if (field === "reasoningEffort") return at("effort", "This model has no such effort.")
+  if (field === "model") return at("model", "Choose a model from the list.")
+  if (field === "reasoningEffort") return at("effort", "Choose an effort from the list.")
   if (field === "toolApprovalMode") return at("approvals", "Choose an approval mode.")
   return { status: 400, field: null, row: null, text: `${field}: ${reason}` }
 }
@@ -279,7 +279,7 @@ const post = (services: Services): Page.Handler<Page.Member> =>
       Effect.catchTags({
         InvalidRequest: ({ field, reason }) =>
           field === "idempotency-key"
-            ? Effect.fail(Refused.bad("This form is incomplete. Reload the page and try again."))
+            ? Effect.fail(incomplete)
             : again(problemOf(field, reason, rows)),
         InvalidModel: ({ message }) => wrong("model", message),
         InvalidReasoningEffort: ({ message }) => wrong("effort", message),

@@ -12,11 +12,13 @@ const isRepo = Schema.is(RepoName)
 export const repoOf = ({ repos }: Sandbox, { searchParams }: URL): Effect.Effect<RepoName, Refused> => {
   const wanted = searchParams.get("repo")
   const named = wanted === null ? repos[0] : repos.find(({ fullName }) => isRepo(wanted) && sameRepo(fullName, wanted))
-  return named === undefined ? Effect.fail(Refused.notFound("The sandbox has no such repository.")) : Effect.succeed(named.fullName)
+  return named === undefined
+    ? Effect.fail(Refused.notFound("This sandbox has no repository of that name."))
+    : Effect.succeed(named.fullName)
 }
 
 /** How many items come before the first shown one: `after`. */
-export const afterOf = ({ searchParams }: URL, refusal = "That is no place in the list."): Effect.Effect<number, Refused> => {
+export const afterOf = ({ searchParams }: URL, refusal = "This link is out of date."): Effect.Effect<number, Refused> => {
   const given = searchParams.get("after") ?? "0"
   return /^\d{1,9}$/u.test(given) ? Effect.succeed(Number(given)) : Effect.fail(Refused.bad(refusal))
 }

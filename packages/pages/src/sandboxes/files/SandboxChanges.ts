@@ -57,13 +57,12 @@ const hunksShown = (
   after: number
 ): Html => {
   const before = after > 0 &&
-    html`<p class="fine">The ${after} lines before these are not shown here. <a href="${restFrom(0)}">From the first</a></p>`
+    html`<p class="fine">${after} earlier lines hidden. <a href="${restFrom(0)}">Show from start</a></p>`
   const table = DiffTable.render(
     path,
     hunks,
     { lines: MAX_ALONE, budget: { bytes: ALONE_BYTES } },
-    ({ content, next }) =>
-      html`${content}${next !== null && next > after && html`<p><a href="${restFrom(next)}">Show the next ones</a></p>`}`,
+    ({ content, next }) => html`${content}${next !== null && next > after && html`<p><a href="${restFrom(next)}">Show more</a></p>`}`,
     after,
     left
   )
@@ -73,14 +72,14 @@ ${table}`
 
 const versions = Effect.fnUntraced(
   function*(base: FileVersion, working: FileVersion, path: string, restFrom: (after: number) => string, after: number) {
-    if (base === null && working === null) return html`<p>There is no such file.</p>`
+    if (base === null && working === null) return html`<p>File not found.</p>`
     if (base?.binary === true || working?.binary === true) {
       const before = base === null ? "new" : `${base.size} bytes before`
       const now = working === null ? "deleted" : `${working.size} bytes now`
       return html`<p>A binary file: ${before}, ${now}.</p>`
     }
     const diff = yield* Render.run(Diff.compare(base?.content ?? "", working?.content ?? ""))
-    if (diff.hunks.length === 0) return html`<p>Its text is the same as where the sandbox started.</p>`
+    if (diff.hunks.length === 0) return html`<p>Contents unchanged.</p>`
     return html`${diff.coarse && tooMuch}${hunksShown({ path, hunks: diff.hunks, left: 0 }, restFrom, after)}`
   }
 )
@@ -100,8 +99,8 @@ const addressOf = (sandbox: Sandbox, repo: RepoName, range: Range, path?: string
 
 const NOTES = {
   binary: "A binary file.",
-  protected: "This file is protected, and is not shown.",
-  large: "Too much changed in it to be shown here."
+  protected: "This file is protected and can't be shown.",
+  large: "Diff too large."
 }
 
 /** The section of one file, where all files stand one below the other. `file`: as the list has it. */
@@ -110,7 +109,7 @@ const sectionOf = (patched: PatchedFile, file: ChangedFile, anchor: string, alon
   const { counts, stateOf } = ChangesList
   const changed = (): Part => {
     if (note !== null) return html`<p>${NOTES[note]}</p>`
-    if (hunks.every((hunk) => hunk.length === 0)) return html`<p>No line of it changed.</p>`
+    if (hunks.every((hunk) => hunk.length === 0)) return html`<p>Contents unchanged.</p>`
     const here: DiffTable.Space = {
       lines: Math.min(MAX_EACH, space.lines),
       budget: { bytes: Math.min(EACH_BYTES, space.budget.bytes) }
@@ -122,7 +121,7 @@ const sectionOf = (patched: PatchedFile, file: ChangedFile, anchor: string, alon
       here,
       ({ content, next }) => {
         space.lines -= most - here.lines
-        return html`${content}${next !== null && html`<p><a href="${alone}">All of ${path}</a></p>`}`
+        return html`${content}${next !== null && html`<p><a href="${alone}">Show all of ${path}</a></p>`}`
       },
       0,
       left
@@ -130,7 +129,7 @@ const sectionOf = (patched: PatchedFile, file: ChangedFile, anchor: string, alon
   }
   const summary = html`<span class="path">${path}</span> ${stateOf(file)} ${counts(file)}`
   return html`<details class="changed-file" id="${anchor}" open><summary>${summary}</summary>
-<p class="fine"><a href="${alone}">Only this file<span class="unseen"> ${path}</span></a></p>
+<p class="fine"><a href="${alone}">View file alone<span class="unseen"> ${path}</span></a></p>
 ${changed()}
 </details>
 `
@@ -167,7 +166,7 @@ export const filesOf = (patch: Uint8Array, whole: string | null) => Render.run(P
 export const patchedShown = (file: PatchedFile, restFrom: (after: number) => string, after: number): Html => {
   const { hunks, note } = file
   if (note !== null) return html`<p>${NOTES[note]}</p>`
-  if (hunks.every((hunk) => hunk.length === 0)) return html`<p>No line of it changed.</p>`
+  if (hunks.every((hunk) => hunk.length === 0)) return html`<p>Contents unchanged.</p>`
   return hunksShown(file, restFrom, after)
 }
 
@@ -210,9 +209,9 @@ const patchOf = Effect.fnUntraced(
     return yield* filesOf(yield* changes.patch(by, sandbox, { repo, ...range, path: path ?? undefined }), path)
   },
   Effect.catchTags({ FileTooLarge: () => Effect.succeed(null), AgentDisconnected: () => Effect.succeed(AWAY) }),
-  Effect.catchTag("CheckpointNotFound", () => Effect.fail(Refused.notFound("The sandbox has no such checkpoint, or no longer."))),
+  Effect.catchTag("CheckpointNotFound", () => Effect.fail(Refused.notFound("Checkpoint not found or expired."))),
   Effect.catchTags({
-    FileNotFound: () => Effect.succeed("The repository is not there yet."),
+    FileNotFound: () => Effect.succeed("The repository is not cloned yet."),
     InvalidPath: () => Effect.succeed([]),
     SandboxNotRunning: () => Effect.succeed("The sandbox has just ended."),
     RepoNotFound: Effect.die,
@@ -242,18 +241,18 @@ const fileOf = Effect.fnUntraced(
       const patched = yield* patchOf(services, by, sandbox, repo, ALL, path)
       const [one] = typeof patched === "string" || patched === null ? [] : patched
       return one === undefined
-        ? html`<p>${typeof patched === "string" ? patched : "Too much changed in it to be shown here."}</p>`
+        ? html`<p>${typeof patched === "string" ? patched : "Diff too large."}</p>`
         : patchedShown(one, restFrom, after)
     }
     return yield* versions(before, working, path, restFrom, after)
   },
   Effect.catchTags({
     AgentDisconnected: () => Effect.succeed(html`<p>${AWAY}</p>`),
-    FileProtected: () => Effect.succeed(html`<p>This file is protected, or is no plain file, and is not shown.</p>`),
-    FileTooLarge: () => Effect.succeed(html`<p>The file is too large to be shown: more than 1 MiB.</p>`),
-    FileNotFound: () => Effect.succeed(html`<p>There is no such file.</p>`),
-    IsDirectory: () => Effect.succeed(html`<p>There is no such file.</p>`),
-    InvalidPath: () => Effect.succeed(html`<p>There is no such file.</p>`),
+    FileProtected: () => Effect.succeed(html`<p>This file can't be shown.</p>`),
+    FileTooLarge: () => Effect.succeed(html`<p>This file is too large to show (more than 1 MiB).</p>`),
+    FileNotFound: () => Effect.succeed(html`<p>File not found.</p>`),
+    IsDirectory: () => Effect.succeed(html`<p>File not found.</p>`),
+    InvalidPath: () => Effect.succeed(html`<p>File not found.</p>`),
     SandboxNotRunning: () => Effect.succeed(html`<p>The sandbox has just ended.</p>`),
     RepoNotFound: Effect.die,
     RepoRequired: Effect.die
@@ -317,7 +316,7 @@ ${aboutFile}
     const placeOf = (of: string) => sections.has(of) ? anchors.get(of) ?? linkOf(of) : linkOf(of)
     const from = { after: path === null ? after : 0, shown: path }
     const content = problem !== null ? html`<p>${problem}</p>` : html`
-${patched === null && html`<p class="warning">Too much changed to be shown at once: choose a file.</p>`}
+${patched === null && html`<p class="warning">The diff is too large to show at once: choose a file.</p>`}
 ${ChangesList.render(list, placeOf, { bytes: LIST_BYTES }, listFrom, from)}
 ${isAll(range) && list.files.length > 0 && publish}`
     return html`<section aria-labelledby="repo-title"><h2 id="repo-title">${repo}</h2>
@@ -325,7 +324,7 @@ ${content}
 </section>
 ${file}
 ${[...sections.values()]}
-${unshown > 0 && html`<p class="warning">${unshown} more files are not shown here: choose one in the list.</p>`}`
+${unshown > 0 && html`<p class="warning">${unshown} more files are hidden: choose one in the list.</p>`}`
   }
   if (path !== null) return page(new Map(), 0)
   const before = new Set(list.files.slice(0, after).map((file) => file.path))
@@ -353,7 +352,7 @@ const get = (services: Services): Page.Handler<Page.Member> =>
     const shown = yield* shownOf(services, member, sandbox, asked)
     const checkpoints = yield* services.sandboxes.checkpoints(by, id, { after: 0, limit: KEPT_CHECKPOINTS + 1 })
     const what = isAll(range)
-      ? "Since the commit the sandbox started from."
+      ? "Compared with the base commit."
       : `From ${versionName(range.from)} to ${versionName(range.to)}.`
     const body = html`${breadcrumb(sandbox)}
 <h1>Files changed</h1>

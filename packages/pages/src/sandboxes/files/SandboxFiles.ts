@@ -55,7 +55,7 @@ interface Position {
 }
 
 const before = ({ after, linkTo }: Position, what: string) =>
-  after > 0 && html`<p class="fine">The ${after} ${what} before these are not shown here. <a href="${linkTo(0)}">From the first</a></p>`
+  after > 0 && html`<p class="fine">${after} earlier ${what} hidden. <a href="${linkTo(0)}">Show from start</a></p>`
 
 const sizeOf = (bytes: number): string =>
   bytes < 1024 ? `${bytes} B` : bytes < 1024 ** 2 ? `${(bytes / 1024).toFixed(1)} KiB` : `${(bytes / 1024 ** 2).toFixed(1)} MiB`
@@ -90,7 +90,7 @@ ${rows}</tbody></table>`
     return html`${ChangesList.warnings(partialWarnings)}
 ${before(position, "entries")}
 ${entries.length === 0 ? html`<p>The folder is empty.</p>` : table}
-${more > 0 && html`<p class="warning">${more} more are not shown here. <a href="${linkTo(end)}">Show the next ones</a></p>`}`
+${more > 0 && html`<p class="warning">${more} more hidden. <a href="${linkTo(end)}">Show more</a></p>`}`
   })
 }
 
@@ -143,7 +143,7 @@ const text = (path: string, content: string, position: Position): Later =>
     return fit(lines, { bytes: PAGE_BYTES }, lineOf, (rows) => {
       const end = after + rows.length
       const rest = all.length > rows.length &&
-        html`<p class="warning">Only lines ${after + 1} to ${end} are shown. <a href="${linkTo(end)}">Show the next ones</a></p>`
+        html`<p class="warning">Only lines ${after + 1} to ${end} are shown. <a href="${linkTo(end)}">Show more</a></p>`
       return html`${before(position, "lines")}
 <div class="diff-box" tabindex="0" role="region" aria-label="Text of ${path}">
 <table class="diff code"><caption class="unseen">Text of ${path}</caption>
@@ -155,7 +155,7 @@ ${rest}`
   })
 
 const version = (sandbox: Sandbox, repo: RepoName, path: string, working: FileVersion, position: Position): Html => {
-  if (working === null) return html`<p>There is no such file.</p>`
+  if (working === null) return html`<p>File not found.</p>`
   const isRunning = sandbox.status === "running"
   const download = isRunning && html`<a class="button quiet" href="${addressOf(sandbox, "files/download", repo, path)}">Download</a>`
   const about = html`<p class="actions"><span class="fine">${sizeOf(working.size)}</span> ${download}</p>`
@@ -165,11 +165,11 @@ ${working.content === "" ? html`<p>The file is empty.</p>` : text(path, working.
   }
   if (!Picture.mayBe(path) || working.size > MAX_PICTURE_BYTES) {
     return html`${about}
-<p>It is no text.</p>`
+<p>This file is not text.</p>`
   }
   const picture = html`<p><img class="picture" src="${addressOf(sandbox, "files/picture", repo, path)}" alt="The picture ${path}"></p>`
   return html`${about}
-${isRunning ? picture : html`<p>A picture, which can be looked at while the sandbox runs.</p>`}`
+${isRunning ? picture : html`<p>Pictures can be shown only while the sandbox runs.</p>`}`
 }
 
 /** The file or folder that the address names. */
@@ -188,11 +188,11 @@ const trail = (sandbox: Sandbox, repo: RepoName, path: string): Html => {
   return html`<p class="trail">${root}${steps}</p>`
 }
 
-const noFile = Refused.notFound("There is no such file.")
-const isKept = new Refused({ status: 403, title: "Not shown", text: "This file is protected, or is no plain file, and is not shown." })
+const noFile = Refused.notFound("File not found.")
+const isKept = new Refused({ status: 403, title: "Not shown", text: "This file can't be shown." })
 const isAway = new Refused({ status: 503, title: "Not now", text: AWAY, headers: { "retry-after": "1" } })
-const isOver = new Refused({ status: 409, title: "There are no files", text: "The sandbox does not run, and nothing of it was saved." })
-const isLarge = new Refused({ status: 413, title: "Too large", text: "The file is too large for that." })
+const isOver = new Refused({ status: 409, title: "No files", text: "No files were saved." })
+const isLarge = new Refused({ status: 413, title: "Too large", text: "This file is too large to download." })
 
 /** Errors of reading a file, as pages. */
 const told = {
@@ -222,7 +222,7 @@ export const make = Effect.gen(function*() {
   const get: Page.Handler<Page.Member> = Effect.fnUntraced(function*(member, asked) {
     const by = principalOf(member.visit)
     const { path, repo, sandbox } = yield* askedFor(by, asked)
-    const start = yield* FilesAddress.afterOf(asked.url, "That is no place in a file or a folder.")
+    const start = yield* FilesAddress.afterOf(asked.url, "This link is out of date.")
     const position: Position = { after: start, linkTo: (after) => `${addressOf(sandbox, "files", repo, path)}&after=${after}` }
     const content = yield* files.list(by, sandbox.id, { repo, path }).pipe(
       Effect.map((tree): Content => ({ path: tree.directory, shown: folder(sandbox, repo, tree, position) })),
@@ -233,7 +233,7 @@ export const make = Effect.gen(function*() {
             const download = html`<a class="button quiet" href="${addressOf(sandbox, "files/download", repo, path)}">Download</a>`
             return Effect.succeed({
               path,
-              shown: html`<p>The file is too large to be shown: more than 1 MiB.</p>
+              shown: html`<p>This file is too large to show (more than 1 MiB).</p>
 <p>${sandbox.status === "running" && download}</p>`
             })
           })
@@ -273,7 +273,7 @@ ${content.shown}`
       yield* live.open("download", by, Wire.of(yield* HttpServerRequest.HttpServerRequest))
       const whole = Buffer.concat(yield* Stream.runCollect(bytes))
       const contentType = Picture.typeOf(whole)
-      if (contentType === null) return yield* Refused.notFound("The file is no picture that is shown here.")
+      if (contentType === null) return yield* Refused.notFound("This file can't be shown.")
       return HttpServerResponse.uint8Array(whole, { contentType, headers: { ...INERT, "content-disposition": "inline" } })
     },
     Effect.catchTags({ ...told, FileTooLarge: () => Effect.fail(isLarge) }),

@@ -216,7 +216,7 @@ const look = Effect.fnUntraced(function*({ cursorKey, dashboard, publicUrl }: Se
   const isFirst = Option.isNone(after)
   const counts = yield* dashboard.counts(by.grantId)
   const none = chosen.size > 0 || !isFirst
-    ? html`<p>There are no such sandboxes. <a href="/sandboxes">Show all</a></p>`
+    ? html`<p>No matching sandboxes. <a href="/sandboxes">Show all</a></p>`
     : howToCreate(publicUrl)
   const list = wrongRepo
     ? ListFilters.notARepo

@@ -11,7 +11,7 @@ import { idOf, noSandbox } from "./SandboxPage.ts"
 
 type Handler = Page.Handler<Page.Member>
 
-const noCheckpoint = Refused.notFound("There is no such checkpoint, or it is no longer kept.")
+const noCheckpoint = Refused.notFound("Checkpoint not found or expired.")
 
 const conflict = ({ message }: { readonly message: string }) =>
   Effect.fail(new Refused({ status: 409, title: "Not possible right now", text: message }))
@@ -58,7 +58,7 @@ removed from the files; later checkpoints are kept.</p>
 <input type="hidden" name="checkpoint" value="${checkpoint}"><input type="hidden" name="key" value="${yield* ids.uuid7}">
 <div class="field"><label for="prompt">What should the agent do?</label>
 <textarea id="prompt" name="prompt" required maxlength="60000"></textarea>
-<p class="hint">With the model ${model}.</p></div>
+<p class="hint">Model: ${model}.</p></div>
 <div class="actions"><button>Fork</button> <a class="button quiet" href="/sandboxes/${id}">Cancel</a></div>
 </form>`
     return Page.show({ title: heading, place: "sandboxes", body }, member)
@@ -77,7 +77,7 @@ removed from the files; later checkpoints are kept.</p>
     },
     Effect.catchTags({
       ...notFound,
-      InvalidRequest: () => Effect.fail(Refused.bad("A prompt has 1 to 60,000 characters.")),
+      InvalidRequest: () => Effect.fail(Refused.bad("Describe the task (up to 60,000 characters).")),
       RepoNotAccessible: ({ message }) => Effect.fail(new Refused({ status: 403, title: "Not accessible", text: `The ${message}.` })),
       ApprovalsUnsupported: conflict,
       BudgetExceeded: conflict,

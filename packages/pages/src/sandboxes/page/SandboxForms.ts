@@ -23,11 +23,11 @@ import { APPROVALS_BYTES } from "./SandboxPieces.ts"
 type Handler = Page.Handler<Page.Member>
 
 const conflict = (text: string) => new Refused({ status: 409, title: "Not possible right now", text })
-const notPublished = (text: string) => new Refused({ status: 409, title: "It could not be published", text })
+const notPublished = (text: string) => new Refused({ status: 409, title: "Publishing failed", text })
 
 const notFound = () => Effect.fail(noSandbox)
 
-const noMessage = Refused.notFound("There is no such message.")
+const noMessage = Refused.notFound("Message not found.")
 
 /** Why the text is refused as a message. */
 const unfit = (prompt: string): string => {
@@ -104,7 +104,7 @@ const decide = (services: Services): Handler =>
         ...(given === "approve_turn" ? { scope: "turn" } : {}),
         ...(given === "deny" && reason !== "" ? { reason } : {})
       })
-      if (Option.isNone(approval)) return yield* Refused.notFound("There is no such approval.")
+      if (Option.isNone(approval)) return yield* Refused.notFound("Approval not found.")
       if (Option.isNone(decision)) {
         return yield* Refused.bad("Choose Approve or Deny; a reason may have 2,000 characters.")
       }
@@ -120,7 +120,7 @@ const decide = (services: Services): Handler =>
     },
     Effect.catchTags({
       SandboxNotFound: notFound,
-      ApprovalNotFound: () => Effect.fail(Refused.notFound("There is no such approval.")),
+      ApprovalNotFound: () => Effect.fail(Refused.notFound("Approval not found.")),
       ScopeUnsupported: ({ message }) => Effect.fail(conflict(message)),
       QueueFull: ({ message }) => Effect.fail(conflict(message))
     })
@@ -234,7 +234,7 @@ const publish = (services: Services): Handler =>
       SandboxNotRunning: ({ message }) => Effect.fail(conflict(message)),
       BranchMoved: ({ message }) => Effect.fail(notPublished(message)),
       MergeConflict: ({ message }) => Effect.fail(notPublished(message)),
-      SourceHostError: ({ detail }) => Effect.fail(new Refused({ status: 502, title: "It could not be published", text: detail }))
+      SourceHostError: ({ detail }) => Effect.fail(new Refused({ status: 502, title: "Publishing failed", text: detail }))
     })
   )
 

@@ -19,7 +19,7 @@ import * as SandboxPieces from "./SandboxPieces.ts"
 
 const decodeId = Schema.decodeUnknownOption(SandboxId)
 
-export const noSandbox = Refused.notFound("There is no such sandbox.")
+export const noSandbox = Refused.notFound("Sandbox not found.")
 
 /** The sandbox that the address names. */
 export const idOf = ({ params }: Pick<Page.Asked, "params">): Effect.Effect<SandboxId, Refused> =>
@@ -228,7 +228,7 @@ const get = (services: Services): Page.Handler<Page.Member> =>
       const by = principalOf(member.visit)
       const sandbox = yield* services.sandboxes.get(by, id)
       const given = asked.url.searchParams.get("before") ?? ""
-      if (given !== "" && !/^\d{1,15}$/u.test(given)) return yield* Refused.bad("That is no place in the conversation.")
+      if (given !== "" && !/^\d{1,15}$/u.test(given)) return yield* Refused.bad("This link is out of date.")
       const isEarlier = given !== "" && Number(given) <= sandbox.lastSeq
       const end = isEarlier ? Number(given) : sandbox.lastSeq
       const wanted = asked.url.searchParams.get("view")

@@ -32,10 +32,10 @@ const stateOf = (sandbox: Sandbox, repo: RepoName): string => {
 
 const problemOf = (sandbox: Sandbox, repo: RepoName): string => {
   const error = publicationOf(sandbox, repo)?.error ?? null
-  return error === null ? "" : error.code === "invalid_request" ? "There was nothing to publish." : error.message
+  return error === null ? "" : error.code === "invalid_request" ? "Nothing to publish." : error.message
 }
 
-const SILENT = "The source host does not answer now."
+const SILENT = "The source host does not respond."
 
 export const make = Effect.map(
   PullRequestCache,
@@ -67,7 +67,7 @@ const checks = ({ checks: { checkRuns, runs } }: PullRequestStatus, budget: Budg
     const more = known.length - items.length
     const list = items.length > 0 && html`<ul>${items}
 </ul>`
-    return html`${list}${more > 0 && html`<p class="fine">${more} more checks: its own page shows them.</p>`}`
+    return html`${list}${more > 0 && html`<p class="fine">${more} more checks: see the pull request.</p>`}`
   })
 }
 
@@ -79,7 +79,7 @@ const comment = ({ author, createdAt, isWhole, line, path, text, url }: CommentW
   const place = path !== null && html` <code class="place">${path}${line !== null && `:${line}`}</code>`
   return Markdown.render(text, { bytes: budget.bytes }, (shown, length) => {
     if (length === 0 && text !== "") return null
-    const rest = (!isWhole || length < text.length) && html`<p class="fine">${linkTo(url, "The rest of it")}</p>`
+    const rest = (!isWhole || length < text.length) && html`<p class="fine">${linkTo(url, "Show the rest")}</p>`
     return html`
 <li class="pull-comment"><p class="item-head"><span class="who">${author}</span> ${linkTo(url, time)}${place}</p>
 ${shown}${rest}</li>`
@@ -87,7 +87,7 @@ ${shown}${rest}</li>`
 }
 
 /** Such as `github.com`. */
-const siteOf = (url: string): string => URL.canParse(url) ? new URL(url).host : "its own page"
+const siteOf = (url: string): string => URL.canParse(url) ? new URL(url).host : "its site"
 
 const talk = ({ commentCount, comments, status: { pullRequest } }: CachedPullRequest, budget: Budget): Later | null => {
   if (commentCount === 0) return null

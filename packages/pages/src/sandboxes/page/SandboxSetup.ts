@@ -34,6 +34,7 @@ const about = ({ cache, exitCode, ms, startedAt, state }: SetupStatus, now: Date
 export const render = (setup: SetupStatus, now: DateTime.Utc, { id, turn }: Sandbox): Later => {
   const { output, state } = setup
   const isShown = state === "running" || state === "failed" && (turn === null || turn.state === "pending")
+  const hiddenIfWhole = (length: number) => length === output.length && html` hidden`
   return ending(
     output,
     { bytes: SHOWN_BYTES },
@@ -42,7 +43,7 @@ export const render = (setup: SetupStatus, now: DateTime.Utc, { id, turn }: Sand
 <h2 id="setup-title" class="unseen">Setup</h2>
 <p>Setup <span class="state ${labels.tone[state]}" role="status">${labels.state[state]}</span> <span>${about(setup, now)}</span></p>
 <details open><summary>Output</summary>
-<p class="fine"${length === output.length && html` hidden`}>The end of it. <a href="/sandboxes/${id}/text?item=setup">Show all of it</a></p>
+<p class="fine"${hiddenIfWhole(length)}>Only the end is shown. <a href="/sandboxes/${id}/text?item=setup">Show all</a></p>
 <div class="output-box" id="setup-output" data-tail tabindex="0" role="region" aria-label="Output of the setup"><pre>
 ${shown}</pre></div>
 </details>

@@ -181,7 +181,7 @@ const get = (services: Services): Page.Handler<Page.Member> => {
       const by = principalOf(member.visit)
       const request = yield* HttpServerRequest.HttpServerRequest
       const since = cursorOf(asked, request)
-      if (since === null) return yield* Refused.bad("That is no place in the conversation.")
+      if (since === null) return yield* Refused.bad("This link is out of date.")
       const connection = yield* live.open("stream", by, Wire.of(request))
       const following = yield* events.follow(by, id, since)
       connection.onWake(following.wake)
@@ -236,8 +236,8 @@ const get = (services: Services): Page.Handler<Page.Member> => {
     Effect.catchTags({
       Refusal: (refusal) => Effect.succeed(respond(refusal)),
       SandboxNotFound: () => Effect.fail(noSandbox),
-      CursorAhead: () => Effect.fail(Refused.bad("That is no place in the conversation.")),
-      CursorExpired: () => Effect.fail(Refused.bad("What happened there is no longer kept.")),
+      CursorAhead: () => Effect.fail(Refused.bad("This link is out of date.")),
+      CursorExpired: () => Effect.fail(Refused.bad("The log expired.")),
       InvalidRequest: Effect.die
     })
   )

@@ -16,11 +16,11 @@ const PART = 24 * 1024
 /** The output of the setup. */
 const SETUP = "setup"
 
-const noText = Refused.notFound("There is no such text, or it is no longer kept.")
+const noText = Refused.notFound("Text not found or expired.")
 
 const numberOf = ({ url }: Page.Asked, name: string): Effect.Effect<number, Refused> => {
   const given = url.searchParams.get(name) ?? "0"
-  return /^\d{1,15}$/u.test(given) ? Effect.succeed(Number(given)) : Effect.fail(Refused.bad("That is no place in a text."))
+  return /^\d{1,15}$/u.test(given) ? Effect.succeed(Number(given)) : Effect.fail(Refused.bad("This link is out of date."))
 }
 
 export const make = Effect.gen(function*() {
@@ -54,10 +54,10 @@ export const make = Effect.gen(function*() {
         `/sandboxes/${id}/text?${new URLSearchParams({ item: key, at: String(at), from: String(place) }).toString()}`
       const body = html`${breadcrumb(sandbox)}
 <h1>${key === SETUP ? "Output of the setup" : "All of the text"}</h1>
-<p class="fine">Characters ${Math.min(from + 1, text.length)} to ${end} of ${text.length}, as they were written.</p>
-${from > 0 && html`<p><a href="${partFrom(Math.max(0, from - PART))}">What came before</a></p>`}
+<p class="fine">Characters ${Math.min(from + 1, text.length)} to ${end} of ${text.length}, unformatted.</p>
+${from > 0 && html`<p><a href="${partFrom(Math.max(0, from - PART))}">Previous</a></p>`}
 <div class="as-written code">${shown}</div>
-${end < text.length && html`<p><a href="${partFrom(end)}">What comes next</a></p>`}`
+${end < text.length && html`<p><a href="${partFrom(end)}">Next</a></p>`}`
       return Page.show({ title: `Text: ${sandbox.title}`, place: "sandboxes", body }, member)
     },
     Effect.catchTags({ SandboxNotFound: () => Effect.fail(noSandbox), InvalidRequest: Effect.die })

@@ -18,7 +18,7 @@ const MOST_EVENTS = 10_000
 const MOST_RUNS = 100
 
 const NAMES: Record<Timeline.Kind, string> = {
-  earlier: "Earlier, no longer told apart",
+  earlier: "Earlier (details expired)",
   queue: "Waiting in the queue",
   boot: "Booting",
   clone: "Cloning repositories",

@@ -151,7 +151,7 @@ layer(http({ trees }), { excludeTestServices: true })("the files of a sandbox", 
       for (const place of ["files", "files/download?path=a.ts", "files/picture?path=real.png"]) {
         const page = yield* get(`/sandboxes/${id}/${place}`)
         assert.strictEqual(page.status, 409, place)
-        assert.include(page.text, "The sandbox does not run")
+        assert.include(page.text, "No files were saved.")
       }
       assert.strictEqual((yield* get(`/sandboxes/${id}/files?repo=acme/other`)).status, 404)
     }))

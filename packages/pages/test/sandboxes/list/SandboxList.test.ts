@@ -44,8 +44,8 @@ layer(http(), { excludeTestServices: true })("the list of sandboxes", (it) => {
       yield* drive(failed, [{ _tag: "StartBoot" }, { _tag: "Fail", reason: "boot_failed", error: "No <disk>.", retryable: false }])
       const page = yield* get("/sandboxes")
       const state = (id: string) => rowOf(page, id)[1]
-      assert.strictEqual(state(queued), "Starting 1st, 0 at work, no worker is there")
-      assert.match(state(asking.id) ?? "", /^Needs you Wants to: write &lt;i&gt;NOTES&lt;\/i&gt;\.md\s+Review Say hello\.…$/u)
+      assert.strictEqual(state(queued), "Starting 1st, 0 busy, no worker connected")
+      assert.match(state(asking.id) ?? "", /^Needs you Asks for approval: write &lt;i&gt;NOTES&lt;\/i&gt;\.md\s+Review Say hello\.…$/u)
       assert.strictEqual(state(ready.id), "Ready")
       assert.strictEqual(rowOf(page, ready.id)[4], "#12 draft")
       assert.include(page.text, `<a href="https://example.com/pull/12" rel="noreferrer">#12</a>`)

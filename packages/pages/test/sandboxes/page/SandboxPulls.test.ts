@@ -174,7 +174,7 @@ layer(http({ host, trees }), { excludeTestServices: true })("the pull request on
       assert.isAbove(shown.length, 1)
       assert.isBelow(shown.length, 20)
       assert.isBelow(Buffer.byteLength(pullsOf(page.text)), 100 * 1024)
-      assert.include(shown.at(-1) ?? "", `<a href="https://host.test/acme/shop/pull/3#c20" rel="noreferrer">The rest of it</a>`)
+      assert.include(shown.at(-1) ?? "", `<a href="https://host.test/acme/shop/pull/3#c20" rel="noreferrer">Show the rest</a>`)
       assert.include(page.text, `${20 - shown.length} more on host.test`)
     }))
 
@@ -211,7 +211,7 @@ layer(http({ host, trees }), { excludeTestServices: true })("the pull request on
       tells = new SourceHostError({ operation: "read", detail: "secret detail", retryable: true })
       const { get } = yield* reviewer("silent")
       const { text } = yield* get
-      assert.include(pullsOf(text), "The source host does not answer now.")
+      assert.include(pullsOf(text), "The source host does not respond.")
       assert.notInclude(text, "secret")
     }))
 })
