@@ -888,6 +888,43 @@ layer(http({ trees }), { excludeTestServices: true })("the files changed", (it) 
       assert.include(page.text, `/changes?repo=acme%2Fshop&amp;path=image"`)
     }))
 
+  it.effect("have a button at each line, which leads to a message that begins with the line", () =>
+    Effect.gen(function*() {
+      const { get, key, post } = yield* visitor("commenter")
+      const { id } = yield* running(key)
+      const page = yield* get(`/sandboxes/${id}/changes`)
+      isPage(page)
+      const [, form = "", place] = /<form id="(comment-file-\d+)" method="get" action="[^"]+" data-place="(src[^"]+)">/u.exec(page.text) ??
+        []
+      assert.strictEqual(place, "src/a.ts")
+      const buttons = [
+        ...page.text.matchAll(
+          new RegExp(`<button form="${form}" name="line" value="([^"]+)" class="comment-on" aria-label="([^"]+)"`, "gu")
+        )
+      ]
+      assert.deepStrictEqual(buttons.map(([, value, label]) => [value, label]), [
+        ["1", "Comment on line 1"],
+        ["-2", "Comment on removed line 2"],
+        ["2", "Comment on line 2"]
+      ])
+      const messageOf = ({ text }: Reply) => /<textarea id="prompt"[^>]*>\n([^<]*)<\/textarea>/u.exec(text)?.[1]
+      assert.strictEqual(messageOf(page), "")
+      const on = (line: string, more = {}) =>
+        get(`/sandboxes/${id}/changes?${new URLSearchParams({ repo: "acme/shop", path: "src/a.ts", line, ...more })}`)
+      assert.strictEqual(messageOf(yield* on("2")), "src/a.ts:2\n&gt; const a = 2\n\n")
+      assert.strictEqual(messageOf(yield* on("-2")), "src/a.ts:2 (removed)\n&gt; const a = 1\n\n")
+      assert.strictEqual(messageOf(yield* on("9")), "src/a.ts:9\n\n")
+      assert.strictEqual(messageOf(yield* on("1", { to: "base" })), "src/a.ts:1 (where the sandbox started)\n&gt; one\n\n")
+      const hostile = yield* on("1", { path: HOSTILE })
+      isPage(hostile)
+      assert.strictEqual(messageOf(hostile), `${ESCAPED}:1\n&gt; new ${ESCAPED}\n\n`)
+      assert.strictEqual(messageOf(yield* on("1", { path: ".env" })), "")
+      for (const line of ["0", "x", "1.5", "9".repeat(10)]) isPage(yield* on(line), 400)
+      yield* post(`/sandboxes/${id}/terminate`)
+      // A sandbox that has ended takes no messages.
+      assert.notInclude((yield* get(`/sandboxes/${id}/changes`)).text, "comment-on")
+    }))
+
   it.effect("are those between two checkpoints where the address names them", () =>
     Effect.gen(function*() {
       const { get, key } = yield* visitor("reader-of-turns")

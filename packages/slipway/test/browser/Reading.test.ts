@@ -123,6 +123,70 @@ layer(Shop.layer(), { excludeTestServices: true })("what an agent writes", (it) 
       })
     }))
 
+  it.effect("takes comments on lines of a diff, several of which are one message, with and without scripts", () =>
+    Effect.gen(function*() {
+      const { visit } = yield* Browser
+      const [first, plain, touch] = [yield* linkFor(), yield* linkFor(), yield* linkFor()]
+      const work = yield* worked
+      const write = `[[write path="b.ts" content=one\ntwo ${HIDDEN}\nthree]]`
+      const sent = "b.ts:2\n> two ⟨RIGHT-TO-LEFT OVERRIDE⟩gnp.exe⟨ESC⟩[31m\n\nNot this one.\n\nb.ts:3\n> three\n\nNor this."
+      const id = yield* visit(async (page) => {
+        await signIn(page, first)
+        const id = await work(page, write)
+        await page.goto(`/sandboxes/${id}/changes`)
+        const plus = (line: number) => page.getByRole("button", { name: `Comment on line ${line}` })
+        const field = page.getByRole("textbox", { name: "Comment on b.ts" })
+        await plus(2).click()
+        await field.fill("Not this one.")
+        await inspect(page, "changes-comment")
+        await page.getByRole("button", { name: "Add to message" }).click()
+        // By keyboard: arrows lead from line to line.
+        await plus(2).press("ArrowDown")
+        await plus(3).press("Enter")
+        await field.fill("Never mind.")
+        await field.press("Escape")
+        await plus(3).press("Enter")
+        assert.strictEqual(await field.inputValue(), "")
+        await field.fill("Nor this.")
+        await field.press("Control+Enter")
+        await field.waitFor({ state: "detached" })
+        const message = page.getByRole("textbox", { name: "Message the agent" })
+        assert.strictEqual(await message.inputValue(), sent)
+        // The sandbox's page has the same draft.
+        await page.goto(`/sandboxes/${id}`)
+        assert.strictEqual(await message.inputValue(), sent)
+        await page.goto(`/sandboxes/${id}/changes`)
+        await page.getByRole("button", { name: "Send" }).click()
+        await page.locator("#outcome", { hasText: "Sent." }).waitFor()
+        assert.strictEqual(await message.inputValue(), "")
+        await page.goto(`/sandboxes/${id}`)
+        assert.include(await page.locator(".item.prompt").last().innerText(), "> three")
+        return id
+      })
+      yield* visit(async (page) => {
+        await signIn(page, plain)
+        await page.goto(`/sandboxes/${id}/changes`)
+        const lines = page.getByRole("region", { name: "Changed lines of b.ts" })
+        await lines.getByRole("button", { name: "Comment on line 3" }).click()
+        const message = page.getByRole("textbox", { name: "Message the agent" })
+        assert.strictEqual(await message.inputValue(), "b.ts:3\n> three\n\n")
+        await message.press("Control+End")
+        await message.pressSequentially("Why three?")
+        await page.getByRole("button", { name: /Send|Queue/u }).click()
+        await page.waitForURL(/\?done=/u)
+        await page.locator(".item.prompt", { hasText: "Why three?" }).waitFor()
+      }, { options: { javaScriptEnabled: false } })
+      yield* visit(async (page) => {
+        await signIn(page, touch)
+        await page.goto(`/sandboxes/${id}/changes`)
+        const button = page.locator(".comment-on").first()
+        assert.strictEqual(await button.evaluate((it) => getComputedStyle(it).opacity), "1")
+        await inspect(page, "changes-touch")
+        await page.goto(`/sandboxes/${id}/changes?path=b.ts&line=3`)
+        await inspect(page, "changes-comment-plain")
+      }, { options: { hasTouch: true, isMobile: true } })
+    }))
+
   it.effect("does nothing and hides nothing in branches and tools, and takes no room with lines of a megabyte", () =>
     Effect.gen(function*() {
       const { visit } = yield* Browser

@@ -22,6 +22,15 @@ export interface Space {
   readonly budget: Budget
 }
 
+export interface Look {
+  /** Lines of the hunks that come before the first shown one. */
+  readonly after?: number
+  /** Lines that come after those of the hunks. */
+  readonly left?: number
+  /** The `id` of the form that each line has a button of, to comment on it: see `LineComment.ts`. */
+  readonly commentForm?: string | null
+}
+
 const CONTENT = { context: [" ", "unchanged"], added: ["+", "added"], removed: ["−", "removed"] } as const
 
 interface Shown {
@@ -100,8 +109,16 @@ const coloursOf = (lines: ReadonlyArray<Shown>, language: Languages.Language | n
     ? lines.map(({ text }) => [{ text, colour: null }]).values()
     : Colours.lines(Colours.read(lines.map(({ text }) => text).join("\n"), language))
 
-const rowOf = ({ ending, line: { after, before, kind }, more }: Shown, content: ReadonlyArray<Part>): Html => {
+/** The value is the line's number now, or the negative one of a removed line. */
+const commentButton = ({ after, before }: Diff.Line, form: string): Html => {
+  const [value, name] = after === null ? [-(before ?? 0), `removed line ${before}`] : [after, `line ${after}`]
+  return html`<button form="${form}" name="line" value="${value}" class="comment-on" aria-label="Comment on ${name}">+</button>`
+}
+
+const rowOf = ({ ending, line, more }: Shown, content: ReadonlyArray<Part>, commentForm: string | null): Html => {
+  const { after, before, kind } = line
   const [sign, name] = CONTENT[kind]
+  const button = commentForm !== null && commentButton(line, commentForm)
   const signed = kind !== "context" && html`<span aria-hidden="true">${sign}</span><span class="unseen">${name}</span>`
   const numbers = html`<td class="number">${before}</td><td class="number">${after}</td>`
   const cut = more > 0 && html`<span class="aside"> … ${more} more characters</span>`
@@ -109,7 +126,7 @@ const rowOf = ({ ending, line: { after, before, kind }, more }: Shown, content: 
   const carriageReturn = kind !== "context" && ending === "\r\n" && html`<span class="aside"> CR LF</span>`
   const noEnd = ending === "" && html`<span class="aside"> no line end at the end of the file</span>`
   const text = html`${content}${cut}${carriageReturn}${noEnd}`
-  return html`<tr class="${kind}">${numbers}<td class="sign">${signed}</td><td class="line"><code>${text}</code></td></tr>
+  return html`<tr class="${kind}">${numbers}<td class="sign">${button}${signed}</td><td class="line"><code>${text}</code></td></tr>
 `
 }
 
@@ -130,7 +147,11 @@ const groupsOf = (hunk: Diff.Hunk): ReadonlyArray<ReadonlyArray<Shown>> => {
 }
 
 /** A row for each line. */
-const rowsOf = function*(hunk: Diff.Hunk, language: Languages.Language | null): Generator<Html, void> {
+const rowsOf = function*(
+  hunk: Diff.Hunk,
+  language: Languages.Language | null,
+  commentForm: string | null
+): Generator<Html, void> {
   for (const lines of groupsOf(hunk)) {
     const words = wordsOf(lines)
     const hasOld = lines.some(({ line }) => line.kind === "removed")
@@ -142,7 +163,8 @@ const rowsOf = function*(hunk: Diff.Hunk, language: Languages.Language | null): 
       const now = kind === "removed" ? undefined : after.next().value
       const pieces = (kind === "removed" ? old : now) ?? []
       const ranges = words.get(shown)
-      yield rowOf(shown, ranges === undefined ? pieces.map(piece) : marked(pieces, ranges, kind === "removed" ? removal : addition))
+      const content = ranges === undefined ? pieces.map(piece) : marked(pieces, ranges, kind === "removed" ? removal : addition)
+      yield rowOf(shown, content, commentForm)
     }
   }
 }
@@ -153,14 +175,13 @@ interface Beginning {
   readonly next: number | null
 }
 
-/** The lines after the first `after`, as many as there is space for. `left`: lines that come after those of the hunks. */
+/** The lines after the first `after`, as many as there is space for. */
 export const render = (
   path: string,
   hunks: ReadonlyArray<Diff.Hunk>,
   space: Space,
   done: (beginning: Beginning) => Part,
-  after = 0,
-  left = 0
+  { after = 0, commentForm = null, left = 0 }: Look = {}
 ): Later => {
   const language = Languages.ofFile(path)
   const wanted: Array<Diff.Hunk> = []
@@ -174,7 +195,7 @@ export const render = (
     let lines = space.lines
     for (const hunk of wanted) {
       space.budget.bytes -= HEADER_BYTES
-      yield* rowsOf(hunk.slice(0, lines), language)
+      yield* rowsOf(hunk.slice(0, lines), language, commentForm)
       lines -= hunk.length
       if (lines <= 0) return
     }

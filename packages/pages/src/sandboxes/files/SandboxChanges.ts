@@ -19,9 +19,11 @@ import { AWAY, ChangesCache } from "../changes/ChangesCache.ts"
 import * as ChangesList from "../changes/ChangesList.ts"
 import * as Diff from "../changes/Diff.ts"
 import * as DiffTable from "../changes/DiffTable.ts"
+import * as LineComment from "../changes/LineComment.ts"
 import * as Patch from "../changes/Patch.ts"
 import type { PatchedFile } from "../changes/Patch.ts"
 import { breadcrumb, idOf, noSandbox } from "../page/SandboxPage.ts"
+import * as SandboxPieces from "../page/SandboxPieces.ts"
 import * as FilesAddress from "./FilesAddress.ts"
 
 /** Lines of a file that is shown alone. */
@@ -50,11 +52,15 @@ const isLong = (version: FileVersion): boolean => {
   return true
 }
 
+/** Makes the form of the buttons that comment on lines of a file; `null`: there are none. */
+type CommentForm = ((path: string, id: string) => Html) | null
+
 /** `restFrom`: where the lines after so many are shown. `after`: how many come before. */
 const hunksShown = (
   { hunks, left, path }: Pick<PatchedFile, "hunks" | "left" | "path">,
   restFrom: (after: number) => string,
-  after: number
+  after: number,
+  commentForm: CommentForm
 ): Html => {
   const before = after > 0 &&
     html`<p class="fine">${after} earlier lines hidden. <a href="${restFrom(0)}">Show from start</a></p>`
@@ -63,15 +69,22 @@ const hunksShown = (
     hunks,
     { lines: MAX_ALONE, budget: { bytes: ALONE_BYTES } },
     ({ content, next }) => html`${content}${next !== null && next > after && html`<p><a href="${restFrom(next)}">Show more</a></p>`}`,
-    after,
-    left
+    { after, left, commentForm: commentForm === null ? null : "comment" }
   )
   return html`${before}
+${commentForm?.(path, "comment") ?? null}
 ${table}`
 }
 
 const versions = Effect.fnUntraced(
-  function*(base: FileVersion, working: FileVersion, path: string, restFrom: (after: number) => string, after: number) {
+  function*(
+    base: FileVersion,
+    working: FileVersion,
+    path: string,
+    restFrom: (after: number) => string,
+    after: number,
+    commentForm: CommentForm
+  ) {
     if (base === null && working === null) return html`<p>File not found.</p>`
     if (base?.binary === true || working?.binary === true) {
       const before = base === null ? "new" : `${base.size} bytes before`
@@ -80,7 +93,7 @@ const versions = Effect.fnUntraced(
     }
     const diff = yield* Render.run(Diff.compare(base?.content ?? "", working?.content ?? ""))
     if (diff.hunks.length === 0) return html`<p>Contents unchanged.</p>`
-    return html`${diff.coarse && tooMuch}${hunksShown({ path, hunks: diff.hunks, left: 0 }, restFrom, after)}`
+    return html`${diff.coarse && tooMuch}${hunksShown({ path, hunks: diff.hunks, left: 0 }, restFrom, after, commentForm)}`
   }
 )
 
@@ -92,10 +105,11 @@ interface Range {
 const ALL: Range = { from: "base", to: "working" }
 const isAll = ({ from, to }: Range) => from === ALL.from && to === ALL.to
 
-const addressOf = (sandbox: Sandbox, repo: RepoName, range: Range, path?: string) => {
-  const versions = isAll(range) ? {} : { from: String(range.from), to: String(range.to) }
-  return `/sandboxes/${sandbox.id}/changes?${new URLSearchParams({ repo, ...versions, ...(path === undefined ? {} : { path }) })}`
-}
+const fieldsOf = (repo: RepoName, range: Range): Readonly<Record<string, string>> =>
+  isAll(range) ? { repo } : { repo, from: String(range.from), to: String(range.to) }
+
+const addressOf = (sandbox: Sandbox, repo: RepoName, range: Range, path?: string) =>
+  `/sandboxes/${sandbox.id}/changes?${new URLSearchParams({ ...fieldsOf(repo, range), ...(path === undefined ? {} : { path }) })}`
 
 const NOTES = {
   binary: "A binary file.",
@@ -104,8 +118,16 @@ const NOTES = {
 }
 
 /** The section of one file, where all files stand one below the other. `file`: as the list has it. */
-const sectionOf = (patched: PatchedFile, file: ChangedFile, anchor: string, alone: string, space: DiffTable.Space): Html => {
+const sectionOf = (
+  patched: PatchedFile,
+  file: ChangedFile,
+  anchor: string,
+  alone: string,
+  space: DiffTable.Space,
+  commentForm: CommentForm
+): Html => {
   const { hunks, left, note, path } = patched
+  const formId = `comment-${anchor}`
   const { counts, stateOf } = ChangesList
   const changed = (): Part => {
     if (note !== null) return html`<p>${NOTES[note]}</p>`
@@ -123,13 +145,13 @@ const sectionOf = (patched: PatchedFile, file: ChangedFile, anchor: string, alon
         space.lines -= most - here.lines
         return html`${content}${next !== null && html`<p><a href="${alone}">Show all of ${path}</a></p>`}`
       },
-      0,
-      left
+      { left, commentForm: commentForm === null ? null : formId }
     )
   }
   const summary = html`<span class="path">${path}</span> ${stateOf(file)} ${counts(file)}`
   return html`<details class="changed-file" id="${anchor}" open><summary>${summary}</summary>
 <p class="fine"><a href="${alone}">View file alone<span class="unseen"> ${path}</span></a></p>
+${commentForm?.(path, formId) ?? null}
 ${changed()}
 </details>
 `
@@ -141,7 +163,8 @@ export const sectionsOf = (
   files: ReadonlyArray<ChangedFile>,
   linkOf: (path: string) => string,
   space: DiffTable.Space,
-  done: (sections: ReadonlyMap<string, Html>) => Part
+  done: (sections: ReadonlyMap<string, Html>) => Part,
+  commentForm: CommentForm = null
 ): Later => {
   const places = new Map(files.map((file, i) => [file.path, { file, anchor: `file-${i + 1}` }]))
   const listed = function*() {
@@ -155,7 +178,7 @@ export const sectionsOf = (
   return fit(
     listed(),
     space.budget,
-    ({ anchor, file, one }) => sectionOf(one, file, anchor, linkOf(one.path), space),
+    ({ anchor, file, one }) => sectionOf(one, file, anchor, linkOf(one.path), space, commentForm),
     (shown, taken) => done(new Map(shown.map((section, i) => [taken[i]?.one.path ?? "", section])))
   )
 }
@@ -163,11 +186,16 @@ export const sectionsOf = (
 /** The first files of a patch: all lines of the file that is shown alone, and {@link MAX_EACH} of others. */
 export const filesOf = (patch: Uint8Array, whole: string | null) => Render.run(Patch.read(patch, { lines: MAX_EACH, whole }))
 
-export const patchedShown = (file: PatchedFile, restFrom: (after: number) => string, after: number): Html => {
+export const patchedShown = (
+  file: PatchedFile,
+  restFrom: (after: number) => string,
+  after: number,
+  commentForm: CommentForm = null
+): Html => {
   const { hunks, note } = file
   if (note !== null) return html`<p>${NOTES[note]}</p>`
   if (hunks.every((hunk) => hunk.length === 0)) return html`<p>Contents unchanged.</p>`
-  return hunksShown(file, restFrom, after)
+  return hunksShown(file, restFrom, after, commentForm)
 }
 
 const versionName = (version: Compared): string =>
@@ -201,6 +229,7 @@ interface Services {
   readonly sandboxes: typeof Sandboxes.Service
   readonly files: typeof Files.Service
   readonly changes: typeof ChangesCache.Service
+  readonly pieces: Effect.Success<typeof SandboxPieces.make>
 }
 
 /** The changed files with their hunks; a text says why there are none, `null`: the patch is too large. */
@@ -229,7 +258,8 @@ const fileOf = Effect.fnUntraced(
     path: string,
     { files: changed }: ChangedFiles,
     restFrom: (after: number) => string,
-    after: number
+    after: number,
+    commentForm: CommentForm
   ) {
     const { id } = sandbox
     const { base, working } = yield* services.files.compare(by, id, { repo, path })
@@ -242,9 +272,9 @@ const fileOf = Effect.fnUntraced(
       const [one] = typeof patched === "string" || patched === null ? [] : patched
       return one === undefined
         ? html`<p>${typeof patched === "string" ? patched : "Diff too large."}</p>`
-        : patchedShown(one, restFrom, after)
+        : patchedShown(one, restFrom, after, commentForm)
     }
-    return yield* versions(before, working, path, restFrom, after)
+    return yield* versions(before, working, path, restFrom, after, commentForm)
   },
   Effect.catchTags({
     AgentDisconnected: () => Effect.succeed(html`<p>${AWAY}</p>`),
@@ -267,14 +297,28 @@ interface Asked {
   readonly path: string | null
   /** How many files of the list, or lines of the file, come before the first one shown. */
   readonly after: number
+  /** The line of the file to comment on: see `LineComment.ts`. */
+  readonly line: number | null
 }
+
+const placeIn = ({ range, repo }: Pick<Asked, "range" | "repo">, path: string): LineComment.Place => ({
+  repo,
+  path,
+  version: range.to === "working" ? null : range.to === "base" ? versionName(range.to) : `at ${versionName(range.to)}`
+})
+
+/** Comments are messages, which only a running sandbox takes. */
+const commentFormOf = (sandbox: Sandbox, asked: Asked): CommentForm =>
+  sandbox.status !== "running" ?
+    null :
+    (path, id) => LineComment.form(sandbox, id, placeIn(asked, path), { ...fieldsOf(asked.repo, asked.range), path })
 
 const read = Effect.fnUntraced(function*(url: URL, sandbox: Sandbox) {
   const path = url.searchParams.get("path")
   const repo = yield* FilesAddress.repoOf(sandbox, url)
   const range = rangeOf(url)
   if (range === null) return yield* Refused.bad("Versions are base, working, or the number of a checkpoint.")
-  const asked: Asked = { repo, range, path, after: yield* FilesAddress.afterOf(url) }
+  const asked: Asked = { repo, range, path, after: yield* FilesAddress.afterOf(url), line: yield* LineComment.lineOf(url) }
   return asked
 })
 
@@ -284,6 +328,7 @@ const nothingYet: ChangedFiles = { files: [], partialWarnings: [] }
 const shownOf = Effect.fnUntraced(function*(services: Services, { csrf, visit }: Page.Member, sandbox: Sandbox, asked: Asked) {
   const { after, path, range, repo } = asked
   const by = principalOf(visit)
+  const commentForm = commentFormOf(sandbox, asked)
   const linkOf = (of: string) => addressOf(sandbox, repo, range, of)
   const linkToAll = addressOf(sandbox, repo, range)
   const changed = isAll(range) ? yield* services.changes.read(by, sandbox, repo) : nothingYet
@@ -300,8 +345,8 @@ const shownOf = Effect.fnUntraced(function*(services: Services, { csrf, visit }:
   const aboutFile = path === null || typeof changed === "string"
     ? null
     : isAlone
-    ? yield* fileOf(services, by, sandbox, repo, path, changed, restFrom, after)
-    : alone !== undefined && patchedShown(alone, restFrom, after)
+    ? yield* fileOf(services, by, sandbox, repo, path, changed, restFrom, after, commentForm)
+    : alone !== undefined && patchedShown(alone, restFrom, after, commentForm)
   const file = aboutFile !== null && aboutFile !== false && html`<section aria-labelledby="file-title">
 <h2 id="file-title">${path}</h2>
 <p class="fine"><a href="${linkToAll}">All files</a></p>
@@ -329,7 +374,23 @@ ${unshown > 0 && html`<p class="warning">${unshown} more files are hidden: choos
   if (path !== null) return page(new Map(), 0)
   const before = new Set(list.files.slice(0, after).map((file) => file.path))
   const listed = known.filter((file) => !before.has(file.path))
-  return sectionsOf(listed, list.files, linkOf, spaceTogether(), (sections) => page(sections, listed.length - sections.size))
+  const done = (sections: ReadonlyMap<string, Html>) => page(sections, listed.length - sections.size)
+  return sectionsOf(listed, list.files, linkOf, spaceTogether(), done, commentForm)
+})
+
+/** The message box, which begins with the line that the address names. */
+const dockOf = Effect.fnUntraced(function*(services: Services, member: Page.Member, sandbox: Sandbox, asked: Asked) {
+  const { line, path, range, repo } = asked
+  const shown = SandboxPieces.shownTo(member, sandbox)
+  const isComment = line !== null && path !== null && !isProtected(path)
+  const patched = isComment ? yield* patchOf(services, shown.by, sandbox, repo, range, path) : []
+  const file = typeof patched === "string" ? undefined : patched?.find((one) => one.path === path)
+  const draft = isComment ? { draft: LineComment.draft(sandbox, placeIn(asked, path), line, file) } : {}
+  return html`<section class="dock below" aria-label="Message">
+<div id="outcome" role="status"></div>
+${yield* services.pieces.message.render({ ...shown, ...draft })}
+<span id="connection" class="connection" role="status"></span>
+</section>`
 })
 
 const versionLinks = (sandbox: Sandbox, { range, repo }: Asked, checkpoints: ReadonlyArray<Checkpoint>): Html | false => {
@@ -350,6 +411,7 @@ const get = (services: Services): Page.Handler<Page.Member> =>
     const asked = yield* read(url, sandbox)
     const { range, repo } = asked
     const shown = yield* shownOf(services, member, sandbox, asked)
+    const dock = yield* dockOf(services, member, sandbox, asked)
     const checkpoints = yield* services.sandboxes.checkpoints(by, id, { after: 0, limit: KEPT_CHECKPOINTS + 1 })
     const what = isAll(range)
       ? "Compared with the base commit."
@@ -360,10 +422,13 @@ const get = (services: Services): Page.Handler<Page.Member> =>
 <p class="fine">${what}</p>
 ${FilesAddress.repositoryLinks(sandbox, repo, (other) => addressOf(sandbox, other, ALL))}
 ${versionLinks(sandbox, asked, checkpoints)}
-${shown}`
-    return Page.show({ title: `Files changed: ${sandbox.title}`, place: "sandboxes", body }, member)
+${shown}
+${dock}`
+    const scripts = ["live.js", "review.js"]
+    return Page.show({ title: `Files changed: ${sandbox.title}`, place: "sandboxes", body, scripts }, member)
   }, Effect.catchTags({ SandboxNotFound: () => Effect.fail(noSandbox), InvalidRequest: Effect.die }))
 
 export const make = Effect.gen(function*() {
-  return get({ sandboxes: yield* Sandboxes, files: yield* Files, changes: yield* ChangesCache })
+  const services = { sandboxes: yield* Sandboxes, files: yield* Files, changes: yield* ChangesCache }
+  return get({ ...services, pieces: yield* SandboxPieces.make })
 })

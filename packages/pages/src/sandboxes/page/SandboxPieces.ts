@@ -41,6 +41,8 @@ export interface Shown {
   readonly by: Principal
   readonly csrf: Html
   readonly sandbox: Sandbox
+  /** The initial text of the message box. */
+  readonly draft?: string
 }
 
 export const shownTo = (member: Member, sandbox: Sandbox): Shown => ({ by: principalOf(member.visit), csrf: member.csrf, sandbox })
@@ -215,7 +217,7 @@ ${full}</section>`
 }
 
 /** `steers`: its agent takes messages during a turn. */
-const message = ({ by, csrf, sandbox: { id, status, turn, waiting } }: Shown, steers: boolean): Html => {
+const message = ({ by, csrf, draft = "", sandbox: { id, status, turn, waiting } }: Shown, steers: boolean): Html => {
   const isBusy = isActive(turn)
   const described = [...(isBusy ? ["prompt-hint"] : []), ...(waiting.length >= MAX_WAITING ? ["queue-full"] : [])].join(" ")
   const hint = steers
@@ -231,8 +233,9 @@ ${steers && html`<button name="whenBusy" value="steer" class="quiet">Steer</butt
 data-draft="${`${by.grantId} ${by.userId} ${id}`}"${hiddenUnless(status === "running")}>${csrf}
 <label for="prompt" class="unseen">Message the agent</label>
 ${isBusy && html`<p class="hint" id="prompt-hint">${hint}</p>`}
-<textarea id="prompt" name="prompt" required rows="1" placeholder="Message the agent…" data-longest="${MAX_PROMPT}"${describedBy}>
-</textarea>
+<textarea id="prompt" name="prompt" required rows="${draft.split("\n").length}" placeholder="Message the agent…"
+data-longest="${MAX_PROMPT}"${describedBy}>
+${draft}</textarea>
 <div class="actions">${buttons}</div>
 </form>`
 }
