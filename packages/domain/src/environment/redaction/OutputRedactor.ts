@@ -1,7 +1,7 @@
 /**
  * Removes the secrets of one sandbox from its processes' output while they write: all encodings of `Forms.ts`, also when a chunk ends
- * within one. The time is linear in the output for any secrets and any output: it looks for pieces of bounded length, at places that do
- * not depend on the number of secrets.
+ * within one. The time is linear in the output for any secrets and any output: pieces have a bounded length, so few of them fit at one
+ * place.
  */
 import * as Layer from "effect/Layer"
 import { OutputRedaction, type RedactedOutput } from "../ports/OutputRedaction.ts"
@@ -15,29 +15,18 @@ const LONGEST = 32
 const KEPT = LONGEST - 1
 
 /** Ignores the case of ASCII letters and keeps the length. */
-const folded = (text: string): string => text.replace(/[A-Z]+/gu, (letters) => letters.toLowerCase())
+const folded = (text: string): string => text.replace(/[A-Z]/gu, (letter) => letter.toLowerCase())
 
-const piecesOf = (form: string): ReadonlyArray<string> => {
-  if (form.length <= LONGEST) return [form]
-  const pieces = Array.from({ length: Math.floor(form.length / LONGEST) }, (_, i) => form.slice(i * LONGEST, (i + 1) * LONGEST))
-  return [...pieces, form.slice(-LONGEST)]
-}
-
-/** The slot of the three characters at `at`. If no piece begins with them, the search skips them. */
-const slotOf = (text: string, at: number): number =>
-  (text.charCodeAt(at) * 961 + text.charCodeAt(at + 1) * 31 + text.charCodeAt(at + 2)) & 0xffff
-
-interface Range {
-  readonly start: number
-  readonly end: number
-}
+const piecesOf = (form: string): ReadonlyArray<string> => [
+  ...Array.from({ length: Math.floor(form.length / LONGEST) }, (_, i) => form.slice(i * LONGEST, (i + 1) * LONGEST)),
+  form.slice(-LONGEST)
+]
 
 /** Redacts the outputs of one sandbox. Make one for all its outputs: they share the tables of its secrets. */
 export class OutputRedactor {
   readonly #pieces = new Set<string>()
-  /** The lengths of pieces by their first characters, longest first. */
-  readonly #lengths = new Map<string, Array<number>>()
-  readonly #begins = new Uint8Array(0x10000)
+  /** The lengths of pieces by their first characters. */
+  readonly #lengths = new Map<string, Set<number>>()
 
   /** Secrets, and lines of secrets, shorter than 8 characters are not redacted. */
   constructor(secrets: Iterable<string>) {
@@ -49,24 +38,9 @@ export class OutputRedactor {
   }
 
   #add(piece: string) {
-    if (this.#pieces.has(piece)) return
-    this.#pieces.add(piece)
-    this.#begins[slotOf(piece, 0)] = 1
     const begin = piece.slice(0, SHORTEST)
-    const lengths = this.#lengths.get(begin) ?? []
-    if (!lengths.includes(piece.length)) this.#lengths.set(begin, [...lengths, piece.length].toSorted((a, b) => b - a))
-  }
-
-  /** The secret ranges of the text, ordered by their start. They may overlap. */
-  #rangesIn(text: string): ReadonlyArray<Range> {
-    const ranges: Array<Range> = []
-    const all = folded(text)
-    for (let at = 0; at + SHORTEST <= all.length; at++) {
-      if (this.#begins[slotOf(all, at)] === 0) continue
-      const found = this.#lengths.get(all.slice(at, at + SHORTEST))?.find((length) => this.#pieces.has(all.slice(at, at + length)))
-      if (found !== undefined) ranges.push({ start: at, end: at + found })
-    }
-    return ranges
+    this.#lengths.set(begin, (this.#lengths.get(begin) ?? new Set<number>()).add(piece.length))
+    this.#pieces.add(piece)
   }
 
   redact(text: string): string {
@@ -84,36 +58,27 @@ export class OutputRedactor {
   }
 
   #stream() {
-    /** The unfinished end of the input, and how much of it is already shown or hidden. */
+    /** The undecided end of the input. */
     let text = ""
-    let done = 0
-    /** Whether the last finished character is hidden: a range that touches it needs no second mark. */
-    let isHidden = false
+    /** Where the last hidden range ends in `text`. A range that begins there or before needs no second mark. */
+    let hidden = -Infinity
     return {
       take: (more: string, isLast: boolean): string => {
         text += more
         // Encodings contain no line feed, so no match crosses a line.
-        const decided = isLast || this.#pieces.size === 0
-          ? text.length
-          : Math.max(done, text.lastIndexOf("\n") + 1, text.length - KEPT)
+        const decided = isLast || this.#pieces.size === 0 ? text.length : Math.max(text.lastIndexOf("\n") + 1, text.length - KEPT)
+        const all = folded(text)
         let shown = ""
-        for (const { end, start } of this.#rangesIn(text)) {
-          if (end <= done || start >= decided) continue
-          if (start > done) {
-            shown += text.slice(done, start)
-            isHidden = false
+        for (let at = 0; at < decided; at++) {
+          for (const length of this.#lengths.get(all.slice(at, at + SHORTEST)) ?? []) {
+            if (!this.#pieces.has(all.slice(at, at + length))) continue
+            if (at > hidden) shown += text.slice(Math.max(0, hidden), at) + SHOWN
+            hidden = Math.max(hidden, at + length)
           }
-          if (!isHidden) shown += SHOWN
-          isHidden = true
-          done = Math.min(end, decided)
         }
-        if (done < decided) {
-          shown += text.slice(done, decided)
-          isHidden = false
-        }
-        const dropped = Math.max(0, decided - KEPT)
-        text = text.slice(dropped)
-        done = decided - dropped
+        shown += text.slice(Math.max(0, hidden), decided)
+        text = text.slice(decided)
+        hidden -= decided
         return shown
       }
     }
