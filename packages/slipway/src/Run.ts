@@ -13,7 +13,7 @@ import * as Layer from "effect/Layer"
 import * as Option from "effect/Option"
 import { styleText } from "node:util"
 import manifest from "../package.json" with { type: "json" }
-import { meantBy, slipway, spelled } from "./commands/Slipway.ts"
+import { meantBy, renamedFrom, slipway, spelled } from "./commands/Slipway.ts"
 import * as Help from "./commands/terminal/Help.ts"
 import * as Logs from "./service/Logs.ts"
 import * as Names from "./settings/Names.ts"
@@ -92,7 +92,8 @@ const present: CliOutput.Presenter["present"] = (event) => {
 /** Runs the command. Every failure has been reported on standard error. */
 export const run = (typed: ReadonlyArray<string>) => {
   const args = spelled(typed)
-  return slipway(args).pipe(
+  const note = renamedFrom(typed)
+  return Effect.andThen(note === null ? Effect.void : Console.error(note), slipway(args)).pipe(
     Effect.flatMap((command) => Command.runWith(command, { version: manifest.version })(args)),
     Effect.tapCause(report),
     Logs.atLeast("Warn"),

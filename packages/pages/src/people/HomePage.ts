@@ -10,7 +10,7 @@ const welcome = html`<h1>Slipway</h1>
 <p>Describe a task. An agent works on a fresh copy of your repository, asks when you want it to, and opens a draft pull request.</p>
 <p><a class="button" href="/sign-in">Sign in</a></p>
 <h2>No account yet?</h2>
-<p>Ask your administrator for a sign-in link. On the server, <code>slipway login</code> prints one.</p>
+<p>Ask your administrator for a sign-in link. On the server, <code>slipway sign-in-link</code> prints one.</p>
 <p>For programs, see the <a href="/docs">API reference</a>. In a terminal, <code>slipway auth login</code> signs you in through your
 browser.</p>`
 

@@ -99,7 +99,7 @@ ${provider !== null && withProvider(provider, next)}
 <label for="code">Code</label>
 <input id="code" name="code" required autocomplete="off" autocapitalize="none" spellcheck="false" maxlength="1000"
 aria-describedby="code-hint"${invalid}>
-<p class="hint" id="code-hint"><code>slipway login</code> on the machine of the service prints a link.
+<p class="hint" id="code-hint"><code>slipway sign-in-link</code> on the machine of the service prints a link.
 Paste the link, or the part after #.</p>
 </div>
 ${next !== null && html`<input type="hidden" name="next" value="${next}">`}
@@ -188,7 +188,7 @@ export const layer = HttpRouter.use(Effect.fnUntraced(function*(router) {
       const code = given.slice(given.indexOf("#") + 1)
       const signedIn = CODE.test(code) ? yield* sessions.signInByLink(Redacted.make(code), person?.token ?? null) : null
       return signedIn === null
-        ? page(about, person, next, "Code expired or already used. Run slipway login for a new one.")
+        ? page(about, person, next, "Code expired or already used. Run slipway sign-in-link for a new one.")
         : enter(cookies, signedIn, next)
     })
   })

@@ -84,7 +84,7 @@ ${problem !== null && html`<p class="problem" role="alert" id="problem">${proble
 <label for="user">GitHub login or e-mail address</label>
 <input id="user" name="user" value="${user}" required autocapitalize="none" spellcheck="false" aria-describedby="user-hint"${invalid}>
 <p class="hint" id="user-hint">They sign in with GitHub under this login. For a person with an e-mail address an administrator makes a
-sign-in link: <code>slipway login</code>.</p>
+sign-in link: <code>slipway sign-in-link</code>.</p>
 </div>
 <div class="field">
 <label for="role">Role</label>

@@ -39,7 +39,10 @@ const repositories = {
 
 const access = {
   auth: { about: "Sign in to a server: login, status, logout", load: async () => (await import("./client/Auth.ts")).auth },
-  login: { about: "Print a link that signs a person in to the pages", load: async () => (await import("./admin/Login.ts")).login },
+  "sign-in-link": {
+    about: "Print a link that signs a person in to the pages",
+    load: async () => (await import("./admin/SignInLink.ts")).signInLink
+  },
   keys: { about: "API keys: list, create, revoke", load: async () => (await import("./admin/Keys.ts")).keys },
   grants: { about: "API access grants: list, create, set a budget, revoke", load: async () => (await import("./admin/Grants.ts")).grants },
   users: { about: "Users: list, approve, disapprove", load: async () => (await import("./admin/Users.ts")).users },
@@ -88,7 +91,7 @@ const synonyms: Partial<Record<Name, ReadonlyArray<string>>> = {
   open: ["view", "web", "browse"],
   stop: ["terminate", "kill", "end", "delete", "interrupt"],
   repos: ["repositories"],
-  login: ["signin", "sign-in"],
+  "sign-in-link": ["signin", "sign-in"],
   serve: ["server", "up"]
 }
 
@@ -103,13 +106,27 @@ export const meantBy = (word: string): string | null => {
 const lists: ReadonlySet<string | undefined> = new Set<Name>(["grants", "keys", "members", "orgs", "repos", "secrets", "users", "webhooks"])
 const asksForHelp = (args: ReadonlyArray<string>) => args.some((arg) => ["--help", "-h", "--wizard"].includes(arg))
 
+/** Former names of commands. They still work, and say the name that took their place. */
+const renamed: ReadonlyMap<string | undefined, Name> = new Map([["login", "sign-in-link"]])
+
+/** What a person is told who typed a former name; `null`: nothing. */
+export const renamedFrom = ([typed]: ReadonlyArray<string>): string | null => {
+  const name = renamed.get(typed)
+  return name === undefined ? null : `slipway ${typed} is now slipway ${name}. To sign in this command: slipway auth login`
+}
+
 /** The full form: `help run` is `run --help`, `version` is `--version`, `keys` is `keys list`. */
 export const spelled = (args: ReadonlyArray<string>): ReadonlyArray<string> => {
-  const [first, ...rest] = args
-  if (first === "help") return [...rest, "--help"]
+  const [typed, ...rest] = args
+  const first = renamed.get(typed) ?? typed
+  if (first === "help") return spelled([...rest, "--help"])
   if (first === "version") return ["--version", ...rest]
   const [second = "-"] = rest
-  return first !== undefined && lists.has(first) && second.startsWith("-") && !asksForHelp(rest) ? [first, "list", ...rest] : args
+  return first !== undefined && lists.has(first) && second.startsWith("-") && !asksForHelp(rest) ?
+    [first, "list", ...rest] :
+    first === typed || first === undefined
+    ? args
+    : [first, ...rest]
 }
 
 const subcommand = Effect.fnUntraced(function*(name: Name, isWanted: boolean) {

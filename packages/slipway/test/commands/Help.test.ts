@@ -75,7 +75,7 @@ it("a word that no command has leads to the nearest one, or to the command that 
     null])
 })
 
-it("help and version are words too, and a list needs no word", () => {
+it("help and version are words too, a list needs no word, and a former name is that of today", () => {
   const full: ReadonlyArray<readonly [typed: string, meant: string]> = [
     ["help", "--help"],
     ["help keys create", "keys create --help"],
@@ -84,7 +84,10 @@ it("help and version are words too, and a list needs no word", () => {
     ["keys", "keys list"],
     ["secrets --grant acme --json", "secrets list --grant acme --json"],
     ["repos --help", "repos --help"],
-    ["keys create", "keys create"]
+    ["keys create", "keys create"],
+    ["login --user ada", "sign-in-link --user ada"],
+    ["help login", "sign-in-link --help"],
+    ["auth login", "auth login"]
   ]
   for (const [typed, meant] of full) assert.strictEqual(spelled(typed.split(" ")).join(" "), meant)
   assert.deepStrictEqual(spelled([]), [])

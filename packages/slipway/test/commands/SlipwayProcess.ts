@@ -75,8 +75,8 @@ export const runIn = (
     ...(input === undefined ? {} : { input })
   })
 
-const ADMINISTRATION = new Set(["audit", "grants", "keys", "login", "members", "orgs", "partners", "pulls", "repos", "secrets", "setup",
-  "users", "webhooks"])
+const ADMINISTRATION = new Set(["audit", "grants", "keys", "members", "orgs", "partners", "pulls", "repos", "secrets", "setup",
+  "sign-in-link", "users", "webhooks"])
 
 /** The output of the first start of a service: administrative commands do not make it. */
 const database = (dataDir: string) =>
@@ -119,8 +119,8 @@ export const runHere = (
   }))
 
 /** Commands that print only by the console. */
-const QUIET = new Set(["audit", "grants", "keys", "members", "models", "orgs", "partners", "repos", "secrets", "setup", "users",
-  "webhooks"])
+const QUIET = new Set(["audit", "grants", "keys", "members", "models", "orgs", "partners", "repos", "secrets", "setup", "sign-in-link",
+  "users", "webhooks"])
 
 /** Runs a command to its end, on a data folder that a service had before. */
 export const run = (

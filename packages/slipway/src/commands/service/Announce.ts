@@ -46,7 +46,7 @@ export const announce = (settings: Settings.Settings, publicUrl: string) =>
     }
     // The first lines are for a person who wants to begin.
     const text = columns([
-      ...(link === null ? [] : [["sign in", `${link}  (once, within 10 minutes; another: slipway login)`]]),
+      ...(link === null ? [] : [["sign in", `${link}  (once, within 10 minutes; another: slipway sign-in-link)`]]),
       ["Slipway", role === "worker" ? "worker, no HTTP" : `${publicUrl}  (API at /api/public/v1, docs at ${publicUrl}/docs)`],
       ...(role === "worker" && metricsAddress !== null ? [["metrics", `http://${PrivateAddress.format(metricsAddress)}/metrics`]] : []),
       ["data", dataDir],

@@ -541,7 +541,7 @@ linux("no agent, repository, tenant or stranger takes the service from others", 
       return stopped === 0 || other.status === 429 ? `BROKEN ${told}` : told
     })
 
-    const login = yield* run(data, ["login"])
+    const login = yield* run(data, ["sign-in-link"])
     const cookie = yield* Effect.promise(async () => {
       const code = /sign-in#(\w+)/u.exec(login.stdout)?.[1] ?? ""
       const headers = { "content-type": "application/x-www-form-urlencoded", "sec-fetch-site": "same-origin" }

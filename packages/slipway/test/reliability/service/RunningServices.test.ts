@@ -13,7 +13,7 @@ const commands: ReadonlyArray<ReadonlyArray<string>> = [
   ["keys", "list", "--json"],
   ["repos", "list", "--json"],
   ["pulls", "--json"],
-  ["login"],
+  ["sign-in-link"],
   ["audit"],
   ["grants", "list"],
   ["users", "list"],
@@ -64,7 +64,7 @@ describe("which service a command means", () => {
           fetch(`${server.url}/api/public/v1/sandboxes`, { headers: { authorization: `Bearer ${key}` } })
         )
         assert.strictEqual(answer.status, 200)
-        const link = yield* runIn(home, ["login"], { ...unset, ...state }, { at: elsewhere })
+        const link = yield* runIn(home, ["sign-in-link"], { ...unset, ...state }, { at: elsewhere })
         assert.include(link.stdout, `${server.url}/sign-in#`)
 
         yield* server.stop("SIGTERM")

@@ -1,4 +1,4 @@
-/** `slipway login`: a link that signs a person in. */
+/** `slipway sign-in-link`: a link that signs a person in. */
 import { MemberStore } from "@slipway/domain/access/ports/MemberStore"
 import { Members } from "@slipway/domain/access/usecases/Members"
 import { Sessions } from "@slipway/domain/access/usecases/Sessions"
@@ -10,7 +10,7 @@ import { addressOf, linkOf } from "../service/Serve.ts"
 import { json, print } from "../terminal/Output.ts"
 import { administration } from "./Administration.ts"
 
-export const login = Command.make("login", {
+export const signInLink = Command.make("sign-in-link", {
   user: Flag.String("user").pipe(
     Flag.withDescription("User: id, e-mail address or GitHub login; default: the owner"),
     Flag.optional
@@ -28,12 +28,12 @@ export const login = Command.make("login", {
       yield* print(
         json,
         { userId, link, path: "/sign-in", code: Redacted.value(code) },
-        () => `${link ?? `${Redacted.value(code)}  (at /sign-in of the service)`}\n\nIt signs ${userId} in once, within 10 minutes.`
+        () => `${link ?? `${Redacted.value(code)}  (at /sign-in of the service)`}\n\nThe link signs ${userId} in once, within 10 minutes.`
       )
     })))).pipe(
     Command.withDescription("Print a link that signs a person in, once, within 10 minutes"),
     Command.withExamples([
-      { command: "slipway login", description: "For the owner" },
-      { command: "slipway login --user ada-l", description: "For somebody else" }
+      { command: "slipway sign-in-link", description: "For the owner" },
+      { command: "slipway sign-in-link --user ada-l", description: "For another person" }
     ])
   )

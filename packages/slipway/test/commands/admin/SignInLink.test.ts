@@ -16,9 +16,10 @@ const signIn = (url: string, code: string) =>
   })
 
 /** The link that serving printed, if it did. */
-const printed = ({ output }: Server) => /^sign in +(\S+)#(\w{43}) {2}\(once, within 10 minutes; another: slipway login\)$/mu.exec(output())
+const printed = ({ output }: Server) =>
+  /^sign in +(\S+)#(\w{43}) {2}\(once, within 10 minutes; another: slipway sign-in-link\)$/mu.exec(output())
 
-describe("slipway login", () => {
+describe("slipway sign-in-link", () => {
   it.live("prints a link that signs the owner, or who is named, in once; serving prints the first", () =>
     Effect.gen(function*() {
       const data = yield* folder
@@ -31,12 +32,13 @@ describe("slipway login", () => {
       assert.deepStrictEqual((yield* signIn(server.url, first))[0], 400)
 
       const { port } = new URL(server.url)
-      const login = (settings: Readonly<Record<string, string>>, ...args: ReadonlyArray<string>) => run(data, ["login", ...args], settings)
+      const login = (settings: Readonly<Record<string, string>>, ...args: ReadonlyArray<string>) =>
+        run(data, ["sign-in-link", ...args], settings)
       const local = yield* login({ SLIPWAY_PORT: port })
       assert.deepStrictEqual([local.code, local.stderr], [0, ""])
       assert.match(
         local.stdout,
-        new RegExp(`^${server.url}/sign-in#\\w{43}\\n\\nIt signs user_\\w{26} in once, within 10 minutes\\.\\n$`, "u")
+        new RegExp(`^${server.url}/sign-in#\\w{43}\\n\\nThe link signs user_\\w{26} in once, within 10 minutes\\.\\n$`, "u")
       )
       const named = yield* login({ SLIPWAY_PUBLIC_URL: "https://slipway.test/" })
       assert.match(named.stdout, /^https:\/\/slipway\.test\/sign-in#\w{43}\n/u)
@@ -61,6 +63,11 @@ describe("slipway login", () => {
         }]]
       )
       assert.notInclude(audited, code)
+
+      const former = yield* run(data, ["login"], { SLIPWAY_PORT: "0" })
+      assert.strictEqual(former.code, 0)
+      assert.match(former.stdout, /\/sign-in#\w{43}\n/u)
+      assert.strictEqual(former.stderr, "slipway login is now slipway sign-in-link. To sign in this command: slipway auth login\n")
 
       const missing = yield* login({}, "--user", "unknown")
       assert.deepStrictEqual(missing, { code: 1, stdout: "", stderr: "slipway: There is no user unknown. See: slipway users list\n" })
