@@ -1,4 +1,7 @@
-/** Single keys for lists and approvals. Off while somebody types, and for good by a choice in the help. */
+/**
+ * Single keys. Off while somebody types, and for good by a choice in the help. No key does what cannot be undone: those for publishing and
+ * ending go to the button, which is pressed by Enter.
+ */
 
 const OFF = "slipway:keys"
 const help = document.getElementById("keys-help")
@@ -21,16 +24,39 @@ if (choice instanceof HTMLInputElement) {
   })
 }
 
-const links = () => [...document.querySelectorAll("[data-item] th a, [data-item] h3 a, .approval")].filter((item) => item.checkVisibility())
+/** @param {string} selector */
+const seen = (selector) => [...document.querySelectorAll(selector)].filter((item) => item.checkVisibility())
 
-/** @param {number} step */
-const move = (step) => {
-  const all = links()
-  const here = all.findIndex((item) => item.contains(document.activeElement))
+/**
+ * Moves the focus from the item that has it.
+ * @param {ReadonlyArray<Element>} all
+ * @param {number} step
+ * @param {(item: Element) => Element | null} whole what has the focus within counts as the item
+ */
+const move = (all, step, whole = (item) => item) => {
+  const here = all.findIndex((item) => whole(item)?.contains(document.activeElement))
   const next = all[here < 0 ? step > 0 ? 0 : all.length - 1 : Math.min(Math.max(here + step, 0), all.length - 1)]
   if (!(next instanceof HTMLElement)) return
   if (next.matches(".approval")) next.tabIndex = -1
   next.focus()
+  return next
+}
+
+/** @param {number} step */
+const moveItem = (step) => move(seen("[data-item] th a, [data-item] h3 a, .approval"), step)
+
+/** Changed files are one below the other, or in a list of links. @param {number} step */
+const moveFile = (step) => {
+  const files = seen(".changed-file > summary")
+  if (files.length === 0) move(seen(".changes a"), step)
+  else move(files, step, (file) => file.parentElement)?.scrollIntoView()
+}
+
+/** Gives the focus to the first of them that can be seen, and can be used. @param {string} selector */
+const focusOn = (selector) => {
+  const [first] = seen(selector).filter((item) => !item.matches(":disabled, [aria-disabled=true]"))
+  if (first instanceof HTMLElement) first.focus()
+  return first
 }
 
 /** Whether all of it is on the screen: nothing of it is scrolled away, neither on the page nor within it. @param {Element} card */
@@ -59,12 +85,34 @@ const decide = (decision) => {
   else if (button instanceof HTMLButtonElement) button.click()
 }
 
+/** @param {string} keys */
+const go = (keys) => {
+  const link = help?.querySelector(`[data-keys="${keys}"]`)
+  if (link instanceof HTMLAnchorElement) location.assign(link.href)
+}
+
 /** @type {Readonly<Record<string, () => void>>} */
 const actions = {
-  j: () => move(1),
-  k: () => move(-1),
+  j: () => moveItem(1),
+  k: () => moveItem(-1),
   a: () => decide("approve"),
   d: () => decide("deny"),
+  n: () => {
+    if (focusOn("#compose-prompt") === undefined) go("n")
+  },
+  r: () => void focusOn("#prompt"),
+  i: () => {
+    const button = focusOn("#commands [action$='/interrupt'] button")
+    if (button instanceof HTMLButtonElement) button.click()
+  },
+  p: () => void focusOn("[action$='/pull-request'] button, #commands [href$='view=pull']"),
+  e: () => {
+    const link = document.querySelector("#facts [href$='/terminate']")
+    link?.closest("details")?.setAttribute("open", "")
+    if (link instanceof HTMLElement) link.focus()
+  },
+  "]": () => moveFile(1),
+  "[": () => moveFile(-1),
   "/": () => {
     const search = document.getElementById("search")
     search?.focus()
@@ -75,16 +123,28 @@ const actions = {
   }
 }
 
+/** A key that is held acts once. */
+const ONCE = ["a", "d", "i"]
+/** The first key of two counts for this long. */
+const FIRST_MS = 2000
+/** When `g` was pressed, if the next key belongs to it. */
+let firstAt = -Infinity
+
 document.addEventListener("keydown", (event) => {
-  const { altKey, ctrlKey, isComposing, key, metaKey, repeat, target } = event
-  if (altKey || ctrlKey || metaKey || isComposing || event.defaultPrevented || help instanceof HTMLDialogElement && help.open) return
+  const { altKey, ctrlKey, isComposing, key, metaKey, repeat, target, timeStamp } = event
+  // Some keyboards type brackets with AltGr, which also counts as Ctrl and Alt.
+  const isChord = (altKey || ctrlKey || metaKey) && !event.getModifierState("AltGraph")
+  if (isChord || isComposing || event.defaultPrevented || document.querySelector("dialog[open]") !== null) return
   if (target instanceof Element && target.closest("input, textarea, select, [contenteditable]") !== null) {
     // A checkbox of a row takes no letters.
     if (!(target instanceof HTMLInputElement && target.type === "checkbox")) return
   }
-  const action = actions[key]
   // The help tells how to turn the keys on again.
-  if (action === undefined || !isOn() && key !== "?" || repeat && (key === "a" || key === "d")) return
+  if (!isOn() && key !== "?") return
+  const isSecond = timeStamp - firstAt < FIRST_MS
+  firstAt = key === "g" && !isSecond ? timeStamp : -Infinity
+  const action = isSecond ? /^[a-z]$/u.test(key) ? () => go(`g ${key}`) : undefined : actions[key]
+  if (action === undefined || repeat && ONCE.includes(key)) return
   event.preventDefault()
   action()
 })

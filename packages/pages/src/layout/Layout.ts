@@ -5,12 +5,15 @@ import type { Visit } from "@slipway/domain/access/rules/Session"
 import type { Role, User } from "@slipway/domain/access/rules/User"
 import * as Assets from "../assets/Assets.ts"
 import { html, type Html } from "../html/Html.ts"
+import * as KeysHelp from "./KeysHelp.ts"
 
 interface Link<Name> {
   readonly place: Name
   readonly name: string
   /** Whether somebody of this role is shown the link. */
   readonly isFor: (role: Role) => boolean
+  /** Keys that lead there, pressed one after the other. */
+  readonly keys?: string
 }
 const linksTo = <const Name extends string>(links: ReadonlyArray<Link<Name>>): ReadonlyArray<Link<Name>> => links
 
@@ -19,21 +22,21 @@ const forOwners = (role: Role) => role === "owner"
 
 /** The links of the main navigation. */
 const PLACES = linksTo([
-  { place: "sandboxes", name: "Sandboxes", isFor: forAll },
-  { place: "pulls", name: "Pull requests", isFor: forAll },
+  { place: "sandboxes", name: "Sandboxes", isFor: forAll, keys: "g s" },
+  { place: "pulls", name: "Pull requests", isFor: forAll, keys: "g p" },
   { place: "settings", name: "Settings", isFor: forAll }
 ])
 
 /** The pages of the settings, in the list beside each of them. */
 const SETTINGS = linksTo([
   { place: "settings", name: "Account", isFor: forAll },
-  { place: "keys", name: "Keys", isFor: forAll },
+  { place: "keys", name: "Keys", isFor: forAll, keys: "g k" },
   { place: "members", name: "Members", isFor: forAll },
   { place: "secrets", name: "Secrets", isFor: forOwners },
   { place: "models", name: "Models", isFor: forOwners },
   { place: "webhooks", name: "Webhooks", isFor: (role) => scopesOf(role).includes("webhooks") },
   { place: "audit", name: "Audit", isFor: forOwners },
-  { place: "usage", name: "Usage", isFor: forOwners }
+  { place: "usage", name: "Usage", isFor: forOwners, keys: "g u" }
 ])
 
 type Place = (typeof PLACES | typeof SETTINGS)[number]["place"]
@@ -47,7 +50,7 @@ export interface Document {
   readonly body: Html
   /** Which of the navigation's places this is, or belongs to. */
   readonly place?: Place
-  /** Files of `assets` beside `page.js`, as modules. */
+  /** Files of `assets` beside those of every page, as modules. */
   readonly scripts?: ReadonlyArray<string>
 }
 
@@ -58,6 +61,32 @@ export interface Reader {
   readonly csrf: Html
   /** That the user may work in. */
   readonly grants: ReadonlyArray<OwnGrant>
+}
+
+const keysHelp = ({ visit }: Reader): Html => {
+  const role = visit.place?.role ?? "member"
+  const goes = [...PLACES, ...SETTINGS].flatMap(({ isFor, keys, name, place }) =>
+    keys !== undefined && isFor(role) ? [{ keys, href: `/${place}`, what: name }] : []
+  )
+  return KeysHelp.render([{ keys: "n", href: "/new", what: "New sandbox" }, ...goes])
+}
+
+/** The palette. `palette.js` adds sandboxes and the buttons of the page to its list. */
+const palette = ({ visit }: Reader): Html => {
+  const role = visit.place?.role ?? "member"
+  const pages = [{ place: "new", name: "New sandbox", isFor: forAll }, ...PLACES, ...SETTINGS.filter(({ place }) => place !== "settings")]
+  const options = pages.filter(({ isFor }) => isFor(role)).map(({ name, place }) =>
+    html`<a role="option" aria-selected="false" tabindex="-1" href="/${place}"><span class="what">${name}</span>
+<span class="fine">Page</span></a>
+`
+  )
+  return html`<dialog id="palette" aria-label="Search">
+<form method="get" action="/sandboxes"><input id="palette-search" name="search" type="text" role="combobox" aria-expanded="true"
+aria-controls="palette-list" aria-autocomplete="list" aria-label="Search sandboxes, pages and actions" maxlength="120"
+placeholder="Search sandboxes, pages and actions" autocomplete="off" spellcheck="false"></form>
+<div id="palette-list" role="listbox" aria-label="Found">
+${options}</div>
+</dialog>`
 }
 
 /** More would be a list to search, which the page of its own is better for. */
@@ -111,6 +140,7 @@ const navigation = (reader: Reader, here: Place | undefined): Html => {
   <nav aria-label="Main">
     ${linkList(PLACES, role, isSetting(here) ? "settings" : here)}
     <div class="reader">
+      <a class="search" href="/sandboxes?search=#search" title="Ctrl K or ⌘ K" data-palette>Search</a>
       ${grantSwitch(reader, here)}
       <a class="name" href="/settings">${user.name}</a>
       <form method="post" action="/sign-out">${csrf}<button class="quiet">Sign out</button></form>
@@ -120,7 +150,7 @@ const navigation = (reader: Reader, here: Place | undefined): Html => {
 
 /** `reader`: the signed-in person; `null`: there is none. */
 export const render = ({ body, place, scripts = [], title }: Document, reader: Reader | null): Html => {
-  const modules = ["page.js", ...scripts].map((script) =>
+  const modules = ["page.js", ...(reader === null ? [] : ["keys.js", "palette.js"]), ...scripts].map((script) =>
     html`<script type="module" src="${Assets.addressOf(script)}"></script>
 `
   )
@@ -142,6 +172,8 @@ ${modules}</head>
 <main id="main" tabindex="-1">
 ${reader !== null && isSetting(place) ? beside(reader, place, body) : body}
 </main>
+${reader !== null && keysHelp(reader)}
+${reader !== null && palette(reader)}
 </body>
 </html>
 `

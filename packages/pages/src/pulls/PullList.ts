@@ -20,7 +20,7 @@ import { Refused } from "../layout/Refused.ts"
 import * as ListFilters from "../sandboxes/list/ListFilters.ts"
 import { lastActiveAt } from "../shared/AttentionLabels.ts"
 import * as Piece from "../shared/ListPiece.ts"
-import { keysHelp, watchBar } from "../shared/ListTools.ts"
+import { watchBar } from "../shared/ListTools.ts"
 import { checksCell, ChecksState, checksStateOf, linesOf, linkTo, pullBadge } from "../shared/PullLabels.ts"
 import { type Found, PullRequestCache, LISTED } from "../shared/PullRequestCache.ts"
 import { labels } from "../shared/SandboxLabels.ts"
@@ -237,9 +237,8 @@ ${filters(asked)}
 ${watchBar}</div>
 <div id="watched" data-look="/pulls/rows${url.search}"></div>
 ${piece}
-${yield* services.waiting(member.visit.place.grantId)}
-${keysHelp}`
-    const scripts = ["board.js", "keys.js"]
+${yield* services.waiting(member.visit.place.grantId)}`
+    const scripts = ["board.js"]
     return Page.show({ title: "Pull requests", place: "pulls", body, scripts }, member, { status: asked.wrongRepo ? 400 : 200 })
   })
 

@@ -28,6 +28,7 @@ export const layer = HttpRouter.use(Effect.fnUntraced(function*(router) {
   yield* members("/sandboxes", { GET: list.get })
   yield* members("/sandboxes/rows", { GET: list.rows })
   yield* members("/sandboxes/waiting", { GET: list.asking })
+  yield* members("/sandboxes/titles", { GET: list.titles })
   yield* members("/sandboxes/terminate", { GET: bulk.ask, POST: bulk.terminate })
   yield* members("/sandboxes/:sandboxId", { GET: yield* SandboxPage.make })
   yield* members("/sandboxes/:sandboxId/pieces", { GET: yield* SandboxStream.make })

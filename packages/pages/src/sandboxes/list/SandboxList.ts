@@ -19,7 +19,7 @@ import * as Page from "../../layout/Page.ts"
 import { Refused } from "../../layout/Refused.ts"
 import { because, lastActiveAt, pullLinks, stateBadge } from "../../shared/AttentionLabels.ts"
 import * as Piece from "../../shared/ListPiece.ts"
-import { keysHelp, watchBar } from "../../shared/ListTools.ts"
+import { watchBar } from "../../shared/ListTools.ts"
 import { linesOf } from "../../shared/PullLabels.ts"
 import { dollars, labels } from "../../shared/SandboxLabels.ts"
 import * as WaitingPiece from "../../shared/WaitingPiece.ts"
@@ -131,6 +131,9 @@ const howToCreate = (publicUrl: string): Html =>
   -H "Content-Type: application/json" \\
   -d '{"repos":[{"fullName":"owner/name"}],"prompt":"Say hello."}'</code></pre>
 <p>See the <a href="/docs">API reference</a>.</p>`
+
+/** Sandboxes that the palette shows at once. */
+const MAX_TITLES = 20
 
 /** Messages after forms that lead back to this page. */
 const MESSAGES = {
@@ -254,9 +257,8 @@ ${searchForm(attention, narrowed)}
 ${watchBar}</div>
 <div id="watched" data-look="/sandboxes/rows${url.search}"></div>
 ${piece}
-${yield* services.waiting(member.visit.place.grantId)}
-${keysHelp}`
-    const scripts = ["board.js", "compose.js", "keys.js"]
+${yield* services.waiting(member.visit.place.grantId)}`
+    const scripts = ["board.js", "compose.js"]
     return Page.show({ title: "Sandboxes", place: "sandboxes", body, scripts }, member, { status: narrowed.noRepo === null ? 200 : 400 })
   }, Effect.catchTag("InvalidRequest", Effect.die))
 
@@ -273,6 +275,19 @@ const asking = ({ waiting }: Services): Page.Handler<Page.Member> =>
     return yield* Piece.answer(yield* waiting(visit.place.grantId))
   })
 
+/** The newest sandboxes of a title, as options of `palette.js`. */
+const titles = ({ dashboard }: Services): Page.Handler<Page.Member> =>
+  Effect.fnUntraced(function*({ visit }, { url }) {
+    const { search } = yield* ListFilters.read(url)
+    const found = yield* dashboard.list(visit.place.grantId, { after: null, limit: MAX_TITLES, attention: null, repo: null, search })
+    const options = found.map((sandbox) =>
+      html`<a role="option" aria-selected="false" tabindex="-1" href="/sandboxes/${sandbox.id}"><span class="what">${sandbox.title}</span>
+${stateBadge(sandbox)}</a>
+`
+    )
+    return Page.fragment(html`${options}`)
+  })
+
 export const make = Effect.gen(function*() {
   const { cursorKey, publicUrl } = yield* Settings
   const services: Services = {
@@ -284,5 +299,5 @@ export const make = Effect.gen(function*() {
     cursorKey,
     publicUrl
   }
-  return { get: get(services), rows: rows(services), asking: asking(services) }
+  return { get: get(services), rows: rows(services), asking: asking(services), titles: titles(services) }
 })

@@ -8,7 +8,7 @@ import { Effect, Schema } from "effect"
 import { html, type Html, type Later } from "../../html/Html.ts"
 import * as Page from "../../layout/Page.ts"
 import { Refused } from "../../layout/Refused.ts"
-import { keysHelp, notifyButton } from "../../shared/ListTools.ts"
+import { notifyButton } from "../../shared/ListTools.ts"
 import { linkTo } from "../../shared/PullLabels.ts"
 import { labels } from "../../shared/SandboxLabels.ts"
 import type * as Conversation from "../conversation/Conversation.ts"
@@ -246,10 +246,9 @@ const get = (services: Services): Page.Handler<Page.Member> =>
       const body = html`${workspace(sandbox, view, isEarlier, piece, told, outcome)}
 <p id="announcement" data-piece="announcement" class="unseen" role="status"></p>
 ${piece.waiting}
-${keysHelp}
 ${!isEarlier && live}`
       return Page.show(
-        { title: sandbox.title, place: "sandboxes", body, scripts: isEarlier ? ["keys.js"] : ["live.js", "keys.js"] },
+        { title: sandbox.title, place: "sandboxes", body, scripts: isEarlier ? [] : ["live.js"] },
         member
       )
     },

@@ -4,7 +4,7 @@ import { SandboxStore } from "@slipway/domain/sandbox/ports/SandboxStore"
 import { RepoName } from "@slipway/domain/source/schema/RepoRef"
 import { checkpointed } from "@slipway/http/testing/Checkpointed"
 import { DateTime, Effect, Result } from "effect"
-import { redirected, textOf, visitor } from "../../../testing/Browser.ts"
+import { redirected, textOf, visitor, visitorIn } from "../../../testing/Browser.ts"
 import { create, drive, layer as http, type Reply, running } from "../../../testing/Harness.ts"
 
 const HOSTILE = `"></th><script>alert("1")</script>\u202e'&`
@@ -70,6 +70,31 @@ layer(http(), { excludeTestServices: true })("the list of sandboxes", (it) => {
       const page = yield* get("/sandboxes")
       assert.strictEqual(rowOf(page, id)[3]?.replaceAll(/\s+/gu, " "), "+2 lines added −1 lines removed")
       assert.strictEqual(rowOf(page, unknown)[3], "")
+    }))
+
+  it.effect("gives the palette at most twenty sandboxes of the reader's grant by their titles, and the pages of the reader's role", () =>
+    Effect.gen(function*() {
+      const [member, owner] = [yield* visitor("palette"), yield* visitorIn("palette-of-owner", "owner", "palette")]
+      const id = yield* create(member.key, { title: HOSTILE })
+      for (let i = 0; i < 21; i++) yield* create(member.key, { title: `Fix the cart ${i}` })
+      yield* create(owner.key, { title: "Fix the cart of another grant" })
+      const optionsOf = ({ text }: Reply) => [...text.matchAll(/<a role="option"[^>]* href="([^"]*)"/gu)].map(([, href]) => href)
+      const found = yield* member.get("/sandboxes/titles?search=the+CART")
+      assert.lengthOf(optionsOf(found), 20)
+      assert.notInclude(found.text, "another grant")
+      assert.notInclude(found.text, "<html")
+      const hostile = yield* member.get(`/sandboxes/titles?${new URLSearchParams({ search: HOSTILE })}`)
+      assert.deepStrictEqual(optionsOf(hostile), [`/sandboxes/${id}`])
+      assert.notInclude(hostile.text, "<script")
+      assert.strictEqual((yield* member.get(`/sandboxes/titles?search=${"a".repeat(121)}`)).status, 400)
+
+      const pages = optionsOf(yield* member.get("/pulls"))
+      assert.includeMembers(pages, ["/new", "/sandboxes", "/pulls", "/keys"])
+      assert.notInclude(pages, "/usage")
+      const all = yield* owner.get("/pulls")
+      assert.include(optionsOf(all), "/usage")
+      assert.include(all.text, `<a href="/usage" data-keys="g u">`)
+      assert.include(all.text, `<a class="search" href="/sandboxes?search=#search"`)
     }))
 
   it.effect("decides on a short command in its row, and leads back to the same list", () =>
