@@ -22,9 +22,9 @@ let asked = 0
 /** @param {Element} control */
 const nameOf = (control) => (control.textContent ?? "").replaceAll(/\s+/gu, " ").trim()
 
-/** Buttons that can be pressed now; those in a menu are shown when they are chosen. */
+/** Buttons that can be pressed now, without those of rows and lines; those in a menu are shown when they are chosen. */
 const controlsHere = () =>
-  [...document.querySelectorAll("main button, main a.button")].flatMap((control) =>
+  [...document.querySelectorAll("main :is(button, a.button):not(table *)")].flatMap((control) =>
     control instanceof HTMLElement && !control.matches(":disabled, [aria-disabled=true], [hidden]") && nameOf(control) !== "" &&
       (control.checkVisibility() || control.closest(".menu") !== null)
       ? [control]
