@@ -12,7 +12,7 @@ import { within } from "./pictures/Palette.mjs"
 
 const root = path.resolve(import.meta.dirname, "..")
 const { chromium } = createRequire(path.join(root, "packages/slipway/package.json"))("playwright-core")
-const DemoRepository = await import("../packages/slipway/src/commands/demo/DemoRepository.ts")
+const SampleRepository = await import("../packages/slipway/src/service/SampleRepository.ts")
 
 const OUT = path.join(root, "docs/pictures")
 const MAX_BYTES = 150_000
@@ -170,7 +170,7 @@ const takeAll = async (browser) => {
   try {
     const repository = path.join(folder, "shop")
     mkdirSync(repository)
-    await Effect.runPromise(DemoRepository.make(repository))
+    await Effect.runPromise(SampleRepository.make(repository))
     server = await serve(folder)
     server.run("repos", "add", "acme/shop", repository)
     const { asks, begins, create, over, publish } = apiOf(server)

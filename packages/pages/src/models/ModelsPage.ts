@@ -9,6 +9,7 @@ import { HttpRouter } from "effect/http"
 import { columnHeads, html, type Html } from "../html/Html.ts"
 import * as Page from "../layout/Page.ts"
 import { Refused } from "../layout/Refused.ts"
+import { isServiceOwner } from "../shared/ServiceOwners.ts"
 
 type Handler = Page.Handler<Page.Member>
 
@@ -120,11 +121,8 @@ export const layer = HttpRouter.use(Effect.fnUntraced(function*(router) {
   const applied = Effect.suspend(() => catalogue.setup?.apply ?? Effect.void)
 
   /** Admits owners of the organization that runs the service: a provider serves all organizations. */
-  const forOwners = (handler: Handler): Handler => (member, asked) => {
-    const { organizationId, role } = member.visit.place
-    if (role !== "owner") return Effect.fail(notTheirs)
-    return Effect.flatMap(people.owner, (owner) => owner.organizationId === organizationId ? handler(member, asked) : notTheirs)
-  }
+  const forOwners = (handler: Handler): Handler => (member, asked) =>
+    Effect.flatMap(isServiceOwner(people, member), (isOwner) => isOwner ? handler(member, asked) : notTheirs)
 
   const page = Effect.fnUntraced(function*(member: Page.Member, told: Html | null, refused: Draft | null, status: number) {
     const stored = yield* store.list

@@ -20,9 +20,10 @@ export const layer = HttpRouter.use(Effect.fnUntraced(function*(router) {
   const { members } = yield* Effect.provideService(Page.make, HttpRouter.HttpRouter, router)
   const forms = yield* SandboxForms.make
   const checkpoints = yield* CheckpointForms.make
-  const { get, post, repositories } = yield* Composer.make
+  const { addSample, get, post, repositories } = yield* Composer.make
   yield* members("/new", { GET: get, POST: post })
   yield* members("/new/repositories", { GET: repositories })
+  yield* members("/new/sample", { POST: addSample })
   const list = yield* SandboxList.make
   const bulk = yield* SandboxBulk.make
   yield* members("/sandboxes", { GET: list.get })

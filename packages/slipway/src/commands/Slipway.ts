@@ -109,7 +109,7 @@ const asksForHelp = (args: ReadonlyArray<string>) => args.some((arg) => ["--help
 /** Former names of commands. They still work, and say the name that took their place. */
 const renamed: ReadonlyMap<string | undefined, Name> = new Map([["login", "sign-in-link"]])
 
-/** What a person is told who typed a former name; `null`: nothing. */
+/** The message for a person who typed a former name; `null`: the name is that of today. */
 export const renamedFrom = ([typed]: ReadonlyArray<string>): string | null => {
   const name = renamed.get(typed)
   return name === undefined ? null : `slipway ${typed} is now slipway ${name}. To sign in this command: slipway auth login`

@@ -5,7 +5,7 @@ import { LocalRepositories } from "@slipway/local-source/LocalRepositories"
 import { Effect, Layer } from "effect"
 import { execFileSync } from "node:child_process"
 import type { Page } from "playwright-core"
-import * as DemoRepository from "../../src/commands/demo/DemoRepository.ts"
+import * as SampleRepository from "../../src/service/SampleRepository.ts"
 import { folder } from "../commands/SlipwayProcess.ts"
 import { Browser } from "./Browser.ts"
 
@@ -16,7 +16,7 @@ export const HOSTILE_BRANCH = "<script>alert(1)</script>-\u202egnp.exe"
 export const layer = (names: ReadonlyArray<string> = ["acme/shop"], settings: Readonly<Record<string, string>> = {}) =>
   Layer.effectDiscard(Effect.gen(function*() {
     const made = yield* folder
-    yield* DemoRepository.make(made)
+    yield* SampleRepository.make(made)
     execFileSync("git", ["branch", HOSTILE_BRANCH], { cwd: made })
     for (const name of names) yield* (yield* LocalRepositories).register(RepoName.make(name), made)
   })).pipe(Layer.provideMerge(Browser.layer(settings)))

@@ -1,4 +1,5 @@
 /** `/new`: what somebody asks of a new sandbox. It comes back with what was typed when something is wrong with it. */
+import { MemberStore } from "@slipway/domain/access/ports/MemberStore"
 import { principalOf } from "@slipway/domain/access/rules/Session"
 import type { Role } from "@slipway/domain/access/rules/User"
 import { Ids } from "@slipway/domain/ids/Ids"
@@ -13,6 +14,8 @@ import { html, type Html } from "../../html/Html.ts"
 import { type Form, incomplete } from "../../layout/Form.ts"
 import * as Page from "../../layout/Page.ts"
 import { Refused } from "../../layout/Refused.ts"
+import { isServiceOwner } from "../../shared/ServiceOwners.ts"
+import { SampleRepository } from "./SampleRepository.ts"
 
 /** Rows for repositories that a page has, at least. */
 const ROWS = 4
@@ -192,6 +195,22 @@ ${rows.slice(1)}</div></details>
 </form>`
 }
 
+const notTheirs = new Refused({
+  status: 403,
+  title: "Repositories are for the service's owners",
+  text: "Ask an owner of the organization that runs this service."
+})
+
+/** Shown as long as the service has no repository. */
+const starters = (csrf: Html, isOwner: boolean): Html => {
+  const sample = html`<form method="post" action="/new/sample">${csrf}<button class="quiet">Try the sample repository</button></form>
+`
+  return html`<section class="panel" aria-labelledby="starters">
+<h2 id="starters">No repositories yet</h2>
+${isOwner && sample}<p>Add a repository on the machine of the service: <code>slipway repos add owner/name PATH</code></p>
+</section>`
+}
+
 const creationOf = (draft: Draft, repos: Draft["repos"]) =>
   Requests.creation({
     prompt: draft.prompt,
@@ -208,6 +227,8 @@ interface Services {
   readonly catalogue: typeof ModelCatalogue.Service
   /** `null`: there is none to ask for repositories. */
   readonly source: typeof SourceHost.Service | null
+  readonly people: typeof MemberStore.Service
+  readonly sample: typeof SampleRepository.Service | null
 }
 
 type Recent = Effect.Success<ReturnType<SandboxDashboard["Service"]["recent"]>>
@@ -249,14 +270,28 @@ interface Given {
 const composer = Effect.fnUntraced(function*(services: Services, member: Page.Member, given: Given | null) {
   const { catalogue, dashboard, ids } = services
   const recent = yield* dashboard.recent(member.visit.place.grantId)
-  return form({
-    draft: given?.draft ?? remembered(catalogue, recent, member.visit.user.id),
+  const suggested = yield* suggestions(services, recent, "")
+  const first = remembered(catalogue, recent, member.visit.user.id)
+  const [only, ...others] = suggested
+  const repos = first.repos.length === 0 && only !== undefined && others.length === 0 ? [{ name: only, ref: "" }] : first.repos
+  const shown = form({
+    draft: given?.draft ?? { ...first, repos },
     problem: given?.problem ?? null,
     key: yield* ids.uuid7,
-    suggested: yield* suggestions(services, recent, ""),
+    suggested,
     catalogue
   }, member)
+  const isEmpty = services.sample !== null && suggested.length === 0
+  return html`${shown}${isEmpty && starters(member.csrf, yield* isServiceOwner(services.people, member))}`
 })
+
+const addSample = ({ people, sample }: Services): Page.Handler<Page.Member> =>
+  Effect.fnUntraced(function*(member) {
+    if (sample === null) return yield* Refused.notFound("This service has no sample repository.")
+    if (!(yield* isServiceOwner(people, member))) return yield* notTheirs
+    yield* sample.add
+    return Page.redirect("/sandboxes")
+  })
 
 const page = Effect.fnUntraced(function*(services: Services, member: Page.Member, given: Given | null) {
   const body = html`<h1>New sandbox</h1>
@@ -315,7 +350,9 @@ export const make = Effect.gen(function*() {
     dashboard: yield* SandboxDashboard,
     ids: yield* Ids,
     catalogue: yield* ModelCatalogue,
-    source: Option.getOrNull(yield* Effect.serviceOption(SourceHost))
+    source: Option.getOrNull(yield* Effect.serviceOption(SourceHost)),
+    people: yield* MemberStore,
+    sample: Option.getOrNull(yield* Effect.serviceOption(SampleRepository))
   }
   const get: Page.Handler<Page.Member> = (member) => page(services, member, null)
   return {
@@ -323,6 +360,7 @@ export const make = Effect.gen(function*() {
     composer: (member: Page.Member) => composer(services, member, null),
     get,
     post: post(services),
-    repositories: repositories(services)
+    repositories: repositories(services),
+    addSample: addSample(services)
   }
 })

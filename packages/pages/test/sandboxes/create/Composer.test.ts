@@ -6,6 +6,7 @@ import { BeforeCreate, CreationDenied } from "@slipway/domain/sandbox/ports/Befo
 import { SandboxStore } from "@slipway/domain/sandbox/ports/SandboxStore"
 import { RepoNotAccessible } from "@slipway/domain/source/ports/SourceHost"
 import { RepoName } from "@slipway/domain/source/schema/RepoRef"
+import { SampleRepository } from "@slipway/pages/sandboxes/create/SampleRepository"
 import { Effect, Layer } from "effect"
 import { type Fields, owner, visitor } from "../../../testing/Browser.ts"
 import { create, layer as http, type Reply, running } from "../../../testing/Harness.ts"
@@ -192,3 +193,27 @@ layer(http({ catalogue: { default: real.id, models: [offlineDemo, real] } }), { 
       }))
   }
 )
+
+const onMachine: Array<RepoName> = []
+
+layer(
+  http({ host: { repositories: () => Effect.succeed(onMachine) } }).pipe(
+    Layer.provide(Layer.succeed(SampleRepository, { add: Effect.sync(() => void onMachine.push(RepoName.make("sample/shop"))) }))
+  ),
+  { excludeTestServices: true }
+)("the form of a service without repositories", (it) => {
+  it.effect("offers its owners the sample, which it then has in its field; others cannot add it", () =>
+    Effect.gen(function*() {
+      const [mine, theirs] = [yield* owner, yield* visitor("guest")]
+      const offer = `<form method="post" action="/new/sample">`
+      for (const person of [mine, theirs]) assert.include((yield* person.get("/new")).text, "No repositories yet")
+      assert.notInclude((yield* theirs.get("/new")).text, offer)
+      assert.strictEqual((yield* theirs.post("/new/sample", {})).status, 403)
+      assert.deepStrictEqual(onMachine, [])
+      assert.include((yield* mine.get("/sandboxes")).text, offer)
+      assert.strictEqual((yield* mine.post("/new/sample", {})).headers["location"], "/sandboxes")
+      const { text } = yield* mine.get("/sandboxes")
+      assert.notInclude(text, "No repositories yet")
+      assert.match(text, /name="repo"[^>]*value="sample\/shop"|value="sample\/shop"[^>]*name="repo"/u)
+    }))
+})

@@ -3,12 +3,10 @@ import { RepoName } from "@slipway/domain/source/schema/RepoRef"
 import { LocalRepositories } from "@slipway/local-source/LocalRepositories"
 import { Effect, Option, Schema } from "effect"
 import { Argument, Command, Flag } from "effect/cli"
-import { existsSync } from "node:fs"
-import path from "node:path"
 import * as GitProgram from "../../service/machine/GitProgram.ts"
 import * as RunningServices from "../../service/RunningServices.ts"
+import * as SampleRepository from "../../service/SampleRepository.ts"
 import * as Settings from "../../settings/Settings.ts"
-import * as DemoRepository from "../demo/DemoRepository.ts"
 import { columns, json, print } from "../terminal/Output.ts"
 import { administration } from "./Administration.ts"
 
@@ -24,14 +22,11 @@ class WrongArguments extends Schema.TaggedError<WrongArguments>()("WrongArgument
   }
 }
 
-const SAMPLE = RepoName.make("sample/shop")
+const SAMPLE = SampleRepository.NAME
 
-/** Makes the sample once. Later changes of it stay. */
 const sample = Effect.gen(function*() {
   const { dataDir } = yield* RunningServices.findFolder(yield* Settings.load)
-  const folder = path.join(dataDir, SAMPLE)
-  if (!existsSync(folder)) yield* DemoRepository.make(folder)
-  return folder
+  return yield* SampleRepository.inFolder(dataDir)
 })
 
 const add = Command.make("add", {

@@ -3,10 +3,10 @@ import { Clock, Effect } from "effect"
 import { Command, Flag } from "effect/cli"
 import path from "node:path"
 import * as GitProgram from "../../service/machine/GitProgram.ts"
+import * as SampleRepository from "../../service/SampleRepository.ts"
 import * as TemporaryFolder from "../../service/storage/TemporaryFolder.ts"
 import { heading, note, step } from "../terminal/Progress.ts"
 import { demoEnvironment } from "./DemoEnvironment.ts"
-import * as DemoRepository from "./DemoRepository.ts"
 import { call, connect, expect, following, REPO, start } from "./DemoSteps.ts"
 
 const FILE = "DISCOUNTS.md"
@@ -27,7 +27,7 @@ const run = Effect.gen(function*() {
   const service = yield* start(folder)
   yield* step(
     "a git repository is made",
-    Effect.tap(DemoRepository.make(path.join(folder, "shop")), (repository) => service.repositories.register(REPO, repository.path)),
+    Effect.tap(SampleRepository.make(path.join(folder, "shop")), (repository) => service.repositories.register(REPO, repository.path)),
     ({ commits, files }) => `${REPO}, ${commits} commits, ${files} files`
   )
   const client = yield* connect(service)

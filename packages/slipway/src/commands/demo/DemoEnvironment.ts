@@ -3,6 +3,7 @@ import type { SlipwayClient } from "@slipway/client"
 import { Clock, Effect } from "effect"
 import path from "node:path"
 import * as GitProgram from "../../service/machine/GitProgram.ts"
+import * as SampleRepository from "../../service/SampleRepository.ts"
 import * as TemporaryFolder from "../../service/storage/TemporaryFolder.ts"
 import { heading, note, step } from "../terminal/Progress.ts"
 import * as DemoRegistry from "./DemoRegistry.ts"
@@ -80,7 +81,7 @@ const run = Effect.gen(function*() {
   const url = `https://${service.isolation === "none" ? DemoRegistry.ADDRESS : DemoRegistry.NAME}:${registry.port}`
   const repository = yield* step(
     "a git repository is made",
-    DemoRepository.make(path.join(folder, "shop"), [...DemoRepository.history, DemoRepository.withPackages(registry, url)]),
+    SampleRepository.make(path.join(folder, "shop"), [...SampleRepository.history, DemoRepository.withPackages(registry, url)]),
     ({ commits, files }) => `${REPO}, ${commits} commits, ${files} files`
   )
   yield* service.repositories.register(REPO, repository.path)
