@@ -46,12 +46,12 @@ const guardSecret = () => {
   })
 }
 
-/** Signing out removes the drafts, so that the next person does not see them. */
+/** Signing out removes drafts and marks of viewed files, so that the next person does not see them. */
 const forgetDrafts = () => {
   document.addEventListener("submit", ({ target }) => {
     if (!(target instanceof HTMLFormElement) || !/\/sign-out(?:\/everywhere)?$/u.test(target.action)) return
     try {
-      for (const name of Object.keys(localStorage)) if (name.startsWith("slipway:draft:")) localStorage.removeItem(name)
+      for (const name of Object.keys(localStorage)) if (/^slipway:(?:draft:|viewed$)/u.test(name)) localStorage.removeItem(name)
     } catch { /* Nothing is kept. */ }
   })
 }

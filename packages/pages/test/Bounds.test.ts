@@ -207,8 +207,9 @@ layer(http({ trees }), { excludeTestServices: true })("a page", (it) => {
       let page = yield* get(`/sandboxes/${id}?view=changes`)
       const seen = new Set<string>()
       for (;;) {
-        const { 1: list = "" } = /<ul class="changes">([\s\S]*?)<\/ul>/u.exec(page.text) ?? []
-        for (const [, name = ""] of list.matchAll(/\/(\d+)\.ts<\/a>/gu)) seen.add(name)
+        for (const [list] of page.text.matchAll(/<ul class="changes">[\s\S]*?<\/ul>/gu)) {
+          for (const [, name = ""] of list.matchAll(/\/(\d+)\.ts<\/a>/gu)) seen.add(name)
+        }
         assert.isAbove(seen.size, 0)
         const next = linkOf(page, "Show more")
         if (next === undefined) break

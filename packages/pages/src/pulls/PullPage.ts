@@ -107,6 +107,7 @@ const together = (files: Files, address: string, linkOf: (path: string) => strin
     const listFrom = (from: number) => `${address}?after=${from}`
     const list = { files, partialWarnings: [] }
     return html`${ChangesList.render(list, placeOf, { bytes: SandboxChanges.LIST_BYTES }, listFrom, { after })}
+${SandboxChanges.viewedCount(address)}
 ${[...sections.values()]}`
   })
 
@@ -180,7 +181,7 @@ ${Page.told(asked, MESSAGES)}
 ${state === "open" && forms}
 <section aria-labelledby="diff-title"><h2 id="diff-title">Changes</h2>
 ${diff}</section>`
-    return Page.show({ title: `${title} #${number}`, place: "pulls", body }, member)
+    return Page.show({ title: `${title} #${number}`, place: "pulls", body, scripts: ["viewed.js"] }, member)
   }, answered)
 
   const end = (doing: "merge" | "close"): Page.Handler<Page.Member> =>

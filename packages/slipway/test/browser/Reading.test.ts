@@ -187,6 +187,44 @@ layer(Shop.layer(), { excludeTestServices: true })("what an agent writes", (it) 
       }, { options: { hasTouch: true, isMobile: true } })
     }))
 
+  it.effect("has marks at viewed files, which stay until the file changes", () =>
+    Effect.gen(function*() {
+      const { visit } = yield* Browser
+      const { send } = yield* Shop.api
+      const link = yield* linkFor()
+      const work = yield* worked
+      const lines = Array.from({ length: 80 }, (_, i) => `line ${i}`).join("\n")
+      const files = ["a", "b", "c", "d", "e", "f", "g"].map((name) => `[[write path="${name}.ts" content=${lines}]]`)
+      yield* visit(async (page) => {
+        await signIn(page, link)
+        const id = await work(page, files.join(" "))
+        await page.goto(`/sandboxes/${id}/changes`)
+        const viewed = (name: string) => page.getByRole("checkbox", { name: `Viewed ${name}` })
+        const count = (text: string) => page.locator("#viewed", { hasText: text }).waitFor()
+        await count("0 of 7 viewed")
+        await viewed("a.ts").check()
+        await viewed("b.ts").check()
+        await count("2 of 7 viewed")
+        await page.locator("#file-1 .added").first().waitFor({ state: "hidden" })
+        // The list folds, and a file's head stays while its lines scroll.
+        const folded = page.locator(".more-files a", { hasText: "f.ts" })
+        await folded.waitFor({ state: "hidden" })
+        await page.locator(".more-files summary").click()
+        await folded.click()
+        await page.locator("#file-6 .added").nth(60).scrollIntoViewIfNeeded()
+        const head = await page.locator("#file-6 > summary").boundingBox()
+        assert.deepInclude(head, { y: 0 })
+        assert.isAtMost((await viewed("f.ts").boundingBox())?.y ?? Infinity, 20)
+        await inspect(page, "changes-viewed")
+        await send(id, `[[write path="b.ts" content=other]]`)
+        await page.goto(`/sandboxes/${id}`)
+        await Shop.turnIs(page, "Done")
+        await page.goto(`/sandboxes/${id}/changes`)
+        await count("1 of 7 viewed")
+        assert.deepStrictEqual([await viewed("a.ts").isChecked(), await viewed("b.ts").isChecked()], [true, false])
+      })
+    }))
+
   it.effect("does nothing and hides nothing in branches and tools, and takes no room with lines of a megabyte", () =>
     Effect.gen(function*() {
       const { visit } = yield* Browser

@@ -33,6 +33,9 @@ export const linkTo = (sandbox: Sandbox, repo: RepoName) => (path: string): stri
 export const listOf = (sandbox: Sandbox, repo: RepoName) => (after: number): string =>
   `/sandboxes/${sandbox.id}/changes?${new URLSearchParams({ repo, after: String(after) })}`
 
+/** Files of a list that do not fold away. */
+const UNFOLDED = 5
+
 /**
  * `listFrom`: where the files are listed that do not fit. `after`: how many files come before. `shown`: the file that the page has in
  * full.
@@ -51,7 +54,7 @@ export const render = (
     return html`
 <li>${name} ${stateOf(file)} ${counts(file)}</li>`
   }
-  return fit(files.slice(after), budget, item, (items) => {
+  return fit(files.slice(after), budget, item, (items, taken) => {
     const none = partialWarnings.length === 0 && html`<p class="fine">No changes yet.</p>`
     const [added, removed] = files.reduce(([added, removed], file) => [added + file.additions, removed + file.deletions], [0, 0])
     const end = after + items.length
@@ -59,11 +62,16 @@ export const render = (
     const before = after > 0 &&
       html`<p class="fine">${after} earlier files hidden. <a href="${listFrom(0)}">Show from start</a></p>`
     const more = left > 0 && html`<p class="fine">${left} more hidden. <a href="${listFrom(end)}">Show more</a></p>`
+    const isOpen = taken.slice(UNFOLDED).some(({ path }) => path === shown) && html` open`
+    const folded = items.slice(UNFOLDED)
+    const rest = folded.length > 0 && html`<details class="more-files"${isOpen}><summary>${folded.length} more files</summary>
+<ul class="changes">${folded}
+</ul></details>`
     const list = html`<p>${files.length === 1 ? "1 file" : `${files.length} files`}:
 <span class="added-count">+${added} <span class="unseen">lines added</span></span>
 <span class="removed-count">−${removed} <span class="unseen">lines removed</span></span></p>
-${before}<ul class="changes">${items}
-</ul>${more}`
+${before}<ul class="changes">${items.slice(0, UNFOLDED)}
+</ul>${rest}${more}`
     return html`${warnings(partialWarnings)}
 ${files.length === 0 ? none : list}`
   })

@@ -7,6 +7,8 @@ export interface PatchedFile {
   /** The earlier name of a renamed file. */
   readonly previousPath: string | null
   readonly status: "added" | "deleted" | "modified" | "renamed"
+  /** The contents before and now, as git names them; empty: the content did not change, or is not told. */
+  readonly blobs: string
   /** Lines, where they were counted. */
   readonly additions: number
   readonly deletions: number
@@ -120,7 +122,7 @@ const fileOf = function*(section: Uint8Array, { lines: most, whole = null }: Ext
   const text = new TextDecoder().decode(section.subarray(0, MAX_FILE)).replace(/\n$/u, "")
   const { name, status } = PROTECTED.exec(text)?.groups ?? {}
   if (name !== undefined) {
-    return { path: unquoted(name), previousPath: null, status: status as PatchedFile["status"], ...NO_LINES, note: "protected" }
+    return { path: unquoted(name), previousPath: null, status: status as PatchedFile["status"], blobs: "", ...NO_LINES, note: "protected" }
   }
   const first = text.indexOf("\n@@ ")
   const head = [...linesOf(first === -1 ? text : text.slice(0, first), 0)]
@@ -140,6 +142,7 @@ const fileOf = function*(section: Uint8Array, { lines: most, whole = null }: Ext
       : after("deleted file mode ") !== undefined
       ? "deleted"
       : "modified",
+    blobs: after("index ") ?? "",
     ...found,
     note: isLarge
       ? "large"

@@ -126,7 +126,7 @@ const sectionOf = (
   space: DiffTable.Space,
   commentForm: CommentForm
 ): Html => {
-  const { hunks, left, note, path } = patched
+  const { blobs, hunks, left, note, path } = patched
   const formId = `comment-${anchor}`
   const { counts, stateOf } = ChangesList
   const changed = (): Part => {
@@ -149,11 +149,11 @@ const sectionOf = (
     )
   }
   const summary = html`<span class="path">${path}</span> ${stateOf(file)} ${counts(file)}`
-  return html`<details class="changed-file" id="${anchor}" open><summary>${summary}</summary>
+  return html`<div class="file-box" data-blobs="${blobs}"><details class="changed-file" id="${anchor}" open><summary>${summary}</summary>
 <p class="fine"><a href="${alone}">View file alone<span class="unseen"> ${path}</span></a></p>
 ${commentForm?.(path, formId) ?? null}
 ${changed()}
-</details>
+</details></div>
 `
 }
 
@@ -182,6 +182,9 @@ export const sectionsOf = (
     (shown, taken) => done(new Map(shown.map((section, i) => [taken[i]?.one.path ?? "", section])))
   )
 }
+
+/** For `viewed.js`: how many of the files the reader has viewed. `review`: whose files they are. */
+export const viewedCount = (review: string): Html => html`<p id="viewed" class="fine" role="status" data-review="${review}"></p>`
 
 /** The first files of a patch: all lines of the file that is shown alone, and {@link MAX_EACH} of others. */
 export const filesOf = (patch: Uint8Array, whole: string | null) => Render.run(Patch.read(patch, { lines: MAX_EACH, whole }))
@@ -368,6 +371,7 @@ ${isAll(range) && list.files.length > 0 && publish}`
 ${content}
 </section>
 ${file}
+${viewedCount(`${sandbox.id} ${repo}`)}
 ${[...sections.values()]}
 ${unshown > 0 && html`<p class="warning">${unshown} more files are hidden: choose one in the list.</p>`}`
   }
@@ -424,7 +428,7 @@ ${FilesAddress.repositoryLinks(sandbox, repo, (other) => addressOf(sandbox, othe
 ${versionLinks(sandbox, asked, checkpoints)}
 ${shown}
 ${dock}`
-    const scripts = ["live.js", "review.js"]
+    const scripts = ["live.js", "review.js", "viewed.js"]
     return Page.show({ title: `Files changed: ${sandbox.title}`, place: "sandboxes", body, scripts }, member)
   }, Effect.catchTags({ SandboxNotFound: () => Effect.fail(noSandbox), InvalidRequest: Effect.die }))
 

@@ -40,6 +40,7 @@ deleted file mode 100644
       path: "x.ts",
       previousPath: null,
       status: "modified",
+      blobs: "1..2 100644",
       additions: 2,
       deletions: 1,
       left: 0,
