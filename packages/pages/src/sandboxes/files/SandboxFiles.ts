@@ -72,13 +72,31 @@ const rowOf = (sandbox: Sandbox, repo: RepoName, { kind, name, path, size, statu
 `
 }
 
+/** Characters of a part of a name that is searched for. */
+const MAX_FIND = 200
+
+/** Finds entries of the folder by a part of their name. */
+const findForm = (sandbox: Sandbox, repo: RepoName, directory: string, find: string): Html => {
+  const all = find !== "" && html`<a href="${addressOf(sandbox, "files", repo, directory)}">Show all</a>`
+  return html`<form class="filters" method="get" action="/sandboxes/${sandbox.id}/files" role="search">
+<input type="hidden" name="repo" value="${repo}"><input type="hidden" name="path" value="${directory}">
+<div class="field"><label for="find">Find in this folder</label>
+<input id="find" name="find" type="search" value="${find}" maxlength="${MAX_FIND}" placeholder="Part of a name" autocomplete="off"></div>
+<button class="quiet">Find</button> ${all}</form>`
+}
+
+/** `find`: a part of the names of the shown entries; empty: all are shown. */
 const folder = (
   sandbox: Sandbox,
   repo: RepoName,
-  { directory, entries, partialWarnings }: FileTree,
-  position: Position
+  { directory, entries: all, partialWarnings }: FileTree,
+  position: Position,
+  find: string
 ): Later => {
   const { after, linkTo } = position
+  const wanted = find.toLowerCase()
+  const entries = wanted === "" ? all : all.filter(({ name }) => name.toLowerCase().includes(wanted))
+  const none = all.length === 0 ? html`<p>The folder is empty.</p>` : html`<p>No name in this folder contains ${find}.</p>`
   const shown = entries.slice(after, after + MAX_ENTRIES)
   return fit(shown, { bytes: PAGE_BYTES }, (entry) => rowOf(sandbox, repo, entry), (rows) => {
     const end = after + rows.length
@@ -89,7 +107,8 @@ const folder = (
 ${rows}</tbody></table>`
     return html`${ChangesList.warnings(partialWarnings)}
 ${before(position, "entries")}
-${entries.length === 0 ? html`<p>The folder is empty.</p>` : table}
+${all.length > 0 && findForm(sandbox, repo, directory, find)}
+${entries.length === 0 ? none : table}
 ${more > 0 && html`<p class="warning">${more} more hidden. <a href="${linkTo(end)}">Show more</a></p>`}`
   })
 }
@@ -223,9 +242,12 @@ export const make = Effect.gen(function*() {
     const by = principalOf(member.visit)
     const { path, repo, sandbox } = yield* askedFor(by, asked)
     const start = yield* FilesAddress.afterOf(asked.url, "This link is out of date.")
-    const position: Position = { after: start, linkTo: (after) => `${addressOf(sandbox, "files", repo, path)}&after=${after}` }
+    const find = (asked.url.searchParams.get("find") ?? "").trim()
+    if (find.length > MAX_FIND) return yield* Refused.bad(`A part of a name may have ${MAX_FIND} characters.`)
+    const found = find === "" ? "" : `&${new URLSearchParams({ find }).toString()}`
+    const position: Position = { after: start, linkTo: (after) => `${addressOf(sandbox, "files", repo, path)}${found}&after=${after}` }
     const content = yield* files.list(by, sandbox.id, { repo, path }).pipe(
-      Effect.map((tree): Content => ({ path: tree.directory, shown: folder(sandbox, repo, tree, position) })),
+      Effect.map((tree): Content => ({ path: tree.directory, shown: folder(sandbox, repo, tree, position, find) })),
       Effect.catchTag("NotADirectory", () =>
         files.compare(by, sandbox.id, { repo, path }).pipe(
           Effect.map((file): Content => ({ path: file.path, shown: version(sandbox, repo, file.path, file.working, position) })),

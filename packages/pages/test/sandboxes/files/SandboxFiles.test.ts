@@ -4,7 +4,7 @@ import { FileNotFound, NotADirectory, type WorkingTrees } from "@slipway/domain/
 import type { FileEntry } from "@slipway/domain/files/schema/FileTree"
 import { Effect, Stream } from "effect"
 import { visitor } from "../../../testing/Browser.ts"
-import { ask, create, layer as http, running } from "../../../testing/Harness.ts"
+import { ask, create, layer as http, type Reply, running } from "../../../testing/Harness.ts"
 
 const HOSTILE = `</td><script>alert("1")</script>`
 const ESCAPED = "&lt;/td&gt;&lt;script&gt;alert(&quot;1&quot;)&lt;/script&gt;"
@@ -84,6 +84,20 @@ layer(http({ trees }), { excludeTestServices: true })("the files of a sandbox", 
         assert.strictEqual((yield* stranger.get(`/sandboxes/${id}/${place}`)).status, 404, place)
         assert.strictEqual((yield* ask(`/sandboxes/${id}/${place}`)).status, 303, place)
       }
+    }))
+
+  it.effect("are found by a part of their name in a folder", () =>
+    Effect.gen(function*() {
+      const { get, key } = yield* visitor("finder")
+      const { id } = yield* running(key)
+      const found = (find: string) => get(`/sandboxes/${id}/files?${new URLSearchParams({ repo: "acme/shop", path: "", find })}`)
+      const names = ({ text }: Reply) => [...text.matchAll(/<th scope="row">(?:<a [^>]*>)?([^<]*)/gu)].map(([, name]) => name)
+      assert.deepStrictEqual(names(yield* found(" REAL. ")), ["real.png", "real.svg"])
+      const none = yield* found(HOSTILE)
+      assert.deepStrictEqual(names(none), [])
+      assert.include(none.text, `No name in this folder contains ${ESCAPED}.`)
+      assert.include(none.text, `name="find" type="search" value="${ESCAPED}"`)
+      assert.strictEqual((yield* found("x".repeat(201))).status, 400)
     }))
 
   it.effect("are shown as text, line by line, in colours, escaped and cut", () =>
