@@ -70,7 +70,7 @@ const NO_PRICES = { input: 0, cachedInput: 0, cacheWrite: 0, output: 0 }
 
 type Entry = CatalogueFile["models"][number]
 
-const compatibleId = (model: string): string => `compatible/${model}`
+const compatibleId = (model: string | null): string => `compatible/${model}`
 
 /** The model of a server that Slipway knows nothing of. It costs nothing here. */
 const compatible = ({ baseUrl, hasKey, model }: ModelProvider): ReadonlyArray<Entry> =>
@@ -92,7 +92,7 @@ const compatible = ({ baseUrl, hasKey, model }: ModelProvider): ReadonlyArray<En
 
 /** The id of the provider's chosen model, or of its first one. `null`: the catalogue has no such model. */
 export const chosen = ({ models }: CatalogueFile, { model, provider }: Pick<ModelProvider, "model" | "provider">): string | null => {
-  if (provider === "compatible") return models.find(({ id }) => id === compatibleId(model ?? ""))?.id ?? null
+  if (provider === "compatible") return models.find(({ id }) => id === compatibleId(model))?.id ?? null
   const { agent, variable } = providers[provider]
   const own = models.filter(({ upstream }) => upstream?.keyVariable === variable && (model === null || upstream.model === model))
   return (own.find(({ agentRuntime }) => agentRuntime === agent) ?? own[0])?.id ?? null
