@@ -15,6 +15,7 @@ import {
 import { bytesOf } from "../../src/sandbox/ports/SandboxStore.ts"
 import { type AttentionState, attentionStateOf } from "../../src/sandbox/rules/AttentionState.ts"
 import { takesSlot, workOf } from "../../src/sandbox/rules/LeaseRules.ts"
+import type { Sandbox } from "../../src/sandbox/rules/Sandbox.ts"
 import { type PullState, pullStateOf } from "../../src/source/schema/PullRequest.ts"
 import { pageOf } from "../../src/store/Page.ts"
 import { saturatingAdd } from "../../src/text/Counters.ts"
@@ -22,6 +23,14 @@ import { isHeld, newestFirst, type SandboxRows } from "./SandboxRows.ts"
 import * as WorkersMemory from "./WorkersMemory.ts"
 
 const nothing = { count: 0, costMicroUsd: 0, tokens: noTokenCounts, pulls: 0, merged: 0, mergedAfterMs: 0, timedMerges: 0 }
+
+const pullCounts = (sandboxes: ReadonlyArray<Sandbox>): ReadonlyMap<PullState, number> => {
+  const numbers = new Map<PullState, number>()
+  for (const sandbox of sandboxes.slice(0, LOOKED_THROUGH)) {
+    for (const state of pullsOf(sandbox, "any", null).map(pullStateOf)) numbers.set(state, (numbers.get(state) ?? 0) + 1)
+  }
+  return numbers
+}
 
 /** `SandboxDashboard` over these rows. */
 export const make = (state: SandboxRows): SandboxDashboard["Service"] => {
@@ -52,13 +61,7 @@ export const make = (state: SandboxRows): SandboxDashboard["Service"] => {
         return counts
       }),
 
-    pullCounts: (grantId) =>
-      Effect.sync(() => {
-        const pulls = of(grantId).slice(0, LOOKED_THROUGH).flatMap((sandbox) => pullsOf(sandbox, "any", null))
-        const numbers = new Map<PullState, number>()
-        for (const state of pulls.map(pullStateOf)) numbers.set(state, (numbers.get(state) ?? 0) + 1)
-        return numbers
-      }),
+    pullCounts: (grantId) => Effect.sync(() => pullCounts(of(grantId))),
 
     changes: (ids) =>
       Effect.sync(() =>

@@ -5,22 +5,28 @@
 import { principalOf } from "@slipway/domain/access/rules/Session"
 import * as Review from "@slipway/domain/publishing/usecases/Review"
 import type { SandboxNotFound } from "@slipway/domain/sandbox/ports/SandboxStore"
-import type { PullRequestRefused } from "@slipway/domain/source/ports/PullRequests"
+import { isUnderWay, publicationOf } from "@slipway/domain/sandbox/rules/Sandbox"
+import { isActive } from "@slipway/domain/sandbox/rules/Turn"
+import { PullRequestRefused } from "@slipway/domain/source/ports/PullRequests"
 import type { RepoNotAccessible, SourceHostError } from "@slipway/domain/source/ports/SourceHost"
 import { isProtected } from "@slipway/domain/source/rules/FileRules"
-import type { PullRequest } from "@slipway/domain/source/schema/PullRequest"
+import type { Checks, PullRequest } from "@slipway/domain/source/schema/PullRequest"
 import { RepoName } from "@slipway/domain/source/schema/RepoRef"
 import type { StoreUnavailable } from "@slipway/domain/store/StoreUnavailable"
+import { visible } from "@slipway/domain/text/EscapeInvisible"
 import { Effect, Schema } from "effect"
 import { HttpRouter } from "effect/http"
-import { html, type Html, type Later } from "../html/Html.ts"
+import type { Budget } from "../html/Fit.ts"
+import { html, type Html, type Later, type Part } from "../html/Html.ts"
 import { moment } from "../html/Moments.ts"
 import * as Page from "../layout/Page.ts"
 import { Refused } from "../layout/Refused.ts"
 import * as ChangesList from "../sandboxes/changes/ChangesList.ts"
 import * as FilesAddress from "../sandboxes/files/FilesAddress.ts"
 import * as SandboxChanges from "../sandboxes/files/SandboxChanges.ts"
-import { pullBadge } from "../shared/PullLabels.ts"
+import * as PullDetails from "../shared/PullDetails.ts"
+import { checksBadge, pullBadge } from "../shared/PullLabels.ts"
+import * as Markdown from "../text/Markdown.ts"
 
 const decodeRepo = Schema.decodeUnknownOption(RepoName)
 
@@ -30,12 +36,19 @@ const noPull = Refused.notFound("There is no such pull request.")
 const NUMBER = /^[1-9]\d{0,8}$/u
 const SHA = /^[0-9a-f]{40,64}$/u
 
+const incomplete = Refused.bad("This form is incomplete. Reload the page and try again.")
+
+/** Bytes of the task: it may be as long as a prompt. */
+const TASK_BYTES = 32 * 1024
+/** Newest comments that are shown. */
+const MAX_COMMENTS = 20
+
 const MESSAGES = {
-  merged: "It is merged.",
-  pushed: "What you saw is merged. Its branch was pushed to meanwhile, so it stays open.",
-  again: "It was merged already. Nothing was done.",
-  closed: "It is closed.",
-  before: "It was closed already. Nothing was done."
+  merged: "Merged.",
+  pushed: "Merged what you reviewed; newer commits keep it open.",
+  again: "Already merged.",
+  closed: "Closed.",
+  before: "Already closed."
 }
 
 /** Commands for people who have a clone of the repository, but perhaps no access to the machine of the service. */
@@ -48,34 +61,34 @@ git push origin ${baseRef}</code></pre>`
 const refusal = ({ number, reason, repo }: PullRequestRefused, pull: PullRequest, doing: "merge" | "close"): Refused => {
   const base = pull.baseRef
   const operator = `slipway pulls ${doing} ${repo} ${number ?? ""}`
-  const onMachine = html`<p>On the machine of the service this says more:</p>
+  const onMachine = html`<p>For details, run this on the machine of the service:</p>
 <pre tabindex="0"><code>${operator}</code></pre>`
   const page = html`<p><a href="/local/${repo}/pulls/${number ?? ""}">Back to the pull request</a></p>`
   const conflict = (text: string, more: Html | null = null) =>
-    new Refused({ status: 409, title: "Not as things stand", text: `Nothing was changed. ${text}`, more: html`${more}${page}` })
+    new Refused({ status: 409, title: "Not possible right now", text: `Nothing changed. ${text}`, more: html`${more}${page}` })
   switch (reason) {
     case "unknown repository":
     case "unknown number":
       return noPull
     case "closed":
-      return conflict("It was closed without being merged. The next publication of its sandbox opens another one.")
+      return conflict("It was closed without merging. The next publication of its sandbox opens another one.")
     case "merged":
-      return conflict("It was merged, which cannot be taken back by closing it.")
+      return conflict("It was merged. Closing does not undo that.")
     case "conflict":
       return conflict(
         `It conflicts with ${base}. Ask the sandbox to bring ${base} into its branch and publish again, or merge it in a clone:`,
         byHand(pull)
       )
     case "outdated":
-      return conflict("Its branch was pushed to since you looked. Look at what changed, and merge it then.")
+      return conflict("New commits were pushed since you looked. Review them, then merge.")
     case "moved":
-      return conflict(`${base} was moved by somebody else meanwhile. Try again.`)
+      return conflict(`${base} changed meanwhile. Try again.`)
     case "checked out":
       return conflict(`${base} is checked out on the machine of the service, where a person may work on it.`, onMachine)
     case "no base":
-      return conflict(`There is no branch ${base} any more.`)
+      return conflict(`The branch ${base} no longer exists.`)
     default:
-      return conflict("The repository does not let it be done.", onMachine)
+      return conflict("The repository rejected it.", onMachine)
   }
 }
 
@@ -122,6 +135,80 @@ const alone = (files: Files, path: string, address: string, linkOf: (path: strin
 ${shown}`
 }
 
+type Found = Effect.Success<ReturnType<NonNullable<Effect.Success<typeof Review.make>>["find"]>>
+
+const addressOf = ({ pullRequest: { number }, repo }: Found): string => `/local/${repo}/pulls/${number}`
+
+const ofChecks: Readonly<Record<Checks["state"], string>> = {
+  success: "All checks passed.",
+  failure: "Some checks failed.",
+  pending: "Checks are running.",
+  idle: "No checks.",
+  error: "The checks could not be loaded."
+}
+
+/** The state in one or two sentences: what a person should know before merging. */
+const sentenceOf = ({ checks, pullRequest, repo, sandbox }: Found): string => {
+  if (pullRequest.merged) return `Merged into ${pullRequest.baseRef}.`
+  if (pullRequest.state === "closed") return "Closed without merging."
+  if (isUnderWay(publicationOf(sandbox, repo))) return `${ofChecks[checks.state]} An update is being published.`
+  if (isActive(sandbox.turn)) return `${ofChecks[checks.state]} The agent is working on more.`
+  return ofChecks[checks.state]
+}
+
+/** The address that asks before it merges the commit that this page shows. */
+const mergeAddress = (found: Found): string => `${addressOf(found)}/merge?sha=${found.pullRequest.headSha}`
+
+const mergeBox = (found: Found, csrf: Html, budget: Budget): Html => {
+  const address = addressOf(found)
+  const { checks, pullRequest: { baseRef, state }, repo, sandbox } = found
+  const actions = html`<div class="actions">
+<a class="button" href="${mergeAddress(found)}">Merge into ${baseRef}…</a>
+<form method="post" action="${address}/close">${csrf}<button class="quiet">Close</button></form>
+<a class="button quiet" href="${PullDetails.sendBackAddress(sandbox, repo, address)}">Send back to the agent…</a></div>`
+  return html`<aside class="panel merge-box" aria-labelledby="merge-title"><h2 id="merge-title">Merge</h2>
+<p>${sentenceOf(found)} ${checksBadge(checks)}</p>
+${PullDetails.checksList(checks, budget)}
+${state === "open" && actions}</aside>`
+}
+
+/** Its branches and times, the task, and the comments. */
+const about = ({ comments, pullRequest, repo, sandbox }: Found, budget: Budget): Html => {
+  const { additions, baseRef, changedFiles, createdAt, deletions, headRef, updatedAt, url } = pullRequest
+  const changed = changedFiles === 1 ? "1 file" : `${changedFiles} files`
+  const lines = html`<span class="added-count">+${additions}</span> <span class="removed-count">−${deletions}</span>`
+  const task = Markdown.render(sandbox.prompt, { bytes: TASK_BYTES }, (shown, length) =>
+    html`<div class="task">${shown}</div>
+${length < sandbox.prompt.length && html`<p class="fine">The task goes on in its <a href="/sandboxes/${sandbox.id}">sandbox</a>.</p>`}`)
+  const talk = comments.length > 0 && html`<section aria-labelledby="comments-title"><h2 id="comments-title">Comments</h2>
+${PullDetails.commentsList(comments.slice(-MAX_COMMENTS), comments.length, url, budget)}</section>`
+  return html`<p class="fine">${repo}: <code>${headRef}</code> into <code>${baseRef}</code> · ${changed}, ${lines}</p>
+<p class="fine">Opened ${moment(createdAt)} · Updated ${moment(updatedAt)} · <a href="/sandboxes/${sandbox.id}">Sandbox</a></p>
+<section aria-labelledby="task-title"><h2 id="task-title">Task</h2>
+${task}</section>
+${talk}`
+}
+
+const page = (member: Page.Member, found: Found, outcome: Html | null, diff: Part): Html => {
+  const { number, state, title } = found.pullRequest
+  const budgets = PullDetails.budgets()
+  const primary = state === "open"
+    ? html`<a class="button" href="${mergeAddress(found)}">Merge…</a>`
+    : html`<a class="button quiet" href="/sandboxes/${found.sandbox.id}">View sandbox</a>`
+  return html`<div class="review"><div class="bar">
+<a class="back" href="/pulls" aria-label="Pull requests"><span aria-hidden="true">‹</span></a>
+<h1 title="${visible(title)}">${title} <span class="fine">#${number}</span></h1>
+<p id="state">${pullBadge(found.pullRequest)}</p>
+${primary}</div>
+${outcome}
+<div class="columns">
+${mergeBox(found, member.csrf, budgets.checks)}
+<div class="reviewed">
+${about(found, budgets.comments)}
+<section aria-labelledby="diff-title"><h2 id="diff-title">Changes</h2>
+${diff}</section></div></div></div>`
+}
+
 export const layer = HttpRouter.use(Effect.fnUntraced(function*(router) {
   const { members } = yield* Effect.provideService(Page.make, HttpRouter.HttpRouter, router)
   const review = yield* Review.make
@@ -145,9 +232,9 @@ export const layer = HttpRouter.use(Effect.fnUntraced(function*(router) {
   const get: Page.Handler<Page.Member> = Effect.fnUntraced(function*(member, asked) {
     const { number, repo } = yield* named(asked)
     const found = yield* review.find(principalOf(member.visit), repo, number)
-    const { pullRequest, sandbox } = found
-    const { additions, baseRef, changedFiles, createdAt, deletions, headRef, headSha, state, title, updatedAt } = pullRequest
-    const address = `/local/${repo}/pulls/${number}`
+    const { pullRequest } = found
+    const { title } = pullRequest
+    const address = addressOf(found)
     const path = asked.url.searchParams.get("path")
     const after = yield* FilesAddress.afterOf(asked.url)
     const linkOf = (of: string) => `${address}?${new URLSearchParams({ path: of })}`
@@ -160,35 +247,37 @@ export const layer = HttpRouter.use(Effect.fnUntraced(function*(router) {
       : path === null
       ? together(patched, address, linkOf, after)
       : alone(patched, path, address, linkOf, after)
-    const changed = changedFiles === 1 ? "1 file" : `${changedFiles} files`
-    const forms = html`<div class="actions">
-<form method="post" action="${address}/merge">${member.csrf}<input type="hidden" name="sha" value="${headSha}">
-<button>Merge into ${baseRef}</button></form>
-<form method="post" action="${address}/close">${member.csrf}<button class="quiet danger">Close without merging</button></form>
-</div>`
-    const body = html`<p class="fine"><a href="/pulls">Pull requests</a> / ${repo}</p>
-<h1>${title} <span class="fine">#${number}</span></h1>
-${Page.told(asked, MESSAGES)}
-<dl class="facts">
-<dt>State</dt><dd>${pullBadge(pullRequest)}</dd>
-<dt>Repository</dt><dd>${repo}</dd>
-<dt>Branches</dt><dd><code>${headRef}</code> into <code>${baseRef}</code></dd>
-<dt>Changes</dt><dd>${changed}, <span class="added-count">+${additions}</span> <span class="removed-count">−${deletions}</span></dd>
-<dt>Sandbox</dt><dd><a href="/sandboxes/${sandbox.id}">${sandbox.title}</a></dd>
-<dt>Opened</dt><dd>${moment(createdAt)}</dd>
-<dt>Changed</dt><dd>${moment(updatedAt)}</dd>
-</dl>
-${state === "open" && forms}
-<section aria-labelledby="diff-title"><h2 id="diff-title">Changes</h2>
-${diff}</section>`
+    const body = page(member, found, Page.told(asked, MESSAGES), diff)
     return Page.show({ title: `${title} #${number}`, place: "pulls", body, scripts: ["viewed.js"] }, member)
+  }, answered)
+
+  const askToMerge: Page.Handler<Page.Member> = Effect.fnUntraced(function*(member, asked) {
+    const { number, repo } = yield* named(asked)
+    const sha = asked.url.searchParams.get("sha") ?? ""
+    if (!SHA.test(sha)) return yield* incomplete
+    const found = yield* review.find(principalOf(member.visit), repo, number)
+    const { baseRef, headSha, merged, state, title } = found.pullRequest
+    const address = addressOf(found)
+    if (state !== "open") return Page.redirect(`${address}?done=${merged ? "again" : "before"}`)
+    if (sha !== headSha) {
+      return yield* refusal(new PullRequestRefused({ repo, number, reason: "outdated", detail: "" }), found.pullRequest, "merge")
+    }
+    const checks = found.checks.state !== "success" && found.checks.state !== "idle"
+    const body = html`<h1>Merge this pull request?</h1>
+<p><strong>${title}</strong> #${number} becomes part of <code>${baseRef}</code> of ${repo}. This can't be undone here.</p>
+${checks && html`<p class="warning">${ofChecks[found.checks.state]}</p>`}
+<div class="actions">
+<form method="post" action="${address}/merge">${member.csrf}<input type="hidden" name="sha" value="${sha}">
+<button>Merge into ${baseRef}</button></form>
+<a class="button quiet" href="${address}">Cancel</a></div>`
+    return Page.show({ title: "Merge this pull request?", place: "pulls", body }, member)
   }, answered)
 
   const end = (doing: "merge" | "close"): Page.Handler<Page.Member> =>
     Effect.fnUntraced(function*(member, asked) {
       const { number, repo } = yield* named(asked)
       const sha = doing === "merge" ? yield* asked.form.one("sha") : ""
-      if (doing === "merge" && !SHA.test(sha)) return yield* Refused.bad("The form names no commit.")
+      if (doing === "merge" && !SHA.test(sha)) return yield* incomplete
       const found = yield* review.find(principalOf(member.visit), repo, number)
       const ended = yield* Effect.catchTag(
         doing === "merge" ? review.merge(found, sha) : review.close(found),
@@ -204,6 +293,6 @@ ${diff}</section>`
     }, answered)
 
   yield* members("/local/:owner/:name/pulls/:number", { GET: get })
-  yield* members("/local/:owner/:name/pulls/:number/merge", { POST: end("merge") })
+  yield* members("/local/:owner/:name/pulls/:number/merge", { GET: askToMerge, POST: end("merge") })
   yield* members("/local/:owner/:name/pulls/:number/close", { POST: end("close") })
 }))

@@ -15,6 +15,7 @@ import * as SandboxForms from "./page/SandboxForms.ts"
 import * as SandboxPage from "./page/SandboxPage.ts"
 import * as SandboxStream from "./page/SandboxStream.ts"
 import * as SandboxText from "./page/SandboxText.ts"
+import * as SendBack from "./page/SendBack.ts"
 
 export const layer = HttpRouter.use(Effect.fnUntraced(function*(router) {
   const { members } = yield* Effect.provideService(Page.make, HttpRouter.HttpRouter, router)
@@ -44,6 +45,7 @@ export const layer = HttpRouter.use(Effect.fnUntraced(function*(router) {
   yield* members("/sandboxes/:sandboxId/messages", { POST: forms.send, formBytes: Form.PROMPT_BYTES })
   yield* members("/sandboxes/:sandboxId/messages/:messageId/take-back", { POST: forms.takeBack })
   yield* members("/sandboxes/:sandboxId/pull-request", { POST: forms.publish })
+  yield* members("/sandboxes/:sandboxId/send-back", { GET: yield* SendBack.make })
   yield* members("/sandboxes/:sandboxId/restore", { GET: checkpoints.askToRestore, POST: checkpoints.restore })
   yield* members("/sandboxes/:sandboxId/fork", { GET: checkpoints.askToFork, POST: checkpoints.fork })
   yield* members("/sandboxes/:sandboxId/approvals/:approvalId", { GET: forms.approval, POST: forms.decide })

@@ -6,6 +6,7 @@ import { SandboxStore } from "@slipway/domain/sandbox/ports/SandboxStore"
 import { PullRequests } from "@slipway/domain/source/ports/PullRequests"
 import { SourceHost, SourceHostError } from "@slipway/domain/source/ports/SourceHost"
 import { headRef } from "@slipway/domain/source/schema/Naming"
+import { noChecks, type PullRequestDetails } from "@slipway/domain/source/schema/PullRequest"
 import { RepoName } from "@slipway/domain/source/schema/RepoRef"
 import { DateTime, Effect, Layer, Result } from "effect"
 import { randomUUID } from "node:crypto"
@@ -50,14 +51,22 @@ layer(served, { excludeTestServices: true })("the page of a pull request", (it) 
   it.effect("shows what it changes, with nothing of it taken for markup", () =>
     Effect.gen(function*() {
       const hostile = `${HOSTILE}.txt`
-      const { address, get, id } = yield* opened("shows", { a: "one\n2\n", [hostile]: `${HOSTILE}\n${"x".repeat(1_000_000)}\n` })
+      const { address, fullName, get, id, sha } = yield* opened("shows", {
+        a: "one\n2\n",
+        [hostile]: `${HOSTILE}\n${"x".repeat(1_000_000)}\n`
+      })
       const page = yield* get(address)
       assert.strictEqual(page.status, 200)
       for (const part of ["Draft", `<code>slipway/${id}</code> into <code>main</code>`, "2 files", `href="/sandboxes/${id}"`]) {
         assert.include(page.text, part)
       }
       assert.include(page.text, `<tr class="removed"><td class="number">2</td>`)
-      assert.include(page.text, "Merge into main")
+      assert.include(page.text, `<h1 title="`)
+      assert.include(page.text, "<p>No checks. </p>")
+      assert.include(page.text, `href="${address}/merge?sha=${sha}">Merge into main…</a>`)
+      const back = new URLSearchParams({ repo: fullName, next: address }).toString().replaceAll("&", "&amp;")
+      assert.include(page.text, `href="/sandboxes/${id}/send-back?${back}">Send back to the agent…</a>`)
+      assert.match(page.text, /<h2 id="task-title">Task<\/h2>\s*<div class="task"><div class="markdown"><p>Say hello\.<\/p>/u)
       assert.include(page.text, "Diff too large.")
       assert.notMatch(page.text, /<script(?! type="module" src="\/assets\/)|\u202e/u)
       assert.notInclude(page.text, "\u001b")
@@ -109,12 +118,30 @@ layer(served, { excludeTestServices: true })("the page of a pull request", (it) 
       assert.deepInclude(publications[0], { repo: fullName, merged: true, state: "closed" })
       assert.deepStrictEqual(told(yield* post(`${address}/merge`, { sha })), [303, `${address}?done=again`])
       const page = yield* get(`${address}?done=merged`)
-      assert.include(page.text, "It is merged.")
+      assert.include(page.text, "Merged.")
       assert.include(page.text, `class="removed"`)
       assert.notInclude(page.text, "Merge into main")
       const closing = yield* post(`${address}/close`)
       assert.strictEqual(closing.status, 409)
-      assert.include(closing.text, "cannot be taken back")
+      assert.include(closing.text, "Closing does not undo that.")
+    }))
+
+  it.effect("asks before it merges, and only what the person looked at", () =>
+    Effect.gen(function*() {
+      const { address, get, post, sha, standing } = yield* opened("asks")
+      const asked = yield* get(`${address}/merge?sha=${sha}`)
+      assert.strictEqual(asked.status, 200)
+      assert.include(asked.text, "Merge this pull request?")
+      assert.include(asked.text, `<input type="hidden" name="sha" value="${sha}">`)
+      assert.notMatch(asked.text, /<script(?! type="module" src="\/assets\/)|\u202e/u)
+      assert.strictEqual((yield* get(`${address}/merge`)).status, 400)
+      assert.strictEqual((yield* (yield* visitor("asks-not")).get(`${address}/merge?sha=${sha}`)).status, 404)
+      assert.deepStrictEqual(yield* standing, OPEN)
+      const outdated = yield* get(`${address}/merge?sha=${"0".repeat(40)}`)
+      assert.strictEqual(outdated.status, 409)
+      assert.include(outdated.text, "New commits were pushed since you looked.")
+      yield* post(`${address}/close`)
+      assert.deepStrictEqual(told(yield* get(`${address}/merge?sha=${sha}`)), [303, `${address}?done=before`])
     }))
 
   it.effect("closes once, and merges nothing that is closed", () =>
@@ -124,7 +151,7 @@ layer(served, { excludeTestServices: true })("the page of a pull request", (it) 
       assert.deepStrictEqual(told(yield* post(`${address}/close`)), [303, `${address}?done=before`])
       const merging = yield* post(`${address}/merge`, { sha })
       assert.strictEqual(merging.status, 409)
-      assert.include(merging.text, "It was closed without being merged.")
+      assert.include(merging.text, "It was closed without merging.")
       assert.deepStrictEqual(yield* standing, { state: "closed", merged: false })
     }))
 
@@ -135,13 +162,57 @@ layer(served, { excludeTestServices: true })("the page of a pull request", (it) 
       assert.strictEqual((yield* post(`${address}/merge`, { sha: "main" })).status, 400)
       const outdated = yield* post(`${address}/merge`, { sha: "0".repeat(40) })
       assert.strictEqual(outdated.status, 409)
-      assert.include(outdated.text, "pushed to since you looked")
+      assert.include(outdated.text, "New commits were pushed since you looked.")
       repository.commit("main", { a: "one\nzwei\n" })
       const conflict = yield* post(`${address}/merge`, { sha })
       assert.strictEqual(conflict.status, 409)
       assert.include(conflict.text, "It conflicts with main.")
       assert.include(conflict.text, `git merge --no-ff origin/slipway/${id}`)
       assert.deepStrictEqual(yield* standing, OPEN)
+    }))
+})
+
+/** How the host says that checks and comments are. */
+let said: Partial<PullRequestDetails> = {}
+const talking = Layer.unwrap(Effect.gen(function*() {
+  const host = yield* SourceHost
+  const pullRequestDetails = (...asked: Parameters<typeof host.pullRequestDetails>) =>
+    Effect.map(host.pullRequestDetails(...asked), (details) => ({ ...details, ...said }))
+  return http({ host: { ...host, pullRequestDetails }, pulls: yield* PullRequests })
+})).pipe(Layer.provideMerge(SourceHostMemory.layer), Layer.provideMerge(MemoryRepositories.layer))
+
+layer(talking, { excludeTestServices: true })("beside what is reviewed", (it) => {
+  it.effect("the page says in a sentence how its checks stand, and what people say of it, as text", () =>
+    Effect.gen(function*() {
+      const { address, get, post, sha } = yield* opened("stands")
+      const url = "https://host.test/1"
+      const comment = { id: 1, title: "", author: HOSTILE, authorAvatarUrl: "", createdAt: "", updatedAt: "", url, path: null, line: null }
+      const box = Effect.map(get(address), ({ text }) => /<aside class="panel merge-box"[^]*?<\/aside>/u.exec(text)?.[0] ?? "")
+      const sentences = {
+        success: "All checks passed.",
+        failure: "Some checks failed.",
+        pending: "Checks are running.",
+        error: "The checks could not be loaded."
+      } as const
+      for (const [state, sentence] of Object.entries(sentences)) {
+        said = { checks: { ...noChecks, state: state as keyof typeof sentences } }
+        assert.include(yield* box, sentence)
+        const asked = yield* get(`${address}/merge?sha=${sha}`)
+        assert.strictEqual(asked.text.includes(`<p class="warning">${sentence}`), state !== "success", state)
+      }
+      const checkRuns = [{ id: 1, name: HOSTILE, url: "javascript:alert(1)", status: "completed", conclusion: "failure" }]
+      said = {
+        checks: { ...noChecks, state: "failure", checkRuns },
+        comments: [{ ...comment, text: `**Why?** ${HOSTILE}`, isWhole: true }]
+      }
+      const { text } = yield* get(address)
+      assert.include(text, "<strong>Why?</strong>")
+      assert.include(text, ": failure</li>")
+      assert.notMatch(text, /<script(?! type="module" src="\/assets\/)|\u202e|href="javascript:/u)
+      yield* post(`${address}/merge`, { sha })
+      said = {}
+      assert.include(yield* box, "Merged into main.")
+      assert.notInclude(yield* box, "<form")
     }))
 })
 

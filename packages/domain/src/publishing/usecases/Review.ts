@@ -7,15 +7,14 @@ import { Sandboxes } from "../../sandbox/usecases/Sandboxes.ts"
 import { type Ended, PullRequests } from "../../source/ports/PullRequests.ts"
 import { SourceHost } from "../../source/ports/SourceHost.ts"
 import { sandboxOf } from "../../source/schema/PullRequest.ts"
-import type { PullRequest } from "../../source/schema/PullRequest.ts"
+import type { PullRequestDetails } from "../../source/schema/PullRequest.ts"
 import type { RepoName } from "../../source/schema/RepoRef.ts"
 import { CommitAuthor } from "../rules/Publication.ts"
 import { Publishing } from "./Publishing.ts"
 
 /** A pull request of the caller's grant. */
-export interface Found {
+export interface Found extends PullRequestDetails {
   readonly repo: RepoName
-  readonly pullRequest: PullRequest
   /** The sandbox that publishes to its branch. */
   readonly sandbox: Sandbox
 }
@@ -30,10 +29,10 @@ export const make = Effect.gen(function*() {
   const author = yield* CommitAuthor
 
   const find = Effect.fn("Review.find")(function*(by: Principal, repo: RepoName, number: number) {
-    const { pullRequest } = yield* host.pullRequestDetails(repo, number)
-    const id = sandboxOf(pullRequest.headRef)
+    const details = yield* host.pullRequestDetails(repo, number)
+    const id = sandboxOf(details.pullRequest.headRef)
     if (id === undefined) return yield* new SandboxNotFound()
-    const found: Found = { repo, pullRequest, sandbox: yield* sandboxes.get(by, id) }
+    const found: Found = { ...details, repo, sandbox: yield* sandboxes.get(by, id) }
     return found
   })
 
@@ -47,7 +46,7 @@ export const make = Effect.gen(function*() {
     )
 
   return {
-    /** Finds the pull request with its present state. */
+    /** Finds the pull request with its present state, checks and comments. */
     find,
     diff: ({ pullRequest: { number }, repo }: Found) => pulls.diff(repo, number),
     /** `headSha`: the commit that the person reviewed. */

@@ -71,7 +71,7 @@ const reviewer = Effect.fnUntraced(function*(name: string) {
   const published = { number: 3, url: pullRequest.url, state: "open", draft: true, merged: false } as const
   yield* tell(id, published)
   reads = 0
-  return { ...browser, id, get: browser.get(`/sandboxes/${id}`) }
+  return { ...browser, id, read: browser.get, get: browser.get(`/sandboxes/${id}`) }
 })
 
 const tell = Effect.fnUntraced(function*(id: SandboxId, data: object) {
@@ -176,6 +176,58 @@ layer(http({ host, trees }), { excludeTestServices: true })("the pull request on
       assert.isBelow(Buffer.byteLength(pullsOf(page.text)), 100 * 1024)
       assert.include(shown.at(-1) ?? "", `<a href="https://host.test/acme/shop/pull/3#c20" rel="noreferrer">Show the rest</a>`)
       assert.include(page.text, `${20 - shown.length} more on host.test`)
+    }))
+
+  it.effect("is sent back to the agent with the failed checks and the comments as text, in a form that sends a message", () =>
+    Effect.gen(function*() {
+      const url = "https://host.test/checks/1"
+      const check = (id: number, name: string, conclusion: string) => ({ id, name, url, status: "completed", conclusion })
+      const checkRuns = [check(1, "lint", "success"), check(2, `unit </textarea><b>`, "failure")]
+      tells = Effect.succeed(
+        details([comment(1, { path: "src/a.ts", line: 12, text: "Use `const`.\u202e\n</textarea><script>" })], {
+          checks: { ...noChecks, state: "failure", checkRuns }
+        })
+      )
+      const { get, id, post, read } = yield* reviewer("sends-back")
+      const [, address = ""] = /<a href="([^"]*send-back[^"]*)">Send back to the agent…/u.exec((yield* get).text) ?? []
+      assert.strictEqual(address, `/sandboxes/${id}/send-back?repo=acme%2Fshop`)
+      const page = yield* read(address)
+      const [, message = ""] = /<textarea [^>]*>\n([^<]*)<\/textarea>/u.exec(page.text) ?? []
+      assert.strictEqual(
+        message,
+        `Pull request #3 needs changes.
+
+Fix the failed checks:
+- unit &lt;/textarea&gt;&lt;b&gt;: failure https://host.test/checks/1
+
+Address the comments:
+
+mona on src/a.ts:12:
+&gt; Use \`const\`.${visible("\u202e")}
+&gt; &lt;/textarea&gt;&lt;script&gt;`
+      )
+      assert.include(page.text, `<form method="post" action="/sandboxes/${id}/messages">`)
+      assert.include(page.text, "The agent is working. Your message is sent when it finishes.")
+      assert.include(page.text, `<a class="button quiet" href="/sandboxes/${id}?view=pull">Cancel</a>`)
+      assert.include((yield* read(`${address}&next=//evil.test`)).text, `href="/sandboxes/${id}?view=pull">Cancel</a>`)
+      assert.include((yield* read(`${address}&next=/pulls`)).text, `href="/pulls">Cancel</a>`)
+      const sent = yield* post(`/sandboxes/${id}/messages`, { prompt: "Fix it.", whenBusy: "queue" })
+      assert.strictEqual(sent.headers["location"], `/sandboxes/${id}?done=queued`)
+      assert.strictEqual((yield* read(`/sandboxes/${id}/send-back?repo=acme/other`)).status, 404)
+      assert.strictEqual((yield* (yield* visitor("stranger")).get(address)).status, 404)
+      yield* post(`/sandboxes/${id}/terminate`)
+      const ended = yield* read(address)
+      assert.include(ended.text, "The sandbox has ended and takes no messages.")
+      assert.notInclude(ended.text, "<textarea")
+    }))
+
+  it.effect("is sent back with a message of one's own while its host does not answer", () =>
+    Effect.gen(function*() {
+      tells = Effect.fail(new SourceHostError({ operation: "read", detail: "No.", retryable: true }))
+      const { id, read } = yield* reviewer("sends-back-alone")
+      const page = yield* read(`/sandboxes/${id}/send-back?repo=acme/shop`)
+      assert.include(page.text, "Checks and comments are not loaded.")
+      assert.match(page.text, /<textarea [^>]*>\nPull request #3 needs changes\.\n\n<\/textarea>/u)
     }))
 
   it.effect("does not hold the page up while its host takes its time, and comes with the stream", () =>

@@ -122,7 +122,9 @@ const attention = (it: Writer<SandboxDashboard | Checkpoints | Stores>) => {
       assert.deepStrictEqual(titles(yield* list(grantId, { attention: "asking" })), [])
       yield* command(keyOf(queued), terminate(ids), at)
     }))
+}
 
+const pulls = (it: Writer<SandboxDashboard | Checkpoints | Stores>) => {
   it.effect("finds and counts sandboxes by the state of their pull requests, of one repository if it is named", () =>
     Effect.gen(function*() {
       const grantId = yield* grant
@@ -403,6 +405,7 @@ const saturation = (it: Writer<SandboxDashboard | Checkpoints | Stores>) => {
 export const suite = (name: string, layer: Layer.Layer<SandboxDashboard | Checkpoints | Stores, unknown>) =>
   define(`SandboxDashboard (${name})`, layer, (it) => {
     attention(it)
+    pulls(it)
     searchAndPages(it)
     overview(it)
     merges(it)
