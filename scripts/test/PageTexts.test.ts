@@ -123,8 +123,6 @@ const problemsOf = (file: string, texts: ReadonlyArray<Text>): ReadonlyArray<str
 
 describe("the texts of the pages", () => {
   const files = [...filesIn("packages/pages/src", ".ts"), ...filesIn("packages/pages/assets", ".js")]
-    // Pages of pull requests are being rewritten with their texts.
-    .filter((file) => !file.startsWith("packages/pages/src/pulls/"))
   const pages = files.map((file) => ({
     file,
     texts: textsOf(file, readFileSync(path.join(ROOT, file), "utf8"))

@@ -30,7 +30,7 @@ import * as Markdown from "../text/Markdown.ts"
 
 const decodeRepo = Schema.decodeUnknownOption(RepoName)
 
-const noPull = Refused.notFound("There is no such pull request.")
+const noPull = Refused.notFound("Pull request not found.")
 
 /** Numbers of pull requests as addresses have them. */
 const NUMBER = /^[1-9]\d{0,8}$/u
@@ -45,7 +45,7 @@ const MAX_COMMENTS = 20
 
 const MESSAGES = {
   merged: "Merged.",
-  pushed: "Merged what you reviewed; newer commits keep it open.",
+  pushed: "Merged what you reviewed; the pull request stays open for newer commits.",
   again: "Already merged.",
   closed: "Closed.",
   before: "Already closed."
@@ -71,9 +71,9 @@ const refusal = ({ number, reason, repo }: PullRequestRefused, pull: PullRequest
     case "unknown number":
       return noPull
     case "closed":
-      return conflict("It was closed without merging. The next publication of its sandbox opens another one.")
+      return conflict("This pull request was closed without merging. The next publication of its sandbox opens another one.")
     case "merged":
-      return conflict("It was merged. Closing does not undo that.")
+      return conflict("This pull request was merged. Closing does not undo that.")
     case "conflict":
       return conflict(
         `It conflicts with ${base}. Ask the sandbox to bring ${base} into its branch and publish again, or merge it in a clone:`,
@@ -128,7 +128,7 @@ ${[...sections.values()]}`
 const alone = (files: Files, path: string, address: string, linkOf: (path: string) => string, after: number): Html => {
   const file = files.find((one) => one.path === path)
   const shown = file === undefined || isProtected(path)
-    ? html`<p>There is no such file.</p>`
+    ? html`<p>File not found.</p>`
     : SandboxChanges.patchedShown(file, (from) => `${linkOf(path)}&after=${from}`, after)
   return html`<p class="fine"><a href="${address}">All files</a></p>
 <h3>${path}</h3>

@@ -151,7 +151,7 @@ layer(served, { excludeTestServices: true })("the page of a pull request", (it) 
       assert.deepStrictEqual(told(yield* post(`${address}/close`)), [303, `${address}?done=before`])
       const merging = yield* post(`${address}/merge`, { sha })
       assert.strictEqual(merging.status, 409)
-      assert.include(merging.text, "It was closed without merging.")
+      assert.include(merging.text, "This pull request was closed without merging.")
       assert.deepStrictEqual(yield* standing, { state: "closed", merged: false })
     }))
 

@@ -122,7 +122,7 @@ layer(Shop.layer(), { excludeTestServices: true })("pull requests", (it) => {
         await other.getByRole("button", { name: "Close", exact: true }).click()
         await other.getByText("Closed.", { exact: true }).waitFor()
         await page.getByRole("button", { name: "Merge into main" }).click()
-        await page.getByText("It was closed without merging.").waitFor()
+        await page.getByText("This pull request was closed without merging.").waitFor()
         await inspect(page, "pull-refused")
         await page.goto("/pulls?state=draft")
         await rowOf(page, "Last way").getByRole("rowheader").getByRole("link").click()

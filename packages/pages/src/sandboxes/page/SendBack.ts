@@ -82,7 +82,7 @@ export const make = Effect.gen(function*() {
     const sandbox = yield* sandboxes.get(by, yield* idOf(asked))
     const repo = decodeRepo(asked.url.searchParams.get("repo"))
     const number = Option.isNone(repo) ? null : publicationOf(sandbox, repo.value)?.number ?? null
-    if (Option.isNone(repo) || number === null) return yield* Refused.notFound("There is no such pull request.")
+    if (Option.isNone(repo) || number === null) return yield* Refused.notFound("Pull request not found.")
     const found = yield* known.find(by, sandbox, repo.value, { holds: LOOKED_AT, patience: PATIENCE })
     const isKnown = typeof found !== "string"
     const message = isKnown ? prepared(number, found) : `Pull request #${number} needs changes.\n\n`
