@@ -49,18 +49,20 @@ button?.addEventListener("click", async () => {
 showButton()
 tellWaiting()
 
-/** For pages without other updates while they are hidden: asks for the piece now and then, as long as it is of use. */
+/** For pages without other updates while they are hidden: asks for the piece and the rail now and then, as long as it is of use. */
 export const lookAgain = () => {
   let etag = ""
   setInterval(async () => {
     if (document.visibilityState !== "visible" && !wants()) return
     const headers = etag === "" ? {} : { "if-none-match": etag }
-    const answer = await fetch(`${base}/sandboxes/waiting`, { headers }).catch(() => null)
-    const old = document.getElementById("waiting")
-    if (answer?.status !== 200 || answer.redirected || old === null) return
+    const at = document.getElementById("rail")?.dataset["at"]
+    const answer = await fetch(`${base}/sandboxes/waiting${at === undefined ? "" : `?at=${at}`}`, { headers }).catch(() => null)
+    if (answer?.status !== 200 || answer.redirected) return
     etag = answer.headers.get("etag") ?? ""
-    const piece = parsed(await answer.text()).getElementById("waiting")
-    if (piece !== null) morph(old, piece)
+    for (const piece of parsed(await answer.text()).querySelectorAll("[data-piece]")) {
+      const old = document.getElementById(piece.id)
+      if (old !== null) morph(old, piece)
+    }
     tellWaiting()
   }, LOOK_MS)
 }

@@ -48,6 +48,8 @@ export const placeFor = (place: string | null, role: Role): Place =>
 export interface Document {
   readonly title: string
   readonly body: Html
+  /** Beside the page where there is room. */
+  readonly rail?: Html
   /** Which of the navigation's places this is, or belongs to. */
   readonly place?: Place
   /** Files of `assets` beside those of every page, as modules. */
@@ -133,12 +135,13 @@ ${body}
 </div>
 </div>`
 
-const navigation = (reader: Reader, here: Place | undefined): Html => {
+const navigation = (reader: Reader, here: Place | undefined, rail: Html | null): Html => {
   const { csrf, user, visit } = reader
   const role = visit.place?.role ?? "member"
   return html`
   <nav aria-label="Main">
     ${linkList(PLACES, role, isSetting(here) ? "settings" : here)}
+    ${rail}
     <div class="reader">
       <a class="search" href="/sandboxes?search=#search" title="Ctrl K or ⌘ K" data-palette>Search</a>
       ${grantSwitch(reader, here)}
@@ -149,7 +152,7 @@ const navigation = (reader: Reader, here: Place | undefined): Html => {
 }
 
 /** `reader`: the signed-in person; `null`: there is none. */
-export const render = ({ body, place, scripts = [], title }: Document, reader: Reader | null): Html => {
+export const render = ({ body, place, rail, scripts = [], title }: Document, reader: Reader | null): Html => {
   const modules = ["page.js", ...(reader === null ? [] : ["keys.js", "palette.js"]), ...scripts].map((script) =>
     html`<script type="module" src="${Assets.addressOf(script)}"></script>
 `
@@ -167,7 +170,7 @@ ${modules}</head>
 <body>
 <a class="skip" href="#main">Skip to content</a>
 <header>
-  <p class="brand">Slipway</p>${reader !== null && navigation(reader, place)}
+  <p class="brand">Slipway</p>${reader !== null && navigation(reader, place, rail ?? null)}
 </header>
 <main id="main" tabindex="-1">
 ${reader !== null && isSetting(place) ? beside(reader, place, body) : body}

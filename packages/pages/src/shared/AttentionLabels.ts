@@ -18,6 +18,9 @@ const tone: Readonly<Record<AttentionState, string>> = {
   ended: ""
 }
 
+/** The states in the order of their groups: what needs a person first. */
+export const STATES = ["asking", "failed", "ready", "working", "starting", "idle", "ended"] as const satisfies ReadonlyArray<AttentionState>
+
 /** The state of a sandbox, in its word and colour. */
 export const stateBadge = (sandbox: Sandbox): Html => {
   const state = attentionStateOf(sandbox)

@@ -80,7 +80,8 @@ layer(http(), { excludeTestServices: true })("the list of sandboxes", (it) => {
           [queued, ESCAPED]
         ]
       )
-      const shown = (query: string) => Effect.map(get(`/sandboxes?${query}`), ({ text }) => [text.includes(id), text.includes(queued)])
+      const shown = (query: string) =>
+        Effect.map(get(`/sandboxes?${query}`), ({ text }) => [id, queued].map((one) => text.includes(`row-${one}`)))
       assert.deepStrictEqual(yield* shown("state=working&repo="), [true, false])
       assert.deepStrictEqual(yield* shown("state=&repo=+ACME/docs"), [false, true])
       assert.include(textOf(yield* get("/sandboxes?state=failed")), "No matching sandboxes")

@@ -17,10 +17,11 @@ import { columnHeads, html, type Html } from "../../html/Html.ts"
 import { moment } from "../../html/Moments.ts"
 import * as Page from "../../layout/Page.ts"
 import { Refused } from "../../layout/Refused.ts"
-import { because, lastActiveAt, pullLinks, stateBadge } from "../../shared/AttentionLabels.ts"
+import { because, lastActiveAt, pullLinks, stateBadge, STATES } from "../../shared/AttentionLabels.ts"
 import * as Piece from "../../shared/ListPiece.ts"
 import { watchBar } from "../../shared/ListTools.ts"
 import { linesOf } from "../../shared/PullLabels.ts"
+import { Rail } from "../../shared/Rail.ts"
 import { dollars, labels } from "../../shared/SandboxLabels.ts"
 import * as WaitingPiece from "../../shared/WaitingPiece.ts"
 import * as Composer from "../create/Composer.ts"
@@ -33,9 +34,6 @@ const MAX_OTHERS = 10
 const NOTHING: Queue = { places: new Map(), atWork: 0, slots: 0 }
 
 const asAttentionState = Schema.decodeUnknownOption(AttentionState)
-
-/** The states in the order of their groups: what needs a person first. */
-const GROUPS = ["asking", "failed", "ready", "working", "starting", "idle", "ended"] as const satisfies ReadonlyArray<AttentionState>
 
 /** A command that a row of the list shows as a whole, in plain characters; others are decided on the page of their sandbox. */
 const SHORT_COMMAND = /^[ -~]{1,100}$/u
@@ -103,7 +101,7 @@ const filters = (
 `
   }
   const all = Array.from(counts.values()).reduce((sum, count) => sum + count, 0)
-  const states = GROUPS.filter((state) => state === attention || (counts.get(state) ?? 0) > 0)
+  const states = STATES.filter((state) => state === attention || (counts.get(state) ?? 0) > 0)
   return html`<nav aria-label="States" id="chips" data-piece="chips"><ul class="chips">
 ${chip("All", null, all)}${states.map((state) => chip(stateWords[state], state, counts.get(state) ?? 0))}</ul></nav>`
 }
@@ -151,7 +149,7 @@ const HEADS = ["Title", "State", "Repositories", "Lines", "Pull request", "Last 
 const table = (page: ReadonlyArray<Sandbox>, place: Place, isGrouped: boolean): Html => {
   const costs = page.some(({ usage }) => usage.costMicroUsd > 0)
   const cost = costs && html`<col class="cost">`
-  const groups = isGrouped ? GROUPS : [null]
+  const groups = isGrouped ? STATES : [null]
   const bodies = groups.map((state) => {
     const found = state === null ? page : page.filter((sandbox) => attentionStateOf(sandbox) === state)
     const head = state !== null && html`
@@ -173,6 +171,7 @@ interface Services {
   readonly sessions: typeof Sessions.Service
   readonly composer: Effect.Success<typeof Composer.make>["composer"]
   readonly waiting: Effect.Success<typeof WaitingPiece.make>
+  readonly rail: typeof Rail.Service
   readonly cursorKey: (typeof Settings.Service)["cursorKey"]
   readonly publicUrl: string
 }
@@ -259,20 +258,24 @@ ${watchBar}</div>
 ${piece}
 ${yield* services.waiting(member.visit.place.grantId)}`
     const scripts = ["board.js", "compose.js"]
-    return Page.show({ title: "Sandboxes", place: "sandboxes", body, scripts }, member, { status: narrowed.noRepo === null ? 200 : 400 })
+    const rail = yield* services.rail.of(member.visit.place.grantId, null)
+    return Page.show({ title: "Sandboxes", place: "sandboxes", body, rail, scripts }, member, {
+      status: narrowed.noRepo === null ? 200 : 400
+    })
   }, Effect.catchTag("InvalidRequest", Effect.die))
 
 /** The list alone, for `board.js`. */
 const rows = (services: Services): Page.Handler<Page.Member> =>
   Effect.fnUntraced(function*(member, { url }) {
     const { chips, piece } = yield* look(services, member, url)
-    return yield* Piece.answer(html`${chips}${piece}${yield* services.waiting(member.visit.place.grantId)}`)
+    const { grantId } = member.visit.place
+    return yield* Piece.answer(html`${chips}${piece}${yield* services.rail.of(grantId, null)}${yield* services.waiting(grantId)}`)
   })
 
-/** The piece of sandboxes that wait for people, alone, for `waiting.js`. */
-const asking = ({ waiting }: Services): Page.Handler<Page.Member> =>
-  Effect.fnUntraced(function*({ visit }) {
-    return yield* Piece.answer(yield* waiting(visit.place.grantId))
+/** The piece of sandboxes that wait for people, and the rail, alone, for `waiting.js`. */
+const asking = ({ rail, waiting }: Services): Page.Handler<Page.Member> =>
+  Effect.fnUntraced(function*({ visit: { place: { grantId } } }, { url }) {
+    return yield* Piece.answer(html`${yield* waiting(grantId)}${yield* rail.of(grantId, url.searchParams.get("at"))}`)
   })
 
 /** The newest sandboxes of a title, as options of `palette.js`. */
@@ -296,6 +299,7 @@ export const make = Effect.gen(function*() {
     sessions: yield* Sessions,
     composer: (yield* Composer.make).composer,
     waiting: yield* WaitingPiece.make,
+    rail: yield* Rail,
     cursorKey,
     publicUrl
   }

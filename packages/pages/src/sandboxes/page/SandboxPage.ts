@@ -100,6 +100,7 @@ const render = (pieces: Services["pieces"], parts: SandboxPieces.Shown, view: Vi
     message: pieces.message.render(parts),
     setup: pieces.setup.render(parts),
     waiting: pieces.waiting.render(parts),
+    rail: pieces.rail.render(parts),
     pulls: pieces.pulls.soon(parts),
     checkpoints: pieces.checkpoints.render(parts),
     timeline: view === "log" ? pieces.timeline.render(parts) : Effect.succeed(TimelinePiece.later(parts.sandbox)),
@@ -248,7 +249,7 @@ const get = (services: Services): Page.Handler<Page.Member> =>
 ${piece.waiting}
 ${!isEarlier && live}`
       return Page.show(
-        { title: sandbox.title, place: "sandboxes", body, scripts: isEarlier ? [] : ["live.js"] },
+        { title: sandbox.title, place: "sandboxes", body, rail: html`${piece.rail}`, scripts: isEarlier ? [] : ["live.js"] },
         member
       )
     },

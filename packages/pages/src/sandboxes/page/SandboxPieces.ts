@@ -25,6 +25,7 @@ import { type Budget, fit } from "../../html/Fit.ts"
 import { html, type Html, type Later, type Part } from "../../html/Html.ts"
 import type { Member } from "../../layout/Page.ts"
 import { placeInLine } from "../../shared/AttentionLabels.ts"
+import { Rail } from "../../shared/Rail.ts"
 import { labels } from "../../shared/SandboxLabels.ts"
 import * as WaitingPiece from "../../shared/WaitingPiece.ts"
 import * as ApprovalDiff from "../changes/ApprovalDiff.ts"
@@ -265,6 +266,7 @@ export type PieceName =
   | "changes"
   | "timeline"
   | "waiting"
+  | "rail"
 
 /** Bytes of the lists of what changed. */
 const CHANGES_BYTES = 192 * 1024
@@ -287,6 +289,7 @@ export const make = Effect.gen(function*() {
   const pullsOf = yield* SandboxPulls.make
   const known = yield* ChangesCache
   const waitingOf = yield* WaitingPiece.make
+  const railOf = yield* Rail
   const timelineOf = yield* TimelinePiece.make
 
   const changesAs = Effect.fnUntraced(function*<E>(
@@ -335,6 +338,13 @@ ${list}${reading === null && html`<p>${again}</p>`}${isOld}
       })
     },
     waiting: { on: [...LIFE, "approval.requested", "approval.resolved"], isSlow: true, render: ({ by }) => waitingOf(by.grantId) },
+    rail: {
+      on: [],
+      // Later than a reading from before the event is used.
+      often: [...LIFE, "approval.requested", "approval.resolved", "pull_request.updated"],
+      isSlow: true,
+      render: ({ by, sandbox }) => railOf.of(by.grantId, sandbox.id)
+    },
     commands: quick([...LIFE, "pull_request.updated"], Bar.commands),
     approvals: quick([...LIFE, "approval.requested", "approval.resolved"], approvals),
     queue: quick([...LIFE, ...QUEUE], queue),

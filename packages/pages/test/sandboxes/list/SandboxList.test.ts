@@ -97,6 +97,27 @@ layer(http(), { excludeTestServices: true })("the list of sandboxes", (it) => {
       assert.include(all.text, `<a class="search" href="/sandboxes?search=#search"`)
     }))
 
+  it.effect("has a rail of the grant's twenty newest sandboxes by state, which marks the one it is beside", () =>
+    Effect.gen(function*() {
+      const [{ get, key }, other] = [yield* visitor("rail"), yield* visitor("beside-rail")]
+      yield* create(other.key, { title: "Of another grant" })
+      const oldest = yield* create(key, { title: "The oldest" })
+      for (let i = 0; i < 19; i++) yield* create(key)
+      const { id } = yield* running(key, { title: HOSTILE })
+      const railOf = ({ text }: Reply) => /<div class="rail"[^]*?<\/div>/u.exec(text)?.[0] ?? ""
+      const rail = railOf(yield* get(`/sandboxes/${id}`))
+      const links = [...rail.matchAll(/href="\/sandboxes\/(c_\w+)"[^>]*?( aria-current="page")?>/gu)]
+      assert.lengthOf(links, 20)
+      assert.deepStrictEqual(links.flatMap(([, to, isCurrent]) => isCurrent === undefined ? [] : [to]), [id])
+      assert.match(rail, /Working<\/span><\/p>\n<ul aria-label="Working">[^]*<ul aria-label="Starting">/u)
+      for (const absent of ["Of another grant", oldest, "<script"]) assert.notInclude(rail, absent)
+      assert.strictEqual(railOf(yield* get(`/sandboxes/waiting?at=${id}`)), rail)
+      const onList = railOf(yield* get("/sandboxes"))
+      assert.notInclude(onList, "aria-current")
+      assert.strictEqual(railOf(yield* get("/sandboxes/rows")), onList)
+      assert.strictEqual(railOf(yield* get("/pulls")), "")
+    }))
+
   it.effect("decides on a short command in its row, and leads back to the same list", () =>
     Effect.gen(function*() {
       const { get, key, post } = yield* visitor("quick")
@@ -144,7 +165,7 @@ layer(http(), { excludeTestServices: true })("the list of sandboxes", (it) => {
       assert.match(text, / Needs you Asks .* Working Works .* Starting Starts /u)
       const working = yield* get("/sandboxes?state=working")
       assert.include(working.text, `<a href="/sandboxes?state=working" aria-current="page">Working 1</a>`)
-      for (const other of ["Asks", "Starts"]) assert.notInclude(textOf(working), `${other} `)
+      for (const other of ["Asks", "Starts"]) assert.notInclude(working.text, `aria-label="Select ${other}"`)
     }))
 
   it.effect("is where everybody begins, and where links to the former overview lead", () =>
