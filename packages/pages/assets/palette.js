@@ -12,7 +12,7 @@ const palette = document.getElementById("palette")
 const field = document.getElementById("palette-search")
 const list = document.getElementById("palette-list")
 
-/** What the options of this page's buttons stand for. @type {Map<Element, HTMLElement>} */
+/** The buttons of this page, by the options that stand for them. @type {Map<Element, HTMLElement>} */
 const controls = new Map()
 /** The sandboxes found last. @type {ReadonlyArray<Element>} */
 let found = []

@@ -37,7 +37,7 @@ export const plants: ReadonlyArray<Plant> = [
   },
   {
     name: "any-checkpoint-restored",
-    mistake: "the bytes of another checkpoint are restored in the place of the one that was asked for",
+    mistake: "the bytes of another checkpoint are restored in the place of the wanted one",
     rule: "what was given out damaged, or is another's, is not restored",
     module: "worker/src/checkpoint/CheckpointFormat.ts",
     from: "if (!isAsked(header, asked)) return",

@@ -928,7 +928,7 @@ export class Witness {
   /** The process asks to release what is reserved for the sandbox. */
   givesBack(process: Process, id: SandboxId): void {
     const seen = this.seen(id)
-    // One that ended has no agent any more, also while somebody who terminates it waits.
+    // An ended sandbox has no agent any more, also while a person who terminates it waits.
     if (seen === undefined || seen.state.completedAt !== null) return
     const { agents, state, workers } = seen
     const isWorking = state.isActive && state.turn?.startedAt != null && agents.some(({ owner, running }) => running && owner === process)
