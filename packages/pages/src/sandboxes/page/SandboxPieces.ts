@@ -281,6 +281,34 @@ const STILL_READING = "Loading changes…"
 const isScripted = ({ models }: Catalogue, { sandbox }: Shown): boolean =>
   models.some(({ id, profile }) => id === sandbox.model && profile === "offline")
 
+/** The changes of each repository, as `read` has them. */
+const changesAs = Effect.fnUntraced(function*<E>(
+  { sandbox }: Shown,
+  read: (repo: RepoName) => Effect.Effect<Reading | null, E>
+) {
+  const address = `/sandboxes/${sandbox.id}`
+  const budget = { bytes: CHANGES_BYTES }
+  let isAway = false
+  const lists: Array<Html> = []
+  for (const { fullName } of sandbox.repos) {
+    const reading = yield* read(fullName)
+    const found = reading?.found ?? STILL_READING
+    // Git runs in the sandbox's box, which is made anew after going back to a checkpoint.
+    if (typeof found === "string" || found.partialWarnings.includes("unreadable_entries")) isAway = true
+    const list = typeof found === "string"
+      ? html`<p>${found}</p>`
+      : ChangesList.render(found, ChangesList.linkTo(sandbox, fullName), budget, ChangesList.listOf(sandbox, fullName))
+    const again = html`<a href="${address}?view=changes">Load the page again</a>`
+    const isOld = reading !== null && reading.at !== null && html`
+<p class="fine">As of ${DateTime.formatIso(reading.at).slice(11, 19)} UTC. Refreshing… ${again}</p>`
+    lists.push(html`${sandbox.repos.length > 1 && html`<h3>${fullName}</h3>`}
+${list}${reading === null && html`<p>${again}</p>`}${isOld}
+`)
+  }
+  const again = isAway && sandbox.status === "running" && html` data-again`
+  return html`<div id="changes" data-piece="changes"${again}>${lists}</div>`
+})
+
 /** Pieces by name. A new piece also needs its place in `SandboxPage.ts`. */
 export const make = Effect.gen(function*() {
   const sandboxes = yield* Sandboxes
@@ -291,33 +319,6 @@ export const make = Effect.gen(function*() {
   const waitingOf = yield* WaitingPiece.make
   const railOf = yield* Rail
   const timelineOf = yield* TimelinePiece.make
-
-  const changesAs = Effect.fnUntraced(function*<E>(
-    { sandbox }: Shown,
-    read: (repo: RepoName) => Effect.Effect<Reading | null, E>
-  ) {
-    const address = `/sandboxes/${sandbox.id}`
-    const budget = { bytes: CHANGES_BYTES }
-    let isAway = false
-    const lists: Array<Html> = []
-    for (const { fullName } of sandbox.repos) {
-      const reading = yield* read(fullName)
-      const found = reading?.found ?? STILL_READING
-      // Git runs in the sandbox's box, which is made anew after going back to a checkpoint.
-      if (typeof found === "string" || found.partialWarnings.includes("unreadable_entries")) isAway = true
-      const list = typeof found === "string"
-        ? html`<p>${found}</p>`
-        : ChangesList.render(found, ChangesList.linkTo(sandbox, fullName), budget, ChangesList.listOf(sandbox, fullName))
-      const again = html`<a href="${address}?view=changes">Load the page again</a>`
-      const isOld = reading !== null && reading.at !== null && html`
-<p class="fine">As of ${DateTime.formatIso(reading.at).slice(11, 19)} UTC. Refreshing… ${again}</p>`
-      lists.push(html`${sandbox.repos.length > 1 && html`<h3>${fullName}</h3>`}
-${list}${reading === null && html`<p>${again}</p>`}${isOld}
-`)
-    }
-    const again = isAway && sandbox.status === "running" && html` data-again`
-    return html`<div id="changes" data-piece="changes"${again}>${lists}</div>`
-  })
 
   const pulls = ({ by, csrf, sandbox }: Shown, patience: Duration.Duration) =>
     Effect.map(pullsOf(by, sandbox, patience), (pulls) => SandboxPulls.render(sandbox, pulls, csrf))
