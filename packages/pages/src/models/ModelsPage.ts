@@ -52,8 +52,7 @@ const modelTable = ({ default: chosen, models, unusable = [] }: typeof ModelCata
 ${unusable.map(({ id, problems, reason }) => modelRow(id, id === chosen, problems ?? [reason]))}
 </tbody></table>`
 
-const fromFile = html`<p>The models come from the file in <code>SLIPWAY_MODELS</code>. Its addresses and its default win over those
-here.</p>`
+const fromFile = html`<p>The models come from a file of the operator, whose addresses and default win over those here.</p>`
 
 const keyHint = (name: ProviderName, stored: ModelProvider | undefined, setup: ModelSetup | undefined): Html => {
   const { variable } = providers[name]

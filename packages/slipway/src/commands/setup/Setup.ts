@@ -11,11 +11,14 @@ import { readFile } from "node:fs/promises"
 import * as Isolation from "../../service/machine/Isolation.ts"
 import * as Models from "../../service/Models.ts"
 import * as RunningServices from "../../service/RunningServices.ts"
+import * as ModelSettings from "../../settings/Models.ts"
 import * as Settings from "../../settings/Settings.ts"
 import { stores } from "../admin/Administration.ts"
 import * as Agents from "../service/Agents.ts"
 import { json, print } from "../terminal/Output.ts"
 import * as ModelReport from "./ModelReport.ts"
+
+const FILE = ModelSettings.settings.modelsFile.name
 
 /** The setup stopped. The message says what is stored, and what to do. */
 class SetupStopped extends Schema.TaggedError<SetupStopped>()("SetupStopped", { detail: Schema.String }) {
@@ -109,7 +112,7 @@ const wanted = Effect.fnUntraced(function*(
     const known = own.map(({ id }) => id).join(", ")
     return yield* stop(
       `there is no model ${model ?? ""} of ${providers[provider].label}. ` +
-        (known === "" ? "The file in SLIPWAY_MODELS has none of its models." : `There are: ${known}. Others need a file in SLIPWAY_MODELS.`)
+        (known === "" ? `The file in ${FILE} has none of its models.` : `There are: ${known}. Others need a file in ${FILE}.`)
     )
   }
   return { baseUrl, model, id, agent: entry.profile ?? entry.agentRuntime }
@@ -185,7 +188,7 @@ export const setup = Command.make("setup", {
     if (problems.length > 0) return yield* stop(`the settings are stored, but ${id} cannot be used yet. ${ModelReport.sentences(problems)}`)
     yield* print(json, result, () =>
       [
-        isOverruled ? `${id} is ready. The file in SLIPWAY_MODELS decides the default.` : `${id} is ready, and the default model.`,
+        isOverruled ? `${id} is ready. The file in ${FILE} decides the default.` : `${id} is ready, and the default model.`,
         isRunning ? "The running service uses it from now on." : "No service is running: the next one uses it.",
         isolation,
         "Try it: slipway run OWNER/NAME \"What does this repository do?\""
