@@ -196,6 +196,6 @@ describe("slipway env run", () => {
       git(bare, "commit", "--quiet", "--allow-empty", "--message", "Start")
       const nothing = yield* runIn(data, ["env", "run", bare], settings)
       assert.deepStrictEqual([nothing.code, nothing.stderr], [0, ""])
-      assert.match(nothing.stdout, /^There is no \.slipway\/environment\.json, /u)
+      assert.match(nothing.stdout, /^No environment file: /u)
     }).pipe(Effect.scoped), LONG)
 })
