@@ -9,8 +9,9 @@ import { moment } from "../html/Moments.ts"
 import * as Page from "../layout/Page.ts"
 import { Refused } from "../layout/Refused.ts"
 
-/** Newest entries of the whole service that one page looks through: a fifth of a second's work at most, done with pauses. */
+/** Newest entries of the whole service that one page searches. */
 const SEARCHED = 1_000
+/** Found entries on a page. */
 const SHOWN = 200
 
 const PERIODS: ReadonlyMap<string, number> = new Map([["1", 1], ["7", 7], ["30", 30], ["365", 365]])

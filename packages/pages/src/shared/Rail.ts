@@ -3,6 +3,7 @@ import { SandboxDashboard } from "@slipway/domain/sandbox/ports/SandboxDashboard
 import { attentionStateOf, stateWords } from "@slipway/domain/sandbox/rules/AttentionState"
 import type { Sandbox } from "@slipway/domain/sandbox/rules/Sandbox"
 import type { StoreUnavailable } from "@slipway/domain/store/StoreUnavailable"
+import { visible } from "@slipway/domain/text/EscapeInvisible"
 import { Context, Effect, Layer } from "effect"
 import { html, type Html } from "../html/Html.ts"
 import { stateBadge, STATES } from "./AttentionLabels.ts"
@@ -19,10 +20,11 @@ const MAX_GRANTS = 200
 const render = (sandboxes: ReadonlyArray<Sandbox>, at: string | null): Html => {
   const groups = STATES.map((state) => {
     const found = sandboxes.filter((sandbox) => attentionStateOf(sandbox) === state)
-    const items = found.map((sandbox) =>
-      html`
-<li><a href="/sandboxes/${sandbox.id}" title="${sandbox.title}"${sandbox.id === at && html` aria-current="page"`}>${sandbox.title}</a></li>`
-    )
+    const items = found.map(({ id, title }) => {
+      const current = id === at && html` aria-current="page"`
+      return html`
+<li><a href="/sandboxes/${id}" title="${visible(title)}"${current}>${title}</a></li>`
+    })
     const [first] = found
     return first !== undefined && html`<p>${stateBadge(first)}</p>
 <ul aria-label="${stateWords[state]}">${items}

@@ -149,9 +149,9 @@ ${periods}</select></div>
 }
 
 const spending = (past: ReadonlyArray<PastGroup>, names: Names, now: DateTime.Utc, days: number): Html => {
-  const cost = (of: string, head = of) => ({
+  const cost = (of: string) => ({
     caption: `Cost by ${of}`,
-    head: head.replace(/^./u, (first) => first.toUpperCase()),
+    head: of.replace(/^./u, (first) => first.toUpperCase()),
     unit: "Cost"
   })
   return html`<p class="fine">Cost by creation day (UTC) and first repository.</p>

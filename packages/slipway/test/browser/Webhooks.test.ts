@@ -113,7 +113,7 @@ layer(service, { excludeTestServices: true })("the pages of webhooks", (it) => {
         // An event is asked for once more.
         await page.goto(there)
         await page.getByRole("button", { name: "Send again: event 1" }).click()
-        await page.getByRole("status").filter({ hasText: "once more" }).waitFor()
+        await page.getByRole("status").filter({ hasText: "Sending the event again" }).waitFor()
         assert.strictEqual((await run(receiver.next)).headers["webhook-id"], delivered.headers["webhook-id"])
         await comesToShow(page, "manual")
 
@@ -136,7 +136,7 @@ layer(service, { excludeTestServices: true })("the pages of webhooks", (it) => {
         for (const secret of [first, second]) assert.strictEqual(verified(signedTwice, secret).sequence, 3)
 
         // It said that it is gone; it is not.
-        await comesToShow(page, "It answered 410")
+        await comesToShow(page, "returned 410 Gone")
         await inspect(page, "webhook-disabled")
         await page.goto("/webhooks")
         await page.getByText("disabled").waitFor()

@@ -172,8 +172,8 @@ const answersAtOnce = Effect.orDie(Effect.all([
 ]))
 
 /**
- * All stores: those of `given`, and the others in memory. Dies with {@link StoresDoNotFit}. `given`: `null` for none. `versions`: processes
- * of an earlier version write rows of its shape, if the store of sandboxes is in memory.
+ * All stores: those of `given`, and the others in memory. Dies with {@link StoresDoNotFit}. `given`: `null` for none. `versions`: if the
+ * store of sandboxes is in memory, processes of an earlier version write their rows in its shape.
  */
 export const layer = (given: GivenStores | null, versions: Versions): Layer.Layer<Stores, never, Hints | Ids> =>
   Layer.effectContext(Effect.gen(function*() {

@@ -13,7 +13,7 @@ const gzipped = promisify(gzip)
 const LARGE_BYTES = 32 * 1024
 /** Brotli's best quality takes half a second for 256 KiB; of more, 9 takes as long for 3 MiB. */
 const BEST_QUALITY_BYTES = 256 * 1024
-/** As fast as gzip, and a tenth smaller. */
+/** As fast as gzip, and smaller. */
 const FAST_QUALITY = 4
 
 const qualityOf = (accept: string, encoding: Encoding): number => {

@@ -52,7 +52,7 @@ const isLong = (version: FileVersion): boolean => {
   return true
 }
 
-/** Makes the form of the buttons that comment on lines of a file; `null`: there are none. */
+/** Makes the form whose buttons comment on lines of a file; `null`: no comments are taken. */
 type CommentForm = ((path: string, id: string) => Html) | null
 
 /** `restFrom`: where the lines after so many are shown. `after`: how many come before. */

@@ -4,6 +4,7 @@ import type { Principal } from "@slipway/domain/access/schema/Principal"
 import { SandboxId } from "@slipway/domain/ids/SandboxId"
 import { isSettled, type Sandbox } from "@slipway/domain/sandbox/rules/Sandbox"
 import { Sandboxes } from "@slipway/domain/sandbox/usecases/Sandboxes"
+import { visible } from "@slipway/domain/text/EscapeInvisible"
 import { Effect, Schema } from "effect"
 import { html, type Html, type Later } from "../../html/Html.ts"
 import * as Page from "../../layout/Page.ts"
@@ -161,7 +162,7 @@ ${(status === "queued" || status === "creating") && html`<meta http-equiv="refre
 const bar = (sandbox: Sandbox, piece: Pieces, isEarlier: boolean): Html =>
   html`<div class="bar">
 <a class="back" href="/sandboxes" aria-label="Sandboxes"><span aria-hidden="true">‹</span></a>
-<h1 title="${sandbox.title}">${sandbox.title}</h1>
+<h1 title="${visible(sandbox.title)}">${sandbox.title}</h1>
 ${piece.state}
 <span id="connection" class="connection" role="status"></span>
 ${withoutScripts(sandbox)}
