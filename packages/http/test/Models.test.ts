@@ -1,5 +1,6 @@
 /** The models and their providers, over the internal API. */
 import { assert, layer } from "@effect/vitest"
+import { SecretsUnusable } from "@slipway/domain/environment/ports/SecretStore"
 import { ModelProviderStore } from "@slipway/domain/models/ports/ModelProviderStore"
 import { type Catalogue, offlineDemo } from "@slipway/domain/models/schema/ModelCatalogue"
 import { Effect, Redacted } from "effect"
@@ -58,5 +59,23 @@ layer(http({ catalogue }), { excludeTestServices: true })("models over the API",
 
       assert.strictEqual((yield* ask(`${PATH}/providers/openai`, { key, method: "DELETE" })).status, 204)
       assert.strictEqual((yield* ask(`${PATH}/providers/openai`, { key, method: "DELETE" })).status, 404)
+    }))
+})
+
+const locked = (store: ModelProviderStore["Service"]) =>
+  ModelProviderStore.of({ ...store, set: () => Effect.fail(new SecretsUnusable({ problem: "The key file /srv/key is empty." })) })
+
+layer(http({ providers: locked }), { excludeTestServices: true })("a service that cannot encrypt keys", (it) => {
+  it.effect("refuses a provider with 503 and what to do, and keeps the path of its key file to itself", () =>
+    Effect.gen(function*() {
+      const { key } = yield* mintKey({ scopes: ["models"] })
+      const body = JSON.stringify({ key: CANARY, baseUrl: null, model: null, default: true })
+      const refusal = yield* ask(`${PATH}/providers/openai`, { key, method: "PUT", body })
+      assert.strictEqual(refusal.status, 503)
+      assert.match(refusal.headers["retry-after"] ?? "", /^\d+$/u)
+      const { code, message } = json(refusal).error
+      assert.strictEqual(code, "unavailable")
+      assert.match(message, /^Nothing was saved: .* administrator/u)
+      assert.notInclude(refusal.text, "/srv")
     }))
 })

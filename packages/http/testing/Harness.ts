@@ -10,6 +10,7 @@ import { WorkingTrees } from "@slipway/domain/files/ports/WorkingTrees"
 import { Ids } from "@slipway/domain/ids/Ids"
 import { SandboxId } from "@slipway/domain/ids/SandboxId"
 import * as Stores from "@slipway/domain/memory/Stores"
+import { ModelProviderStore } from "@slipway/domain/models/ports/ModelProviderStore"
 import { type Catalogue, ModelCatalogue, offlineDemo } from "@slipway/domain/models/schema/ModelCatalogue"
 import { MaxActiveSandboxes } from "@slipway/domain/sandbox/ports/ActiveSandboxes"
 import { SandboxStore } from "@slipway/domain/sandbox/ports/SandboxStore"
@@ -52,6 +53,8 @@ interface Options<R> {
   readonly catalogue?: Catalogue
   /** Changes what the store of access says, for what it cannot be told. */
   readonly access?: (store: AccessStore["Service"]) => AccessStore["Service"]
+  /** Changes what the store of models' providers says. */
+  readonly providers?: (store: ModelProviderStore["Service"]) => ModelProviderStore["Service"]
   /** The reason why the store takes no writes. */
   readonly trouble?: Effect.Effect<string | null>
 }
@@ -60,12 +63,23 @@ const offline: Catalogue = { default: offlineDemo.id, models: [offlineDemo] }
 
 /** The services of the HTTP side. */
 export const services = (
-  { access = (store) => store, catalogue = offline, host = {}, maxActiveSandboxes, restored, trees = {} }: Omit<
+  {
+    access = (store) => store,
+    catalogue = offline,
+    host = {},
+    maxActiveSandboxes,
+    providers = (store) => store,
+    restored,
+    trees = {}
+  }: Omit<
     Options<never>,
     "pages" | "settings" | "news" | "pulls" | "trouble"
   > = {}
 ) => {
-  const stores = Layer.effect(AccessStore, Effect.map(AccessStore, access)).pipe(
+  const stores = Layer.mergeAll(
+    Layer.effect(AccessStore, Effect.map(AccessStore, access)),
+    Layer.effect(ModelProviderStore, Effect.map(ModelProviderStore, providers))
+  ).pipe(
     Layer.provideMerge(Stores.layer({ ids: IdsNode.layer })),
     Layer.provide(Layer.succeed(MaxActiveSandboxes, maxActiveSandboxes ?? null))
   )

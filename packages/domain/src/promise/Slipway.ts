@@ -4,6 +4,7 @@
  */
 import * as Cause from "effect/Cause"
 import * as Clock from "effect/Clock"
+import * as Data from "effect/Data"
 import * as Deferred from "effect/Deferred"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
@@ -33,6 +34,7 @@ import { Timestamp } from "../time/Timestamp.ts"
 import * as Administration from "./Administration.ts"
 import { type Caller, principalOf } from "./Caller.ts"
 import * as Hooks from "./Hooks.ts"
+import type { Run } from "./Promised.ts"
 
 export type { Administration, PromisedAccess, PromisedPartners, PromisedWebhooks } from "./Administration.ts"
 export type { Caller } from "./Caller.ts"
@@ -234,6 +236,11 @@ const storeOf = (store: PromisedStore) =>
       purged: (id) => asked(() => store.purged(id))
     }))
 
+/** The object was closed before the call, which did nothing. {@link open} another one. */
+export class SlipwayClosed extends Data.TaggedError("SlipwayClosed") {
+  override readonly message = "This Slipway object was closed, so the call did nothing. Open another one."
+}
+
 const encode = Schema.encodeSync(Sandbox)
 const encodePosition = Schema.encodeSync(Position)
 const readId = reader(SandboxId, "sandboxId")
@@ -266,11 +273,12 @@ export async function open(options: Options | StoresOptions<never>): Promise<Sli
   )
   const context = await runtime.context()
   const closing = Deferred.makeUnsafe<void>()
+  const whileOpen = () => Deferred.isDoneUnsafe(closing) ? Effect.fail(new SlipwayClosed()) : Effect.void
+  const run: Run = (effect) => Deferred.isDoneUnsafe(closing) ? Promise.reject(new SlipwayClosed()) : runtime.runPromise(effect)
 
   const sandboxes = Effect.runSync(Effect.provide(Sandboxes, context))
   const log = Effect.runSync(Effect.provide(SandboxEvents, context))
-  const withId = <A, E>(id: string, use: (id: SandboxId) => Effect.Effect<A, E>) =>
-    runtime.runPromise(Effect.flatMap(Effect.fromResult(readId(id)), use))
+  const withId = <A, E>(id: string, use: (id: SandboxId) => Effect.Effect<A, E>) => run(Effect.flatMap(Effect.fromResult(readId(id)), use))
   const decide = (by: Caller, id: string, approvalId: string, decision: ApprovalDecision) =>
     withId(id, (id) =>
       Effect.flatMap(
@@ -284,7 +292,7 @@ export async function open(options: Options | StoresOptions<never>): Promise<Sli
 
   const slipway: Slipway = {
     create: (by, request, { idempotencyKey } = {}) =>
-      runtime.runPromise(
+      run(
         Effect.all([Requests.creation(request), Requests.idempotencyKey(idempotencyKey)]).pipe(
           Effect.flatMap(([request, key]) => sandboxes.create(principalOf(by), request, key)),
           shown
@@ -298,7 +306,7 @@ export async function open(options: Options | StoresOptions<never>): Promise<Sli
         )),
     get: (by, id) => withId(id, (id) => Effect.map(sandboxes.get(principalOf(by), id), encode)),
     list: (by, { after = null, limit = 100, repo = null, status = null } = {}) =>
-      runtime.runPromise(Effect.gen(function*() {
+      run(Effect.gen(function*() {
         const position = yield* Effect.fromResult(readPosition(after))
         const { more, page } = yield* nextPage(
           limit,
@@ -328,7 +336,8 @@ export async function open(options: Options | StoresOptions<never>): Promise<Sli
     approve: (by, id, approvalId, options) => decide(by, id, approvalId, { ...options, decision: "approve" }),
     deny: (by, id, approvalId, options) => decide(by, id, approvalId, { ...options, decision: "deny" }),
     events: (by, id, { after = 0 } = {}) =>
-      Effect.fromResult(readId(id)).pipe(
+      whileOpen().pipe(
+        Effect.andThen(Effect.fromResult(readId(id))),
         Effect.flatMap((id) => log.follow(principalOf(by), id, after)),
         Effect.map(({ frames }) => frames),
         Stream.unwrap,
@@ -345,5 +354,5 @@ export async function open(options: Options | StoresOptions<never>): Promise<Sli
     }
   }
   const opened: Layer.Layer<SandboxStore | Hints | Ids> = Layer.succeedContext(context)
-  return Object.assign(slipway, Administration.administration<never>(context, runtime.runPromise), { stores: opened })
+  return Object.assign(slipway, Administration.administration<never>(context, run), { stores: opened })
 }

@@ -4,7 +4,7 @@ import * as SandboxStoreMemory from "@slipway/domain/memory/sandbox/SandboxStore
 import * as HintsMemory from "@slipway/domain/memory/store/HintsMemory"
 import * as Stores from "@slipway/domain/memory/Stores"
 import { TargetRefused, WebhookSender } from "@slipway/domain/partner/ports/WebhookSender"
-import { type Caller, open, type Options, type PromisedStore, type StoresOptions } from "@slipway/domain/promise"
+import { type Caller, open, type Options, type PromisedStore, SlipwayClosed, type StoresOptions } from "@slipway/domain/promise"
 import { SandboxNotFound, SandboxStore } from "@slipway/domain/sandbox/ports/SandboxStore"
 import { ApprovalNotFound } from "@slipway/domain/sandbox/rules/Command"
 import { Policy } from "@slipway/domain/sandbox/rules/Policy"
@@ -65,6 +65,19 @@ it("an embedder's whole day", async () => {
   const left = all(slipway.events(by, second.id))
   await slipway.close()
   assert.isAtMost((await left).length, 1)
+})
+
+it("says after its close that it was closed, for every call", async () => {
+  const slipway = await open({ stores: Stores.layer() })
+  await slipway.close()
+  const calls = [slipway.get(by, "c_abcdefgh2345"), slipway.list(by), slipway.access.listGrants(),
+    all(slipway.events(by, "c_abcdefgh2345"))]
+  for (const call of calls) {
+    const error = await rejection(call)
+    assert.instanceOf(error, SlipwayClosed)
+    assert.match(String(error), /was closed/u)
+  }
+  await slipway.close()
 })
 
 /** A store of somebody who writes promises, and a worker of theirs beside it. */

@@ -1,13 +1,29 @@
 /** Translates requests about models and their providers into domain calls. */
 import type { ModelProviderResource } from "@slipway/api/groups/ModelsApi"
 import { InternalApi } from "@slipway/api/InternalApi"
+import { Unavailable } from "@slipway/api/shared/Errors"
+import type { SecretsUnusable } from "@slipway/domain/environment/ports/SecretStore"
 import { ModelCatalogue } from "@slipway/domain/models/schema/ModelCatalogue"
 import type { ModelProvider } from "@slipway/domain/models/schema/ModelProvider"
 import { ModelProviders } from "@slipway/domain/models/usecases/ModelProviders"
 import { Effect, Redacted } from "effect"
 import { HttpApiBuilder } from "effect/http-api"
+import { respond } from "../server/reply/Respond.ts"
 
 const toResource = ({ isDefault, ...settings }: ModelProvider): ModelProviderResource => ({ ...settings, default: isDefault })
+
+/** Only an administrator can help, which takes a while. */
+const RETRY_SECONDS = "60"
+
+/** The problem names files of the service, so only its log has it. */
+const keyNotStored = ({ problem }: SecretsUnusable) =>
+  Effect.as(
+    Effect.logError("the key of a provider cannot be stored", { problem }),
+    respond(Unavailable.make(
+      "Nothing was saved: the service has no usable key to encrypt with. Its log says what an administrator can do.",
+      { "retry-after": RETRY_SECONDS }
+    ))
+  )
 
 export const layer = HttpApiBuilder.group(
   InternalApi,
@@ -36,7 +52,7 @@ export const layer = HttpApiBuilder.group(
         return toResource(
           yield* providers.set({ provider, isDefault, ...settings, key: key === undefined ? "keep" : Redacted.make(key) })
         )
-      }, Effect.catchTag("SecretsUnusable", Effect.die)),
+      }, Effect.catchTag("SecretsUnusable", keyNotStored)),
       removeModelProvider: Effect.fnUntraced(function*({ params: { provider } }) {
         yield* providers.remove(provider)
       })
