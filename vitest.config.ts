@@ -2,17 +2,21 @@
  * The unit tests: each package is a project. `vitest run packages/testing/test/sandbox/Transition.test.ts` at the root runs one file, as
  * `npm test -- test/sandbox/Transition.test.ts` does in the folder of its package.
  */
+import { appendFileSync } from "node:fs"
 import { defineConfig, type TestProjectInlineConfiguration } from "vitest/config"
 import type { Reporter, Vitest } from "vitest/node"
 
 /** A bound for tests that hang, not a rule about speed: real processes take their time on a busy machine. */
 const PATIENCE_MILLIS = 300_000
 
+type Modules = Parameters<NonNullable<Reporter["onTestRunEnd"]>>[0]
+
 /**
  * Prints one line for each skipped test. A test may be skipped only because this machine lacks something, and says so: by `(needs …)` in
- * its name or the name of its suite, or by the note of `skip(note)`. Any other skipped test fails the run.
+ * its name or the name of its suite, or by the note of `skip(note)`. Any other skipped test fails the run. What failed is added to the
+ * file at `FAILED_TESTS`, to be read once more at the end of a run of many packages.
  */
-export class SkippedTests implements Reporter {
+export class TestNotes implements Reporter {
   private vitest: Vitest | undefined
   private readonly projects: RegExp
 
@@ -25,7 +29,8 @@ export class SkippedTests implements Reporter {
     this.vitest = vitest
   }
 
-  onTestRunEnd(modules: Parameters<NonNullable<Reporter["onTestRunEnd"]>>[0]) {
+  onTestRunEnd(modules: Modules) {
+    this.keepFailures(modules)
     // `-t` skips all other tests.
     if (this.vitest?.config.testNamePattern !== undefined) return
     for (const module of modules) {
@@ -40,6 +45,17 @@ export class SkippedTests implements Reporter {
           process.exitCode = 1
         }
       }
+    }
+  }
+
+  private keepFailures(modules: Modules) {
+    const { FAILED_TESTS: file } = process.env
+    if (file === undefined) return
+    for (const module of modules) {
+      const failed = [...module.children.allTests("failed")]
+      const errors = [module.errors(), ...failed.map((test) => test.result().errors ?? [])].flat()
+      const lines = [...failed.map(({ fullName }) => fullName), ...errors.map(({ message, stack = "" }) => `${message}\n${stack}`)]
+      if (lines.length > 0) appendFileSync(file, `FAILED ${module.project.name} ${module.relativeModuleId}\n${lines.join("\n")}\n`)
     }
   }
 }
@@ -104,7 +120,7 @@ const projects = Object.entries(folders).map(([root, test], groupOrder): TestPro
 export default defineConfig({
   test: {
     projects,
-    reporters: ["default", new SkippedTests()],
+    reporters: ["default", new TestNotes()],
     // A line for each file; what tests log on purpose is shown when they fail.
     silent: "passed-only",
     slowTestThreshold: PATIENCE_MILLIS

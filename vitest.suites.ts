@@ -6,7 +6,7 @@ import { defineConfig, type TestProjectInlineConfiguration } from "vitest/config
 import { BaseSequencer, type TestSpecification } from "vitest/node"
 import * as Complaints from "./packages/slipway/test/reliability/complaints/Table.ts"
 import * as Faults from "./packages/slipway/test/reliability/faults/Table.ts"
-import { environment, SkippedTests } from "./vitest.config.ts"
+import { environment, TestNotes } from "./vitest.config.ts"
 
 const root = import.meta.dirname
 
@@ -119,7 +119,7 @@ export default defineConfig({
   test: {
     projects,
     sequence: { sequencer: ByName },
-    reporters: ["verbose", new SkippedTests(/^(conformance|docs(-deploy)?|kernel-(boxes|machines)|reliability-service)$/u), Faults.table,
+    reporters: ["verbose", new TestNotes(/^(conformance|docs(-deploy)?|kernel-(boxes|machines)|reliability-service)$/u), Faults.table,
       Complaints.table],
     slowTestThreshold: 5 * MINUTE
   }

@@ -63,7 +63,7 @@ for (const [form, program] of [["as promises", onPostgres], ["in Effect", inEffe
   it.live.skipIf(!hasBubblewrap)(`a turn on Postgres takes at most 25 lines ${form} (needs bubblewrap)`, () =>
     Effect.gen(function*() {
       assertShort(program, 25)
-      const url = yield* TestPostgres.database(Layer.empty, "empty")
+      const url = yield* TestPostgres.database(Layer.empty)
       const output = yield* run(program, { DATABASE_URL: url })
       // The other lines are the service's log.
       const events = output.split("\n").filter((line) => line.startsWith("{")).map((line) => JSON.parse(line))

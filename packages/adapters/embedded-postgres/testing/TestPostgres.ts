@@ -74,9 +74,9 @@ const drop = (database: string) =>
 
 /**
  * URL of a fresh database, for processes under test: what they expect as DATABASE_URL. Dropped with the scope, even when
- * somebody is still connected. Migrations that differ from other files' need a `name` of their own.
+ * somebody is still connected. Migrations that differ from other files' need a `name` of their own, but for none at all.
  */
-export const database = (migrations: Migrations, name = "slipway") =>
+export const database = (migrations: Migrations, name = migrations === Layer.empty ? "empty" : "slipway") =>
   Effect.gen(function*() {
     const source = yield* template(migrations, name)
     const fresh = `${inject("testPostgres").prefix}${randomUUID()}`

@@ -2,7 +2,6 @@ import { assert, it } from "@effect/vitest"
 import { AccessStore } from "@slipway/domain/access/ports/AccessStore"
 import { MemberStore } from "@slipway/domain/access/ports/MemberStore"
 import { Ids } from "@slipway/domain/ids/Ids"
-import * as TestPostgres from "@slipway/embedded-postgres/testing/TestPostgres"
 import * as IdsNode from "@slipway/machine/node/IdsNode"
 import { AccessFixture, suite } from "@slipway/testing/contracts/access/AccessStoreContract"
 import { suite as members } from "@slipway/testing/contracts/access/MemberStoreContract"
@@ -10,7 +9,7 @@ import { register } from "@slipway/testing/runners/Vitest"
 import { Context, DateTime, Duration, Effect, Layer } from "effect"
 import { SqlClient } from "effect/sql"
 import * as AccessStorePostgres from "../src/access-store/AccessStorePostgres.ts"
-import * as Migrations from "../src/Migrations.ts"
+import { database } from "./Stores.ts"
 
 const Fixture = Layer.effect(
   AccessFixture,
@@ -31,7 +30,7 @@ const Fixture = Layer.effect(
 
 const layer = Layer.mergeAll(AccessStorePostgres.layer, Fixture).pipe(
   Layer.provideMerge(IdsNode.layer),
-  Layer.provideMerge(TestPostgres.layer(Migrations.layer))
+  Layer.provideMerge(database())
 )
 
 register(suite("postgres", layer))

@@ -1,7 +1,6 @@
 import { assert, it } from "@effect/vitest"
 import { AuditLog } from "@slipway/domain/access/ports/AuditLog"
 import { MemberStore } from "@slipway/domain/access/ports/MemberStore"
-import * as TestPostgres from "@slipway/embedded-postgres/testing/TestPostgres"
 import * as IdsNode from "@slipway/machine/node/IdsNode"
 import { suite } from "@slipway/testing/contracts/access/AuditLogContract"
 import { register } from "@slipway/testing/runners/Vitest"
@@ -10,12 +9,12 @@ import { SqlClient } from "effect/sql"
 import { inspect } from "node:util"
 import * as AuditLogPostgres from "../src/audit-log/AuditLogPostgres.ts"
 import * as MemberStorePostgres from "../src/member-store/MemberStorePostgres.ts"
-import * as Migrations from "../src/Migrations.ts"
+import { database } from "./Stores.ts"
 
 const layer = MemberStorePostgres.layer.pipe(
   Layer.provideMerge(AuditLogPostgres.layer),
   Layer.provideMerge(IdsNode.layer),
-  Layer.provideMerge(TestPostgres.layer(Migrations.layer))
+  Layer.provideMerge(database())
 )
 
 register(suite("postgres", layer))

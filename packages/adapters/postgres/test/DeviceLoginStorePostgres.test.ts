@@ -2,18 +2,17 @@ import { assert, layer } from "@effect/vitest"
 import { DeviceLoginStore } from "@slipway/domain/access/ports/DeviceLoginStore"
 import { MemberStore } from "@slipway/domain/access/ports/MemberStore"
 import { Ids } from "@slipway/domain/ids/Ids"
-import * as TestPostgres from "@slipway/embedded-postgres/testing/TestPostgres"
 import * as IdsNode from "@slipway/machine/node/IdsNode"
 import { suite } from "@slipway/testing/contracts/access/DeviceLoginStoreContract"
 import { register } from "@slipway/testing/runners/Vitest"
 import { DateTime, Deferred, Effect, Fiber, Layer } from "effect"
 import { SqlClient } from "effect/sql"
 import * as DeviceLoginStorePostgres from "../src/device-login-store/DeviceLoginStorePostgres.ts"
-import * as Migrations from "../src/Migrations.ts"
+import { database } from "./Stores.ts"
 
 const stores = DeviceLoginStorePostgres.layer.pipe(
   Layer.provideMerge(IdsNode.layer),
-  Layer.provideMerge(TestPostgres.layer(Migrations.layer))
+  Layer.provideMerge(database())
 )
 
 register(suite("postgres", stores))

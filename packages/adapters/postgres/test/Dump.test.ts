@@ -6,6 +6,7 @@ import { SqlClient } from "effect/sql"
 import * as Dump from "../src/Dump.ts"
 import * as Migrations from "../src/Migrations.ts"
 import * as Earlier from "./Earlier.ts"
+import { database } from "./Stores.ts"
 
 /** Until somebody waits for a lock of this table. */
 const isAwaited = (table: string) =>
@@ -43,7 +44,7 @@ it.live("is all of one schema, also where a migration is under way when it begin
     assert.deepStrictEqual(columns.get("drained_machines"), ["machine", "at", "why"])
     assert.match(rows.get("drained_machines")?.[0] ?? "", /^\(machine-1,.*,moved\)$/u)
     assert.deepStrictEqual(rows.get("later"), ["(one)"])
-  }).pipe(Effect.provide(TestPostgres.layer(Migrations.layer))))
+  }).pipe(Effect.provide(database())))
 
 /** A backup in memory. */
 const kept = Effect.gen(function*() {
@@ -61,7 +62,7 @@ const kept = Effect.gen(function*() {
 describe.each(Earlier.VERSIONS)("a backup of the version with migration %s", (version) => {
   it.live("is read before the upgrade, and loads as the upgrade leaves the database", () =>
     Effect.gen(function*() {
-      const [old, empty] = [yield* Earlier.database(version), yield* TestPostgres.database(Layer.empty, "empty")]
+      const [old, empty] = [yield* Earlier.database(version), yield* TestPostgres.database(Layer.empty)]
       const { rows, wanted } = yield* kept.pipe(Earlier.connected(old))
       assert.deepStrictEqual(wanted.migrations.at(-1)?.slice(0, 4), version)
       const upgraded = yield* Effect.andThen(Migrations.run, Earlier.rowsIn("slipway")).pipe(Earlier.connected(old))
@@ -83,7 +84,7 @@ describe.each(Earlier.VERSIONS)("a backup of the version with migration %s", (ve
 
 it.live("refuses a backup with other columns than its version has", () =>
   Effect.gen(function*() {
-    const [source, empty] = [yield* TestPostgres.database(Migrations.layer), yield* TestPostgres.database(Layer.empty, "empty")]
+    const [source, empty] = [yield* TestPostgres.database(Migrations.layer), yield* TestPostgres.database(Layer.empty)]
     const { wanted } = yield* kept.pipe(Earlier.connected(source))
     assert.deepStrictEqual(wanted.migrations, ["0061_schema"])
     assert.isTrue(Dump.isKnown(wanted.migrations))

@@ -19,8 +19,8 @@ import type { Page } from "../../../../examples/partner-consumer/src/Feed.ts"
 import { makeLedger } from "../../../../examples/partner-consumer/src/Ledger.ts"
 import { recover } from "../../../../examples/partner-consumer/src/Recovery.ts"
 import * as AccessStorePostgres from "../src/access-store/AccessStorePostgres.ts"
-import * as Migrations from "../src/Migrations.ts"
 import * as PartnerStorePostgres from "../src/partner-store/PartnerStorePostgres.ts"
+import { database } from "./Stores.ts"
 
 /** Writes of each of 16 writers; nine of ten are kept. */
 const EACH = Number(process.env["FEED_WRITES"] ?? 1920) / 16
@@ -29,7 +29,7 @@ const PAGE = 100
 const layer = Layer.mergeAll(PartnerStorePostgres.layer, Access.layer).pipe(
   Layer.provideMerge(AccessStorePostgres.layer),
   Layer.provideMerge(Layer.mergeAll(HintsMemory.layer, IdsNode.layer)),
-  Layer.provideMerge(TestPostgres.layer(Migrations.layer))
+  Layer.provideMerge(database())
 )
 
 /** Up to 20 ms on the server, now and then. */
@@ -52,7 +52,7 @@ class Crash extends Error {}
  */
 const consumer = <E>(read: (after: number) => Effect.Effect<Page, E>) =>
   Effect.gen(function*() {
-    const url = yield* TestPostgres.database(Layer.empty, "empty")
+    const url = yield* TestPostgres.database(Layer.empty)
     const ledger = yield* Effect.acquireRelease(Effect.promise(() => makeLedger(url, () => {})), (ledger) =>
       Effect.promise(() => ledger.close()))
     const facts = new Map<string, number>()

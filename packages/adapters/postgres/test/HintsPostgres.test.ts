@@ -18,8 +18,9 @@ import * as HintsPostgres from "../src/HintsPostgres.ts"
 import * as MaintenancePostgres from "../src/maintenance/MaintenancePostgres.ts"
 import * as Migrations from "../src/Migrations.ts"
 import * as SandboxStorePostgres from "../src/sandbox-store/SandboxStorePostgres.ts"
+import { database } from "./Stores.ts"
 
-register(suite("postgres", HintsPostgres.layer.pipe(Layer.provide(TestPostgres.layer(Migrations.layer)))))
+register(suite("postgres", HintsPostgres.layer.pipe(Layer.provideMerge(database()))))
 
 /** The hints of another process on the same database. */
 const processOn = (url: string) =>
@@ -87,9 +88,8 @@ describe("a lost hint", () => {
         const cut = sql`SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE query LIKE 'LISTEN%' AND datname = current_database()`
         yield* Effect.repeat(cut, { until: (rows) => rows.length > 0 })
         // Sooner than it looks without a hint.
-        assert.strictEqual(yield* Effect.timeout(Queue.take(handled), "15 seconds"), "2")
-      }).pipe(Effect.provide(layer)),
-    30_000
+        assert.strictEqual(yield* Effect.timeout(Queue.take(handled), "28 seconds"), "2")
+      }).pipe(Effect.provide(layer))
   )
 
   /** Writes sandboxes without hints. */
@@ -97,7 +97,7 @@ describe("a lost hint", () => {
     Layer.provide(AccessStorePostgres.layer),
     Layer.provide(Layer.mergeAll(HintsMemory.layer, IdsNode.layer))
   )
-  const layer = Layer.mergeAll(HintsPostgres.layer, Silent).pipe(Layer.provideMerge(TestPostgres.layer(Migrations.layer)))
+  const layer = Layer.mergeAll(HintsPostgres.layer, Silent).pipe(Layer.provideMerge(database()))
 
   const event: SandboxEvent = { type: "sandbox.boot", data: { stage: "clone", ms: 1 } }
 

@@ -1,7 +1,6 @@
 /** The laws of the domain, held against Postgres. */
 import { Access } from "@slipway/domain/access/usecases/Access"
 import { Ids } from "@slipway/domain/ids/Ids"
-import * as TestPostgres from "@slipway/embedded-postgres/testing/TestPostgres"
 import * as IdsNode from "@slipway/machine/node/IdsNode"
 import { PartnerFixture } from "@slipway/testing/contracts/partner/PartnerStoreContract"
 import { StoreFixture } from "@slipway/testing/contracts/sandbox/SandboxStates"
@@ -10,9 +9,9 @@ import { register } from "@slipway/testing/runners/Vitest"
 import { Effect, Layer } from "effect"
 import * as AccessStorePostgres from "../src/access-store/AccessStorePostgres.ts"
 import * as HintsPostgres from "../src/HintsPostgres.ts"
-import * as Migrations from "../src/Migrations.ts"
 import * as PartnerStorePostgres from "../src/partner-store/PartnerStorePostgres.ts"
 import * as SandboxStorePostgres from "../src/sandbox-store/SandboxStorePostgres.ts"
+import { database } from "./Stores.ts"
 
 const grant = Effect.gen(function*() {
   const access = yield* Access
@@ -29,7 +28,7 @@ const layer = Fixtures.pipe(
   Layer.provideMerge(Access.layer),
   Layer.provideMerge(AccessStorePostgres.layer),
   Layer.provideMerge(Layer.mergeAll(HintsPostgres.layer, IdsNode.layer)),
-  Layer.provide(TestPostgres.layer(Migrations.layer))
+  Layer.provideMerge(database())
 )
 
 register(checkStore("postgres", layer, 12))

@@ -1,6 +1,5 @@
 import { assert, it } from "@effect/vitest"
 import { ModelProviderStore } from "@slipway/domain/models/ports/ModelProviderStore"
-import * as TestPostgres from "@slipway/embedded-postgres/testing/TestPostgres"
 import { suite } from "@slipway/testing/contracts/models/ModelProviderStoreContract"
 import { register } from "@slipway/testing/runners/Vitest"
 import { Context, DateTime, Effect, Layer, Redacted } from "effect"
@@ -9,11 +8,11 @@ import { randomBytes } from "node:crypto"
 import { mkdtemp, rm, writeFile } from "node:fs/promises"
 import os from "node:os"
 import path from "node:path"
-import * as Migrations from "../src/Migrations.ts"
 import * as ModelProviderStorePostgres from "../src/model-provider-store/ModelProviderStorePostgres.ts"
 import { SecretsKey } from "../src/secret-store/SecretsKey.ts"
+import { database } from "./Stores.ts"
 
-const base = TestPostgres.layer(Migrations.layer)
+const base = database()
 
 register(
   suite("postgres", ModelProviderStorePostgres.layer.pipe(Layer.provideMerge(SecretsKey.layerEphemeral), Layer.provideMerge(base)))

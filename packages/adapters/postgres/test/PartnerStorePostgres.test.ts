@@ -2,7 +2,6 @@ import { Access } from "@slipway/domain/access/usecases/Access"
 import { Ids } from "@slipway/domain/ids/Ids"
 import * as HintsMemory from "@slipway/domain/memory/store/HintsMemory"
 import { PartnerStore } from "@slipway/domain/partner/ports/PartnerStore"
-import * as TestPostgres from "@slipway/embedded-postgres/testing/TestPostgres"
 import * as IdsNode from "@slipway/machine/node/IdsNode"
 import { PartnerFixture, suite } from "@slipway/testing/contracts/partner/PartnerStoreContract"
 import { checkAttribution } from "@slipway/testing/laws/AttributionLaws"
@@ -10,9 +9,9 @@ import { register } from "@slipway/testing/runners/Vitest"
 import { DateTime, Deferred, Effect, Layer } from "effect"
 import { SqlClient } from "effect/sql"
 import * as AccessStorePostgres from "../src/access-store/AccessStorePostgres.ts"
-import * as Migrations from "../src/Migrations.ts"
 import * as PartnerStorePostgres from "../src/partner-store/PartnerStorePostgres.ts"
 import * as SandboxStorePostgres from "../src/sandbox-store/SandboxStorePostgres.ts"
+import { database } from "./Stores.ts"
 
 /** Up to 20 ms, on the server. */
 const linger = (sql: SqlClient.SqlClient) => Effect.orDie(Effect.asVoid(sql`SELECT pg_sleep(random() * 0.02)`))
@@ -53,7 +52,7 @@ const layer = Fixture.pipe(
   Layer.provideMerge(Access.layer),
   Layer.provideMerge(AccessStorePostgres.layer),
   Layer.provideMerge(Layer.mergeAll(HintsMemory.layer, IdsNode.layer)),
-  Layer.provideMerge(TestPostgres.layer(Migrations.layer))
+  Layer.provideMerge(database())
 )
 
 register(suite("postgres", layer))

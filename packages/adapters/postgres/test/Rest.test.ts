@@ -8,7 +8,6 @@ import type { Turn } from "@slipway/domain/sandbox/rules/Turn"
 import { SandboxStatus } from "@slipway/domain/sandbox/schema/SandboxEvent"
 import { TurnState } from "@slipway/domain/sandbox/schema/Turn"
 import { ActionState } from "@slipway/domain/source/schema/PullRequest"
-import * as TestPostgres from "@slipway/embedded-postgres/testing/TestPostgres"
 import * as IdsNode from "@slipway/machine/node/IdsNode"
 import { creation } from "@slipway/testing/histories/Histories"
 import { Effect, Layer } from "effect"
@@ -16,13 +15,13 @@ import { SqlClient } from "effect/sql"
 import * as AccessStorePostgres from "../src/access-store/AccessStorePostgres.ts"
 import * as HintsPostgres from "../src/HintsPostgres.ts"
 import * as LeasesPostgres from "../src/leases/LeasesPostgres.ts"
-import * as Migrations from "../src/Migrations.ts"
+import { database } from "./Stores.ts"
 
 const layer = LeasesPostgres.layer.pipe(
   Layer.provideMerge(Access.layer.pipe(Layer.provide(AccessStorePostgres.layer))),
   Layer.provideMerge(HintsPostgres.layer),
   Layer.provideMerge(IdsNode.layer),
-  Layer.provideMerge(TestPostgres.layer(Migrations.layer))
+  Layer.provideMerge(database())
 )
 
 const turn = (state: TurnState): Turn => ({

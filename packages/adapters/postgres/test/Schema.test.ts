@@ -172,7 +172,7 @@ describe("an upgrade", () => {
 
   it.live("leaves alone the tables of other programs, which may keep migrations by the same name", () =>
     Effect.gen(function*() {
-      const url = yield* TestPostgres.database(Layer.empty, "empty")
+      const url = yield* TestPostgres.database(Layer.empty)
       yield* Effect.gen(function*() {
         const sql = yield* SqlClient.SqlClient
         yield* sql`CREATE TABLE public.effect_sql_migrations (migration_id integer PRIMARY KEY, name text NOT NULL)`
@@ -188,7 +188,7 @@ describe("an upgrade", () => {
 describe("the schema", () => {
   it.live("may have any name, and several may be in one database", () =>
     Effect.gen(function*() {
-      const url = yield* TestPostgres.database(Layer.empty, "empty")
+      const url = yield* TestPostgres.database(Layer.empty)
       const expected = yield* fresh
       for (const name of ["slipway", "other"]) {
         yield* Effect.andThen(Migrations.run, catalog(name)).pipe(
@@ -204,7 +204,7 @@ describe("the schema", () => {
 
   it.live("is what connections of the service search, after what Postgres itself has and before nothing else", () =>
     Effect.gen(function*() {
-      const url = Redacted.make(yield* TestPostgres.database(Layer.empty, "empty"))
+      const url = Redacted.make(yield* TestPostgres.database(Layer.empty))
       const searched = (sql: SqlClient.SqlClient) => Effect.map(sql`SELECT current_schemas(true)::text AS path`, ([row]) => row?.["path"])
       yield* Effect.gen(function*() {
         const sql = yield* SqlClient.SqlClient
@@ -248,7 +248,7 @@ describe("the schema", () => {
 
   it.live("may be made by another role, else the service's role says what it lacks", () =>
     Effect.gen(function*() {
-      const url = new URL(yield* TestPostgres.database(Layer.empty, "empty"))
+      const url = new URL(yield* TestPostgres.database(Layer.empty))
       const role = `limited_${randomUUID().replaceAll("-", "")}`
       const asAdmin = (statements: ReadonlyArray<string>) =>
         Effect.flatMap(SqlClient.SqlClient, (sql) => Effect.forEach(statements, (statement) => sql.unsafe(statement))).pipe(

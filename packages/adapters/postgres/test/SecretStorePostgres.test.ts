@@ -2,7 +2,6 @@ import { assert, it } from "@effect/vitest"
 import { Access } from "@slipway/domain/access/usecases/Access"
 import { SecretStore } from "@slipway/domain/environment/ports/SecretStore"
 import * as HintsMemory from "@slipway/domain/memory/store/HintsMemory"
-import * as TestPostgres from "@slipway/embedded-postgres/testing/TestPostgres"
 import * as IdsNode from "@slipway/machine/node/IdsNode"
 import { suite } from "@slipway/testing/contracts/environment/SecretStoreContract"
 import { register } from "@slipway/testing/runners/Vitest"
@@ -13,15 +12,15 @@ import { mkdtemp, rm, writeFile } from "node:fs/promises"
 import os from "node:os"
 import path from "node:path"
 import * as AccessStorePostgres from "../src/access-store/AccessStorePostgres.ts"
-import * as Migrations from "../src/Migrations.ts"
 import { SecretsKey } from "../src/secret-store/SecretsKey.ts"
 import * as SecretStorePostgres from "../src/secret-store/SecretStorePostgres.ts"
+import { database } from "./Stores.ts"
 
 const base = Layer.empty.pipe(
   Layer.provideMerge(Access.layer),
   Layer.provideMerge(AccessStorePostgres.layer),
   Layer.provideMerge(Layer.mergeAll(HintsMemory.layer, IdsNode.layer)),
-  Layer.provideMerge(TestPostgres.layer(Migrations.layer))
+  Layer.provideMerge(database())
 )
 
 register(suite("postgres", SecretStorePostgres.layer.pipe(Layer.provideMerge(SecretsKey.layerEphemeral), Layer.provideMerge(base))))

@@ -1,12 +1,11 @@
 import { assert, it } from "@effect/vitest"
-import * as TestPostgres from "@slipway/embedded-postgres/testing/TestPostgres"
 import { Context, Effect, Layer, Redacted } from "effect"
 import { SqlClient } from "effect/sql"
 import { chmod, mkdtemp, readdir, readFile, rm, stat, writeFile } from "node:fs/promises"
 import os from "node:os"
 import path from "node:path"
-import * as Migrations from "../src/Migrations.ts"
 import { SecretsKey } from "../src/secret-store/SecretsKey.ts"
+import { database } from "./Stores.ts"
 
 const folder = Effect.acquireRelease(
   Effect.promise(() => mkdtemp(path.join(os.tmpdir(), "slipway-secrets-"))),
@@ -17,7 +16,7 @@ const processWith = (file: string) =>
   Effect.map(Layer.build(Layer.fresh(SecretsKey.layer({ file }))), (context) => Context.get(context, SecretsKey))
 
 const CANARY = Redacted.make("whsec_canary")
-const fresh = <A, E, R>(self: Effect.Effect<A, E, R>) => Effect.scoped(Effect.provide(self, TestPostgres.layer(Migrations.layer)))
+const fresh = <A, E, R>(self: Effect.Effect<A, E, R>) => Effect.scoped(Effect.provide(self, database()))
 
 it.live("the first secret makes the key, for its account alone; looking makes nothing", () =>
   fresh(Effect.gen(function*() {

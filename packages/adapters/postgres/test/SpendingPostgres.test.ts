@@ -6,17 +6,16 @@ import { Budgets } from "@slipway/domain/models/rules/Budget"
 import { CreditPrice } from "@slipway/domain/models/rules/Credits"
 import { offlineDemo } from "@slipway/domain/models/schema/ModelCatalogue"
 import { SandboxStore } from "@slipway/domain/sandbox/ports/SandboxStore"
-import * as TestPostgres from "@slipway/embedded-postgres/testing/TestPostgres"
 import * as IdsNode from "@slipway/machine/node/IdsNode"
 import { CREDIT_PRICE, credited, LIMITS, limited, SpendingFixture, suite } from "@slipway/testing/contracts/models/SpendingContract"
 import { register } from "@slipway/testing/runners/Vitest"
 import { DateTime, Effect, Layer } from "effect"
 import { SqlClient } from "effect/sql"
 import * as AccessStorePostgres from "../src/access-store/AccessStorePostgres.ts"
-import * as Migrations from "../src/Migrations.ts"
 import * as PartnerStorePostgres from "../src/partner-store/PartnerStorePostgres.ts"
 import * as SandboxStorePostgres from "../src/sandbox-store/SandboxStorePostgres.ts"
 import * as SpendingPostgres from "../src/spending/SpendingPostgres.ts"
+import { database } from "./Stores.ts"
 
 const Fixture = Layer.effect(
   SpendingFixture,
@@ -61,7 +60,7 @@ const Fixture = Layer.effect(
 const layer = Layer.mergeAll(SpendingPostgres.layer, Fixture).pipe(
   Layer.provideMerge(Layer.mergeAll(AccessStorePostgres.layer, PartnerStorePostgres.layer, SandboxStorePostgres.layer)),
   Layer.provideMerge(Layer.mergeAll(HintsMemory.layer, IdsNode.layer)),
-  Layer.provide(TestPostgres.layer(Migrations.layer))
+  Layer.provideMerge(database())
 )
 
 register(suite("postgres", layer))

@@ -3,13 +3,12 @@ import { PgClient } from "@effect/sql-pg"
 import { assert, describe, it, layer } from "@effect/vitest"
 import { StoreHealth } from "@slipway/domain/store/StoreHealth"
 import { EmbeddedPostgres } from "@slipway/embedded-postgres/EmbeddedPostgres"
-import * as TestPostgres from "@slipway/embedded-postgres/testing/TestPostgres"
 import * as SmallDisk from "@slipway/machine/testing/SmallDisk"
 import { Effect, Layer } from "effect"
 import { SqlClient } from "effect/sql"
 import { TestClock } from "effect/testing"
-import * as Migrations from "../src/Migrations.ts"
 import * as StoreHealthPostgres from "../src/StoreHealthPostgres.ts"
+import { database } from "./Stores.ts"
 
 /** Asked after what was known has been forgotten. */
 const asked = Effect.gen(function*() {
@@ -49,7 +48,7 @@ describe.skipIf(!SmallDisk.isPossible)("the disk of the database (needs root, to
   }
 })
 
-layer(StoreHealthPostgres.layer.pipe(Layer.provideMerge(TestPostgres.layer(Migrations.layer))))("a database", (it) => {
+layer(StoreHealthPostgres.layer.pipe(Layer.provideMerge(database())))("a database", (it) => {
   it.effect("that takes no writes is told", () =>
     Effect.gen(function*() {
       const sql = yield* SqlClient.SqlClient

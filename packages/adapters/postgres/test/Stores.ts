@@ -8,7 +8,7 @@ import type { Hints } from "@slipway/domain/store/Hints"
 import * as TestPostgres from "@slipway/embedded-postgres/testing/TestPostgres"
 import * as IdsNode from "@slipway/machine/node/IdsNode"
 import { StoreFixture } from "@slipway/testing/contracts/sandbox/SandboxStates"
-import { Effect, Layer } from "effect"
+import { Duration, Effect, Layer } from "effect"
 import { SqlClient } from "effect/sql"
 import * as AccessStorePostgres from "../src/access-store/AccessStorePostgres.ts"
 import * as HintsPostgres from "../src/HintsPostgres.ts"
@@ -18,6 +18,7 @@ import * as Migrations from "../src/Migrations.ts"
 import * as SandboxDashboardPostgres from "../src/sandbox-dashboard/SandboxDashboardPostgres.ts"
 import * as SandboxStorePostgres from "../src/sandbox-store/SandboxStorePostgres.ts"
 import * as SetupsPostgres from "../src/setups/SetupsPostgres.ts"
+import { AnswerMillis } from "../src/sql/SqlFailure.ts"
 import { textArray } from "../src/sql/TextArray.ts"
 import * as WorkersPostgres from "../src/workers/WorkersPostgres.ts"
 
@@ -57,6 +58,9 @@ const Fixture = Layer.effect(
   })
 )
 
+/** A fresh database, whose callers wait as long as the machine is busy. */
+export const database = () => Layer.merge(TestPostgres.layer(Migrations.layer), Layer.succeed(AnswerMillis, Duration.toMillis("5 minutes")))
+
 /** Those that are over the same rows, on whichever database. */
 export const storesOver = Layer.mergeAll(SandboxStorePostgres.layer, LeasesPostgres.layer, MaintenancePostgres.layer, Fixture).pipe(
   Layer.provideMerge(Access.layer),
@@ -67,5 +71,5 @@ export const storesOver = Layer.mergeAll(SandboxStorePostgres.layer, LeasesPostg
 export const stores = <E>(checkpoints: Layer.Layer<Checkpoints, E, SqlClient.SqlClient>) =>
   Layer.mergeAll(storesOver, SandboxDashboardPostgres.layer, SetupsPostgres.layer, WorkersPostgres.layer, checkpoints).pipe(
     Layer.provideMerge(Layer.mergeAll(HintsPostgres.layer, IdsNode.layer)),
-    Layer.provideMerge(TestPostgres.layer(Migrations.layer))
+    Layer.provideMerge(database())
   )

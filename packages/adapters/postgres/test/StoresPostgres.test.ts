@@ -14,7 +14,7 @@ import * as Stores from "../src/Stores.ts"
 /** The databases of tests search `slipway`, so only a schema of another name shows that the layer names it. */
 const SCHEMA = "agents"
 
-const empty = Effect.map(TestPostgres.database(Layer.empty, "empty"), (url) => Redacted.make(url))
+const empty = Effect.map(TestPostgres.database(Layer.empty), (url) => Redacted.make(url))
 const own = (url: Redacted.Redacted, startupOptions: string) => ({ client: PgClient.layer({ url, startupOptions, maxConnections: 4 }) })
 
 const useCases = Layer.merge(Sandboxes.layer, Access.layer)

@@ -4,17 +4,16 @@ import { Ids } from "@slipway/domain/ids/Ids"
 import * as HintsMemory from "@slipway/domain/memory/store/HintsMemory"
 import { PartnerStore } from "@slipway/domain/partner/ports/PartnerStore"
 import { WebhookStore } from "@slipway/domain/partner/ports/WebhookStore"
-import * as TestPostgres from "@slipway/embedded-postgres/testing/TestPostgres"
 import * as IdsNode from "@slipway/machine/node/IdsNode"
 import { suite, WebhookFixture } from "@slipway/testing/contracts/partner/WebhookStoreContract"
 import { register } from "@slipway/testing/runners/Vitest"
 import { DateTime, Effect, Layer, Redacted } from "effect"
 import { SqlClient } from "effect/sql"
 import * as AccessStorePostgres from "../src/access-store/AccessStorePostgres.ts"
-import * as Migrations from "../src/Migrations.ts"
 import * as PartnerStorePostgres from "../src/partner-store/PartnerStorePostgres.ts"
 import { type Key, SecretsKey } from "../src/secret-store/SecretsKey.ts"
 import * as WebhookStorePostgres from "../src/webhook-store/WebhookStorePostgres.ts"
+import { database } from "./Stores.ts"
 
 const Fixture = Layer.effect(
   WebhookFixture,
@@ -33,7 +32,7 @@ register(suite(
     Layer.provideMerge(Access.layer),
     Layer.provideMerge(AccessStorePostgres.layer),
     Layer.provideMerge(Layer.mergeAll(HintsMemory.layer, IdsNode.layer)),
-    Layer.provideMerge(TestPostgres.layer(Migrations.layer))
+    Layer.provideMerge(database())
   )
 ))
 
@@ -46,7 +45,7 @@ it.layer(
     Layer.provideMerge(Access.layer),
     Layer.provideMerge(AccessStorePostgres.layer),
     Layer.provideMerge(Layer.mergeAll(HintsMemory.layer, IdsNode.layer)),
-    Layer.provideMerge(TestPostgres.layer(Migrations.layer))
+    Layer.provideMerge(database())
   )
 )("secrets of endpoints", (it) => {
   it.effect("are in no row as they are: neither new nor rotated ones, nor those of earlier versions once a service has started", () =>
@@ -117,7 +116,7 @@ it.layer(
     Layer.provideMerge(Access.layer),
     Layer.provideMerge(AccessStorePostgres.layer),
     Layer.provideMerge(Layer.mergeAll(HintsMemory.layer, IdsNode.layer)),
-    Layer.provideMerge(TestPostgres.layer(Migrations.layer))
+    Layer.provideMerge(database())
   )
 )("what cannot be read", (it) => {
   const HOUR = 3_600_000

@@ -1,11 +1,10 @@
 import { assert, it } from "@effect/vitest"
-import * as TestPostgres from "@slipway/embedded-postgres/testing/TestPostgres"
 import { Effect } from "effect"
 import { SqlClient } from "effect/sql"
-import * as Migrations from "../src/Migrations.ts"
 import * as WorkerOffers from "../src/workers/WorkerOffers.ts"
+import { database } from "./Stores.ts"
 
-it.layer(TestPostgres.layer(Migrations.layer))("what workers offer", (it) => {
+it.layer(database())("what workers offer", (it) => {
   it.effect("is what those say that are there: not the ones that ended, nor the ones not heard of", () =>
     Effect.gen(function*() {
       const sql = yield* SqlClient.SqlClient

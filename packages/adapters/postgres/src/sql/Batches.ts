@@ -5,7 +5,7 @@
 import type { StoreUnavailable } from "@slipway/domain/store/StoreUnavailable"
 import { Cause, Context, Effect, Exit } from "effect"
 import { type SqlClient, SqlError } from "effect/sql"
-import { ANSWER_MILLIS, guard, unanswered, wasRefused } from "./SqlFailure.ts"
+import { AnswerMillis, guard, unanswered, wasRefused } from "./SqlFailure.ts"
 
 export interface Options<In, Out, E> {
   /** Whose transactions a call may be within: such a call goes alone, at once. */
@@ -104,6 +104,7 @@ export const make = <In, Out, E = never>({ apart, client, most, run, underWay, w
   return (request: In): Effect.Effect<Out, E | StoreUnavailable> =>
     Effect.contextWith((context: Context.Context<never>) =>
       Context.getOrUndefined(context, client.transactionService) !== undefined ? alone(request) : Effect.callback((resume) => {
+        const millis = Context.get(context, AnswerMillis)
         const entry: Entry = {
           request,
           context,
@@ -119,8 +120,8 @@ export const make = <In, Out, E = never>({ apart, client, most, run, underWay, w
         }
         const timer = setTimeout(() => {
           forget()
-          resume(Effect.fail(unanswered()))
-        }, ANSWER_MILLIS)
+          resume(Effect.fail(unanswered(millis)))
+        }, millis)
         queue.push(entry)
         if (!scheduled && running < underWay) {
           scheduled = true

@@ -1,6 +1,6 @@
 /** How a failed statement becomes an error of a port. */
 import { StoreUnavailable } from "@slipway/domain/store/StoreUnavailable"
-import { Cause, type Context, Effect, Fiber, Schema } from "effect"
+import { Cause, Context, Effect, Fiber, Schema } from "effect"
 import { SqlError } from "effect/sql"
 
 type Failure = SqlError.SqlError | Schema.SchemaError
@@ -43,13 +43,13 @@ const hasPassing = (cause: Cause.Cause<unknown>): boolean =>
   })
 
 /**
- * How long a caller waits for the store, whatever holds it up: a connection that cannot be had, a server that says nothing.
- * Longer than one statement may take.
+ * How many milliseconds a caller waits for the store, whatever holds it up: a connection that cannot be had, a server that says nothing.
+ * Longer than one statement may take. Tests of other rules wait longer: a busy machine is no silent database.
  */
-export const ANSWER_MILLIS = 9_000
+export const AnswerMillis = Context.Reference<number>("@slipway/postgres/sql/AnswerMillis", { defaultValue: () => 9_000 })
 
-/** The error after {@link ANSWER_MILLIS}. */
-export const unanswered = () => new StoreUnavailable({ cause: new Error(`no answer within ${ANSWER_MILLIS} ms`) })
+/** The error after {@link AnswerMillis}. */
+export const unanswered = (millis: number) => new StoreUnavailable({ cause: new Error(`no answer within ${millis} ms`) })
 
 /**
  * Real time: it bounds what the network does, and no rule counts on it. What was begun is interrupted in the background,
@@ -58,11 +58,12 @@ export const unanswered = () => new StoreUnavailable({ cause: new Error(`no answ
 const answered = <A, E, R>(self: Effect.Effect<A, E, R>) =>
   Effect.contextWith((context: Context.Context<R>) =>
     Effect.callback<A, E | StoreUnavailable>((resume) => {
+      const millis = Context.get(context, AnswerMillis)
       const fiber = Effect.runForkWith(context)(self)
       const timer = setTimeout(() => {
-        resume(Effect.fail(unanswered()))
+        resume(Effect.fail(unanswered(millis)))
         fiber.interruptUnsafe()
-      }, ANSWER_MILLIS)
+      }, millis)
       fiber.addObserver((exit) => {
         clearTimeout(timer)
         resume(exit)

@@ -27,7 +27,7 @@ export interface Processed {
 
 /** The consumer of one grant's feed. Starting it again is what its supervisor would do. */
 export const make = Effect.fnUntraced(function*(apiKey: string) {
-  const databaseUrl = yield* TestPostgres.database(Layer.empty, "empty")
+  const databaseUrl = yield* TestPostgres.database(Layer.empty)
   // Halves the time a start takes, once one of them has ended by itself.
   const compiled = yield* folder
   const query = <R extends pg.QueryResultRow>(sql: string) =>
