@@ -10,6 +10,7 @@ import * as HomePage from "./people/HomePage.ts"
 import * as SignInPages from "./people/SignInPages.ts"
 import * as PullList from "./pulls/PullList.ts"
 import * as PullPage from "./pulls/PullPage.ts"
+import * as RepositoriesPage from "./repositories/RepositoriesPage.ts"
 import * as SandboxesPages from "./sandboxes/SandboxesPages.ts"
 import * as SecretsPages from "./secrets/SecretsPages.ts"
 import * as AccountPage from "./settings/AccountPage.ts"
@@ -31,6 +32,7 @@ const routes = Layer.mergeAll(
   PullPage.layer,
   AccountPage.layer,
   MembersPage.layer,
+  RepositoriesPage.layer,
   AuditPage.layer,
   UsagePage.layer,
   SecretsPages.layer,

@@ -40,7 +40,7 @@ layer(http(), { excludeTestServices: true })("the settings", (it) => {
     Effect.gen(function*() {
       const mine = yield* owner
       const member = yield* visitorAs(yield* joined("grace"))
-      for (const path of ["/settings", "/keys", "/members", "/secrets", "/webhooks", "/audit", "/usage"]) {
+      for (const path of ["/settings", "/keys", "/members", "/repositories", "/secrets", "/webhooks", "/audit", "/usage"]) {
         const page = yield* mine.get(path)
         isPage(page)
         assert.include(page.text, `<a href="${path}" aria-current="page">`)
@@ -48,7 +48,7 @@ layer(http(), { excludeTestServices: true })("the settings", (it) => {
         redirected(yield* ask(path), `/sign-in?next=${encodeURIComponent(path)}`)
       }
       const seen = (yield* member.get("/settings")).text
-      for (const path of ["/settings", "/keys", "/members"]) assert.include(seen, `<a href="${path}"`)
+      for (const path of ["/settings", "/keys", "/members", "/repositories"]) assert.include(seen, `<a href="${path}"`)
       for (const path of ["/secrets", "/audit", "/usage"]) {
         assert.notInclude(seen, `<a href="${path}"`)
         isPage(yield* member.get(path), 403)

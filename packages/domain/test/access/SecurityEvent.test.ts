@@ -33,6 +33,8 @@ const stored: Readonly<Record<Action, true>> = {
   "secret.removed": true,
   "model_provider.set": true,
   "model_provider.removed": true,
+  "repository.added": true,
+  "repository.removed": true,
   "trusted_ref.listed": true,
   "trusted_ref.removed": true,
   "scope.refused": true,

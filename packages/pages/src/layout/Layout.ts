@@ -32,6 +32,7 @@ const SETTINGS = linksTo([
   { place: "settings", name: "Account", isFor: forAll },
   { place: "keys", name: "Keys", isFor: forAll, keys: "g k" },
   { place: "members", name: "Members", isFor: forAll },
+  { place: "repositories", name: "Repositories", isFor: forAll },
   { place: "secrets", name: "Secrets", isFor: forOwners },
   { place: "models", name: "Models", isFor: forOwners },
   { place: "webhooks", name: "Webhooks", isFor: (role) => scopesOf(role).includes("webhooks") },

@@ -1,14 +1,11 @@
 /** The sample repository, which is also that of the demo: a small one with some history, made by git. */
 import { RepoName } from "@slipway/domain/source/schema/RepoRef"
-import { LocalRepositories } from "@slipway/local-source/LocalRepositories"
-import { SampleRepository } from "@slipway/pages/sandboxes/create/SampleRepository"
-import { Effect, Layer, Semaphore } from "effect"
+import { Effect, Semaphore } from "effect"
 import { execFile } from "node:child_process"
 import { existsSync } from "node:fs"
 import { mkdir, rename, rm, writeFile } from "node:fs/promises"
 import path from "node:path"
 import { promisify } from "node:util"
-import type { Settings } from "../settings/Settings.ts"
 
 const run = promisify(execFile)
 
@@ -81,15 +78,3 @@ export const inFolder = (dataDir: string) =>
     yield* Effect.promise(() => rename(unfinished, folder))
     return folder
   }))
-
-/** For the pages of a process whose repositories are those of its machine. */
-export const layer = ({ dataDir, github, role }: Pick<Settings, "dataDir" | "github" | "role">) =>
-  github !== null || role !== "all" ? Layer.empty : Layer.effect(
-    SampleRepository,
-    Effect.map(LocalRepositories, ({ register }) => ({
-      add: Effect.flatMap(inFolder(dataDir), (folder) => register(NAME, folder)).pipe(
-        Effect.catchTag("UnusableRepository", Effect.die),
-        Effect.asVoid
-      )
-    }))
-  )

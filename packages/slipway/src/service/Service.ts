@@ -41,9 +41,9 @@ import * as AbandonedMachines from "./machine/AbandonedMachines.ts"
 import * as Capacity from "./machine/Capacity.ts"
 import * as Isolation from "./machine/Isolation.ts"
 import * as Toolchains from "./machine/Toolchains.ts"
+import * as MachineRepositories from "./MachineRepositories.ts"
 import * as ModelOffers from "./ModelOffers.ts"
 import * as Models from "./Models.ts"
-import * as SampleRepository from "./SampleRepository.ts"
 import * as SignIn from "./SignIn.ts"
 import * as Source from "./Source.ts"
 import * as OwnPostgres from "./storage/OwnPostgres.ts"
@@ -94,7 +94,7 @@ const http = ({ edge, host, port, rateLimitPerMinute, ...settings }: Settings.Se
     // Loads the list of repositories now, so that the first creation need not wait for it.
     Layer.tap(() => SourceHost.use((source) => source.refusal([]))),
     Layer.provide(Source.news(settings)),
-    Layer.provide(SampleRepository.layer(settings)),
+    Layer.provide(MachineRepositories.layer(settings)),
     Layer.provideMerge(SignIn.provider(settings)),
     Layer.provide(
       Layer.unwrap(

@@ -46,6 +46,8 @@ export const Action = Schema.Literals([
   "trusted_ref.removed",
   "model_provider.set",
   "model_provider.removed",
+  "repository.added",
+  "repository.removed",
   "scope.refused",
   "approval.decided",
   "sandbox.restored",

@@ -14,8 +14,9 @@ import { html, type Html } from "../../html/Html.ts"
 import { type Form, incomplete } from "../../layout/Form.ts"
 import * as Page from "../../layout/Page.ts"
 import { Refused } from "../../layout/Refused.ts"
+import { MachineRepositories } from "../../repositories/MachineRepositories.ts"
+import { notTheirs } from "../../repositories/RepositoriesPage.ts"
 import { isServiceOwner } from "../../shared/ServiceOwners.ts"
-import { SampleRepository } from "./SampleRepository.ts"
 
 /** Rows for repositories that a page has, at least. */
 const ROWS = 4
@@ -189,17 +190,14 @@ ${optionsOf(suggested)}</datalist>
 <div class="compose-end">
 <details${more && html` open`}><summary>More repositories</summary>
 <div class="compose-line">
-${rows.slice(1)}</div></details>
+${rows.slice(1)}</div>
+<p class="hint">Not there? <a href="/repositories">All repositories</a></p></details>
 <button>Start</button>
 </div>
 </form>`
 }
 
-const notTheirs = new Refused({
-  status: 403,
-  title: "Repositories are for the service's owners",
-  text: "Ask an owner of the organization that runs this service."
-})
+const OWNERS_ADD = html`<p>Ask an owner of the organization that runs this service to add one.</p>`
 
 /** Shown as long as the service has no repository. */
 const starters = (csrf: Html, isOwner: boolean): Html => {
@@ -207,7 +205,7 @@ const starters = (csrf: Html, isOwner: boolean): Html => {
 `
   return html`<section class="panel" aria-labelledby="starters">
 <h2 id="starters">No repositories yet</h2>
-${isOwner && sample}<p>Add a repository on the machine of the service: <code>slipway repos add owner/name PATH</code></p>
+${isOwner ? html`<div class="actions">${sample}<a class="button quiet" href="/repositories">Add a repository</a></div>` : OWNERS_ADD}
 </section>`
 }
 
@@ -228,7 +226,7 @@ interface Services {
   /** `null`: there is none to ask for repositories. */
   readonly source: typeof SourceHost.Service | null
   readonly people: typeof MemberStore.Service
-  readonly sample: typeof SampleRepository.Service | null
+  readonly machine: typeof MachineRepositories.Service | null
 }
 
 type Recent = Effect.Success<ReturnType<SandboxDashboard["Service"]["recent"]>>
@@ -281,15 +279,15 @@ const composer = Effect.fnUntraced(function*(services: Services, member: Page.Me
     suggested,
     catalogue
   }, member)
-  const isEmpty = services.sample !== null && suggested.length === 0
+  const isEmpty = services.machine !== null && suggested.length === 0
   return html`${shown}${isEmpty && starters(member.csrf, yield* isServiceOwner(services.people, member))}`
 })
 
-const addSample = ({ people, sample }: Services): Page.Handler<Page.Member> =>
+const addSample = ({ machine, people }: Services): Page.Handler<Page.Member> =>
   Effect.fnUntraced(function*(member) {
-    if (sample === null) return yield* Refused.notFound("This service has no sample repository.")
+    if (machine === null) return yield* Refused.notFound("This service has no sample repository.")
     if (!(yield* isServiceOwner(people, member))) return yield* notTheirs
-    yield* sample.add
+    yield* machine.addSample
     return Page.redirect("/sandboxes")
   })
 
@@ -352,7 +350,7 @@ export const make = Effect.gen(function*() {
     catalogue: yield* ModelCatalogue,
     source: Option.getOrNull(yield* Effect.serviceOption(SourceHost)),
     people: yield* MemberStore,
-    sample: Option.getOrNull(yield* Effect.serviceOption(SampleRepository))
+    machine: Option.getOrNull(yield* Effect.serviceOption(MachineRepositories))
   }
   const get: Page.Handler<Page.Member> = (member) => page(services, member, null)
   return {

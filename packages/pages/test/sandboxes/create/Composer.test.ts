@@ -6,7 +6,7 @@ import { BeforeCreate, CreationDenied } from "@slipway/domain/sandbox/ports/Befo
 import { SandboxStore } from "@slipway/domain/sandbox/ports/SandboxStore"
 import { RepoNotAccessible } from "@slipway/domain/source/ports/SourceHost"
 import { RepoName } from "@slipway/domain/source/schema/RepoRef"
-import { SampleRepository } from "@slipway/pages/sandboxes/create/SampleRepository"
+import { MachineRepositories } from "@slipway/pages/repositories/MachineRepositories"
 import { Effect, Layer } from "effect"
 import { type Fields, owner, visitor } from "../../../testing/Browser.ts"
 import { create, layer as http, type Reply, running } from "../../../testing/Harness.ts"
@@ -198,7 +198,7 @@ const onMachine: Array<RepoName> = []
 
 layer(
   http({ host: { repositories: () => Effect.succeed(onMachine) } }).pipe(
-    Layer.provide(Layer.succeed(SampleRepository, { add: Effect.sync(() => void onMachine.push(RepoName.make("sample/shop"))) }))
+    Layer.provide(Layer.mock(MachineRepositories, { addSample: Effect.sync(() => void onMachine.push(RepoName.make("sample/shop"))) }))
   ),
   { excludeTestServices: true }
 )("the form of a service without repositories", (it) => {
@@ -210,7 +210,9 @@ layer(
       assert.notInclude((yield* theirs.get("/new")).text, offer)
       assert.strictEqual((yield* theirs.post("/new/sample", {})).status, 403)
       assert.deepStrictEqual(onMachine, [])
-      assert.include((yield* mine.get("/sandboxes")).text, offer)
+      const starters = (yield* mine.get("/sandboxes")).text
+      assert.include(starters, offer)
+      assert.include(starters, `<a class="button quiet" href="/repositories">Add a repository</a>`)
       assert.strictEqual((yield* mine.post("/new/sample", {})).headers["location"], "/sandboxes")
       const { text } = yield* mine.get("/sandboxes")
       assert.notInclude(text, "No repositories yet")
