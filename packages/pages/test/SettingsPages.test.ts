@@ -179,6 +179,10 @@ layer(http(), { excludeTestServices: true })("the audit page", (it) => {
       assert.notInclude(page.text, "private-one")
       assert.notInclude(page.text, mine.grantId)
       assert.include(page.text, elsewhere.grantId)
+      // Nor of a person who belongs to none of its members: what happened to them names no organization and no grant.
+      const { id } = yield* (yield* Members).user("private-one")
+      assert.include((yield* mine.get("/audit?action=user.approved")).text, "private-one")
+      assert.notInclude(page.text, id)
     }))
 
   it.effect("refuses an unknown filter", () =>

@@ -321,6 +321,17 @@ layer(http(), { excludeTestServices: true })("the page of a sandbox", (it) => {
       isPage(yield* get(`/sandboxes/${id}?before=2`))
     }))
 
+  it.effect("is not compressed, because it has a secret of its reader beside text of others", () =>
+    Effect.gen(function*() {
+      const { get, key } = yield* visitor("packed")
+      const id = yield* create(key, { prompt: "word ".repeat(12_000) })
+      const page = yield* get(`/sandboxes/${id}`, { "accept-encoding": "br" })
+      isPage(page)
+      assert.isAbove(page.text.length, 60_000)
+      assert.include(page.text, "name=\"csrf\"")
+      assert.notProperty(page.headers, "content-encoding")
+    }))
+
   it.effect("shows the prompt while the sandbox waits for its turn", () =>
     Effect.gen(function*() {
       const { get, key } = yield* visitor("waiting")

@@ -32,6 +32,9 @@ const FLAGS = [
 
 const SCREENSHOTS = process.env["SLIPWAY_SCREENSHOTS"] ?? path.resolve(import.meta.dirname, "../../test-output/screenshots")
 
+/** Where recorded visits are kept, as traces of Playwright; none are without it. */
+const RECORDINGS = process.env["SLIPWAY_RECORDINGS"]
+
 const AXE = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8")
 const RULES = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]
 
@@ -41,6 +44,8 @@ export interface Visit {
   readonly refused?: ReadonlyArray<number>
   /** The test takes the network away: requests may fail. */
   readonly drops?: boolean
+  /** The name of its trace, where `SLIPWAY_RECORDINGS` keeps them. */
+  readonly recording?: string
 }
 
 const launch = Effect.acquireRelease(
@@ -90,6 +95,9 @@ export class Browser extends Context.Service<Browser, {
         Effect.promise(async () => {
           const context = await browser.newContext({ baseURL: server.url, reducedMotion: "reduce", ...given.options })
           const problems: Array<string> = []
+          const recording = RECORDINGS === undefined || given.recording === undefined
+            ? null
+            : path.join(RECORDINGS, `${given.recording}.zip`)
           try {
             context.setDefaultTimeout(30_000)
             await context.addInitScript(() =>
@@ -99,10 +107,12 @@ export class Browser extends Context.Service<Browser, {
               )
             )
             context.on("page", (page) => watch(page, given, problems))
+            if (recording !== null) await context.tracing.start({ screenshots: true, snapshots: true })
             const result = await use(await context.newPage(), context)
             assert.deepStrictEqual(problems, [])
             return result
           } finally {
+            if (recording !== null) await context.tracing.stop({ path: recording })
             await context.close()
           }
         })
@@ -134,6 +144,26 @@ export const signIn = async (page: Page, link: string) => {
   await page.getByRole("textbox", { name: "Code" }).fill(link)
   await page.getByRole("button", { name: "Sign in", exact: true }).click()
   await page.getByRole("navigation", { name: "Main" }).waitFor()
+}
+
+/** Tab leads everywhere. */
+export const keysOf = (page: Page) => {
+  const focused = () => page.evaluate(() => [document.activeElement?.id ?? "", document.activeElement?.textContent?.trim() ?? ""])
+  return {
+    focused: async () => (await focused()).find((name) => name !== "") ?? "",
+    /** Moves on until the element of this id or text has the focus, which can be seen. */
+    tabTo: async (wanted: string, key: "Tab" | "Shift+Tab" = "Tab") => {
+      for (let i = 0; i < 200; i++) {
+        if ((await focused()).includes(wanted)) {
+          const style = await page.evaluate(() => document.activeElement && getComputedStyle(document.activeElement).outlineStyle)
+          assert.notStrictEqual(style, "none", `${wanted} shows no focus`)
+          return
+        }
+        await page.keyboard.press(key)
+      }
+      assert.fail(`${wanted} cannot be reached`)
+    }
+  }
 }
 
 // ---------------------------------------------------------------------------------------------------------------

@@ -8,7 +8,7 @@ import { html } from "@slipway/pages/html/Html"
 import { Effect } from "effect"
 import { SqlClient } from "effect/sql"
 import type { Page } from "playwright-core"
-import { Browser, inspect, linkFor, memberNamed, signIn } from "./Browser.ts"
+import { Browser, inspect, keysOf, linkFor, memberNamed, signIn } from "./Browser.ts"
 
 /** How the service answers to a key. */
 const statusOf = async (page: Page, key: string) => {
@@ -206,23 +206,7 @@ layer(Browser.layer(), { excludeTestServices: true })("the key page", (it) => {
       const link = yield* linkFor()
       yield* visit(async (page) => {
         const { keyboard } = page
-        const focused = () => page.evaluate(() => document.activeElement?.id || document.activeElement?.textContent?.trim() || "")
-        /** Moves on until the element has the focus, which can be seen. */
-        const tabTo = async (wanted: string) => {
-          for (let i = 0; i < 200; i++) {
-            if (await focused() === wanted) {
-              assert.isTrue(
-                await page.evaluate(() =>
-                  document.activeElement !== null && getComputedStyle(document.activeElement).outlineStyle !== "none"
-                ),
-                `${wanted} shows no focus`
-              )
-              return
-            }
-            await keyboard.press("Tab")
-          }
-          assert.fail(`${wanted} cannot be reached`)
-        }
+        const { focused, tabTo } = keysOf(page)
         await page.goto(link)
         // The code is in its field: only the button is left to press.
         await page.waitForFunction(() => document.activeElement?.id === "sign-in")
