@@ -22,8 +22,9 @@ ${groups.map(({ name }) => `  ${name.padEnd(12)}  its rows alone`).join("\n")}
                 without isolation, on this machine, and in machines with runners, one of them behind a cable. As root, with bubblewrap,
                 runsc, a Docker daemon at SLIPWAY_DOCKER_SOCKET and iproute2 it has all; what is left out, it says
   environments  what setup costs a sandbox's start, and what caches save of it (10 min): \`npm ci\` of real packages
-  pages         the largest pages of a sandbox (3 min): 10,000 events, 500 files changed, Markdown, hostile names and lines; their reply,
-                their bytes, their first paint in Chromium
+  pages         pages of the service, and the largest pages of a sandbox (5 min; 2 with --quick): 10,000 events, 500 files changed,
+                Markdown, hostile names and lines; each figure beside what it should reach: the reply, its first byte, the bytes of a first
+                visit, its first paint in Chromium
   repositories  100,000 files, 50,000 commits and 1 GiB (10 min; 1 with --quick, which takes a twentieth): boots, listings, comparisons and
                 a publication, and trees that are too deep. Fails where one of them does, or a boot takes more than 90 s
   traces        what traces cost, off and on (4 min): our server beside itself without a line that makes spans

@@ -318,6 +318,17 @@ layer(http(), { excludeTestServices: true })("pages", (it) => {
           assert.deepStrictEqual([reply.status, reply.headers["cache-control"]], [200, "public, max-age=31536000, immutable"])
           assert.match(reply.headers["content-type"] ?? "", /^(?:text\/css|text\/javascript|image\/svg\+xml)/u)
         }
+        const owner = yield* asOwner
+        const signedIn = yield* ask("/sandboxes", { headers: { cookie: owner.cookie } })
+        const addresses = (named: RegExp) => Array.from(signedIn.text.matchAll(named), ([, address = ""]) => address)
+        const preloads = addresses(/<link rel="modulepreload" href="([^"]+)"/gu)
+        const scripts = addresses(/<script type="module" src="([^"]+)"/gu)
+        const imported = new Set<string>()
+        for (const script of [...scripts, ...preloads]) {
+          for (const [, name] of (yield* ask(script)).text.matchAll(/ from "\.\/([^"]+)"/gu)) imported.add(`/assets/${name}`)
+        }
+        assert.isAbove(imported.size, 0)
+        assert.sameMembers(preloads, [...imported])
         assert.strictEqual((yield* ask("/assets/../package.json")).status, 404)
         assert.strictEqual((yield* ask("/assets/tsconfig.json")).status, 404)
       }))

@@ -21,6 +21,8 @@ interface Asset {
   readonly address: `/assets/${string}`
   readonly type: string
   readonly body: Uint8Array
+  /** The modules that it imports. */
+  readonly imports: ReadonlyArray<Asset>
 }
 
 /** Modules of others that scripts import by their name. */
@@ -38,15 +40,19 @@ const load = (): ReadonlyMap<string, Asset> => {
     if (known !== undefined) return known
     const { ext, name } = path.parse(file)
     const content = readFileSync(from)
+    const imports: Array<Asset> = []
+    const addressIn = (imported: string): string => {
+      const asset = importOf(imported)
+      imports.push(asset)
+      return `./${path.posix.basename(asset.address)}`
+    }
     // The policy of pages allows no import map: a script names what it imports by the address of its content.
-    const body = ext === ".js"
-      ? Buffer.from(content.toString().replaceAll(IMPORT, (_, imported: string) => `./${path.posix.basename(imports(imported).address)}`))
-      : content
-    const asset: Asset = { address: `/assets/${name}-${SharedReply.hashOf(body)}${ext}`, type: TYPES[ext] ?? "", body }
+    const body = ext === ".js" ? Buffer.from(content.toString().replaceAll(IMPORT, (_, imported: string) => addressIn(imported))) : content
+    const asset: Asset = { address: `/assets/${name}-${SharedReply.hashOf(body)}${ext}`, type: TYPES[ext] ?? "", body, imports }
     found.set(file, asset)
     return asset
   }
-  const imports = (name: string): Asset => {
+  const importOf = (name: string): Asset => {
     const library = LIBRARIES[name]
     return library === undefined ? add(name, path.join(FOLDER, name)) : add(`${name}.js`, require.resolve(library))
   }
@@ -57,11 +63,27 @@ const load = (): ReadonlyMap<string, Asset> => {
 /** By file name. Read once, when pages are first needed: most commands need none. */
 const assets = (): ReadonlyMap<string, Asset> => loaded ??= load()
 
-/** Where the file is served. */
-export const addressOf = (file: string): string => {
+const assetOf = (file: string): Asset => {
   const asset = assets().get(file)
   if (asset === undefined) throw new Error(`there is no asset ${file}`)
-  return asset.address
+  return asset
+}
+
+/** Where the file is served. */
+export const addressOf = (file: string): string => assetOf(file).address
+
+/** Where the modules are served that these scripts import, and those that they import. */
+export const importsOf = (scripts: ReadonlyArray<string>): ReadonlySet<string> => {
+  const found = new Set<string>()
+  const add = ({ imports }: Asset): void => {
+    for (const asset of imports) {
+      if (found.has(asset.address)) continue
+      found.add(asset.address)
+      add(asset)
+    }
+  }
+  for (const script of scripts) add(assetOf(script))
+  return found
 }
 
 export const layer = HttpRouter.use(Effect.fnUntraced(function*(router) {

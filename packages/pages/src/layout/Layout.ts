@@ -154,8 +154,14 @@ const navigation = (reader: Reader, here: Place | undefined, rail: Html | null):
 
 /** `reader`: the signed-in person; `null`: there is none. */
 export const render = ({ body, place, rail, scripts = [], title }: Document, reader: Reader | null): Html => {
-  const modules = ["page.js", ...(reader === null ? [] : ["keys.js", "palette.js"]), ...scripts].map((script) =>
+  const files = ["page.js", ...(reader === null ? [] : ["keys.js", "palette.js"]), ...scripts]
+  const modules = files.map((script) =>
     html`<script type="module" src="${Assets.addressOf(script)}"></script>
+`
+  )
+  // Otherwise they are loaded one after the other, as each script that imports one is read.
+  const imported = [...Assets.importsOf(files)].map((address) =>
+    html`<link rel="modulepreload" href="${address}">
 `
   )
   return html`<!doctype html>
@@ -167,7 +173,7 @@ export const render = ({ body, place, rail, scripts = [], title }: Document, rea
 <meta name="color-scheme" content="light dark">
 <link rel="icon" type="image/svg+xml" href="${Assets.addressOf("icon.svg")}">
 <link rel="stylesheet" href="${Assets.addressOf("style.css")}">
-${modules}</head>
+${modules}${imported}</head>
 <body>
 <a class="skip" href="#main">Skip to content</a>
 <header>

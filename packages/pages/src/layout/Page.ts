@@ -7,12 +7,13 @@ import { type Admitted, admitted, type Visit, type VisitRefused } from "@slipway
 import { Sessions } from "@slipway/domain/access/usecases/Sessions"
 import { StoreUnavailable } from "@slipway/domain/store/StoreUnavailable"
 import * as SessionCookie from "@slipway/http/server/access/SessionCookie"
+import * as BasePath from "@slipway/http/server/edge/BasePath"
 import { HEADERS } from "@slipway/http/server/reply/PageHeaders"
 import { Routes } from "@slipway/http/server/Routes"
 import { basePathOf, rateLimitsOf, Settings } from "@slipway/http/server/Settings"
-import { Cause, Data, Effect, Redacted, Result, type Scope, type Types } from "effect"
+import { Cause, Data, Duration, Effect, Exit, Fiber, Option, Redacted, Result, type Scope, Stream, type Types } from "effect"
 import { HttpRouter, HttpServerRequest, HttpServerResponse } from "effect/http"
-import { html, type Html } from "../html/Html.ts"
+import { html, type Html, type Part } from "../html/Html.ts"
 import * as Render from "../html/Render.ts"
 import * as Form from "./Form.ts"
 import * as Layout from "./Layout.ts"
@@ -63,18 +64,38 @@ interface Options {
   readonly headers?: Readonly<Record<string, string>>
 }
 
+/** The part of a page that waits for a slow place, such as git in a box. */
+interface Late {
+  readonly part: Effect.Effect<Part, Refused | StoreUnavailable>
+  /** Stands in its place until it is there. */
+  readonly meanwhile: Html
+}
+
 /** A page, or HTML that a script puts into an open page. It is written when it is answered, with pauses. */
 class Shown {
   readonly content: Html
   readonly options: Options
-  constructor(content: Html, options: Options) {
+  readonly late: Late | null
+  constructor(content: Html, options: Options, late: Late | null = null) {
     this.content = content
     this.options = options
+    this.late = late
   }
 }
 
 export const show = (document: Layout.Document, reader: Layout.Reader | null, options: Options = {}): Shown =>
   new Shown(Layout.render(document, reader), options)
+
+/** The place of the late part in the body of a page. No text becomes this, because its `<` is escaped. */
+const PLACE = "<!--late-->"
+export const latePlace: Html = html`<!--late-->`
+
+/**
+ * A page whose body has {@link latePlace}. If `part` takes longer than a page may, the page is sent up to there with `meanwhile`, which is
+ * hidden when the rest follows.
+ */
+export const showWithLate = (document: Layout.Document, reader: Layout.Reader, part: Late["part"], meanwhile: string): Shown =>
+  new Shown(Layout.render(document, reader), {}, { part, meanwhile: html`<p class="loading" role="status">${meanwhile}</p>` })
 
 /** HTML that a script puts into an open page. */
 export const fragment = (content: Html): Shown => new Shown(content, {})
@@ -84,6 +105,33 @@ const answerOf = (text: string, options: Options): HttpServerResponse.HttpServer
 
 const write = ({ content, options }: Shown): Effect.Effect<HttpServerResponse.HttpServerResponse> =>
   Effect.map(Render.text(content), (text) => answerOf(text, options))
+
+/** How long a page waits for its late part, of the 100 ms in which it is answered. */
+const PATIENCE = Duration.millis(60)
+
+const STREAMED = {
+  "content-type": "text/html; charset=utf-8",
+  // nginx must not wait for the rest.
+  "x-accel-buffering": "no"
+}
+
+/** The whole page if its late part comes soon, or else what there is of it, and then the rest. */
+const writeWithLate = Effect.fnUntraced(function*(shown: Shown, late: Late, base: string) {
+  const [before = "", after = ""] = (yield* Render.text(shown.content)).split(PLACE)
+  const part = yield* Effect.forkScoped(Effect.flatMap(late.part, Render.text))
+  const soon = yield* Effect.timeoutOption(Fiber.await(part), PATIENCE)
+  if (Option.isSome(soon)) return answerOf(before + (yield* soon.value) + after, shown.options)
+  // The status is sent: a failure stands where the part would.
+  const rest = Fiber.await(part).pipe(
+    Effect.flatMap((made) => Exit.isSuccess(made) ? Effect.succeed(made.value) : Effect.map(problemOf(made.cause), (text) => String(text))),
+    Effect.map((text) => BasePath.beneath(base, text + after))
+  )
+  const beginning = BasePath.page(base, `${before}${late.meanwhile}`)
+  return HttpServerResponse.stream(
+    Stream.encodeText(Stream.rechunk(Stream.concat(Stream.succeed(beginning), Stream.fromEffect(rest)), 1)),
+    { ...shown.options, headers: { ...STREAMED, ...shown.options.headers } }
+  )
+})
 
 /** `path`: of this server. The browser asks for it by GET. */
 export const redirect = (path: string): HttpServerResponse.HttpServerResponse =>
@@ -201,28 +249,40 @@ const personOf = Effect.fnUntraced(
   }
 )
 
-/** A failure as a page. An unexpected one is logged, and its page says nothing of it. */
+/** A failure as a refusal. An unexpected one is logged, and nothing is said of it. */
+const refusedOf = Effect.fnUntraced(function*(cause: Cause.Cause<unknown>) {
+  const error = Cause.squash(cause)
+  if (error instanceof Refused) return error
+  if (error instanceof StoreUnavailable) {
+    const { detail } = error
+    yield* Effect.logWarning(detail === undefined ? "the store is not available" : "files of a sandbox are not available", cause)
+    return new Refused({
+      status: 503,
+      title: "Not now",
+      text: detail ?? "The service cannot reach its database. Try again in a moment.",
+      headers: { "retry-after": "1" }
+    })
+  }
+  yield* Effect.logError("a page failed", cause)
+  return new Refused({
+    status: 500,
+    title: "Something went wrong",
+    text: "The server could not finish the request; the error is in its log."
+  })
+})
+
+/** A failure in place of a part of a page. */
+const problemOf = (cause: Cause.Cause<unknown>): Effect.Effect<Html> =>
+  Effect.map(refusedOf(cause), ({ more = null, text }) => html`<p class="problem">${text}</p>${more}`)
+
+/** A failure as a page. */
 const answer = Effect.fnUntraced(function*(cause: Cause.Cause<unknown>, reader: Layout.Reader | null) {
   // The client left, and needs no answer.
   if (Cause.hasInterruptsOnly(cause)) return yield* Effect.failCause(cause as Cause.Cause<Types.unhandled>)
   const error = Cause.squash(cause)
   if (error instanceof SignInFirst) return redirect(error.next === null ? "/sign-in" : `/sign-in?next=${encodeURIComponent(error.next)}`)
   const origin = yield* ActingFrom
-  const unavailable = error instanceof StoreUnavailable
-  const detail = unavailable ? error.detail : undefined
-  if (unavailable) {
-    yield* Effect.logWarning(detail === undefined ? "the store is not available" : "files of a sandbox are not available", cause)
-  } else if (!(error instanceof Refused)) yield* Effect.logError("a page failed", cause)
-  const { headers = {}, more = null, status, text, title } = error instanceof Refused
-    ? error
-    : unavailable
-    ? new Refused({
-      status: 503,
-      title: "Not now",
-      text: detail ?? "The service cannot reach its database. Try again in a moment.",
-      headers: { "retry-after": "1" }
-    })
-    : new Refused({ status: 500, title: "Something went wrong", text: "The server could not finish the request; the error is in its log." })
+  const { headers = {}, more = null, status, text, title } = yield* refusedOf(cause)
   const body = html`<h1>${title}</h1>
 <p>${text}</p>
 ${more}
@@ -247,7 +307,7 @@ const answered = Effect.fnUntraced(function*<Who extends Person | null>(
   { params, request, url }: Received,
   known: (person: Person | null) => void
 ) {
-  const { publicUrl, readOfStranger, sessions } = services
+  const { base, publicUrl, readOfStranger, sessions } = services
   if (method === "POST" && isCrossSite(request, publicUrl)) return yield* crossSite
   if (hasNul(url)) return yield* unreadable
   const person = yield* personOf(services, request)
@@ -269,7 +329,8 @@ const answered = Effect.fnUntraced(function*<Who extends Person | null>(
   }
   const asked = handler(who, { url, params, form })
   const reply = yield* person === null ? asked : Effect.provideService(asked, Acting, { _tag: "User", userId: person.user.id })
-  return reply instanceof Shown ? yield* write(reply) : reply
+  if (!(reply instanceof Shown)) return reply
+  return reply.late === null ? yield* write(reply) : yield* writeWithLate(reply, reply.late, base)
 })
 
 const handle = <Who extends Person | null>(

@@ -10,9 +10,21 @@ import { SandboxStore } from "@slipway/domain/sandbox/ports/SandboxStore"
 import { type SetupRecord, Setups } from "@slipway/domain/sandbox/ports/Setups"
 import type { SandboxEvent } from "@slipway/domain/sandbox/rules/SandboxEvent"
 import { checkpointed } from "@slipway/http/testing/Checkpointed"
-import { DateTime, Effect } from "effect"
+import { DateTime, Deferred, Effect } from "effect"
 import { redirected, textOf, visitor } from "../../testing/Browser.ts"
-import { ask, create, drive, layer as http, mintKey, openStream, PUBLIC_URL, type Reply, running, turnOf } from "../../testing/Harness.ts"
+import {
+  address,
+  ask,
+  create,
+  drive,
+  layer as http,
+  mintKey,
+  openStream,
+  PUBLIC_URL,
+  type Reply,
+  running,
+  turnOf
+} from "../../testing/Harness.ts"
 
 const HOSTILE = `</h1><script>alert("1")</script>'&`
 const ESCAPED = "&lt;/h1&gt;&lt;script&gt;alert(&quot;1&quot;)&lt;/script&gt;&#39;&amp;"
@@ -563,8 +575,30 @@ index 0..1
 # Protected file modified: .env
 `
 
+/** A page as it comes. */
+const comingPage = Effect.fnUntraced(function*({ cookie }: { readonly cookie: string }, path: string) {
+  const { host, port } = yield* address
+  const { body } = yield* Effect.promise(() => fetch(`http://${host}:${port}${path}`, { headers: { cookie } }))
+  assert(body !== null)
+  const reader = body.pipeThrough(new TextDecoderStream()).getReader()
+  /** Reads until the text has this. */
+  const until = (part: string) =>
+    Effect.promise(async () => {
+      let text = ""
+      while (!text.includes(part)) {
+        const { done, value = "" } = await reader.read()
+        if (done) return text
+        text += value
+      }
+      return text
+    })
+  return { until }
+})
+
 /** Sandboxes whose box is made anew while git compares their trees the next time. */
 const brokenOff = new Set<string>()
+/** Comparisons that git is slow to finish, by sandbox. */
+const slow = new Map<string, Deferred.Deferred<Uint8Array>>()
 /** Sandboxes whose agent wrote a file meanwhile. */
 const wrote = new Set<string>()
 
@@ -585,7 +619,10 @@ const trees: Partial<WorkingTrees["Service"]> = {
         partialWarnings: ["entries_truncated"]
       }
     ),
-  diff: () => Effect.succeed(Buffer.from(PATCH)),
+  diff: ({ sandboxId }) => {
+    const found = slow.get(sandboxId)
+    return found === undefined ? Effect.succeed(Buffer.from(PATCH)) : Deferred.await(found)
+  },
   list: () => Effect.fail(new FileNotFound()),
   compare: (_, path) => {
     const { base = null, working = null } = CONTENTS[path] ?? {}
@@ -898,6 +935,21 @@ layer(http({ trees }), { excludeTestServices: true })("the files changed", (it) 
       assert.notInclude(page.text, "SECRET")
       // A change without a patch leads to its own page.
       assert.include(page.text, `/changes?repo=acme%2Fshop&amp;path=image"`)
+    }))
+
+  it.effect("come after the beginning of the page, which does not wait for git, and so does their failure", () =>
+    Effect.gen(function*() {
+      const reader = yield* visitor("reviewer-in-a-hurry")
+      for (const isFound of [true, false]) {
+        const { id } = yield* running(reader.key)
+        const found = yield* Deferred.make<Uint8Array>()
+        slow.set(id, found)
+        const { until } = yield* comingPage(reader, `/sandboxes/${id}/changes`)
+        assert.match(yield* until("loading"), /<h1>Files changed<\/h1>[^]*<p class="loading" role="status">Loading changes…<\/p>$/u)
+        yield* isFound ? Deferred.succeed(found, Buffer.from(PATCH)) : Deferred.die(found, "no box")
+        const end = yield* until("</html>\n")
+        assert.include(end, isFound ? `<span class="path">src/a.ts</span>` : `<p class="problem">The server could not finish the request`)
+      }
     }))
 
   it.effect("have a button at each line, which leads to a message that begins with the line", () =>

@@ -157,8 +157,7 @@ const answer = (cause: Cause.Cause<unknown>, unrouted: () => ReturnType<NotFound
 const beneath = (base: string, response: HttpServerResponse.HttpServerResponse): HttpServerResponse.HttpServerResponse => {
   const { body } = response
   if (base === "" || body._tag !== "Uint8Array" || body.text === undefined || !body.contentType.startsWith("text/html")) return response
-  const page = BasePath.beneath(base, body.text.replace("<html ", () => `<html data-base="${base}" `))
-  return HttpServerResponse.setBody(response, HttpBody.text(page, body.contentType))
+  return HttpServerResponse.setBody(response, HttpBody.text(BasePath.page(base, body.text), body.contentType))
 }
 
 const finish = (response: HttpServerResponse.HttpServerResponse, about: {

@@ -235,13 +235,15 @@ interface Services {
   readonly pieces: Effect.Success<typeof SandboxPieces.make>
 }
 
+const noCheckpoint = Refused.notFound("Checkpoint not found or expired.")
+
 /** The changed files with their hunks; a text says why there are none, `null`: the patch is too large. */
 const patchOf = Effect.fnUntraced(
   function*({ changes }: Services, by: Principal, sandbox: Sandbox, repo: RepoName, range: Range, path: string | null) {
     return yield* filesOf(yield* changes.patch(by, sandbox, { repo, ...range, path: path ?? undefined }), path)
   },
   Effect.catchTags({ FileTooLarge: () => Effect.succeed(null), AgentDisconnected: () => Effect.succeed(AWAY) }),
-  Effect.catchTag("CheckpointNotFound", () => Effect.fail(Refused.notFound("Checkpoint not found or expired."))),
+  Effect.catchTag("CheckpointNotFound", () => Effect.fail(noCheckpoint)),
   Effect.catchTags({
     FileNotFound: () => Effect.succeed("The repository is not cloned yet."),
     InvalidPath: () => Effect.succeed([]),
@@ -414,9 +416,18 @@ const get = (services: Services): Page.Handler<Page.Member> =>
     const sandbox = yield* services.sandboxes.get(by, id)
     const asked = yield* read(url, sandbox)
     const { range, repo } = asked
-    const shown = yield* shownOf(services, member, sandbox, asked)
-    const dock = yield* dockOf(services, member, sandbox, asked)
     const checkpoints = yield* services.sandboxes.checkpoints(by, id, { after: 0, limit: KEPT_CHECKPOINTS + 1 })
+    // The status is sent before git is asked.
+    const isKept = (version: Compared) => typeof version !== "number" || checkpoints.some(({ checkpoint }) => checkpoint === version)
+    if (!isKept(range.from) || !isKept(range.to)) return yield* noCheckpoint
+    // Git reads them in the sandbox's box.
+    const compared = Effect.zipWith(
+      shownOf(services, member, sandbox, asked),
+      dockOf(services, member, sandbox, asked),
+      (shown, dock) =>
+        html`${shown}
+${dock}`
+    ).pipe(Effect.catchTag("SandboxNotFound", () => Effect.fail(noSandbox)))
     const what = isAll(range)
       ? "Compared with the base commit."
       : `From ${versionName(range.from)} to ${versionName(range.to)}.`
@@ -426,10 +437,10 @@ const get = (services: Services): Page.Handler<Page.Member> =>
 <p class="fine">${what}</p>
 ${FilesAddress.repositoryLinks(sandbox, repo, (other) => addressOf(sandbox, other, ALL))}
 ${versionLinks(sandbox, asked, checkpoints)}
-${shown}
-${dock}`
+${Page.latePlace}`
     const scripts = ["live.js", "review.js", "viewed.js"]
-    return Page.show({ title: `Files changed: ${sandbox.title}`, place: "sandboxes", body, scripts }, member)
+    const document = { title: `Files changed: ${sandbox.title}`, place: "sandboxes", body, scripts } as const
+    return Page.showWithLate(document, member, compared, "Loading changes…")
   }, Effect.catchTags({ SandboxNotFound: () => Effect.fail(noSandbox), InvalidRequest: Effect.die }))
 
 export const make = Effect.gen(function*() {
