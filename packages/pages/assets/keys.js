@@ -113,6 +113,15 @@ const actions = {
   },
   "]": () => moveFile(1),
   "[": () => moveFile(-1),
+  v: () => {
+    const box = document.activeElement?.closest(".file-box")
+    const [head, viewed] = [box?.querySelector("summary"), box?.querySelector(".viewed input")]
+    if (!(viewed instanceof HTMLInputElement)) return
+    // The focus would be folded away with the file.
+    head?.focus()
+    if (!viewed.checked) viewed.click()
+    moveFile(1)
+  },
   "/": () => {
     const search = document.getElementById("search")
     search?.focus()
@@ -124,7 +133,7 @@ const actions = {
 }
 
 /** A key that is held acts once. */
-const ONCE = ["a", "d", "i"]
+const ONCE = ["a", "d", "i", "v"]
 /** The first key of two counts for this long. */
 const FIRST_MS = 2000
 /** When `g` was pressed, if the next key belongs to it. */

@@ -52,12 +52,20 @@ let opened = 0
 const open = (button, message) => {
   const row = button.closest("tr")
   if (row === null) return
-  const known = row.nextElementSibling
-  if (known?.matches(".comment-row")) return known.querySelector("textarea")?.focus()
+  // A row of a split diff has two lines.
+  for (
+    let known = row.nextElementSibling;
+    known instanceof HTMLElement && known.matches(".comment-row");
+    known = known.nextElementSibling
+  ) {
+    if (known.dataset["line"] === button.value) return known.querySelector("textarea")?.focus()
+  }
   const place = placeOf(button)
   const below = document.createElement("tr")
   below.className = "comment-row"
+  below.dataset["line"] = button.value
   const cell = document.createElement("td")
+  if (button.closest(".now") !== null) cell.className = "now"
   cell.colSpan = [...row.cells].reduce((sum, { colSpan }) => sum + colSpan, 0)
   const form = document.createElement("form")
   form.className = "line-comment"

@@ -222,10 +222,12 @@ layer(http({ trees }), { excludeTestServices: true })("a page", (it) => {
     Effect.gen(function*() {
       const { get, key } = yield* visitor("differ")
       const { id } = yield* running(key)
-      const page = yield* get(`/sandboxes/${id}/changes`)
-      const sections = [...page.text.matchAll(/<details class="changed-file"/gu)].length
-      assert.isAbove(sections, 2)
-      assert.include(page.text, `${FILES - sections} more files are hidden: choose one in the list.`)
+      for (const layout of ["unified", "split"]) {
+        const page = yield* get(`/sandboxes/${id}/changes?layout=${layout}`)
+        const sections = [...page.text.matchAll(/<details class="changed-file"/gu)].length
+        assert.isAbove(sections, 2)
+        assert.include(page.text, `${FILES - sections} more files are hidden: choose one in the list.`)
+      }
       const alone = yield* get(
         `/sandboxes/${id}/changes?${new URLSearchParams({ from: "base", to: "base", path: "quotes.txt" }).toString()}`
       )
@@ -236,13 +238,13 @@ layer(http({ trees }), { excludeTestServices: true })("a page", (it) => {
     Effect.gen(function*() {
       const { get, key } = yield* visitor("filer")
       const { id } = yield* running(key)
-      for (const place of ["changes", "files"]) {
+      for (const place of ["changes?layout=unified&", "changes?layout=split&", "files?"]) {
         const lines = new Set<number>()
-        let page = yield* get(`/sandboxes/${id}/${place}?path=long.ts`)
+        let page = yield* get(`/sandboxes/${id}/${place}path=long.ts`)
         for (;;) {
-          const numbers = [...page.text.matchAll(/<td class="number">(\d+)<\/td><td class="(?:sign|line)">/gu)].map(([, number]) =>
-            Number(number)
-          )
+          const numbers = [...page.text.matchAll(/<td class="number(?: now added)?">(\d+)<\/td><td class="(?:sign|line)/gu)].map((
+            [, number]
+          ) => Number(number))
           assert.isAbove(numbers.length, 10)
           for (const number of numbers) lines.add(number)
           const next = [...page.text.matchAll(/<a href="([^"]+path=long\.ts[^"]*)">Show more/gu)].at(-1)?.[1]
@@ -250,7 +252,7 @@ layer(http({ trees }), { excludeTestServices: true })("a page", (it) => {
           page = yield* get(next.replaceAll("&amp;", "&"))
         }
         assert.strictEqual(lines.size, 800, place)
-        for (const path of ["lines.ts", "line.ts"]) yield* get(`/sandboxes/${id}/${place}?path=${path}`)
+        for (const path of ["lines.ts", "line.ts"]) yield* get(`/sandboxes/${id}/${place}path=${path}`)
       }
     }))
 
@@ -364,8 +366,8 @@ describe("what a page is made of", () => {
   const item = (kind: Conversation.Item["kind"], text: string): Conversation.Item => ({ key: "k", kind, text, at, seq: 1 })
   const conversation = (items: ReadonlyArray<Conversation.Item>) => Items.render(items, "", endless(), (shown) => html`${shown}`)
   const endless = () => ({ bytes: Infinity })
-  const table = (path: string, lines: ReadonlyArray<Diff.Line>) =>
-    DiffTable.render(path, [lines], { lines: 2_000, budget: endless() }, ({ content }) => content)
+  const table = (path: string, lines: ReadonlyArray<Diff.Line>, layout: DiffTable.Layout = "unified") =>
+    DiffTable.render(path, [lines], { lines: 2_000, budget: endless() }, ({ content }) => content, { layout })
   const lines = (text: string, count: number): ReadonlyArray<Diff.Line> =>
     Array.from({ length: count }, (_, i) => ({ kind: i % 2 === 0 ? "removed" : "added", before: i, after: i, text: `${text}${i}\n` }))
 

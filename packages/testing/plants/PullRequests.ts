@@ -9,6 +9,12 @@ export const plants: Plants = {
   subject: "packages/testing/test/source/PullRequests.suites.ts",
   plants: plantsIn("packages/domain/memory/source/SourceHostMemory.ts", [
     ["shows what came to the base", "const from = repository.mergeBase(before, headSha)", "const from = before"],
+    ["lists commits that the base has", ".filter((sha) => !others.has(sha))", ""],
+    ["lists the newest commit first", "own.slice(0, MAX_COMMITS).toReversed()", "own.slice(0, MAX_COMMITS)"],
+    ["lists the oldest of many commits", "own.slice(0, MAX_COMMITS)", "own.slice(-MAX_COMMITS)"],
+    ["counts the listed commits alone", "commitCount: own.length", "commitCount: commits.length"],
+    ["lists the whole message of a commit", "title: cut(message)", "title: message"],
+    ["forgets the description", "state.descriptions.set(id, body)", ""],
     ["shows nothing of a merged pull request", "const before = merged\n", "const before = false\n"],
     ["shows it the other way round", "patch(contentOf(repository, from), contentOf(repository, headSha))",
       "patch(contentOf(repository, headSha), contentOf(repository, from))"],

@@ -126,6 +126,36 @@ export const diff = (
     "--"
   ], { config: ["core.quotePath=false"], ...(maximumBytes === undefined ? {} : { maximumBytes }) })
 
+/** The last second that dates can have. */
+const MAX_SECONDS = 8_640_000_000_000
+/** Bytes of the commits that are read. */
+const MAX_LOG_BYTES = 2 ** 20
+
+/** The newest commits of `head` that are not in the history of `before`, oldest first, with so many characters of each text. */
+export const log = Effect.fnUntraced(function*(
+  path: string,
+  before: string,
+  head: string,
+  { characters, commits }: { readonly commits: number; readonly characters: number }
+) {
+  // Git itself cuts the texts: a title may be as long as a file.
+  const text = `%<(${characters},trunc)`
+  const format = `%H%x00%at%x00${text}%an%x00${text}%s`
+  const options = ["-z", "--topo-order", "--no-color", "--no-show-signature", `--max-count=${commits}`, `--format=${format}`]
+  const output = yield* bytes(path, ["log", ...options, `${before}..${head}`, "--"], { maximumBytes: MAX_LOG_BYTES })
+  const all = fields(output).map((field) => field.toString())
+  return Array.from({ length: Math.floor(all.length / 4) }, (_, i) => {
+    const [sha = "", seconds = "", author = "", title = ""] = all.slice(4 * i, 4 * i + 4)
+    const cut = (text: string) => text.trimEnd().slice(0, characters)
+    // A commit may give any time.
+    return { sha, seconds: Math.min(Number(seconds) || 0, MAX_SECONDS), author: cut(author), title: cut(title) }
+  }).toReversed()
+})
+
+/** The number of commits of `head` that are not in the history of `before`. */
+export const countCommits = (path: string, before: string, head: string): Effect.Effect<number, GitFailed> =>
+  Effect.map(run(path, ["rev-list", "--count", `${before}..${head}`, "--"]), Number)
+
 /** The folder in which a branch is checked out, or `undefined`. */
 export const checkedOutIn = Effect.fnUntraced(function*(path: string, branch: string) {
   let folder = ""

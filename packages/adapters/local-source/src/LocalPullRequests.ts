@@ -3,14 +3,14 @@
  * after each operation.
  */
 import type { Author } from "@slipway/domain/publishing/rules/Publication"
-import { PullRequests } from "@slipway/domain/source/ports/PullRequests"
+import { type PullRequestContent, PullRequests } from "@slipway/domain/source/ports/PullRequests"
 import { SourceHost } from "@slipway/domain/source/ports/SourceHost"
 import { MAX_DIFF_BYTES } from "@slipway/domain/source/rules/FileRules"
 import type { RepoName } from "@slipway/domain/source/schema/RepoRef"
 import { Context, Effect, Layer } from "effect"
 import { SqlClient } from "effect/sql"
 import { close } from "./ClosePull.ts"
-import { diff } from "./DiffPull.ts"
+import { content, diff } from "./DiffPull.ts"
 import { find, list, type Pulls, select } from "./FindPulls.ts"
 import type * as LocalGit from "./LocalGit.ts"
 import { LocalRepositories, type LocalRepository } from "./LocalRepositories.ts"
@@ -30,6 +30,7 @@ export class LocalPullRequests extends Context.Service<LocalPullRequests, {
     number: number,
     options: LocalGit.DiffOptions
   ): Effect.Effect<Buffer, PullFailure>
+  content(repo: RepoName, number: number): Effect.Effect<PullRequestContent, PullFailure>
   /** Closes it without merging. Safe to repeat. */
   close(repo: RepoName, number: number, options: { readonly deleteBranch: boolean }): Effect.Effect<Done, PullFailure>
   /**
@@ -52,6 +53,7 @@ export class LocalPullRequests extends Context.Service<LocalPullRequests, {
         find: (repo, number) => find(pulls, repo, number),
         list: (filter) => list(pulls, filter),
         diff: (repo, number, options) => diff(pulls, repo, number, options),
+        content: (repo, number) => content(pulls, repo, number),
         close: (repo, number, options) => close(pulls, repo, number, options),
         merge: (repo, number, options) => merge(pulls, repo, number, options)
       })
@@ -63,6 +65,7 @@ export class LocalPullRequests extends Context.Service<LocalPullRequests, {
     PullRequests,
     Effect.map(LocalPullRequests, (pulls) => ({
       diff: (repo, number) => pulls.diff(repo, number, { maximumBytes: MAX_DIFF_BYTES }),
+      content: (repo, number) => pulls.content(repo, number),
       merge: (repo, number, options) => pulls.merge(repo, number, { ...options, deleteBranch: false }),
       close: (repo, number) => pulls.close(repo, number, { deleteBranch: false })
     }))

@@ -4,7 +4,7 @@ import { PullRequest } from "@slipway/domain/source/schema/PullRequest"
 import type { RepoName } from "@slipway/domain/source/schema/RepoRef"
 import type * as Shortstat from "@slipway/git/save/Shortstat"
 import { Instant } from "@slipway/postgres/sql/Instant"
-import { DateTime, Effect, Schema } from "effect"
+import { DateTime, Effect, Option, Schema } from "effect"
 import { type SqlClient, SqlSchema } from "effect/sql"
 
 export const Row = Schema.Struct({ ...PullRequest.fields, createdAt: Instant, updatedAt: Instant }).mapFields(
@@ -36,6 +36,13 @@ export const numbered = (sql: SqlClient.SqlClient, repo: RepoName, number: numbe
     execute: () =>
       sql`SELECT ${columns(sql)} FROM local_pull_requests WHERE repository_id = ${repositoryId(sql, repo)} AND number = ${number}`
   })()
+
+export const description = (sql: SqlClient.SqlClient, repo: RepoName, number: number) =>
+  SqlSchema.findOneOption({
+    Request: Schema.Void,
+    Result: Schema.Struct({ body: Schema.String }),
+    execute: () => sql`SELECT body FROM local_pull_requests WHERE repository_id = ${repositoryId(sql, repo)} AND number = ${number}`
+  })().pipe(Effect.map(Option.match({ onNone: () => "", onSome: ({ body }) => body })))
 
 /** The number is drawn under the lock of the repository's row, and returned if the insert fails. */
 export const insert = (

@@ -51,7 +51,7 @@ const fixture: SourceHostContract.Fixture<LocalRepositories> = {
       })
     return {
       fullName,
-      commit: (branch, changes) =>
+      commit: (branch, changes, title = "change") =>
         on(
           branch,
           Effect.gen(function*() {
@@ -59,7 +59,7 @@ const fixture: SourceHostContract.Fixture<LocalRepositories> = {
               yield* content === null ? agent.remove(join(path, name)) : agent.write(join(path, name), content)
             }
             gitIn(path, "add", "--all")
-            gitIn(path, "commit", "--quiet", "--message", "change")
+            gitIn(path, "commit", "--quiet", "--author=Ada <ada@example.com>", "--message", title)
           })
         ),
       merge: (head, base) =>

@@ -1,6 +1,8 @@
 /** Repositories of one process, shared by the memory layers in place of git. */
 import * as Context from "effect/Context"
 import * as Layer from "effect/Layer"
+import * as Option from "effect/Option"
+import * as Schema from "effect/Schema"
 import { digest } from "../../src/ids/Digest.ts"
 import type { RepoName } from "../../src/source/schema/RepoRef.ts"
 
@@ -17,6 +19,26 @@ export interface MemoryCommit {
   readonly executables?: ReadonlySet<string>
   /** Other distinguishing data: message, author, time. */
   readonly note?: string
+}
+
+/** The message and author of a commit. */
+export interface Note {
+  readonly message: string
+  readonly author: { readonly name: string; readonly email: string }
+  readonly seconds: number
+}
+
+/** A {@link MemoryCommit.note} with a message and an author. */
+export const writeNote = ({ author, message, seconds }: Note): string => JSON.stringify([message, author.name, author.email, seconds])
+
+const decodeNote = Schema.decodeUnknownOption(
+  Schema.fromJsonString(Schema.Tuple([Schema.String, Schema.String, Schema.String, Schema.Int]))
+)
+
+/** Empty for a commit without a message. */
+export const readNote = ({ note = "" }: MemoryCommit): Note => {
+  const [message, name, email, seconds] = Option.getOrElse(decodeNote(note), () => ["", "", "", 0] as const)
+  return { message, author: { name, email }, seconds }
 }
 
 /** A hash of the whole commit. */
@@ -56,11 +78,16 @@ export class MemoryRepository {
   }
 
   /** Commits on top of `branch`. A new branch starts from the default branch. Returns the commit. */
-  commit(branch: string, changes: Changes): string {
+  commit(branch: string, changes: Changes, note?: Note): string {
     const parent = this.branches.get(branch) ?? this.branches.get(this.defaultBranch) ?? ""
     const files = { ...this.filesOf(parent), ...changes }
     const kept = Object.entries(files).flatMap(([path, content]) => content === null ? [] : [[path, content] as const])
-    const sha = this.add({ parents: [parent], files: Object.fromEntries(kept), executables: this.executablesOf(parent) })
+    const sha = this.add({
+      parents: [parent],
+      files: Object.fromEntries(kept),
+      executables: this.executablesOf(parent),
+      ...(note === undefined ? {} : { note: writeNote(note) })
+    })
     this.branches.set(branch, sha)
     return sha
   }

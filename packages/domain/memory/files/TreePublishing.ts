@@ -11,7 +11,7 @@ import {
 import { isRefName } from "../../src/source/schema/Naming.ts"
 import type { RepoName } from "../../src/source/schema/RepoRef.ts"
 import * as MemoryMerge from "./MemoryMerge.ts"
-import { type MemoryCommit, shaOf } from "./MemoryRepositories.ts"
+import { type MemoryCommit, shaOf, writeNote } from "./MemoryRepositories.ts"
 import * as MemoryTree from "./MemoryTree.ts"
 import { contentOf, find, known, type PreparedTrees } from "./PreparedTrees.ts"
 
@@ -71,7 +71,7 @@ export const publishes = (trees: PreparedTrees): Pick<WorkingTrees["Service"], "
         files: Object.fromEntries(content.files),
         executables: content.executables,
         // The date is that of the tree, so that a repeated run gives the same commit.
-        note: JSON.stringify([message, author.name, author.email, Math.floor(tree.preparedAt / 1_000)])
+        note: writeNote({ message, author, seconds: Math.floor(tree.preparedAt / 1_000) })
       }
       const sha = shaOf(commit)
       tree.snapshots.set(sha, commit)

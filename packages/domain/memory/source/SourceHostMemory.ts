@@ -3,17 +3,26 @@ import * as Context from "effect/Context"
 import * as DateTime from "effect/DateTime"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
-import { type Ended, PullRequestRefused, PullRequests } from "../../src/source/ports/PullRequests.ts"
+import {
+  type Ended,
+  MAX_COMMIT_TITLE,
+  MAX_COMMITS,
+  type PullRequestCommit,
+  PullRequestRefused,
+  PullRequests
+} from "../../src/source/ports/PullRequests.ts"
 import { pageOfNames, RepoNotAccessible, SourceHostError, SourceHost } from "../../src/source/ports/SourceHost.ts"
 import { noChecks, type PullRequest } from "../../src/source/schema/PullRequest.ts"
 import type { RepoName } from "../../src/source/schema/RepoRef.ts"
 import { patch } from "../files/MemoryPatch.ts"
-import { changedLines, MemoryRepositories, type MemoryRepository } from "../files/MemoryRepositories.ts"
+import { changedLines, MemoryRepositories, type MemoryRepository, readNote } from "../files/MemoryRepositories.ts"
 
 /** The state of the layer: pull requests of each repository, in the order of their numbers. */
 interface Pulls {
   readonly repositories: MemoryRepositories["Service"]
   readonly kept: Map<MemoryRepository, Array<PullRequest>>
+  /** Descriptions by the ids of pull requests. */
+  readonly descriptions: Map<number, string>
   /** The newest id. */
   ids: number
 }
@@ -101,21 +110,41 @@ const ended = Effect.fnUntraced(function*(state: Pulls, repository: MemoryReposi
   return done
 })
 
+/** The pull request, and the newest commit of its base without it. */
+const compared = Effect.fnUntraced(function*(state: Pulls, repo: RepoName, number: number) {
+  const { pull, refuse, repository } = yield* found(state, repo, number)
+  const { baseRef, headSha, merged } = pull
+  const base = repository.branches.get(baseRef)
+  if (base === undefined) return yield* refuse("no base", `There is no branch ${baseRef}.`)
+  const before = merged
+    ? repository.history(base).flatMap((sha) => {
+      const parents = repository.commits.get(sha)?.parents ?? []
+      return parents.includes(headSha) && parents.length > 1 ? parents.slice(0, 1) : []
+    }).at(0)
+    : base
+  if (before === undefined) return yield* refuse("merged without a merge commit", `${baseRef} was moved on to it.`)
+  return { before, pull, refuse, repository }
+})
+
+/** The first characters of the first line. */
+const cut = (text: string): string => (text.split("\n", 1)[0] ?? "").slice(0, MAX_COMMIT_TITLE)
+
 const pullRequests = (state: Pulls): NonNullable<typeof PullRequests.Service> => ({
   diff: Effect.fn("PullRequests.diff")(function*(repo, number) {
-    const { pull: { baseRef, headSha, merged }, refuse, repository } = yield* found(state, repo, number)
-    const base = repository.branches.get(baseRef)
-    if (base === undefined) return yield* refuse("no base", `There is no branch ${baseRef}.`)
-    const before = merged
-      ? repository.history(base).flatMap((sha) => {
-        const parents = repository.commits.get(sha)?.parents ?? []
-        return parents.includes(headSha) && parents.length > 1 ? parents.slice(0, 1) : []
-      }).at(0)
-      : base
-    if (before === undefined) return yield* refuse("merged without a merge commit", `${baseRef} was moved on to it.`)
+    const { before, pull: { headSha }, refuse, repository } = yield* compared(state, repo, number)
     const from = repository.mergeBase(before, headSha)
     if (from === undefined) return yield* refuse("nothing in common", "The branches have no commit in common.")
     return new TextEncoder().encode(patch(contentOf(repository, from), contentOf(repository, headSha)))
+  }),
+  content: Effect.fn("PullRequests.content")(function*(repo, number) {
+    const { before, pull: { headSha, id }, repository } = yield* compared(state, repo, number)
+    const others = new Set(repository.history(before))
+    const own = repository.history(headSha).filter((sha) => !others.has(sha))
+    const commits = own.slice(0, MAX_COMMITS).toReversed().map((sha): PullRequestCommit => {
+      const { author, message, seconds } = readNote(repository.commits.get(sha) ?? { parents: [], files: {} })
+      return { sha, title: cut(message), author: cut(author.name), at: DateTime.makeUnsafe(seconds * 1_000) }
+    })
+    return { description: state.descriptions.get(id) ?? "", commits, commitCount: own.length }
   }),
   merge: Effect.fn("PullRequests.merge")(function*(repo, number, { headSha }) {
     const { pull, refuse, repository } = yield* found(state, repo, number)
@@ -156,7 +185,7 @@ const sourceHost = (state: Pulls): SourceHost["Service"] => ({
       repositoryOf(state, repo),
       (repository) => look(state, repository).find((pull) => pull.state === "open" && pull.headRef === headRef) ?? null
     ),
-  openDraftPullRequest: Effect.fn("SourceHost.openDraftPullRequest")(function*(repo, { at, baseRef, headRef, headSha, title }) {
+  openDraftPullRequest: Effect.fn("SourceHost.openDraftPullRequest")(function*(repo, { at, baseRef, body, headRef, headSha, title }) {
     const repository = yield* repositoryOf(state, repo)
     const operation = "open the pull request"
     for (const ref of [baseRef, headRef]) {
@@ -185,6 +214,7 @@ const sourceHost = (state: Pulls): SourceHost["Service"] => ({
       ...counted(repository, baseRef, headSha)
     }
     pulls.push(pull)
+    state.descriptions.set(id, body)
     return pull
   }),
   pullRequestPushed: Effect.fn("SourceHost.pullRequestPushed")(function*(repo, number, { at, headSha }) {
@@ -204,7 +234,7 @@ const sourceHost = (state: Pulls): SourceHost["Service"] => ({
 /** Process-local, on `MemoryRepositories`, with `PullRequests`; for tests and for embedding. Without comments and checks. */
 export const layer = Layer.effectContext(
   Effect.map(MemoryRepositories, (repositories) => {
-    const state: Pulls = { repositories, kept: new Map(), ids: 0 }
+    const state: Pulls = { repositories, kept: new Map(), descriptions: new Map(), ids: 0 }
     return Context.make(SourceHost, sourceHost(state)).pipe(Context.add(PullRequests, pullRequests(state)))
   })
 )

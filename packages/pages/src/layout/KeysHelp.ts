@@ -24,6 +24,7 @@ const KEYS: ReadonlyArray<Key> = [
   { keys: "e", what: "Focus “End sandbox…”" },
   { keys: "]", what: "Next changed file" },
   { keys: "[", what: "Previous changed file" },
+  { keys: "v", what: "Mark the changed file as viewed, and go to the next" },
   { keys: "/", what: "Search" },
   { keys: "?", what: "This help" }
 ]

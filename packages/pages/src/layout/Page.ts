@@ -94,8 +94,14 @@ export const latePlace: Html = html`<!--late-->`
  * A page whose body has {@link latePlace}. If `part` takes longer than a page may, the page is sent up to there with `meanwhile`, which is
  * hidden when the rest follows.
  */
-export const showWithLate = (document: Layout.Document, reader: Layout.Reader, part: Late["part"], meanwhile: string): Shown =>
-  new Shown(Layout.render(document, reader), {}, { part, meanwhile: html`<p class="loading" role="status">${meanwhile}</p>` })
+export const showWithLate = (
+  document: Layout.Document,
+  reader: Layout.Reader,
+  part: Late["part"],
+  meanwhile: string,
+  options: Options = {}
+): Shown =>
+  new Shown(Layout.render(document, reader), options, { part, meanwhile: html`<p class="loading" role="status">${meanwhile}</p>` })
 
 /** HTML that a script puts into an open page. */
 export const fragment = (content: Html): Shown => new Shown(content, {})

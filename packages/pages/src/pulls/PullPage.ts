@@ -7,7 +7,7 @@ import * as Review from "@slipway/domain/publishing/usecases/Review"
 import type { SandboxNotFound } from "@slipway/domain/sandbox/ports/SandboxStore"
 import { isUnderWay, publicationOf } from "@slipway/domain/sandbox/rules/Sandbox"
 import { isActive } from "@slipway/domain/sandbox/rules/Turn"
-import { PullRequestRefused } from "@slipway/domain/source/ports/PullRequests"
+import { type PullRequestCommit, type PullRequestContent, PullRequestRefused } from "@slipway/domain/source/ports/PullRequests"
 import type { RepoNotAccessible, SourceHostError } from "@slipway/domain/source/ports/SourceHost"
 import { isProtected } from "@slipway/domain/source/rules/FileRules"
 import type { Checks, PullRequest } from "@slipway/domain/source/schema/PullRequest"
@@ -16,12 +16,13 @@ import type { StoreUnavailable } from "@slipway/domain/store/StoreUnavailable"
 import { visible } from "@slipway/domain/text/EscapeInvisible"
 import { Effect, Schema } from "effect"
 import { HttpRouter } from "effect/http"
-import type { Budget } from "../html/Fit.ts"
+import { type Budget, fit } from "../html/Fit.ts"
 import { html, type Html, type Later, type Part } from "../html/Html.ts"
 import { moment } from "../html/Moments.ts"
 import * as Page from "../layout/Page.ts"
 import { Refused } from "../layout/Refused.ts"
 import * as ChangesList from "../sandboxes/changes/ChangesList.ts"
+import * as DiffLayout from "../sandboxes/changes/DiffLayout.ts"
 import * as FilesAddress from "../sandboxes/files/FilesAddress.ts"
 import * as SandboxChanges from "../sandboxes/files/SandboxChanges.ts"
 import * as PullDetails from "../shared/PullDetails.ts"
@@ -38,8 +39,9 @@ const SHA = /^[0-9a-f]{40,64}$/u
 
 const incomplete = Refused.bad("This form is incomplete. Reload the page and try again.")
 
-/** Bytes of the task: it may be as long as a prompt. */
+/** Bytes of the task, which may be as long as a prompt, of the description, and of the commits. */
 const TASK_BYTES = 32 * 1024
+const COMMITS_BYTES = 32 * 1024
 /** Newest comments that are shown. */
 const MAX_COMMENTS = 20
 
@@ -112,25 +114,47 @@ const noDiff = ({ reason }: PullRequestRefused, { baseRef, headRef }: PullReques
 
 type Files = Effect.Success<ReturnType<typeof SandboxChanges.filesOf>>
 
+/** The part of its page that shows a diff. */
+interface View {
+  /** Its address without a query. */
+  readonly address: string
+  readonly chosen: DiffLayout.Chosen
+  /** How many files of the list, or lines of the file, come before the first one shown. */
+  readonly after: number
+}
+
+const linkOf = ({ address, chosen }: View, fields: Readonly<Record<string, string>>): string => {
+  const query = new URLSearchParams({ ...chosen.fields, ...fields })
+  return query.size === 0 ? address : `${address}?${query}`
+}
+
+const lookOf = ({ chosen: { layout } }: View): SandboxChanges.Look => ({ layout, commentForm: null })
+
 /** The files, and what changed in those that there is space for. */
-const together = (files: Files, address: string, linkOf: (path: string) => string, after: number): Later =>
-  SandboxChanges.sectionsOf(files.slice(after), files, linkOf, SandboxChanges.spaceTogether(), (sections) => {
+const together = (files: Files, view: View): Later => {
+  const { address, after, chosen } = view
+  const alone = (path: string) => linkOf(view, { path })
+  const listFrom = (after: number) => linkOf(view, { after: String(after) })
+  return SandboxChanges.sectionsOf(files.slice(after), files, alone, SandboxChanges.spaceTogether(), lookOf(view), (sections) => {
     const anchors = new Map(files.map((file, i) => [file.path, `#file-${i + 1}`]))
-    const placeOf = (of: string) => sections.has(of) ? anchors.get(of) ?? linkOf(of) : linkOf(of)
-    const listFrom = (from: number) => `${address}?after=${from}`
+    const placeOf = (of: string) => sections.has(of) ? anchors.get(of) ?? alone(of) : alone(of)
     const list = { files, partialWarnings: [] }
     return html`${ChangesList.render(list, placeOf, { bytes: SandboxChanges.LIST_BYTES }, listFrom, { after })}
+${sections.size > 0 && DiffLayout.links(chosen.layout, listFrom(after))}
 ${SandboxChanges.viewedCount(address)}
 ${[...sections.values()]}`
   })
+}
 
 /** One of the files. */
-const alone = (files: Files, path: string, address: string, linkOf: (path: string) => string, after: number): Html => {
+const alone = (files: Files, path: string, view: View): Html => {
   const file = files.find((one) => one.path === path)
+  const restFrom = (after: number) => linkOf(view, { path, after: String(after) })
   const shown = file === undefined || isProtected(path)
     ? html`<p>File not found.</p>`
-    : SandboxChanges.patchedShown(file, (from) => `${linkOf(path)}&after=${from}`, after)
-  return html`<p class="fine"><a href="${address}">All files</a></p>
+    : html`${DiffLayout.links(view.chosen.layout, restFrom(view.after))}
+${SandboxChanges.patchedShown(file, restFrom, view.after, lookOf(view))}`
+  return html`<p class="fine"><a href="${linkOf(view, {})}">All files</a></p>
 <h3>${path}</h3>
 ${shown}`
 }
@@ -172,8 +196,41 @@ ${PullDetails.checksList(checks, budget)}
 ${state === "open" && actions}</aside>`
 }
 
-/** Its branches and times, the task, and the comments. */
-const about = ({ comments, pullRequest, repo, sandbox }: Found, budget: Budget): Html => {
+/** Newest commits that do not fold away. */
+const UNFOLDED = 10
+
+const commitsList = ({ commitCount, commits }: PullRequestContent): Later => {
+  const item = ({ at, author, sha, title }: PullRequestCommit) =>
+    html`
+<li><code>${sha.slice(0, 7)}</code> ${title} <span class="fine">${author}, ${moment(at)}</span></li>`
+  // The newest commits get space first.
+  return fit(commits.toReversed(), { bytes: COMMITS_BYTES }, item, (items) => {
+    const more = commitCount - items.length
+    return html`<section aria-labelledby="commits-title"><h2 id="commits-title">Commits</h2>
+<details${commitCount <= UNFOLDED && html` open`}><summary>${commitCount === 1 ? "1 commit" : `${commitCount} commits`}</summary>
+${more > 0 && html`<p class="fine">${more} earlier commits hidden.</p>`}
+<ol class="commits" start="${more + 1}">${items.toReversed()}
+</ol></details></section>`
+  })
+}
+
+/** Its description and commits; `null`: they cannot be read. */
+const contentOf = (content: PullRequestContent | null): Html => {
+  if (content === null) return html`<p class="fine">The commits could not be loaded.</p>`
+  const { description } = content
+  const shown = Markdown.render(
+    description,
+    { bytes: TASK_BYTES },
+    (text, length) => html`${text}${length < description.length && html`<p class="fine">The description was cut.</p>`}`
+  )
+  const section = html`<section aria-labelledby="description-title"><h2 id="description-title">Description</h2>
+<div class="task">${shown}</div></section>`
+  return html`${description.trim() !== "" && section}
+${commitsList(content)}`
+}
+
+/** Its branches and times, the task, the description, the commits and the comments. */
+const about = ({ comments, pullRequest, repo, sandbox }: Found, content: PullRequestContent | null, budget: Budget): Html => {
   const { additions, baseRef, changedFiles, createdAt, deletions, headRef, updatedAt, url } = pullRequest
   const changed = changedFiles === 1 ? "1 file" : `${changedFiles} files`
   const lines = html`<span class="added-count">+${additions}</span> <span class="removed-count">−${deletions}</span>`
@@ -186,10 +243,16 @@ ${PullDetails.commentsList(comments.slice(-MAX_COMMENTS), comments.length, url, 
 <p class="fine">Opened ${moment(createdAt)} · Updated ${moment(updatedAt)} · <a href="/sandboxes/${sandbox.id}">Sandbox</a></p>
 <section aria-labelledby="task-title"><h2 id="task-title">Task</h2>
 ${task}</section>
+${contentOf(content)}
 ${talk}`
 }
 
-const page = (member: Page.Member, found: Found, outcome: Html | null, diff: Part): Html => {
+const page = (
+  member: Page.Member,
+  found: Found,
+  outcome: Html | null,
+  { content, diff }: { readonly content: PullRequestContent | null; readonly diff: Part }
+): Html => {
   const { number, state, title } = found.pullRequest
   const budgets = PullDetails.budgets()
   const primary = state === "open"
@@ -204,7 +267,7 @@ ${outcome}
 <div class="columns">
 ${mergeBox(found, member.csrf, budgets.checks)}
 <div class="reviewed">
-${about(found, budgets.comments)}
+${about(found, content, budgets.comments)}
 <section aria-labelledby="diff-title"><h2 id="diff-title">Changes</h2>
 ${diff}</section></div></div></div>`
 }
@@ -214,6 +277,7 @@ export const layer = HttpRouter.use(Effect.fnUntraced(function*(router) {
   const review = yield* Review.make
   // Pull requests of any other host have a page there.
   if (review === null) return
+  const layoutOf = yield* DiffLayout.make
 
   const named = Effect.fnUntraced(function*({ params }: Page.Asked) {
     const repo = yield* Effect.mapError(Effect.fromOption(decodeRepo(`${params["owner"]}/${params["name"]}`)), () => noPull)
@@ -236,19 +300,21 @@ export const layer = HttpRouter.use(Effect.fnUntraced(function*(router) {
     const { title } = pullRequest
     const address = addressOf(found)
     const path = asked.url.searchParams.get("path")
-    const after = yield* FilesAddress.afterOf(asked.url)
-    const linkOf = (of: string) => `${address}?${new URLSearchParams({ path: of })}`
-    const patched = yield* review.diff(found).pipe(
-      Effect.flatMap((patch) => SandboxChanges.filesOf(patch, path)),
-      Effect.catchTag("PullRequestRefused", (refused) => Effect.succeed(noDiff(refused, pullRequest)))
-    )
+    const view: View = { address, after: yield* FilesAddress.afterOf(asked.url), chosen: yield* layoutOf(asked.url) }
+    const [patched, content] = yield* Effect.all([
+      review.diff(found).pipe(
+        Effect.flatMap((patch) => SandboxChanges.filesOf(patch, path)),
+        Effect.catchTag("PullRequestRefused", (refused) => Effect.succeed(noDiff(refused, pullRequest)))
+      ),
+      Effect.catchTag(review.content(found), "PullRequestRefused", () => Effect.succeed(null))
+    ], { concurrency: 2 })
     const diff = typeof patched === "string"
       ? html`<p>${patched}</p>`
       : path === null
-      ? together(patched, address, linkOf, after)
-      : alone(patched, path, address, linkOf, after)
-    const body = page(member, found, Page.told(asked, MESSAGES), diff)
-    return Page.show({ title: `${title} #${number}`, place: "pulls", body, scripts: ["viewed.js"] }, member)
+      ? together(patched, view)
+      : alone(patched, path, view)
+    const body = page(member, found, Page.told(asked, MESSAGES), { content, diff })
+    return Page.show({ title: `${title} #${number}`, place: "pulls", body, scripts: ["viewed.js"] }, member, view.chosen)
   }, answered)
 
   const askToMerge: Page.Handler<Page.Member> = Effect.fnUntraced(function*(member, asked) {

@@ -13,6 +13,9 @@ const BADGES: Readonly<Record<PullState, Html>> = {
 
 export const pullBadge = (pull: Parameters<typeof pullStateOf>[0]): Html => BADGES[pullStateOf(pull)]
 
+/** The text of the button that publishes changes. `number`: of the pull request; `null`: none was opened. */
+export const publishLabel = (number: number | null): string => number === null ? "Publish draft PR" : "Update pull request"
+
 /** The result of a pull request's checks, in one word. */
 export const ChecksState = Schema.Literals(["passing", "failing", "running", "none"])
 export type ChecksState = typeof ChecksState.Type

@@ -14,6 +14,7 @@ import { type Fields, visitor } from "../../testing/Browser.ts"
 import { ask, create, layer as http, type Reply } from "../../testing/Harness.ts"
 
 const HOSTILE = `</h1><script>alert("1")</script>'&\u202e\u001b[31m`
+const SHOWN = "&lt;/h1&gt;&lt;script&gt;alert(&quot;1&quot;)&lt;/script&gt;&#39;&amp;⟨RIGHT-TO-LEFT OVERRIDE⟩⟨ESC⟩[31m"
 
 const served = Layer.unwrap(Effect.gen(function*() {
   return http({ host: yield* SourceHost, pulls: yield* PullRequests })
@@ -29,7 +30,7 @@ const opened = Effect.fnUntraced(function*(grant: string, changes: Readonly<Reco
   const headSha = repository.commit(headRef(id), changes)
   const pull = yield* host.openDraftPullRequest(fullName, {
     title: HOSTILE,
-    body: "",
+    body: `It *fixes* a. [Press](javascript:alert(1)) ${HOSTILE}`,
     baseRef: "main",
     headRef: headRef(id),
     headSha,
@@ -71,9 +72,41 @@ layer(served, { excludeTestServices: true })("the page of a pull request", (it) 
       assert.notMatch(page.text, /<script(?! type="module" src="\/assets\/)|\u202e/u)
       assert.notInclude(page.text, "\u001b")
       assert.isBelow(page.text.length, 100_000)
+      assert.include(page.text, `href="${address}?after=0&amp;layout=split"`)
+      const split = yield* get(`${address}?layout=split`)
+      assert.match(split.text, /<tr><td class="number old removed">2<[^\n]*<td class="number now added">2</u)
+      assert.include(split.text, `href="${address}?layout=split&amp;path=a"`)
+      assert.include(split.text, `data-review="${address}"`)
       const alone = yield* get(`${address}?path=a`)
       assert.include(alone.text, `<tr class="removed"><td class="number">2</td>`)
       assert.notInclude(alone.text, "Diff too large")
+    }))
+
+  it.effect("lists its commits, and shows its description as Markdown, with nothing of either taken for markup", () =>
+    Effect.gen(function*() {
+      const { address, fullName, get, id, repository } = yield* opened("told")
+      const note = { message: `${HOSTILE}\n\nMore`, author: { name: HOSTILE, email: "" }, seconds: 8_640_000_000 }
+      const push = Effect.fnUntraced(function*(message: string) {
+        const headSha = repository.commit(headRef(id), { a: message }, { ...note, message })
+        yield* (yield* SourceHost).pullRequestPushed(fullName, 1, { headSha, at: DateTime.makeUnsafe(0) })
+        return headSha
+      })
+      const sha = yield* push(note.message)
+      const { text } = yield* get(address)
+      assert.include(text, `<summary>2 commits</summary>`)
+      assert.include(text, `<code>${sha.slice(0, 7)}</code> ${SHOWN} <span class="fine">${SHOWN}, <time datetime="2243-10-17T`)
+      assert.match(
+        text,
+        /<h2 id="description-title">Description<\/h2>\s*<div class="task"><div class="markdown"><p>It <em>fixes<\/em> a\./u
+      )
+      assert.notMatch(text, /<script(?! type="module" src="\/assets\/)|\u202e|href="javascript:/u)
+      for (let i = 0; i < 70; i++) yield* push(`c${i}`)
+      const many = yield* get(address)
+      assert.include(many.text, "<details><summary>72 commits</summary>")
+      assert.include(many.text, "22 earlier commits hidden.")
+      assert.include(many.text, `<ol class="commits" start="23">`)
+      assert.include(many.text, "</code> c69 ")
+      assert.isBelow(many.text.length, 100_000)
     }))
 
   it.effect("is only for people of the grant whose sandbox opened it, and so are its forms", () =>
@@ -218,7 +251,7 @@ layer(talking, { excludeTestServices: true })("beside what is reviewed", (it) =>
 
 const down = () =>
   Effect.fail(new SourceHostError({ operation: "read", detail: "The database is not available just now.", retryable: true }))
-const never = { diff: () => Effect.never, merge: () => Effect.never, close: () => Effect.never }
+const never = { content: () => Effect.never, diff: () => Effect.never, merge: () => Effect.never, close: () => Effect.never }
 
 layer(http({ host: { pullRequestDetails: down }, pulls: never }), { excludeTestServices: true })("where the host does not answer", (it) => {
   it.effect("the page says so", () =>

@@ -989,6 +989,47 @@ layer(http({ trees }), { excludeTestServices: true })("the files changed", (it) 
       assert.notInclude((yield* get(`/sandboxes/${id}/changes`)).text, "comment-on")
     }))
 
+  it.effect("stand beside each other where the address or the last choice says so, with all that a unified diff has", () =>
+    Effect.gen(function*() {
+      const { cookie, get, key } = yield* visitor("splitter")
+      const { id } = yield* running(key)
+      const address = `/sandboxes/${id}/changes`
+      const unified = yield* get(address)
+      assert.notInclude(unified.text, "diff code split")
+      const link = new URLSearchParams({ repo: "acme/shop", layout: "split" }).toString()
+      assert.include(unified.text, `href="${address}?${link.replace("&", "&amp;")}"`)
+      const page = yield* get(`${address}?${link}`)
+      isPage(page)
+      const halves = [...page.text.matchAll(/<tr>(<td class="number.*?)<\/tr>/gsu)].map(([, row = ""]) =>
+        [...row.matchAll(/<td class="(?:number (?<of>[^"]+)">(?<number>\d+)|(?<none>none)")/gu)].map(({ groups = {} }) =>
+          groups["none"] ?? `${groups["of"]} ${groups["number"]}`
+        )
+      )
+      assert.deepInclude(halves, ["old context 1", "now context 1"])
+      assert.deepInclude(halves, ["old removed 2", "now added 2"])
+      assert.match(page.text, /<tr><td class="none" colspan="3"><\/td><td class="number now added">/u)
+      assert.include(page.text, `<span class="keyword">const</span> a = <ins><span class="value">2</span></ins>`)
+      const commented = ({ text }: Reply) => [...text.matchAll(/name="line" value="([^"]+)"/gu)].map(([, line]) => line)
+      assert.deepStrictEqual(commented(page), commented(unified))
+      // Links of the page keep the layout.
+      assert.include(page.text, `/changes?repo=acme%2Fshop&amp;layout=split&amp;path=src%2Fa.ts"`)
+      const alone = yield* get(`${address}?${link}&path=src/a.ts`)
+      assert.include(alone.text, "diff code split")
+      assert.include(alone.text, `<input type="hidden" name="layout" value="split">`)
+
+      const kept = String(page.headers["set-cookie"])
+      assert.match(kept, /^__Host-slipway_diff=split; Max-Age=\d+; Path=\/; HttpOnly; Secure; SameSite=Lax$/u)
+      const withCookie = { cookie: `${cookie}; ${kept.split(";", 1)[0]}` }
+      const later = yield* get(address, withCookie)
+      assert.include(later.text, "diff code split")
+      assert.isUndefined(later.headers["set-cookie"])
+      const back = yield* get(`${address}?layout=unified`, withCookie)
+      assert.notInclude(back.text, "diff code split")
+      assert.include(String(back.headers["set-cookie"]), "slipway_diff=unified;")
+      assert.notInclude((yield* get(address, { cookie: `${cookie}; __Host-slipway_diff=<b>` })).text, "diff code split")
+      isPage(yield* get(`${address}?layout=<b>`), 400)
+    }))
+
   it.effect("are those between two checkpoints where the address names them", () =>
     Effect.gen(function*() {
       const { get, key } = yield* visitor("reader-of-turns")

@@ -49,7 +49,25 @@ layer(Shop.layer(), { excludeTestServices: true })("pull requests", (it) => {
         assert.match(page.url(), /\/local\/acme\/shop\/pulls\/1$/u)
         await page.locator("table.diff tr.added", { hasText: "hello" }).waitFor()
         assert.include(await page.locator("main").innerText(), "<b>hostile</b>")
+        assert.match(await page.locator(".commits").innerText(), /^[0-9a-f]{7} <\/a><script>alert/u)
+        await page.getByText("Opened by Slipway from sandbox").waitFor()
         await inspect(page, "pull")
+        // Viewed files are folded and left behind, one after the other.
+        const heads = page.locator(".changed-file > summary")
+        await page.keyboard.press("]")
+        await page.keyboard.press("v")
+        await page.locator("#viewed", { hasText: "1 of 2 viewed" }).waitFor()
+        assert.isTrue(await heads.nth(1).evaluate((head) => head === document.activeElement))
+        assert.deepStrictEqual(
+          await heads.evaluateAll((all) => all.map(({ parentElement }) => parentElement?.hasAttribute("open"))),
+          [false, true]
+        )
+        await page.keyboard.press("v")
+        await page.locator("#viewed", { hasText: "2 of 2 viewed" }).waitFor()
+        // A viewed file stays so.
+        await page.keyboard.press("v")
+        await page.locator("#viewed", { hasText: "2 of 2 viewed" }).waitFor()
+        await page.getByRole("checkbox", { name: "Viewed README.md" }).uncheck()
         await page.getByRole("link", { name: "Send back to the agent…" }).click()
         await page.getByLabel("What should change?").waitFor()
         await inspect(page, "pull-send-back")

@@ -187,6 +187,70 @@ layer(Shop.layer(), { excludeTestServices: true })("what an agent writes", (it) 
       }, { options: { hasTouch: true, isMobile: true } })
     }))
 
+  it.effect("stands beside the text before it where the reader chose so, and below it on a phone, with comments on both", () =>
+    Effect.gen(function*() {
+      const { visit } = yield* Browser
+      const [first, plain] = [yield* linkFor(), yield* linkFor()]
+      const work = yield* worked
+      /** The lines as they are seen: those of one height are beside each other. */
+      const seen = (page: Page) =>
+        page.locator(".diff .line").evaluateAll((cells) => {
+          const rows = new Map<number, Array<{ readonly left: number; readonly text: string | null }>>()
+          for (const cell of cells) {
+            if (!cell.checkVisibility()) continue
+            const { left, y } = cell.getBoundingClientRect()
+            rows.set(Math.round(y), [...rows.get(Math.round(y)) ?? [], { left, text: cell.textContent }])
+          }
+          return [...rows].sort(([a], [b]) => a - b).map(([, row]) => row.sort((a, b) => a.left - b.left).map(({ text }) => text))
+        })
+      const [old, now] = ["Sells three things. See docs/running.md.", "Sells two things."]
+      const beside = [["# Shop", "# Shop"], ["", ""], [old, now], ["Open daily."]]
+      const below = [["# Shop"], [""], [old], [now], ["Open daily."]]
+      const id = yield* visit(async (page) => {
+        await signIn(page, first)
+        const id = await work(page, "[[write path=README.md content=# Shop\n\nSells two things.\nOpen daily.\n]]")
+        await page.goto(`/sandboxes/${id}/changes`)
+        await page.getByRole("link", { name: "Split" }).click()
+        await page.locator(".diff.split").waitFor()
+        assert.deepStrictEqual(await seen(page), beside)
+        await page.getByRole("checkbox", { name: "Viewed README.md" }).waitFor()
+        const on = (name: string) => page.getByRole("button", { name: `Comment on ${name}`, exact: true })
+        const field = (place: string) => page.getByRole("textbox", { name: `Comment on README.md:${place}`, exact: true })
+        await on("line 3").click()
+        await field("3").fill("Which?")
+        await on("removed line 3").click()
+        await field("3 (removed)").fill("Why?")
+        await inspect(page, "changes-split")
+        await field("3").press("Control+Enter")
+        await field("3 (removed)").press("Control+Enter")
+        assert.strictEqual(
+          await page.getByRole("textbox", { name: "Message the agent" }).inputValue(),
+          `README.md:3\n> ${now}\n\nWhich?\n\nREADME.md:3 (removed)\n> ${old}\n\nWhy?`
+        )
+        // The choice stays, where the address says nothing of it too; on a phone it makes no difference.
+        await page.setViewportSize({ width: 390, height: 844 })
+        await page.goto(`/sandboxes/${id}/changes`)
+        assert.deepStrictEqual(await seen(page), below)
+        await page.getByRole("link", { name: "Split" }).waitFor({ state: "hidden" })
+        await on("removed line 3").click()
+        const [line, comment] = [page.locator(".line", { hasText: old }), field("3 (removed)")]
+        const bottomOf = async (one: typeof line) => (await one.boundingBox().then((box) => box === null ? NaN : box.y + box.height))
+        assert.isAbove(await bottomOf(comment), await bottomOf(line))
+        assert.isBelow(await bottomOf(comment), await bottomOf(page.locator(".line", { hasText: now })))
+        await inspect(page, "changes-split-phone")
+        return id
+      })
+      yield* visit(async (page) => {
+        await signIn(page, plain)
+        await page.goto(`/sandboxes/${id}/changes`)
+        await page.getByRole("link", { name: "Split" }).click()
+        assert.deepStrictEqual(await seen(page), beside)
+        await page.getByRole("link", { name: "Unified" }).click()
+        await page.waitForURL(/layout=unified/u)
+        assert.deepStrictEqual(await seen(page), below)
+      }, { options: { javaScriptEnabled: false } })
+    }))
+
   it.effect("has marks at viewed files, which stay until the file changes", () =>
     Effect.gen(function*() {
       const { visit } = yield* Browser

@@ -102,7 +102,7 @@ layer(Shop.layer(), { excludeTestServices: true })("the page of a sandbox", (it)
         await inspect(page, "changes")
 
         // The page that publishing leads to is followed, too: what a second publication makes shows by itself.
-        await page.getByRole("button", { name: "Publish as a draft pull request" }).click()
+        await page.getByRole("button", { name: "Publish draft PR" }).click()
         await page.getByText(/Draft pull request #\d+ opened\./u).waitFor()
         await page.getByRole("link", { name: "Pull request", exact: true }).click()
         await page.locator(".pull", { hasText: "No checks" }).waitFor()
@@ -335,7 +335,7 @@ layer(Shop.layer(), { excludeTestServices: true })("the page of a sandbox", (it)
         assert.deepStrictEqual(await page.locator(".diff .added .line").allInnerTexts(), [
           `${wide.slice(0, 400)} … ${wide.length - 400} more characters`
         ])
-        await page.getByRole("button", { name: "Publish as a draft pull request" }).click()
+        await page.getByRole("button", { name: "Publish draft PR" }).click()
         await page.getByText(/Draft pull request #\d+ opened\./u).waitFor()
         await page.getByRole("link", { name: "Pull request", exact: true }).click()
         assert.match(await page.locator(".pull").innerText(), /acme\/shop\s+Draft\s+#\d+ Try it/u)

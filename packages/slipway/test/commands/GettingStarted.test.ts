@@ -98,7 +98,7 @@ describe("the first pages", () => {
         yield* said(watch, /"type":"turn\.completed"/u)
         const published = yield* said(publish)
         assert.include(published, "+Hello")
-        assert.include(published, "sample/shop #2 is merged into main, with the files in ")
+        assert.include(published, "Merged sample/shop #2 into main, with the files in ")
         assert.strictEqual(readFileSync(path.join(at, ".slipway/sample/shop/HELLO.md"), "utf8").trim(), "Hello")
         assert.include(yield* said(end), "\"outcome\":\"applied\"")
       }).pipe(Effect.scoped)

@@ -16,7 +16,10 @@ export const fixture: Fixture<MemoryRepositories> = {
       repository.commit("trunk", files)
       return {
         fullName,
-        commit: (branch, changes) => Effect.sync(() => repository.commit(branch, changes)),
+        commit: (branch, changes, message = "change") => {
+          const author = { name: "Ada", email: "ada@example.com" }
+          return Effect.sync(() => repository.commit(branch, changes, { message, author, seconds: 1_700_000_000 }))
+        },
         merge: (head, base) => Effect.sync(() => void repository.merge(head, base)),
         deleteBranch: (branch) => Effect.sync(() => void repository.branches.delete(branch))
       }

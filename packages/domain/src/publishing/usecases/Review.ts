@@ -49,6 +49,7 @@ export const make = Effect.gen(function*() {
     /** Finds the pull request with its present state, checks and comments. */
     find,
     diff: ({ pullRequest: { number }, repo }: Found) => pulls.diff(repo, number),
+    content: ({ pullRequest: { number }, repo }: Found) => pulls.content(repo, number),
     /** `headSha`: the commit that the person reviewed. */
     merge: (found: Found, headSha: string) =>
       Effect.flatMap(pulls.merge(found.repo, found.pullRequest.number, { headSha, author }), told(found)),

@@ -1,8 +1,9 @@
 /**
- * Port: merging and closing pull requests of a source host without pages. Checked by `PullRequestsContract`. Their state comes from
- * `SourceHost`.
+ * Port: reading, merging and closing pull requests of a source host without pages. Checked by `PullRequestsContract`. Their state comes
+ * from `SourceHost`.
  */
 import * as Context from "effect/Context"
+import type * as DateTime from "effect/DateTime"
 import type * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
 import type { StoreUnavailable } from "../../store/StoreUnavailable.ts"
@@ -49,10 +50,38 @@ export interface Ended {
   readonly changed: boolean
 }
 
+/** The newest commits of a pull request that are listed. */
+export const MAX_COMMITS = 50
+/** Characters of the title of a commit, and of the name of its author. */
+export const MAX_COMMIT_TITLE = 200
+
+/** A commit of a pull request. Its texts are untrusted. */
+export interface PullRequestCommit {
+  readonly sha: string
+  /** The first {@link MAX_COMMIT_TITLE} characters of its first line. */
+  readonly title: string
+  /** The name that the commit gives. */
+  readonly author: string
+  /** The time that the commit gives. */
+  readonly at: DateTime.Utc
+}
+
+/** The description and the commits of a pull request. */
+export interface PullRequestContent {
+  /** Untrusted Markdown. */
+  readonly description: string
+  /** The newest {@link MAX_COMMITS} of its branch since the base, oldest first. */
+  readonly commits: ReadonlyArray<PullRequestCommit>
+  /** The number of all commits. */
+  readonly commitCount: number
+}
+
 /** Checked by `PullRequestsContract`. */
 export interface PullRequestsShape {
   /** The changes of its branch since the base, as a git patch; `too large` above `MAX_DIFF_BYTES`. */
   diff(repo: RepoName, number: number): Effect.Effect<Uint8Array, Trouble>
+  /** Its description and commits, also once it is merged. */
+  content(repo: RepoName, number: number): Effect.Effect<PullRequestContent, Trouble>
   /**
    * Adds a merge commit to the base branch if the branch is still at `headSha`, the reviewed commit. Keeps the branch. Safe to repeat.
    * Conflicts and closed pull requests are refused.

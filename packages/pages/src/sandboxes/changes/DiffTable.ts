@@ -15,6 +15,8 @@ const MAX_TOGETHER = 14 * 1024
 
 /** Bytes of the head of a hunk. */
 const HEADER_BYTES = 120
+/** Bytes of a line beside the halves of its row, in a split table. */
+const ROW_BYTES = 100
 
 /** The space that is left on a page. */
 export interface Space {
@@ -22,7 +24,11 @@ export interface Space {
   readonly budget: Budget
 }
 
+/** One column of text, or the old text beside the new one. */
+export type Layout = "unified" | "split"
+
 export interface Look {
+  readonly layout?: Layout
   /** Lines of the hunks that come before the first shown one. */
   readonly after?: number
   /** Lines that come after those of the hunks. */
@@ -115,19 +121,50 @@ const commentButton = ({ after, before }: Diff.Line, form: string): Html => {
   return html`<button form="${form}" name="line" value="${value}" class="comment-on" aria-label="Comment on ${name}">+</button>`
 }
 
-const rowOf = ({ ending, line, more }: Shown, content: ReadonlyArray<Part>, commentForm: string | null): Html => {
+/** A line: its row or, in a split table, the halves that it fills. A split table becomes a unified one on phones, by `style.css`. */
+const rowOf = ({ ending, line, more }: Shown, content: ReadonlyArray<Part>, { commentForm = null, layout }: Look): Html => {
   const { after, before, kind } = line
   const [sign, name] = CONTENT[kind]
   const button = commentForm !== null && commentButton(line, commentForm)
   const signed = kind !== "context" && html`<span aria-hidden="true">${sign}</span><span class="unseen">${name}</span>`
-  const numbers = html`<td class="number">${before}</td><td class="number">${after}</td>`
   const cut = more > 0 && html`<span class="aside"> … ${more} more characters</span>`
   // A line's end is shown where it is not a plain line feed and the line changed.
   const carriageReturn = kind !== "context" && ending === "\r\n" && html`<span class="aside"> CR LF</span>`
   const noEnd = ending === "" && html`<span class="aside"> no line end at the end of the file</span>`
   const text = html`${content}${cut}${carriageReturn}${noEnd}`
+  if (layout === "split") {
+    const half = (side: "old" | "now", number: number | null, button: Html | false) => {
+      const cell = (column: string, content: Part) => html`<td class="${column} ${side} ${kind}">${content}</td>`
+      return [cell("number", number), cell("sign", [button, signed]), cell("line", html`<code>${text}</code>`)]
+    }
+    return html`${before !== null && half("old", before, after === null && button)}${after !== null && half("now", after, button)}`
+  }
+  const numbers = html`<td class="number">${before}</td><td class="number">${after}</td>`
   return html`<tr class="${kind}">${numbers}<td class="sign">${button}${signed}</td><td class="line"><code>${text}</code></td></tr>
 `
+}
+
+const noHalf = html`<td class="none" colspan="3"></td>`
+const split = (halves: Part): Html =>
+  html`<tr>${halves}</tr>
+`
+
+/** The rows of a split table, from halves: each removed line is beside an added one. A part for each run of lines. */
+const besides = function*(lines: Diff.Hunk, halves: ReadonlyArray<Html>): Generator<Html, void> {
+  const kindAt = (at: number) => at < halves.length ? lines[at]?.kind : undefined
+  for (let at = 0; at < halves.length;) {
+    const start = at
+    while (kindAt(at) === "context") at++
+    const changed = at
+    while (kindAt(at) === "removed") at++
+    const middle = at
+    while (kindAt(at) === "added") at++
+    const unchanged = halves.slice(start, changed)
+    if (unchanged.length > 0) yield html`<tbody>${unchanged.map(split)}</tbody>`
+    const [old, now] = [halves.slice(changed, middle), halves.slice(middle, at)]
+    const rows = Array.from({ length: Math.max(old.length, now.length) }, (_, i) => split([old[i] ?? noHalf, now[i] ?? noHalf]))
+    if (rows.length > 0) yield html`<tbody>${rows}</tbody>`
+  }
 }
 
 /** Each group has as many lines as get their colours together. */
@@ -150,7 +187,7 @@ const groupsOf = (hunk: Diff.Hunk): ReadonlyArray<ReadonlyArray<Shown>> => {
 const rowsOf = function*(
   hunk: Diff.Hunk,
   language: Languages.Language | null,
-  commentForm: string | null
+  look: Look
 ): Generator<Html, void> {
   for (const lines of groupsOf(hunk)) {
     const words = wordsOf(lines)
@@ -164,7 +201,7 @@ const rowsOf = function*(
       const pieces = (kind === "removed" ? old : now) ?? []
       const ranges = words.get(shown)
       const content = ranges === undefined ? pieces.map(piece) : marked(pieces, ranges, kind === "removed" ? removal : addition)
-      yield rowOf(shown, content, commentForm)
+      yield rowOf(shown, content, look)
     }
   }
 }
@@ -175,14 +212,21 @@ interface Beginning {
   readonly next: number | null
 }
 
+const unifiedHeads = columnHeads("Line before", "Line now", "Change", "Text")
+const splitHeads = columnHeads("Line before", "Removed", "Text before", "Line now", "Added", "Text now")
+const splitColumns = html`
+<colgroup><col class="number"><col class="sign"><col><col class="number"><col class="sign"><col></colgroup>`
+
 /** The lines after the first `after`, as many as there is space for. */
 export const render = (
   path: string,
   hunks: ReadonlyArray<Diff.Hunk>,
   space: Space,
   done: (beginning: Beginning) => Part,
-  { after = 0, commentForm = null, left = 0 }: Look = {}
+  look: Look = {}
 ): Later => {
+  const { after = 0, layout, left = 0 } = look
+  const isSplit = layout === "split"
   const language = Languages.ofFile(path)
   const wanted: Array<Diff.Hunk> = []
   let total = 0
@@ -195,7 +239,10 @@ export const render = (
     let lines = space.lines
     for (const hunk of wanted) {
       space.budget.bytes -= HEADER_BYTES
-      yield* rowsOf(hunk.slice(0, lines), language, commentForm)
+      for (const row of rowsOf(hunk.slice(0, lines), language, look)) {
+        if (isSplit) space.budget.bytes -= ROW_BYTES
+        yield row
+      }
       lines -= hunk.length
       if (lines <= 0) return
     }
@@ -208,12 +255,19 @@ export const render = (
       const some = shown.slice(at, at + hunk.length)
       if (some.length === 0) break
       at += some.length
-      bodies.push(html`<tbody><tr class="hunk"><td colspan="4">${Diff.headerOf(hunk.slice(0, some.length))}</td></tr>
-${some}</tbody>`)
+      const head = html`<tr class="hunk"><td colspan="${isSplit ? 6 : 4}">${Diff.headerOf(hunk.slice(0, some.length))}</td></tr>`
+      bodies.push(
+        isSplit
+          ? html`<tbody>${head}</tbody>
+${[...besides(hunk, some)]}`
+          : html`<tbody>${head}
+${some}</tbody>`
+      )
     }
+    const [widths, heads] = isSplit ? [splitColumns, splitHeads] : [null, unifiedHeads]
     const table = bodies.length > 0 && html`<div class="diff-box" tabindex="0" role="region" aria-label="Changed lines of ${path}">
-<table class="diff code"><caption class="unseen">Changed lines of ${path}</caption>
-<thead class="unseen"><tr>${columnHeads("Line before", "Line now", "Change", "Text")}</tr></thead>
+<table class="diff code${isSplit && " split"}"><caption class="unseen">Changed lines of ${path}</caption>${widths}
+<thead class="unseen"><tr>${heads}</tr></thead>
 ${bodies}
 </table></div>`
     const hidden = total + left - after - shown.length

@@ -5,7 +5,7 @@ import type { FileVersion } from "@slipway/domain/files/ports/WorkingTrees"
 import type { ChangedFile, ChangedFiles } from "@slipway/domain/files/schema/FileTree"
 import { type Compared, Files } from "@slipway/domain/files/usecases/Files"
 import { type Checkpoint, KEPT_CHECKPOINTS } from "@slipway/domain/sandbox/ports/Checkpoints"
-import type { Sandbox } from "@slipway/domain/sandbox/rules/Sandbox"
+import { publicationOf, type Sandbox } from "@slipway/domain/sandbox/rules/Sandbox"
 import { Sandboxes } from "@slipway/domain/sandbox/usecases/Sandboxes"
 import { isProtected } from "@slipway/domain/source/rules/FileRules"
 import type { RepoName } from "@slipway/domain/source/schema/RepoRef"
@@ -15,9 +15,11 @@ import { html, type Html, type Later, type Part } from "../../html/Html.ts"
 import * as Render from "../../html/Render.ts"
 import * as Page from "../../layout/Page.ts"
 import { Refused } from "../../layout/Refused.ts"
+import { publishLabel } from "../../shared/PullLabels.ts"
 import { AWAY, ChangesCache } from "../changes/ChangesCache.ts"
 import * as ChangesList from "../changes/ChangesList.ts"
 import * as Diff from "../changes/Diff.ts"
+import * as DiffLayout from "../changes/DiffLayout.ts"
 import * as DiffTable from "../changes/DiffTable.ts"
 import * as LineComment from "../changes/LineComment.ts"
 import * as Patch from "../changes/Patch.ts"
@@ -55,12 +57,18 @@ const isLong = (version: FileVersion): boolean => {
 /** Makes the form whose buttons comment on lines of a file; `null`: no comments are taken. */
 type CommentForm = ((path: string, id: string) => Html) | null
 
+/** How the diffs of a page look. */
+export interface Look {
+  readonly layout: DiffTable.Layout
+  readonly commentForm: CommentForm
+}
+
 /** `restFrom`: where the lines after so many are shown. `after`: how many come before. */
 const hunksShown = (
   { hunks, left, path }: Pick<PatchedFile, "hunks" | "left" | "path">,
   restFrom: (after: number) => string,
   after: number,
-  commentForm: CommentForm
+  { commentForm, layout }: Look
 ): Html => {
   const before = after > 0 &&
     html`<p class="fine">${after} earlier lines hidden. <a href="${restFrom(0)}">Show from start</a></p>`
@@ -69,7 +77,7 @@ const hunksShown = (
     hunks,
     { lines: MAX_ALONE, budget: { bytes: ALONE_BYTES } },
     ({ content, next }) => html`${content}${next !== null && next > after && html`<p><a href="${restFrom(next)}">Show more</a></p>`}`,
-    { after, left, commentForm: commentForm === null ? null : "comment" }
+    { after, left, layout, commentForm: commentForm === null ? null : "comment" }
   )
   return html`${before}
 ${commentForm?.(path, "comment") ?? null}
@@ -83,7 +91,7 @@ const versions = Effect.fnUntraced(
     path: string,
     restFrom: (after: number) => string,
     after: number,
-    commentForm: CommentForm
+    look: Look
   ) {
     if (base === null && working === null) return html`<p>File not found.</p>`
     if (base?.binary === true || working?.binary === true) {
@@ -93,7 +101,7 @@ const versions = Effect.fnUntraced(
     }
     const diff = yield* Render.run(Diff.compare(base?.content ?? "", working?.content ?? ""))
     if (diff.hunks.length === 0) return html`<p>Contents unchanged.</p>`
-    return html`${diff.coarse && tooMuch}${hunksShown({ path, hunks: diff.hunks, left: 0 }, restFrom, after, commentForm)}`
+    return html`${diff.coarse && tooMuch}${hunksShown({ path, hunks: diff.hunks, left: 0 }, restFrom, after, look)}`
   }
 )
 
@@ -105,11 +113,17 @@ interface Range {
 const ALL: Range = { from: "base", to: "working" }
 const isAll = ({ from, to }: Range) => from === ALL.from && to === ALL.to
 
-const fieldsOf = (repo: RepoName, range: Range): Readonly<Record<string, string>> =>
-  isAll(range) ? { repo } : { repo, from: String(range.from), to: String(range.to) }
+/** The part of an address that all files of the comparison have in common. */
+type View = Pick<Asked, "chosen" | "range" | "repo">
 
-const addressOf = (sandbox: Sandbox, repo: RepoName, range: Range, path?: string) =>
-  `/sandboxes/${sandbox.id}/changes?${new URLSearchParams({ ...fieldsOf(repo, range), ...(path === undefined ? {} : { path }) })}`
+const fieldsOf = ({ chosen, range, repo }: View): Readonly<Record<string, string>> => ({
+  repo,
+  ...(isAll(range) ? {} : { from: String(range.from), to: String(range.to) }),
+  ...chosen.fields
+})
+
+const addressOf = (sandbox: Sandbox, view: View, path?: string) =>
+  `/sandboxes/${sandbox.id}/changes?${new URLSearchParams({ ...fieldsOf(view), ...(path === undefined ? {} : { path }) })}`
 
 const NOTES = {
   binary: "A binary file.",
@@ -124,7 +138,7 @@ const sectionOf = (
   anchor: string,
   alone: string,
   space: DiffTable.Space,
-  commentForm: CommentForm
+  { commentForm, layout }: Look
 ): Html => {
   const { blobs, hunks, left, note, path } = patched
   const formId = `comment-${anchor}`
@@ -145,7 +159,7 @@ const sectionOf = (
         space.lines -= most - here.lines
         return html`${content}${next !== null && html`<p><a href="${alone}">Show all of ${path}</a></p>`}`
       },
-      { left, commentForm: commentForm === null ? null : formId }
+      { left, layout, commentForm: commentForm === null ? null : formId }
     )
   }
   const summary = html`<span class="path">${path}</span> ${stateOf(file)} ${counts(file)}`
@@ -163,8 +177,8 @@ export const sectionsOf = (
   files: ReadonlyArray<ChangedFile>,
   linkOf: (path: string) => string,
   space: DiffTable.Space,
-  done: (sections: ReadonlyMap<string, Html>) => Part,
-  commentForm: CommentForm = null
+  look: Look,
+  done: (sections: ReadonlyMap<string, Html>) => Part
 ): Later => {
   const places = new Map(files.map((file, i) => [file.path, { file, anchor: `file-${i + 1}` }]))
   const listed = function*() {
@@ -178,7 +192,7 @@ export const sectionsOf = (
   return fit(
     listed(),
     space.budget,
-    ({ anchor, file, one }) => sectionOf(one, file, anchor, linkOf(one.path), space, commentForm),
+    ({ anchor, file, one }) => sectionOf(one, file, anchor, linkOf(one.path), space, look),
     (shown, taken) => done(new Map(shown.map((section, i) => [taken[i]?.one.path ?? "", section])))
   )
 }
@@ -193,12 +207,12 @@ export const patchedShown = (
   file: PatchedFile,
   restFrom: (after: number) => string,
   after: number,
-  commentForm: CommentForm = null
+  look: Look
 ): Html => {
   const { hunks, note } = file
   if (note !== null) return html`<p>${NOTES[note]}</p>`
   if (hunks.every((hunk) => hunk.length === 0)) return html`<p>Contents unchanged.</p>`
-  return hunksShown(file, restFrom, after, commentForm)
+  return hunksShown(file, restFrom, after, look)
 }
 
 const versionName = (version: Compared): string =>
@@ -233,6 +247,7 @@ interface Services {
   readonly files: typeof Files.Service
   readonly changes: typeof ChangesCache.Service
   readonly pieces: Effect.Success<typeof SandboxPieces.make>
+  readonly layoutOf: Effect.Success<typeof DiffLayout.make>
 }
 
 const noCheckpoint = Refused.notFound("Checkpoint not found or expired.")
@@ -264,7 +279,7 @@ const fileOf = Effect.fnUntraced(
     { files: changed }: ChangedFiles,
     restFrom: (after: number) => string,
     after: number,
-    commentForm: CommentForm
+    look: Look
   ) {
     const { id } = sandbox
     const { base, working } = yield* services.files.compare(by, id, { repo, path })
@@ -277,9 +292,9 @@ const fileOf = Effect.fnUntraced(
       const [one] = typeof patched === "string" || patched === null ? [] : patched
       return one === undefined
         ? html`<p>${typeof patched === "string" ? patched : "Diff too large."}</p>`
-        : patchedShown(one, restFrom, after, commentForm)
+        : patchedShown(one, restFrom, after, look)
     }
-    return yield* versions(before, working, path, restFrom, after, commentForm)
+    return yield* versions(before, working, path, restFrom, after, look)
   },
   Effect.catchTags({
     AgentDisconnected: () => Effect.succeed(html`<p>${AWAY}</p>`),
@@ -304,6 +319,7 @@ interface Asked {
   readonly after: number
   /** The line of the file to comment on: see `LineComment.ts`. */
   readonly line: number | null
+  readonly chosen: DiffLayout.Chosen
 }
 
 const placeIn = ({ range, repo }: Pick<Asked, "range" | "repo">, path: string): LineComment.Place => ({
@@ -316,14 +332,15 @@ const placeIn = ({ range, repo }: Pick<Asked, "range" | "repo">, path: string): 
 const commentFormOf = (sandbox: Sandbox, asked: Asked): CommentForm =>
   sandbox.status !== "running" ?
     null :
-    (path, id) => LineComment.form(sandbox, id, placeIn(asked, path), { ...fieldsOf(asked.repo, asked.range), path })
+    (path, id) => LineComment.form(sandbox, id, placeIn(asked, path), { ...fieldsOf(asked), path })
 
-const read = Effect.fnUntraced(function*(url: URL, sandbox: Sandbox) {
+const read = Effect.fnUntraced(function*({ layoutOf }: Services, url: URL, sandbox: Sandbox) {
   const path = url.searchParams.get("path")
   const repo = yield* FilesAddress.repoOf(sandbox, url)
   const range = rangeOf(url)
   if (range === null) return yield* Refused.bad("Versions are base, working, or the number of a checkpoint.")
-  const asked: Asked = { repo, range, path, after: yield* FilesAddress.afterOf(url), line: yield* LineComment.lineOf(url) }
+  const [after, line] = [yield* FilesAddress.afterOf(url), yield* LineComment.lineOf(url)]
+  const asked: Asked = { repo, range, path, after, line, chosen: yield* layoutOf(url) }
   return asked
 })
 
@@ -333,9 +350,9 @@ const nothingYet: ChangedFiles = { files: [], partialWarnings: [] }
 const shownOf = Effect.fnUntraced(function*(services: Services, { csrf, visit }: Page.Member, sandbox: Sandbox, asked: Asked) {
   const { after, path, range, repo } = asked
   const by = principalOf(visit)
-  const commentForm = commentFormOf(sandbox, asked)
-  const linkOf = (of: string) => addressOf(sandbox, repo, range, of)
-  const linkToAll = addressOf(sandbox, repo, range)
+  const look: Look = { layout: asked.chosen.layout, commentForm: commentFormOf(sandbox, asked) }
+  const linkOf = (of: string) => addressOf(sandbox, asked, of)
+  const linkToAll = addressOf(sandbox, asked)
   const changed = isAll(range) ? yield* services.changes.read(by, sandbox, repo) : nothingYet
   // A single file is compared directly, however much changed in others.
   const isAlone = path !== null && isAll(range)
@@ -350,8 +367,8 @@ const shownOf = Effect.fnUntraced(function*(services: Services, { csrf, visit }:
   const aboutFile = path === null || typeof changed === "string"
     ? null
     : isAlone
-    ? yield* fileOf(services, by, sandbox, repo, path, changed, restFrom, after, commentForm)
-    : alone !== undefined && patchedShown(alone, restFrom, after, commentForm)
+    ? yield* fileOf(services, by, sandbox, repo, path, changed, restFrom, after, look)
+    : alone !== undefined && patchedShown(alone, restFrom, after, look)
   const file = aboutFile !== null && aboutFile !== false && html`<section aria-labelledby="file-title">
 <h2 id="file-title">${path}</h2>
 <p class="fine"><a href="${linkToAll}">All files</a></p>
@@ -359,7 +376,7 @@ ${aboutFile}
 </section>`
 
   const publish = html`<form class="actions" method="post" action="/sandboxes/${sandbox.id}/pull-request">${csrf}
-<input type="hidden" name="repo" value="${repo}"><button>Publish as a draft pull request</button></form>`
+<input type="hidden" name="repo" value="${repo}"><button>${publishLabel(publicationOf(sandbox, repo)?.number ?? null)}</button></form>`
   const anchors = new Map(list.files.map((file, i) => [file.path, `#file-${i + 1}`]))
   /** `unshown`: how many of the listed files have no section on the page. */
   const page = (sections: ReadonlyMap<string, Html>, unshown: number) => {
@@ -369,9 +386,11 @@ ${aboutFile}
 ${patched === null && html`<p class="warning">The diff is too large to show at once: choose a file.</p>`}
 ${ChangesList.render(list, placeOf, { bytes: LIST_BYTES }, listFrom, from)}
 ${isAll(range) && list.files.length > 0 && publish}`
+    const here = `${addressOf(sandbox, asked, path ?? undefined)}${after > 0 ? `&after=${after}` : ""}`
     return html`<section aria-labelledby="repo-title"><h2 id="repo-title">${repo}</h2>
 ${content}
 </section>
+${(file !== false || sections.size > 0) && DiffLayout.links(asked.chosen.layout, here)}
 ${file}
 ${viewedCount(`${sandbox.id} ${repo}`)}
 ${[...sections.values()]}
@@ -381,7 +400,7 @@ ${unshown > 0 && html`<p class="warning">${unshown} more files are hidden: choos
   const before = new Set(list.files.slice(0, after).map((file) => file.path))
   const listed = known.filter((file) => !before.has(file.path))
   const done = (sections: ReadonlyMap<string, Html>) => page(sections, listed.length - sections.size)
-  return sectionsOf(listed, list.files, linkOf, spaceTogether(), done, commentForm)
+  return sectionsOf(listed, list.files, linkOf, spaceTogether(), look, done)
 })
 
 /** The message box, which begins with the line that the address names. */
@@ -399,11 +418,11 @@ ${yield* services.pieces.message.render({ ...shown, ...draft })}
 </section>`
 })
 
-const versionLinks = (sandbox: Sandbox, { range, repo }: Asked, checkpoints: ReadonlyArray<Checkpoint>): Html | false => {
+const versionLinks = (sandbox: Sandbox, asked: Asked, checkpoints: ReadonlyArray<Checkpoint>): Html | false => {
   const ranges = rangesOf(checkpoints).map(({ name, range: one }) => {
-    const isHere = one.from === range.from && one.to === range.to
+    const isHere = one.from === asked.range.from && one.to === asked.range.to
     return html`
-<li><a href="${addressOf(sandbox, repo, one)}"${isHere && html` aria-current="page"`}>${name}</a></li>`
+<li><a href="${addressOf(sandbox, { ...asked, range: one })}"${isHere && html` aria-current="page"`}>${name}</a></li>`
   })
   return ranges.length > 1 && html`<nav aria-label="Versions"><ul class="places">${ranges}
 </ul></nav>`
@@ -414,8 +433,8 @@ const get = (services: Services): Page.Handler<Page.Member> =>
     const id = yield* idOf({ params })
     const by = principalOf(member.visit)
     const sandbox = yield* services.sandboxes.get(by, id)
-    const asked = yield* read(url, sandbox)
-    const { range, repo } = asked
+    const asked = yield* read(services, url, sandbox)
+    const { chosen, range, repo } = asked
     const checkpoints = yield* services.sandboxes.checkpoints(by, id, { after: 0, limit: KEPT_CHECKPOINTS + 1 })
     // The status is sent before git is asked.
     const isKept = (version: Compared) => typeof version !== "number" || checkpoints.some(({ checkpoint }) => checkpoint === version)
@@ -435,15 +454,15 @@ ${dock}`
 <h1>Files changed</h1>
 <p><a href="/sandboxes/${id}/files?${new URLSearchParams({ repo }).toString()}">All files of ${repo}</a></p>
 <p class="fine">${what}</p>
-${FilesAddress.repositoryLinks(sandbox, repo, (other) => addressOf(sandbox, other, ALL))}
+${FilesAddress.repositoryLinks(sandbox, repo, (other) => addressOf(sandbox, { chosen, repo: other, range: ALL }))}
 ${versionLinks(sandbox, asked, checkpoints)}
 ${Page.latePlace}`
     const scripts = ["live.js", "review.js", "viewed.js"]
     const document = { title: `Files changed: ${sandbox.title}`, place: "sandboxes", body, scripts } as const
-    return Page.showWithLate(document, member, compared, "Loading changes…")
+    return Page.showWithLate(document, member, compared, "Loading changes…", chosen)
   }, Effect.catchTags({ SandboxNotFound: () => Effect.fail(noSandbox), InvalidRequest: Effect.die }))
 
 export const make = Effect.gen(function*() {
   const services = { sandboxes: yield* Sandboxes, files: yield* Files, changes: yield* ChangesCache }
-  return get({ ...services, pieces: yield* SandboxPieces.make })
+  return get({ ...services, pieces: yield* SandboxPieces.make, layoutOf: yield* DiffLayout.make })
 })

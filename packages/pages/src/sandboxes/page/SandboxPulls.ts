@@ -6,7 +6,7 @@ import { type Duration, Effect } from "effect"
 import type { Budget } from "../../html/Fit.ts"
 import { html, type Html } from "../../html/Html.ts"
 import * as PullDetails from "../../shared/PullDetails.ts"
-import { checksBadge, linkTo } from "../../shared/PullLabels.ts"
+import { checksBadge, linkTo, publishLabel } from "../../shared/PullLabels.ts"
 import { type Found, PullRequestCache, LOOKED_AT } from "../../shared/PullRequestCache.ts"
 import { labels } from "../../shared/SandboxLabels.ts"
 
@@ -59,10 +59,9 @@ const one = (sandbox: Sandbox, pull: Pull, csrf: Html, budgets: { readonly check
   const link = told !== null
     ? linkTo(told.url, `#${told.number} ${told.title}`)
     : number !== null && linkTo(publication?.url, `#${number} ${sandbox.title}`)
-  const action = number !== null ? "Update pull request" : "Publish draft PR"
   const publish = html`<form method="post" action="/sandboxes/${sandbox.id}/pull-request" data-live>${csrf}
 <input type="hidden" name="repo" value="${repo}">
-<button class="quiet"${isUnderWay(publication) && html` disabled`}>${action}</button>
+<button class="quiet"${isUnderWay(publication) && html` disabled`}>${publishLabel(number)}</button>
 </form>`
   const review = known !== null && html`<p>${checksBadge(known.status.checks)} ${known.status.checks.label}</p>
 ${PullDetails.checksList(known.status.checks, budgets.checks)}

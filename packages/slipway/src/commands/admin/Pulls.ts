@@ -1,7 +1,7 @@
 /** `slipway pulls`: pull requests of this machine's repositories. */
 import { CommitAuthor } from "@slipway/domain/publishing/rules/Publication"
 import { Publishing } from "@slipway/domain/publishing/usecases/Publishing"
-import { sandboxOf } from "@slipway/domain/source/schema/PullRequest"
+import { pullStateOf, sandboxOf } from "@slipway/domain/source/schema/PullRequest"
 import { RepoName } from "@slipway/domain/source/schema/RepoRef"
 import { visible } from "@slipway/domain/text/EscapeInvisible"
 import { webUrlOf } from "@slipway/github/GitHubApi"
@@ -55,9 +55,6 @@ const deleteBranch = Flag.Boolean("delete-branch").pipe(
   Flag.withDescription("Also delete its branch; without this it is kept"),
   Flag.withDefault(false)
 )
-
-const stateOf = ({ pullRequest: { draft, merged, state } }: LocalPullRequest): string =>
-  merged ? "merged" : state === "closed" ? "closed" : draft ? "draft" : "open"
 
 /** The JSON of one pull request. */
 const shown = ({ pullRequest, repository }: LocalPullRequest) => {
@@ -156,7 +153,8 @@ const showList = (
             ["REPOSITORY", "NUMBER", "STATE", "BRANCH", "CHANGES", "UPDATED", "TITLE"],
             ...pullRequests.map((one) => {
               const { additions, deletions, headRef, number, repository, title, updatedAt } = shown(one)
-              return [repository, String(number), stateOf(one), headRef, `+${additions} -${deletions}`, updatedAt, oneLine(title)]
+              return [repository, String(number), pullStateOf(one.pullRequest), headRef, `+${additions} -${deletions}`, updatedAt,
+                oneLine(title)]
             })
           ])
       )
@@ -189,7 +187,7 @@ const show = Command.make(
             `${repository} #${number}: ${oneLine(title)}`,
             "",
             columns([
-              ["State", stateOf(found)],
+              ["State", pullStateOf(found.pullRequest)],
               ["Branch", `${headRef} into ${baseRef}`],
               ["Commit", headSha],
               ["Changes", `+${additions} -${deletions} in ${changedFiles} ${changedFiles === 1 ? "file" : "files"}`],
@@ -264,7 +262,7 @@ const close = Command.make(
         const pulls = yield* LocalPullRequests
         const done = yield* pulls.close(repo, number, { deleteBranch })
         const name = `${done.repository.fullName} #${number}`
-        yield* report(json, done, () => done.changed ? `${name} is closed. ${ofBranch(done)}` : `${name} was closed already.`)
+        yield* report(json, done, () => done.changed ? `Closed ${name}. ${ofBranch(done)}` : `Already closed: ${name}.`)
       })
     )
 ).pipe(
@@ -287,10 +285,10 @@ const merge = Command.make(
         const files = done.checkout === undefined ? "" : `, with the files in ${done.checkout}`
         yield* report(json, done, () =>
           !done.changed ?
-            `${name} was merged already.`
+            `Already merged: ${name}.`
             : merged ?
-            `${name} is merged into ${baseRef}${files}. ${ofBranch(done)}`
-            : `${name} is merged into ${baseRef} as it was, but ${headRef} was pushed to meanwhile: it stays open.`)
+            `Merged ${name} into ${baseRef}${files}. ${ofBranch(done)}`
+            : `Merged what ${name} had into ${baseRef}; it stays open for newer commits of ${headRef}.`)
       })
     )
 ).pipe(

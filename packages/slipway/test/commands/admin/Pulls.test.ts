@@ -118,7 +118,7 @@ describe("slipway pulls", () => {
 
       assert.deepInclude(yield* slipway("merge", "acme/shop", greet.number), {
         code: 0,
-        stdout: `acme/shop #${greet.number} is merged into main. Its branch ${greet.branch} is kept.\n`
+        stdout: `Merged acme/shop #${greet.number} into main. Its branch ${greet.branch} is kept.\n`
       })
       assert.strictEqual(gitIn(bare, "show", "main:HELLO.md"), "Hello")
       assert.strictEqual(gitIn(bare, "log", "-1", "--format=%an", "main"), "Slipway")

@@ -20,8 +20,11 @@ type Changes = Readonly<Record<string, string | null>>
 export interface HostedRepository {
   /** As the host spells it. Has letters. */
   readonly fullName: RepoName
-  /** Commits on top of `branch`, or starts it from the default branch. `null` deletes a file. Gives the commit. */
-  commit(branch: string, changes: Changes): Effect.Effect<string>
+  /**
+   * Commits on top of `branch`, or starts it from the default branch. `null` deletes a file. Gives the commit. `title`: its message, for
+   * hosts with `PullRequests`, where its author is Ada.
+   */
+  commit(branch: string, changes: Changes, title?: string): Effect.Effect<string>
   /** Merges by a merge commit. */
   merge(head: string, base: string): Effect.Effect<void>
   deleteBranch(branch: string): Effect.Effect<void>
