@@ -42,6 +42,7 @@ import {
   at,
   atRest,
   creationOf,
+  setAside,
   drive,
   keyOf,
   leased,
@@ -243,7 +244,7 @@ const taken = (id: SandboxId, { other, own }: Machines) =>
 
 /** A sandbox leased by a worker. No other sandbox waits. */
 const held = Effect.gen(function*() {
-  yield* (yield* Leases).take({ worker: "nobody", machine: "nowhere" }, ample)
+  yield* setAside
   const [by, sandbox] = [yield* machines, yield* make()]
   const { lease } = yield* leased(sandbox.id, by.own)
   return { sandbox, lease, by, leases: yield* Leases }
@@ -404,7 +405,7 @@ const nextProcess = (it: Rules<Storage>, limits: Limits = {}, { look, staged }: 
           Effect.gen(function*() {
             const { ageWork } = yield* StoreFixture
             const grantId = yield* (yield* StoreFixture).grant
-            yield* (yield* Leases).take({ worker: "nobody", machine: "nowhere" }, ample)
+            yield* setAside
             const made = yield* Effect.forEach(
               [2, 3, 1],
               (hours) => Effect.tap(make({ grantId }), ({ id }) => ageWork([id], hours * 3600))

@@ -36,6 +36,7 @@ import {
   take,
   leased,
   ending,
+  setAside,
   type Stores,
   command
 } from "./SandboxStates.ts"
@@ -227,8 +228,7 @@ const rest = (it: Writer<Stores>) => {
         const { lost } = yield* Policy
         const named = { mine: yield* ids.uuid7, other: yield* ids.uuid7 }
         const by = (who: keyof typeof named) => ({ worker: `worker of ${who}`, machine: named[who] })
-        // Leases of other tests are left alone here.
-        yield* leases.take({ worker: "worker", machine: yield* ids.uuid7 }, ample)
+        yield* setAside
         const grants = { one: yield* fixture.grant, another: yield* fixture.grant }
         const known: Array<Leasable> = []
         const since = new Map<number, ReadonlyArray<SandboxId>>()
@@ -298,9 +298,7 @@ const waiting = (it: Writer<Stores>) => {
       const leases = yield* Leases
       const now = yield* Maintenance.use((maintenance) => maintenance.now)
       const { ageWork, grant } = yield* StoreFixture
-      const ids = yield* Ids
-      // Sandboxes of other tests have a worker from here on.
-      yield* leases.take({ worker: "worker", machine: yield* ids.uuid7 }, ample)
+      yield* setAside
       const grantId = yield* grant
       const long = yield* make({ grantId, createdAt: now })
       yield* ageWork([long.id], 60)
@@ -612,8 +610,7 @@ const capacity = (it: Writer<Stores>) => {
   it.effect("boots take slots, but no more of them than a worker boots at once: what is left is for turns", () =>
     Effect.gen(function*() {
       const leases = yield* Leases
-      const ids = yield* Ids
-      yield* leases.take({ worker: "worker", machine: yield* ids.uuid7 }, ample)
+      yield* setAside
       const grantId = yield* (yield* StoreFixture).grant
       const made = yield* Effect.forEach([1, 2, 3, 4], (seconds) => make({ grantId, createdAt: DateTime.add(at, { seconds }) }))
       const turns = yield* Effect.forEach([5, 6], (seconds) => make({ grantId, createdAt: DateTime.add(at, { seconds }) }))
@@ -700,7 +697,7 @@ const lostWorkers = (it: Writer<Stores>) => {
   it.effect("a worker takes in no more of what is ending than it says, and what is left goes to who asks next", () =>
     Effect.gen(function*() {
       const leases = yield* Leases
-      yield* leases.take(machine, { ...ample, slots: 0 })
+      yield* setAside
       const made = yield* Effect.forEach([1, 2, 3], () => ending())
       const first = yield* leases.take(machine, { slots: 0, boots: 0, errands: 2 })
       const rest = yield* leases.take(machine, { slots: 0, boots: 0, errands: 2 })
@@ -726,6 +723,7 @@ const fairness = (it: Writer<Stores>) => {
       const fixture = yield* StoreFixture
       // Longer ago than any other test's.
       const then = DateTime.makeUnsafe("2000-01-01T00:00:00.123Z")
+      yield* setAside
       const [many, one, late] = [yield* fixture.grant, yield* fixture.grant, yield* fixture.grant]
       const queue = yield* Effect.forEach(
         [0, 1, 2, 3, 4, 5],

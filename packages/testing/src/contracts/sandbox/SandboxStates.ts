@@ -50,6 +50,9 @@ export const machine = { worker: "worker-1", machine: "machine-1" }
 /** The person who creates sandboxes, if no other is named. */
 export const creator = "user_01J00000000000000000000000"
 
+/** What the tests of this process made since the last {@link setAside}. */
+const made: Array<SandboxId> = []
+
 export const creationOf = Effect.fnUntraced(function*(more: Partial<Creation> = {}) {
   const ids = yield* Ids
   const fixture = yield* StoreFixture
@@ -69,6 +72,7 @@ export const creationOf = Effect.fnUntraced(function*(more: Partial<Creation> = 
     createdAt: at,
     ...more
   }
+  made.push(creation.id)
   return creation
 })
 
@@ -122,6 +126,15 @@ export const take = (id: SandboxId, by = machine) =>
     const taken = yield* leases.take(by, ample)
     return taken.find(({ sandbox }) => sandbox.id === id)
   })
+/**
+ * Keeps the sandboxes of other tests from workers for a day. Until then workers are given only what is made after this, though a slow
+ * machine takes longer for a test than a lease lasts.
+ */
+export const setAside = Effect.gen(function*() {
+  const { ageLease } = yield* StoreFixture
+  yield* (yield* Leases).take({ worker: "nobody", machine: yield* (yield* Ids).uuid7 }, ample)
+  yield* Effect.forEach(made.splice(0), (id) => ageLease(id, -86_400), { discard: true })
+})
 export const leased = Effect.fnUntraced(function*(id: SandboxId, by = machine) {
   const found = yield* take(id, by)
   assert.isDefined(found)
