@@ -50,7 +50,7 @@ export const machine = { worker: "worker-1", machine: "machine-1" }
 /** The person who creates sandboxes, if no other is named. */
 export const creator = "user_01J00000000000000000000000"
 
-/** What the tests of this process made since the last {@link setAside}. */
+/** Sandboxes of the tests of this process since the last {@link setAside}. */
 const made: Array<SandboxId> = []
 
 export const creationOf = Effect.fnUntraced(function*(more: Partial<Creation> = {}) {
