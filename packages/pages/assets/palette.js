@@ -1,6 +1,6 @@
 /**
- * The palette: finds sandboxes by their titles, pages, and what can be done on this page. A link leads to its page; a button only gets the
- * focus, so that nothing is done by a name that was typed. Without it the link to the search leads to the list of sandboxes.
+ * The palette: finds sandboxes by titles and messages, pages, and what can be done on this page. A link leads to its page; a button only
+ * gets the focus, so that nothing is done by a name that was typed. Without it the link to the search leads to the list of sandboxes.
  */
 
 /** A quick series of keys causes one request. */
@@ -65,7 +65,7 @@ const show = (within, by) => {
   within.querySelectorAll("[role=option]").forEach((option, i) => {
     option.id = `option-${i}`
     const text = nameOf(option).toLowerCase()
-    // The service looked for what was typed in titles.
+    // The service looked for what was typed.
     if (option instanceof HTMLElement) option.hidden = !found.includes(option) && !words.every((word) => text.includes(word))
   })
   const options = optionsOf(within)

@@ -82,6 +82,10 @@ describe.each(Earlier.VERSIONS)("a database of the version with migration %s", (
           { repo: "acme/shop", sha: "aa", merged: true },
           { repo: "acme/shop", sha: "bb", merged: false }
         ])
+        // All prompts and messages are found.
+        const [{ texts, found } = {}] = yield* sql<{ readonly texts: bigint; readonly found: bigint }>`
+          SELECT (SELECT count(*) FROM sandboxes) + (SELECT count(*) FROM messages) AS texts, count(*) AS found FROM search_texts`
+        assert.strictEqual(found, texts)
       }).pipe(Earlier.connected(url))
     }))
 

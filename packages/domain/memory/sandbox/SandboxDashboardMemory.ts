@@ -4,13 +4,15 @@ import * as Effect from "effect/Effect"
 import type { SandboxId } from "../../src/ids/SandboxId.ts"
 import { addTokenCounts, noTokenCounts } from "../../src/models/rules/Usage.ts"
 import {
+  type DashboardQuery,
   SandboxDashboard,
   GROUPS,
   LOOKED_THROUGH,
   type PastGroup,
   PLACES,
   pullsOf,
-  RECENT
+  RECENT,
+  SEARCHED_MESSAGES
 } from "../../src/sandbox/ports/SandboxDashboard.ts"
 import { bytesOf } from "../../src/sandbox/ports/SandboxStore.ts"
 import { type AttentionState, attentionStateOf } from "../../src/sandbox/rules/AttentionState.ts"
@@ -19,7 +21,8 @@ import type { Sandbox } from "../../src/sandbox/rules/Sandbox.ts"
 import { type PullState, pullStateOf } from "../../src/source/schema/PullRequest.ts"
 import { pageOf } from "../../src/store/Page.ts"
 import { saturatingAdd } from "../../src/text/Counters.ts"
-import { isHeld, newestFirst, type SandboxRows } from "./SandboxRows.ts"
+import { hasWords, SEARCHED_CHARACTERS } from "../../src/text/SearchText.ts"
+import { isHeld, newestFirst, type Row, type SandboxRows } from "./SandboxRows.ts"
 import * as WorkersMemory from "./WorkersMemory.ts"
 
 const nothing = { count: 0, costMicroUsd: 0, tokens: noTokenCounts, pulls: 0, merged: 0, mergedAfterMs: 0, timedMerges: 0 }
@@ -32,6 +35,32 @@ const pullCounts = (sandboxes: ReadonlyArray<Sandbox>): ReadonlyMap<PullState, n
   return numbers
 }
 
+/** The newest searched text with the words. */
+const hitIn = ({ messages, sandbox }: Row, search: string): string | undefined =>
+  [sandbox.prompt, ...messages.slice(0, SEARCHED_MESSAGES).map(({ text }) => text)].findLast((text) => hasWords(text, search))
+
+const hasPairs = ({ metadata }: Sandbox, pairs: Readonly<Record<string, string>>): boolean =>
+  Object.entries(pairs).every(([key, value]) => Object.hasOwn(metadata, key) && metadata[key] === value)
+
+const saidIn = ({ rows }: SandboxRows, grantId: string, ids: ReadonlyArray<SandboxId>, search: string): ReadonlyMap<SandboxId, string> =>
+  new Map(ids.flatMap((id) => {
+    const row = rows.get(id)
+    const text = row?.sandbox.grantId === grantId ? hitIn(row, search) : undefined
+    return text === undefined ? [] : [[id, Array.from(text).slice(0, SEARCHED_CHARACTERS).join("")] as const]
+  }))
+
+const isFound = (
+  row: Row,
+  { attention, createdBy = null, metadata = {}, pull, repo, search }: DashboardQuery
+): boolean => {
+  const { sandbox } = row
+  return (attention === null || attentionStateOf(sandbox) === attention) &&
+    (repo === null || sandbox.repos.some(({ fullName }) => fullName.toLowerCase() === repo.toLowerCase())) &&
+    (createdBy === null || sandbox.createdBy === createdBy) && hasPairs(sandbox, metadata) &&
+    (sandbox.title.toLowerCase().includes(search.toLowerCase()) || hitIn(row, search) !== undefined) &&
+    (pull === undefined || pullsOf(sandbox, pull, repo).length > 0)
+}
+
 /** `SandboxDashboard` over these rows. */
 export const make = (state: SandboxRows): SandboxDashboard["Service"] => {
   const { rows } = state
@@ -39,15 +68,14 @@ export const make = (state: SandboxRows): SandboxDashboard["Service"] => {
     Array.from(rows.values(), ({ sandbox }) => sandbox).filter((sandbox) => sandbox.grantId === grantId).sort(newestFirst)
 
   return SandboxDashboard.of({
-    list: (grantId, { after, limit, pull, repo, search, attention }) =>
+    list: (grantId, query) =>
       Effect.sync(() => {
+        const { after, limit } = query
         const looked = of(grantId).filter((sandbox) => after === null || newestFirst(after, sandbox) < 0).slice(0, LOOKED_THROUGH)
-        const found = looked.filter((sandbox) =>
-          (attention === null || attentionStateOf(sandbox) === attention) &&
-          (repo === null || sandbox.repos.some(({ fullName }) => fullName.toLowerCase() === repo.toLowerCase())) &&
-          sandbox.title.toLowerCase().includes(search.toLowerCase()) &&
-          (pull === undefined || pullsOf(sandbox, pull, repo).length > 0)
-        )
+        const found = looked.filter(({ id }) => {
+          const row = rows.get(id)
+          return row !== undefined && isFound(row, query)
+        })
         return pageOf(found, limit, bytesOf.sandbox)
       }),
 
@@ -62,6 +90,8 @@ export const make = (state: SandboxRows): SandboxDashboard["Service"] => {
       }),
 
     pullCounts: (grantId) => Effect.sync(() => pullCounts(of(grantId))),
+
+    said: (grantId, ids, search) => Effect.sync(() => saidIn(state, grantId, ids, search)),
 
     changes: (ids) =>
       Effect.sync(() =>

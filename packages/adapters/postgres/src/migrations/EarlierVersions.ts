@@ -3,6 +3,7 @@
  * move, the columns that are missing are added, `Schema.create` does the rest, and {@link fill} writes what new columns and tables mean
  * for the rows that are there.
  */
+import { SEARCHED_MESSAGES } from "@slipway/domain/sandbox/ports/SandboxDashboard"
 import { Effect, Schema } from "effect"
 import { SqlClient } from "effect/sql"
 import { functions, tables } from "../schema/Schema.ts"
@@ -136,10 +137,26 @@ const uncomment = Effect.fnUntraced(function*(schema: string) {
   for (const { what } of commented) yield* sql.unsafe(`COMMENT ON ${what} IS NULL`)
 })
 
+/** The newest sandboxes, whose texts are found after an upgrade. Other processes wait for it, so it takes seconds. */
+const FILLED = 2000
+
+const fillSearch = Effect.gen(function*() {
+  const sql = yield* SqlClient.SqlClient
+  yield* sql`
+    INSERT INTO search_texts (sandbox_id, seq, words)
+    SELECT s.id, t.seq, array_to_tsvector(search_words(s.grant_id, t.text))
+    FROM (SELECT id, grant_id, prompt FROM sandboxes ORDER BY created_at DESC, id DESC LIMIT ${FILLED}) s, LATERAL (
+      SELECT 0 AS seq, s.prompt AS text
+      UNION ALL (SELECT seq, text FROM messages WHERE sandbox_id = s.id ORDER BY seq LIMIT ${SEARCHED_MESSAGES})
+    ) t ON CONFLICT DO NOTHING`
+})
+
 /** Writes what columns and tables that came after `version` mean for its rows. */
 export const fill = Effect.fnUntraced(function*(version: Version) {
   const sql = yield* SqlClient.SqlClient
-  if (version === "0060_calls_by_age" || version === "0061_schema") return
+  if (version === "0061_schema") return
+  yield* fillSearch
+  if (version === "0060_calls_by_age") return
   yield* sql`SELECT remember_pushed(id, publications) FROM sandboxes WHERE publications <> '[]'::jsonb`
   if (version === "0047_open_calls") return
   // An agent worked in them: no checkpoint has their trees yet.

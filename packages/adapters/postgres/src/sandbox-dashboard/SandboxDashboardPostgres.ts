@@ -5,7 +5,7 @@ import { SqlClient } from "effect/sql"
 import { sandboxOf } from "../sandbox-store/rows/SandboxRow.ts"
 import { Reads } from "../sql/Clients.ts"
 import { guard } from "../sql/SqlFailure.ts"
-import { changesRows, countRows, pastRows, pullCountRows, queueRows, recentRows } from "./statements/counts.ts"
+import { changesRows, countRows, pastRows, pullCountRows, queueRows, recentRows, saidRows } from "./statements/counts.ts"
 import { selectDashboard } from "./statements/list.ts"
 
 export const layer = Layer.effect(
@@ -14,13 +14,18 @@ export const layer = Layer.effect(
     const sql = yield* SqlClient.SqlClient
     const reads = (yield* Reads) ?? sql
     const [changes, queue, past, recent] = [changesRows(reads), queueRows(sql), pastRows(sql), recentRows(reads)]
-    const [counts, pullCounts] = [countRows(sql), pullCountRows(sql)]
+    const [counts, pullCounts, said] = [countRows(sql), pullCountRows(sql), saidRows(sql)]
 
     return SandboxDashboard.of({
       changes: (ids) =>
         ids.length === 0
           ? Effect.succeed(new Map())
           : guard(Effect.map(changes(ids), (rows) => new Map(rows.map(({ changes, id }) => [id, changes])))),
+
+      said: (grantId, ids, search) =>
+        ids.length === 0
+          ? Effect.succeed(new Map())
+          : guard(Effect.map(said({ grantId, ids, search }), (rows) => new Map(rows.map(({ id, text }) => [id, text])))),
 
       list: Effect.fn("SandboxDashboard.list")(function*(grantId, query) {
         return (yield* selectDashboard(sql, grantId, query)).map((values) => sandboxOf(values))

@@ -1,3 +1,8 @@
+import { SEARCHED_CHARACTERS, WORD } from "@slipway/domain/text/SearchText"
+
+/** ASCII punctuation, each replaced by a space: the parser of Postgres would take an address or a path for one word. */
+const SEPARATORS = "'!\"#$%&''()*+,-./:;<=>?@[\\]^_`{|}~', repeat(' ', 32)"
+
 /** The log of sandboxes, and what was said, asked and decided in them. */
 export const events: ReadonlyArray<string> = [
   // The public log. seq is assigned under the lock of the sandbox's row, so a reader misses no event. wire is the event's JSON for every
@@ -30,6 +35,27 @@ export const events: ReadonlyArray<string> = [
   // A message of the agent that goes on after it was listed is found again by its id: without the index, a turn of 50,000 short
   // messages takes 48 s instead of 4 s.
   "CREATE INDEX IF NOT EXISTS messages_id ON messages (sandbox_id, id)",
+
+  // The words of a prompt (seq 0) and of messages, by which the list of sandboxes finds them. The rows of a sandbox, the words of a row and
+  // the length of a word are bounded. Words begin with a part of their grant's id, so that a search reads those of its grant alone.
+  `CREATE TABLE IF NOT EXISTS search_texts (
+    sandbox_id text     NOT NULL REFERENCES sandboxes,
+    seq        bigint   NOT NULL,
+    words      tsvector NOT NULL,
+    PRIMARY KEY (sandbox_id, seq)
+  )`,
+  "CREATE INDEX IF NOT EXISTS search_texts_words ON search_texts USING gin (words) WITH (gin_pending_list_limit = 256)",
+  // In plpgsql, which keeps its plan: in SQL a call takes several times as long.
+  `CREATE OR REPLACE FUNCTION search_words(of_grant uuid, said text) RETURNS text[] LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE AS $$
+  BEGIN
+    RETURN (SELECT coalesce(array_agg(right(of_grant::text, 8) || word), '{}') FROM unnest(tsvector_to_array(
+      to_tsvector('simple'::regconfig, translate(left(said, ${SEARCHED_CHARACTERS}), ${SEPARATORS}))
+    )) AS word WHERE length(word) <= ${WORD});
+  END $$`,
+  // Null: no words. A word has no character with a meaning in a query.
+  `CREATE OR REPLACE FUNCTION search_query(of_grant uuid, typed text) RETURNS tsquery LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
+    SELECT string_agg('''' || word || ''':*', ' & ')::tsquery FROM unnest(SCHEMA.search_words(of_grant, typed)) AS word
+  $$`,
 
   // Every command that was accepted or rejected. Its id is derived from what it asks for, so a repeated command is recognized.
   `CREATE TABLE IF NOT EXISTS commands (

@@ -21,6 +21,10 @@ import type { ListPosition } from "./SandboxStore.ts"
 
 /** A list examines this many sandboxes from its beginning, so that every search takes a bounded time. */
 export const LOOKED_THROUGH = 10_000
+/** The first prompts and messages of a sandbox whose words are found. */
+export const SEARCHED_MESSAGES = 500
+/** A search finds at most this many prompts and messages. */
+export const HITS = 20_000
 /** The newest creations of a grant in `SandboxDashboard.recent`. */
 export const RECENT = 200
 /** The waiting sandboxes whose place in the queue is computed. */
@@ -36,8 +40,12 @@ export interface DashboardQuery {
   readonly attention: AttentionState | null
   /** Matches any repository of the sandbox, in any case. */
   readonly repo: RepoName | null
-  /** A part of the title, in any case; empty: any title. */
+  /** A part of the title in any case, or words of one prompt or message (`hasWords`); empty: all sandboxes. */
   readonly search: string
+  /** The id of the user who created them. Absent: anybody. */
+  readonly createdBy?: string | null
+  /** Pairs that the sandbox's metadata has. */
+  readonly metadata?: Readonly<Record<string, string>>
   /** Only sandboxes with a pull request in this state, of `repo` if given. Absent: all sandboxes. */
   readonly pull?: PullState | "any"
 }
@@ -91,6 +99,11 @@ export interface PastGroup {
 export class SandboxDashboard extends Context.Service<SandboxDashboard, {
   /** Newest first; stable while sandboxes are created. The limits of a page are those of `pageOf` with the store's `bytesOf.sandbox`. */
   list(grantId: string, query: DashboardQuery): Effect.Effect<ReadonlyArray<Sandbox>, StoreUnavailable>
+  /**
+   * The newest prompt or message of each that has the words of `search` (`hasWords`), cut to the characters that are searched: among the
+   * first {@link SEARCHED_MESSAGES} of a sandbox. A sandbox without a hit is missing.
+   */
+  said(grantId: string, ids: ReadonlyArray<SandboxId>, search: string): Effect.Effect<ReadonlyMap<SandboxId, string>, StoreUnavailable>
   /** The changes in each sandbox's newest checkpoint, if known. */
   changes(ids: ReadonlyArray<SandboxId>): Effect.Effect<ReadonlyMap<SandboxId, ReadonlyArray<ChangeCounts>>, StoreUnavailable>
   /** Numbers of the newest {@link LOOKED_THROUGH} sandboxes by state. A state without sandboxes may be missing. */

@@ -1,11 +1,15 @@
 /** Filters of lists. They are in the addresses, so that people can keep and share them. */
+import type { AttentionState } from "@slipway/domain/sandbox/rules/AttentionState"
 import { RepoName } from "@slipway/domain/source/schema/RepoRef"
 import { Effect, Option, Schema } from "effect"
 import { html, type Html } from "../../html/Html.ts"
 import { Refused } from "../../layout/Refused.ts"
 
-/** Characters of a title that are searched for. */
+/** Characters of a search. */
 const MAX_SEARCH = 120
+/** The most pairs that a sandbox has, and the characters of a value: no sandbox has more. */
+const MAX_METADATA = { pairs: 16, characters: 1000 }
+const METADATA = "metadata."
 
 const asRepo = Schema.decodeUnknownOption(RepoName)
 
@@ -14,6 +18,16 @@ export interface Narrowed {
   readonly repo: RepoName | null
   /** The text of the field if it is no repository's name; `null` otherwise. */
   readonly noRepo: string | null
+  /** The id of the person who started them; `null`: anyone. */
+  readonly person: string | null
+  /** `metadata.KEY=VALUE` of the address. */
+  readonly metadata: Readonly<Record<string, string>>
+}
+
+/** A person who started sandboxes. */
+export interface Person {
+  readonly id: string
+  readonly name: string
 }
 
 /** The value of a field of the address. */
@@ -21,19 +35,79 @@ export const given = (url: URL, name: string): string => (url.searchParams.get(n
 
 export const read = Effect.fnUntraced(function*(url: URL): Effect.fn.Return<Narrowed, Refused> {
   const [search, typed] = [given(url, "search"), given(url, "repo")]
-  if (search.length > MAX_SEARCH) return yield* Refused.bad(`At most ${MAX_SEARCH} characters of a title are searched for.`)
+  if (search.length > MAX_SEARCH) return yield* Refused.bad(`Search for at most ${MAX_SEARCH} characters.`)
   const repo = Option.getOrNull(asRepo(typed))
-  return { search, repo, noRepo: repo === null && typed !== "" ? typed : null }
+  const person = given(url, "person")
+  const pairs = [...url.searchParams].filter(([name]) => name.startsWith(METADATA)).map(([name, value]) =>
+    [
+      name.slice(METADATA.length),
+      value
+    ] as const
+  )
+  const isLong = [person, ...pairs.flat()].some(({ length }) => length > MAX_METADATA.characters)
+  if (isLong || pairs.length > MAX_METADATA.pairs) return yield* Refused.bad("Unknown filter.")
+  return {
+    search,
+    repo,
+    noRepo: repo === null && typed !== "" ? typed : null,
+    person: person === "" ? null : person,
+    metadata: Object.fromEntries(pairs)
+  }
 })
 
 /** The filters of an address that are not empty. */
 export const kept = (url: URL, names: ReadonlyArray<string>): URLSearchParams =>
   new URLSearchParams([...url.searchParams].filter(([name, value]) => names.includes(name) && value !== ""))
 
+/** The address of the list with these filters. */
+export const addressOf = (
+  { metadata = {}, person = null, repo = null, search = "" }: Partial<Narrowed>,
+  state: AttentionState | null = null,
+  after = ""
+): string => {
+  const filters = [
+    ["state", state ?? ""],
+    ["search", search],
+    ["repo", repo ?? ""],
+    ["person", person ?? ""],
+    ["after", after]
+  ].filter(([, value]) => value !== "")
+  const query = new URLSearchParams([...filters, ...Object.entries(metadata).map(([key, value]) => [METADATA + key, value])])
+  return query.size === 0 ? "/sandboxes" : `/sandboxes?${query}`
+}
+
 export const searchField = ({ search }: Narrowed): Html =>
-  html`<div class="field"><label for="search">Search titles</label>
-<input id="search" name="search" type="search" value="${search}" maxlength="${MAX_SEARCH}" placeholder="Search titles"
+  html`<div class="field"><label for="search">Search titles and messages</label>
+<input id="search" name="search" type="search" value="${search}" maxlength="${MAX_SEARCH}" placeholder="Search titles and messages"
 autocomplete="off"></div>`
+
+/** Left out where only one person started sandboxes. */
+export const personField = (people: ReadonlyArray<Person>, { person }: Narrowed): Html | null => {
+  if (people.length < 2 && person === null) return null
+  const all = person === null || people.some(({ id }) => id === person) ? people : [...people, { id: person, name: person }]
+  const options = all.map(({ id, name }) =>
+    html`<option value="${id}"${id === person && html` selected`}>${name}</option>
+`
+  )
+  return html`<div class="field"><label for="person">Started by</label>
+<select id="person" name="person">
+<option value="">Started by anyone</option>
+${options}</select></div>`
+}
+
+/** The pairs of metadata, each with a link to the list without it, and kept by the form. */
+export const metadataChips = (narrowed: Narrowed, state: AttentionState | null): Html | null => {
+  const pairs = Object.entries(narrowed.metadata)
+  if (pairs.length === 0) return null
+  const chips = pairs.map(([key, value]) => {
+    const without = addressOf({ ...narrowed, metadata: Object.fromEntries(pairs.filter(([other]) => other !== key)) }, state)
+    return html`<li><input type="hidden" name="${METADATA}${key}" value="${value}">
+<a href="${without}"><span class="unseen">Remove </span>${key}: ${value} <span aria-hidden="true">×</span></a></li>
+`
+  })
+  return html`<ul class="chips">
+${chips}</ul>`
+}
 
 export const repoField = ({ noRepo, repo }: Narrowed): Html =>
   html`<div class="field"><label for="repo">In repository</label>

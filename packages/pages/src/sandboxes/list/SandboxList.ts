@@ -1,5 +1,6 @@
-/** `/sandboxes`: the sandboxes of the reader's grant, newest first, by what they want of people, by repository and by title. */
+/** `/sandboxes`: the sandboxes of the reader's grant, newest first, and how they are searched and filtered. */
 import type { Grant } from "@slipway/domain/access/ports/AccessStore"
+import { MemberStore } from "@slipway/domain/access/ports/MemberStore"
 import { principalOf } from "@slipway/domain/access/rules/Session"
 import type { Principal } from "@slipway/domain/access/schema/Principal"
 import { Sessions } from "@slipway/domain/access/usecases/Sessions"
@@ -11,6 +12,7 @@ import { AttentionState } from "@slipway/domain/sandbox/schema/AttentionState"
 import { Sandboxes } from "@slipway/domain/sandbox/usecases/Sandboxes"
 import { nextPage } from "@slipway/domain/store/Page"
 import { visible } from "@slipway/domain/text/EscapeInvisible"
+import { excerptOf } from "@slipway/domain/text/SearchText"
 import * as ListCursor from "@slipway/http/server/ListCursor"
 import { Settings } from "@slipway/http/server/Settings"
 import { Effect, Option, Schema } from "effect"
@@ -57,6 +59,8 @@ interface Place {
   readonly here: string
   readonly queue: Queue
   readonly changes: Changes
+  /** Where a message was found, and not the title. */
+  readonly excerpts: Excerpts
 }
 
 const stateCell = (sandbox: Sandbox, place: Place): Html => {
@@ -70,13 +74,16 @@ const stateCell = (sandbox: Sandbox, place: Place): Html => {
   return html`${stateBadge(sandbox)}${why !== "" && html` <span class="fine">${why}</span>`}`
 }
 
+const excerptPiece = (excerpt: string | undefined): Html | null =>
+  excerpt === undefined ? null : html`<span class="excerpt">${excerpt}</span>`
+
 const row = (sandbox: Sandbox, place: Place, costs: boolean): Html => {
   const { id, repos, title, usage } = sandbox
   const cost = costs && html`<td data-label="Cost" class="cost">${dollars(usage.costMicroUsd)}</td>`
   return html`
 <tr id="row-${id}" data-item>
 <td class="pick"><input type="checkbox" form="bulk" name="id" value="${id}" aria-label="Select ${visible(title)}"></td>
-<th scope="row"><a href="/sandboxes/${id}" title="${visible(title)}">${title}</a></th>
+<th scope="row"><a href="/sandboxes/${id}" title="${visible(title)}">${title}</a>${excerptPiece(place.excerpts.get(id))}</th>
 <td data-label="State" class="wide">${stateCell(sandbox, place)}</td>
 <td data-label="Repositories">${repos.map(({ fullName }) => fullName).join(", ")}</td>
 <td data-label="Lines" class="lines">${linesOf(place.changes.get(id))}</td>
@@ -92,13 +99,8 @@ const filters = (
   counts: ReadonlyMap<AttentionState, number>
 ): Html => {
   const chip = (name: string, state: AttentionState | null, count: number) => {
-    const query = new URLSearchParams({
-      ...(state === null ? {} : { state }),
-      ...(narrowed.search === "" ? {} : { search: narrowed.search }),
-      ...(narrowed.repo === null ? {} : { repo: narrowed.repo })
-    })
     const current = state === attention && html` aria-current="page"`
-    return html`<li><a href="/sandboxes${query.size === 0 ? "" : `?${query}`}"${current}>${name} ${count}</a></li>
+    return html`<li><a href="${ListFilters.addressOf(narrowed, state)}"${current}>${name} ${count}</a></li>
 `
   }
   const all = Array.from(counts.values()).reduce((sum, count) => sum + count, 0)
@@ -107,11 +109,17 @@ const filters = (
 ${chip("All", null, all)}${states.map((state) => chip(stateWords[state], state, counts.get(state) ?? 0))}</ul></nav>`
 }
 
-const searchForm = (attention: AttentionState | null, narrowed: ListFilters.Narrowed): Html =>
+const searchForm = (
+  attention: AttentionState | null,
+  narrowed: ListFilters.Narrowed,
+  people: ReadonlyArray<ListFilters.Person>
+): Html =>
   html`<form class="filters" method="get" action="/sandboxes" role="search">
 ${attention !== null && html`<input type="hidden" name="state" value="${attention}">`}
 ${ListFilters.searchField(narrowed)}
 ${ListFilters.repoField(narrowed)}
+${ListFilters.personField(people, narrowed)}
+${ListFilters.metadataChips(narrowed, attention)}
 <button class="quiet">Filter</button>
 </form>`
 
@@ -143,6 +151,7 @@ const MESSAGES = {
   ...labels.rejection
 }
 
+type Excerpts = ReadonlyMap<string, string>
 type Changes = Effect.Success<ReturnType<SandboxDashboard["Service"]["changes"]>>
 
 const HEADS = ["Title", "State", "Repositories", "Lines", "Pull request", "Last activity"]
@@ -170,6 +179,7 @@ interface Services {
   readonly sandboxes: typeof Sandboxes.Service
   readonly dashboard: typeof SandboxDashboard.Service
   readonly sessions: typeof Sessions.Service
+  readonly people: typeof MemberStore.Service
   readonly composer: Effect.Success<typeof Composer.make>["composer"]
   readonly waiting: Effect.Success<typeof WaitingPiece.make>
   readonly rail: typeof Rail.Service
@@ -187,13 +197,36 @@ const elsewhere = Effect.fnUntraced(function*({ sandboxes }: Services, by: Princ
   return counts.filter(({ count }) => count > 0)
 })
 
+/** The part of the newest message or prompt that was found, of sandboxes whose title was not. */
+const excerptsOf = Effect.fnUntraced(function*(
+  { dashboard }: Pick<Services, "dashboard">,
+  grantId: string,
+  page: ReadonlyArray<Sandbox>,
+  search: string
+) {
+  const others = page.filter(({ title }) => !title.toLowerCase().includes(search.toLowerCase()))
+  const said = yield* dashboard.said(grantId, others.map(({ id }) => id), search)
+  return new Map(Array.from(said, ([id, text]) => [id, excerptOf(text, search)] as const))
+})
+
+/** The people who started the newest sandboxes of the grant, by name. */
+const peopleOf = Effect.fnUntraced(function*({ dashboard, people }: Services, { visit: { place } }: Page.Member) {
+  const starters = new Set((yield* dashboard.recent(place.grantId)).map(({ createdBy }) => createdBy))
+  if (starters.size < 2) return []
+  const members = yield* people.members(place.organizationId)
+  return members.filter(({ user }) => starters.has(user.id)).map(({ user: { id, name } }): ListFilters.Person => ({ id, name })).sort((
+    a,
+    b
+  ) => a.name.localeCompare(b.name))
+})
+
 /** The list that an address asks for, as it is now. */
 const look = Effect.fnUntraced(function*({ cursorKey, dashboard, publicUrl }: Services, member: Page.Member, url: URL) {
   const by = principalOf(member.visit)
   const attention = asAttentionState(ListFilters.given(url, "state"))
   if (ListFilters.given(url, "state") !== "" && Option.isNone(attention)) return yield* Refused.bad("Unknown filter.")
   const narrowed = yield* ListFilters.read(url)
-  const { repo, search } = narrowed
+  const { metadata, person, repo, search } = narrowed
   const wrongRepo = narrowed.noRepo !== null
   const given = ListFilters.given(url, "after")
   const after = ListCursor.decode(cursorKey, by.grantId, given)
@@ -207,27 +240,29 @@ const look = Effect.fnUntraced(function*({ cursorKey, dashboard, publicUrl }: Se
         limit,
         repo,
         attention: Option.getOrNull(attention),
-        search
+        search,
+        createdBy: person,
+        metadata
       }))
   // The queue is read only if a sandbox of the page is in it.
   const queue = page.some(({ status }) => status === "queued") ? yield* dashboard.queue(by.grantId) : NOTHING
   const changes = yield* dashboard.changes(page.map(({ id }) => id))
-  const chosen = ListFilters.kept(url, ["state", "repo", "search"])
-  const next = new URLSearchParams(chosen)
-  if (more !== null) next.set("after", ListCursor.encode(cursorKey, by.grantId, more))
-  const first = chosen.size === 0 ? "/sandboxes" : `/sandboxes?${chosen}`
+  const excerpts = yield* excerptsOf({ dashboard }, by.grantId, page, search)
+  const first = ListFilters.addressOf(narrowed, Option.getOrNull(attention))
   const isFirst = Option.isNone(after)
   const counts = yield* dashboard.counts(by.grantId)
-  const none = chosen.size > 0 || !isFirst
+  const none = wrongRepo || first !== "/sandboxes" || !isFirst
     ? html`<p>No matching sandboxes. <a href="/sandboxes">Show all</a></p>`
     : howToCreate(publicUrl)
   const list = wrongRepo
     ? ListFilters.notARepo
     : page.length > 0
-    ? table(page, { csrf: member.csrf, here: `/sandboxes${url.search}`, queue, changes }, isFirst && Option.isNone(attention))
+    ? table(page, { csrf: member.csrf, here: `/sandboxes${url.search}`, queue, changes, excerpts }, isFirst && Option.isNone(attention))
     : none
   const newest = !isFirst && html`<a href="${first}">Newest</a> `
-  const older = more !== null && html`<a href="/sandboxes?${next.toString()}" rel="next">Older</a>`
+  const last = more === null ? "" : ListCursor.encode(cursorKey, by.grantId, more)
+  const next = ListFilters.addressOf(narrowed, Option.getOrNull(attention), last)
+  const older = more !== null && html`<a href="${next}" rel="next">Older</a>`
   const chips = filters(Option.getOrNull(attention), narrowed, counts)
   const piece = html`<div id="list" data-piece="list">
 ${list}
@@ -237,7 +272,7 @@ ${list}
     piece,
     attention: Option.getOrNull(attention),
     narrowed,
-    isPlain: first === "/sandboxes" && isFirst
+    isPlain: first === "/sandboxes" && isFirst && !wrongRepo
   }
 })
 
@@ -253,7 +288,7 @@ ${Page.told(asked, MESSAGES, labels.rejection)}
 ${isPlain && (yield* services.composer(member))}
 ${others.length > 0 && where(others)}
 <div class="list-head">${chips}
-${searchForm(attention, narrowed)}
+${searchForm(attention, narrowed, yield* peopleOf(services, member))}
 ${watchBar}</div>
 <div id="watched" data-look="/sandboxes/rows${url.search}"></div>
 ${piece}
@@ -279,13 +314,15 @@ const asking = ({ rail, waiting }: Services): Page.Handler<Page.Member> =>
     return yield* Piece.answer(html`${yield* waiting(grantId)}${yield* rail.of(grantId, url.searchParams.get("at"))}`)
   })
 
-/** The newest sandboxes of a title, as options of `palette.js`. */
+/** The newest sandboxes that a search finds, as options of `palette.js`. */
 const titles = ({ dashboard }: Services): Page.Handler<Page.Member> =>
   Effect.fnUntraced(function*({ visit }, { url }) {
     const { search } = yield* ListFilters.read(url)
     const found = yield* dashboard.list(visit.place.grantId, { after: null, limit: MAX_TITLES, attention: null, repo: null, search })
+    const excerpts = yield* excerptsOf({ dashboard }, visit.place.grantId, found, search)
     const options = found.map((sandbox) =>
-      html`<a role="option" aria-selected="false" tabindex="-1" href="/sandboxes/${sandbox.id}"><span class="what">${sandbox.title}</span>
+      html`<a role="option" aria-selected="false" tabindex="-1" href="/sandboxes/${sandbox.id}">
+<span class="what">${sandbox.title}${excerptPiece(excerpts.get(sandbox.id))}</span>
 ${stateBadge(sandbox)}</a>
 `
     )
@@ -298,6 +335,7 @@ export const make = Effect.gen(function*() {
     sandboxes: yield* Sandboxes,
     dashboard: yield* SandboxDashboard,
     sessions: yield* Sessions,
+    people: yield* MemberStore,
     composer: (yield* Composer.make).composer,
     waiting: yield* WaitingPiece.make,
     rail: yield* Rail,

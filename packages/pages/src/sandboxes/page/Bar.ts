@@ -8,6 +8,7 @@ import { moment } from "../../html/Moments.ts"
 import { stateBadge } from "../../shared/AttentionLabels.ts"
 import { linkTo } from "../../shared/PullLabels.ts"
 import { dollars, labels, tokensTold } from "../../shared/SandboxLabels.ts"
+import { addressOf } from "../list/ListFilters.ts"
 import type { Shown } from "./SandboxPieces.ts"
 
 /** Characters of an error that are shown. */
@@ -58,7 +59,12 @@ export const commands = (shown: Shown): Html => html`<div id="commands" data-pie
 /** The facts in the menu, and how to end the sandbox. `isScripted`: its agent follows the prompt as a script, and no runtime takes part. */
 export const facts = ({ sandbox }: Shown, isScripted: boolean): Html => {
   const reason = sandbox.reason !== null && labels.reason[sandbox.reason]
-  const repos = sandbox.repos.map(({ fullName, ref }, i) => html`${i > 0 && ", "}${fullName}${ref !== undefined && html` at ${ref}`}`)
+  const repos = sandbox.repos.map(({ fullName, ref }, i) =>
+    html`${i > 0 && ", "}<a href="${addressOf({ repo: fullName })}">${fullName}</a>${ref !== undefined && html` at ${ref}`}`
+  )
+  const metadata = Object.entries(sandbox.metadata).map(([key, value], i) =>
+    html`${i > 0 && ", "}<a href="${addressOf({ metadata: { [key]: value } })}">${key}: ${value}</a>`
+  )
   const { costMicroUsd, llmRequestCount } = sandbox.usage
   const tokens = tokensTold(sandbox.tokens)
   const { id, origin, status } = sandbox
@@ -73,6 +79,7 @@ ${fact("Turn", html`<span id="turn">${sandbox.turn === null ? "None" : labels.tu
 ${fact("Repositories", html`${repos}`)}
 ${fact("Model", html`${sandbox.model} (${isScripted ? "follows a script" : sandbox.agentRuntime})`)}
 ${fact("Cost", html`<span id="cost">${dollars(costMicroUsd)}</span>, <span id="requests">${llmRequestCount}</span> model requests`)}
+${metadata.length > 0 && fact("Metadata", html`${metadata}`)}
 ${from !== false && fact("Fork of", from)}
 ${tokens !== null && fact("Tokens", html`<span id="tokens">${tokens}</span>`)}
 ${fact("Created", moment(sandbox.createdAt))}

@@ -5,7 +5,7 @@ import { RepoName } from "@slipway/domain/source/schema/RepoRef"
 import { checkpointed } from "@slipway/http/testing/Checkpointed"
 import { DateTime, Effect, Result } from "effect"
 import { redirected, textOf, visitor, visitorIn } from "../../../testing/Browser.ts"
-import { create, drive, layer as http, type Reply, running } from "../../../testing/Harness.ts"
+import { create, drive, joined, layer as http, mintKey, type Reply, running } from "../../../testing/Harness.ts"
 
 const HOSTILE = `"></th><script>alert("1")</script>\u202e'&`
 
@@ -195,6 +195,76 @@ layer(http(), { excludeTestServices: true })("the list of sandboxes", (it) => {
       for (const page of ["/sandboxes", "/new/repositories", "/pulls"]) {
         assert.strictEqual((yield* get(`${page}?search=a%00b`)).status, 400, page)
       }
+    }))
+
+  it.effect("finds what was asked and said, shows where as text, and nothing of other grants", () =>
+    Effect.gen(function*() {
+      const [{ get, key }, other] = [yield* visitor("words"), yield* visitor("beside-words")]
+      const { id, turn } = yield* running(key, { title: "Cart" })
+      const said = `Then <b>the</b> zebra\u202e crossed ${"the road ".repeat(40)}`
+      const data = { message_id: "m1", part_id: "m1:text", kind: "text" as const, text: said }
+      yield* (yield* SandboxStore).change(id, "policy", () =>
+        Result.succeed([
+          { type: "message.updated", turn_id: turn, data },
+          { type: "message.completed", turn_id: turn, data: { message_id: "m1", finish: "end_turn" } }
+        ]), yield* DateTime.now)
+      const titled = yield* create(key, { title: "Zebra" })
+      yield* create(other.key, { title: "Zebra", prompt: "A zebra" })
+      const idsOf = ({ text }: Reply) => Array.from(text.matchAll(/<tr id="row-(\w+)"/gu), ([, found]) => found)
+      const found = yield* get("/sandboxes?search=zebra+cross")
+      assert.deepStrictEqual(idsOf(found), [id])
+      assert.include(found.text, `<span class="excerpt">Then &lt;b&gt;the&lt;/b&gt; zebra⟨RIGHT-TO-LEFT OVERRIDE⟩ crossed the road`)
+      assert.notInclude(found.text, "the road ".repeat(30))
+      // A title that was found needs no excerpt.
+      const both = yield* get("/sandboxes?search=ZEBRA")
+      assert.deepStrictEqual(idsOf(both).toSorted(), [id, titled].toSorted())
+      assert.lengthOf([...both.text.matchAll(/class="excerpt"/gu)], 1)
+      const palette = yield* get("/sandboxes/titles?search=zebra+cross")
+      assert.include(palette.text, `href="/sandboxes/${id}"`)
+      assert.match(palette.text, /<span class="what">Cart<span class="excerpt">Then &lt;b&gt;/u)
+      for (const search of ["'", "\\", "a & !b | (c", ":*", "\u202e", "%", "\ud800", "x".repeat(120)]) {
+        for (const page of ["/sandboxes", "/sandboxes/rows", "/sandboxes/titles"]) {
+          const reply = yield* get(`${page}?${new URLSearchParams({ search })}`)
+          assert.deepStrictEqual([reply.status, idsOf(reply)], [200, []], `${page} ${search}`)
+        }
+      }
+      for (const query of ["search=%00", `search=${"a".repeat(10_000)}`, "metadata.a=%00", `metadata.a=${"a".repeat(1001)}`]) {
+        for (const page of ["/sandboxes", "/sandboxes/rows"]) assert.strictEqual((yield* get(`${page}?${query}`)).status, 400, query)
+      }
+    }))
+
+  it.effect("is filtered by repository, person, metadata, state and words together, all of it in the address", () =>
+    Effect.gen(function*() {
+      const one = yield* visitor("filters")
+      const theirId = yield* joined("another-person")
+      const two = yield* mintKey({ grant: "filters", userId: theirId })
+      const metadata = { ticket: HOSTILE, "a b": "" }
+      const mine = yield* create(one.key, { title: "Mine", metadata })
+      const theirs = yield* create(two.key, { title: "Theirs", metadata: { ticket: "SHOP-42" } })
+      const shown = Effect.fnUntraced(function*(query: Record<string, string>) {
+        const reply = yield* one.get(`/sandboxes?${new URLSearchParams(query)}`)
+        assert.notInclude(reply.text, "<script>alert")
+        return { text: reply.text, found: [mine, theirs].map((id) => reply.text.includes(`row-${id}`)) }
+      })
+      const people = Array.from((yield* shown({})).text.matchAll(/<option value="(user_\w+)">/gu), ([, id = ""]) => id)
+      assert.lengthOf(people, 2)
+      const mineId = people.find((id) => id !== theirId) ?? ""
+      assert.deepStrictEqual((yield* shown({ person: theirId })).found, [false, true])
+      assert.deepStrictEqual((yield* shown({ person: mineId, "metadata.ticket": HOSTILE, "metadata.a b": "" })).found, [true, false])
+      assert.deepStrictEqual((yield* shown({ person: mineId, "metadata.ticket": "SHOP-42" })).found, [false, false])
+      assert.deepStrictEqual((yield* shown({ person: "<unknown>" })).found, [false, false])
+      const others = { search: "hello", repo: "acme/shop", person: theirId, "metadata.ticket": "SHOP-42" }
+      const { found, text } = yield* shown({ state: "starting", ...others })
+      assert.deepStrictEqual(found, [false, true])
+      assert.include(text, `href="/sandboxes?${new URLSearchParams(others)}">All 2<`.replaceAll("&", "&amp;"))
+      assert.include(text, `<option value="${theirId}" selected>`)
+      assert.include(text, `<input type="hidden" name="metadata.ticket" value="SHOP-42">`)
+      assert.include(text, `<span class="unseen">Remove </span>ticket: SHOP-42`)
+      // The page of a sandbox leads to others like it.
+      const page = yield* one.get(`/sandboxes/${mine}`)
+      const like = `/sandboxes?${new URLSearchParams({ "metadata.ticket": HOSTILE })}`.replaceAll("&", "&amp;").replaceAll("'", "&#39;")
+      assert.include(page.text, `<a href="${like}">`)
+      assert.include(page.text, `<a href="/sandboxes?repo=acme%2Fshop">acme/shop</a>`)
     }))
 
   it.effect("is sent again by itself only when it changed", () =>

@@ -4,13 +4,13 @@
  */
 import { Ids } from "@slipway/domain/ids/Ids"
 import { Checkpoints } from "@slipway/domain/sandbox/ports/Checkpoints"
-import { SandboxDashboard, type DashboardQuery, RECENT } from "@slipway/domain/sandbox/ports/SandboxDashboard"
+import { SandboxDashboard, type DashboardQuery, RECENT, SEARCHED_MESSAGES } from "@slipway/domain/sandbox/ports/SandboxDashboard"
 import { SandboxStore } from "@slipway/domain/sandbox/ports/SandboxStore"
 import { attentionStateOf } from "@slipway/domain/sandbox/rules/AttentionState"
 import { decideApproval, interrupt, terminate } from "@slipway/domain/sandbox/rules/Command"
 import { Policy } from "@slipway/domain/sandbox/rules/Policy"
 import type { Sandbox } from "@slipway/domain/sandbox/rules/Sandbox"
-import type { SandboxEvent, SandboxEventOf } from "@slipway/domain/sandbox/rules/SandboxEvent"
+import { partId, type SandboxEvent, type SandboxEventOf } from "@slipway/domain/sandbox/rules/SandboxEvent"
 import { decide } from "@slipway/domain/sandbox/rules/SystemCommand"
 import { turnId } from "@slipway/domain/sandbox/rules/Turn"
 import { AttentionState } from "@slipway/domain/sandbox/schema/AttentionState"
@@ -18,6 +18,7 @@ import type { ChangeCounts } from "@slipway/domain/source/schema/ChangeCounts"
 import { PullState } from "@slipway/domain/source/schema/PullRequest"
 import { RepoName } from "@slipway/domain/source/schema/RepoRef"
 import { PAGE_BYTES } from "@slipway/domain/store/Page"
+import { SEARCHED_CHARACTERS, WORD } from "@slipway/domain/text/SearchText"
 import * as DateTime from "effect/DateTime"
 import * as Effect from "effect/Effect"
 import type * as Layer from "effect/Layer"
@@ -248,6 +249,126 @@ const searchAndPages = (it: Writer<SandboxDashboard | Checkpoints | Stores>) => 
     }), { timeout: 300_000 })
 }
 
+/** The agent says this. */
+const say = (sandbox: Sandbox, ...texts: ReadonlyArray<string>) =>
+  record(
+    sandbox,
+    texts.flatMap((text, i): ReadonlyArray<SandboxEvent> => [
+      {
+        type: "message.updated",
+        turn_id: sandbox.turn?.id ?? "",
+        data: { part_id: partId.text(`m${i}`), message_id: `m${i}`, kind: "text", text }
+      },
+      { type: "message.completed", turn_id: sandbox.turn?.id ?? "", data: { message_id: `m${i}`, finish: "end_turn" } }
+    ])
+  )
+
+const words = (it: Writer<SandboxDashboard | Checkpoints | Stores>) => {
+  const found = (grantId: string, search: string) => Effect.map(list(grantId, { search }), (sandboxes) => titles(sandboxes).toSorted())
+
+  it.effect("finds words of a prompt or message by their beginnings, in any case and order, and those of the grant alone", () =>
+    Effect.gen(function*() {
+      const [grantId, elsewhere] = [yield* grant, yield* grant]
+      yield* make({ grantId, title: "asked", prompt: "Mend the Checkout in src/cart/Total.test.ts" })
+      yield* say(
+        yield* booted(yield* make({ grantId, title: "said", prompt: "Hello" })),
+        "I will look.",
+        "The checkout_total was ÜBERALL wrong."
+      )
+      yield* say(yield* booted(yield* make({ grantId: elsewhere, title: "elsewhere", prompt: "the checkout" })), "überall total")
+      const cases: ReadonlyArray<readonly [string, ReadonlyArray<string>]> = [
+        ["CHECK", ["asked", "said"]],
+        ["total checkout", ["asked", "said"]],
+        ["total.test", ["asked"]],
+        ["überall", ["said"]],
+        ["look wrong", []],
+        ["heckout", []],
+        ["hello", ["said"]]
+      ]
+      for (const [search, expected] of cases) assert.deepStrictEqual(yield* found(grantId, search), expected, search)
+      assert.deepStrictEqual(yield* found(elsewhere, "CHECKOUT"), ["elsewhere"])
+      assert.deepStrictEqual(yield* found(yield* grant, "checkout"), [])
+    }))
+
+  it.effect("shows the newest text with the words, of sandboxes of the grant alone", () =>
+    Effect.gen(function*() {
+      const [grantId, elsewhere] = [yield* grant, yield* grant]
+      const { said } = yield* SandboxDashboard
+      const asked = yield* make({ grantId, prompt: `Count ${"x".repeat(SEARCHED_CHARACTERS)}` })
+      const answered = yield* say(yield* booted(yield* make({ grantId, prompt: "Count" })), "I count.", "Counting: 2", "Done.")
+      const other = yield* make({ grantId: elsewhere, prompt: "Count" })
+      const ids = [asked.id, answered.id, other.id]
+      const texts = yield* said(grantId, ids, "count")
+      assert.deepStrictEqual([...texts.keys()].toSorted(), [asked.id, answered.id].toSorted())
+      assert.strictEqual(texts.get(answered.id), "Counting: 2")
+      assert.lengthOf(texts.get(asked.id) ?? "", SEARCHED_CHARACTERS)
+      assert.deepStrictEqual([...yield* said(elsewhere, ids, "count")], [[other.id, "Count"]])
+      for (const nothing of ["", "...", "absent"]) assert.strictEqual((yield* said(grantId, ids, nothing)).size, 0, nothing)
+      assert.strictEqual((yield* said(grantId, [], "count")).size, 0)
+    }))
+
+  it.effect("finds a message that went on by its newest text", () =>
+    Effect.gen(function*() {
+      const grantId = yield* grant
+      const sandbox = yield* booted(yield* make({ grantId, title: "a" }))
+      yield* say(yield* say(sandbox, "Before"), "Before and afterwards")
+      assert.deepStrictEqual(yield* found(grantId, "afterwards"), ["a"])
+    }))
+
+  it.effect("finds the first words of the first messages, however many there are", () =>
+    Effect.gen(function*() {
+      const grantId = yield* grant
+      const sandbox = yield* booted(yield* make({ grantId, title: "a" }))
+      // The prompt is the first of them.
+      const texts = Array.from({ length: SEARCHED_MESSAGES }, (_, i) =>
+        `text${i} ${"\u{1F680}".repeat(i === 0 ? SEARCHED_CHARACTERS - 11 : 0)} end more`)
+      yield* say(sandbox, ...texts)
+      for (const search of ["text0 end", `text${SEARCHED_MESSAGES - 2} more`]) {
+        assert.deepStrictEqual(yield* found(grantId, search), ["a"], search)
+      }
+      for (const search of ["text0 more", `text${SEARCHED_MESSAGES - 1}`]) {
+        assert.deepStrictEqual(yield* found(grantId, search), [], search)
+      }
+    }))
+
+  it.effect("takes every search as text, and indexes every text", () =>
+    Effect.gen(function*() {
+      const grantId = yield* grant
+      const hostile = ["'", "''", "\\", "a'b\\c", "' | ':*", "a & !b", "(a <-> b)", ":*", "\u202e\u200b", "%_", "\u{1F680}", "\ufffd",
+        "é".repeat(5000), "w".repeat(10_000), "v".repeat(WORD), "<!-- a&b; -->", "https://a.test/?q=1#x", "-1e99", "\u0001"]
+      yield* say(yield* booted(yield* make({ grantId, title: "t", prompt: hostile.join(" ") })), ...hostile)
+      for (const search of hostile) {
+        assert.isAtMost((yield* found(grantId, search)).length, 1, search)
+        assert.deepStrictEqual(yield* found(yield* grant, search), [], search)
+      }
+      for (const search of ["a'b", "v".repeat(WORD), "a.test/?q=1", `${"w".repeat(WORD + 1)} https`]) {
+        assert.deepStrictEqual(yield* found(grantId, search), ["t"], search)
+      }
+      for (const search of ["w", "w".repeat(WORD + 1)]) assert.deepStrictEqual(yield* found(grantId, search), [], "a long word")
+    }))
+}
+
+const filters = (it: Writer<SandboxDashboard | Checkpoints | Stores>) => {
+  it.effect("finds by the person who created a sandbox and by its metadata, together with everything else", () =>
+    Effect.gen(function*() {
+      const grantId = yield* grant
+      const other = `user_${yield* (yield* Ids).ulid}`
+      const metadata = { ticket: "SHOP-42", "a.b": "%'\"", constructor: "x" }
+      yield* make({ grantId, title: "one", metadata })
+      yield* make({ grantId, title: "two", metadata: { ticket: "shop-42" }, createdBy: other })
+      const by = (query: Partial<DashboardQuery>) => Effect.map(list(grantId, query), (found) => titles(found).toSorted())
+      assert.deepStrictEqual(yield* by({ createdBy: other }), ["two"])
+      assert.deepStrictEqual(yield* by({ createdBy: "user_nobody" }), [])
+      assert.deepStrictEqual(yield* by({ createdBy: null, metadata: {} }), ["one", "two"])
+      assert.deepStrictEqual(yield* by({ metadata: { ticket: "SHOP-42" } }), ["one"])
+      assert.deepStrictEqual(yield* by({ metadata }), ["one"])
+      assert.deepStrictEqual(yield* by({ metadata: { ticket: "SHOP-42", toString: "x" } }), [])
+      assert.deepStrictEqual(yield* by({ metadata: { ticket: "SHOP" } }), [])
+      assert.deepStrictEqual(yield* by({ createdBy: other, metadata: { ticket: "SHOP-42" } }), [])
+      assert.deepStrictEqual(yield* by({ createdBy: other, search: "line", attention: "starting" }), ["two"])
+    }))
+}
+
 const overview = (it: Writer<SandboxDashboard | Checkpoints | Stores>) => {
   it.effect("tells what was asked for last, of this grant alone, and whether it ran", () =>
     Effect.gen(function*() {
@@ -407,6 +528,8 @@ export const suite = (name: string, layer: Layer.Layer<SandboxDashboard | Checkp
     attention(it)
     pulls(it)
     searchAndPages(it)
+    words(it)
+    filters(it)
     overview(it)
     merges(it)
     saturation(it)

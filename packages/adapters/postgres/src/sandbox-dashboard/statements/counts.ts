@@ -9,6 +9,7 @@ import { SandboxStatus, StatusReason } from "@slipway/domain/sandbox/schema/Sand
 import { ChangeCounts } from "@slipway/domain/source/schema/ChangeCounts"
 import { PullState } from "@slipway/domain/source/schema/PullRequest"
 import { RepoRef } from "@slipway/domain/source/schema/RepoRef"
+import { SEARCHED_CHARACTERS } from "@slipway/domain/text/SearchText"
 import { Schema } from "effect"
 import { type SqlClient, SqlSchema } from "effect/sql"
 import { Instant } from "../../sql/Instant.ts"
@@ -154,4 +155,20 @@ export const changesRows = (reads: SqlClient.SqlClient) =>
         JOIN checkpoints k ON k.sandbox_id = s.id AND k.checkpoint = s.checkpoint
         JOIN checkpoint_contents c ON c.id = k.content
         WHERE s.id = ANY(${textArray(ids)}::text[]) AND c.changes IS NOT NULL`
+  })
+
+/** The newest text of each sandbox that the words of a search find. */
+export const saidRows = (sql: SqlClient.SqlClient) =>
+  SqlSchema.findAll({
+    Request: Schema.Struct({ grantId: Schema.String, ids: Schema.Array(SandboxId), search: Schema.String }),
+    Result: Schema.Struct({ id: SandboxId, text: Schema.String }),
+    execute: ({ grantId, ids, search }) =>
+      sql`
+        SELECT s.id, left(coalesce(m.text, s.prompt), ${SEARCHED_CHARACTERS}) AS text FROM sandboxes s
+        CROSS JOIN LATERAL (
+          SELECT t.seq FROM search_texts t
+          WHERE t.sandbox_id = s.id AND t.words @@ search_query(${grantId}::uuid, ${search}) ORDER BY t.seq DESC LIMIT 1
+        ) hit
+        LEFT JOIN messages m ON m.sandbox_id = s.id AND m.seq = hit.seq
+        WHERE s.id = ANY(${textArray(ids)}::text[]) AND s.grant_id = ${grantId}`
   })

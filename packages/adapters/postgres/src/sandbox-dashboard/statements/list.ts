@@ -1,5 +1,5 @@
 import type { SandboxId } from "@slipway/domain/ids/SandboxId"
-import { LOOKED_THROUGH } from "@slipway/domain/sandbox/ports/SandboxDashboard"
+import { HITS, LOOKED_THROUGH } from "@slipway/domain/sandbox/ports/SandboxDashboard"
 import type { AttentionState } from "@slipway/domain/sandbox/rules/AttentionState"
 import type { PullState } from "@slipway/domain/source/schema/PullRequest"
 import { PAGE_BYTES } from "@slipway/domain/store/Page"
@@ -13,8 +13,9 @@ export interface DashboardQuery {
   readonly limit: number
   readonly pull?: PullState | "any" | undefined
   readonly repo: string | null
-  /** A part of the title, whatever the case; empty for all. */
   readonly search: string
+  readonly createdBy?: string | null | undefined
+  readonly metadata?: Readonly<Record<string, string>> | undefined
   readonly attention: AttentionState | null
 }
 
@@ -24,7 +25,7 @@ export interface DashboardQuery {
  * again and again.
  */
 export const selectDashboard = (sql: SqlClient.SqlClient, grantId: string, query: DashboardQuery) => {
-  const { after, limit, pull, repo, search, attention } = query
+  const { after, attention, createdBy = null, limit, metadata = {}, pull, repo, search } = query
   const columns = sql.literal(COLUMNS)
   const matches = [
     attention === null ? sql`true` : sql.literal(ATTENTION[attention]),
@@ -32,7 +33,10 @@ export const selectDashboard = (sql: SqlClient.SqlClient, grantId: string, query
     pull === undefined ? sql`true` : sql`EXISTS (
     SELECT FROM jsonb_array_elements(s.publications) p WHERE ${sql.literal(PULLS[pull])}
       AND (${repo}::text IS NULL OR lower(p ->> 'repo') = ${repo?.toLowerCase() ?? null}::text))`,
-    search === "" ? sql`true` : sql`strpos(lower(s.title), ${search.toLowerCase()}) > 0`
+    createdBy === null ? sql`true` : sql`s.created_by = ${createdBy}`,
+    Object.keys(metadata).length === 0 ? sql`true` : sql`s.metadata @> ${JSON.stringify(metadata)}::jsonb`,
+    search === "" ? sql`true` : sql`(strpos(lower(s.title), ${search.toLowerCase()}) > 0 OR s.id IN (
+      SELECT sandbox_id FROM search_texts WHERE words @@ search_query(${grantId}::uuid, ${search}) LIMIT ${HITS}))`
   ]
   const older = after === null
     ? sql``

@@ -41,6 +41,9 @@ export const insertSandboxes = (sql: SqlClient.SqlClient, prepared: ReadonlyArra
           INSERT INTO sandbox_events (sandbox_id, seq, at, type, part_id, wire)
           SELECT a.id, e.seq, a.at, e.type, e.part, e.wire
           FROM made JOIN asked a USING (id), json_to_recordset(a.entries) AS e(seq bigint, type text, part text, wire text)
+        ), searched AS (
+          INSERT INTO search_texts (sandbox_id, seq, words)
+          SELECT id, 0, array_to_tsvector(search_words(a."grantId", a.prompt)) FROM made JOIN asked a USING (id)
         ), traced AS (
           INSERT INTO traces (sandbox_id, turn_id, traceparent)
           SELECT id, '', trace FROM made JOIN asked USING (id) WHERE trace IS NOT NULL

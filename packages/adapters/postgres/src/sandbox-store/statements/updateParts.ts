@@ -1,5 +1,6 @@
 /** Parts of the statement that writes a sandbox (`updateSandbox`). Each is empty when there is nothing to write. */
 import type { SandboxId } from "@slipway/domain/ids/SandboxId"
+import { SEARCHED_MESSAGES } from "@slipway/domain/sandbox/ports/SandboxDashboard"
 import type { EventProjection } from "@slipway/domain/sandbox/rules/EventProjection"
 import { type SandboxEvent, TEXT_PART } from "@slipway/domain/sandbox/rules/SandboxEvent"
 import type { DateTime } from "effect"
@@ -43,7 +44,10 @@ export const recordApprovals = (sql: SqlClient.SqlClient, approvals: EventProjec
  * Prompts, and messages of the agent that became whole. The text of a message that none of the events has is the newest one in the
  * log, by the index over its parts. An agent's message that went on after it was listed replaces its text.
  */
-export const listMessages = (sql: SqlClient.SqlClient, messages: EventProjection["messages"], at: DateTime.Utc) =>
+export const listMessages = (
+  sql: SqlClient.SqlClient,
+  { at, messages, sandbox: { grantId } }: Pick<EventProjection, "at" | "messages" | "sandbox">
+) =>
   messages.length === 0 ? sql`` : sql`, said AS (
           -- A message that became whole twice is listed at its first event, with all of its text.
           SELECT c.id AS sandbox_id, min(m.seq) AS seq, m.id, m."turnId", m.role,
@@ -62,11 +66,22 @@ export const listMessages = (sql: SqlClient.SqlClient, messages: EventProjection
           -- A message that went on after it was listed.
           UPDATE messages t SET text = s.text FROM said s
           WHERE s.role = 'assistant' AND t.sandbox_id = s.sandbox_id AND t.id = s.id AND t.role = 'assistant'
-          RETURNING t.id
+          RETURNING t.sandbox_id, t.seq, t.id, t.text
         ), listed AS (
           INSERT INTO messages (sandbox_id, seq, id, turn_id, role, text, created_at)
           SELECT s.sandbox_id, s.seq, s.id, s."turnId", s.role, s.text, ${iso(at)} FROM said s
           WHERE s.role = 'user' OR s.id NOT IN (SELECT id FROM told_on)
+          RETURNING sandbox_id, seq, text
+        ), searched AS (
+          INSERT INTO search_texts (sandbox_id, seq, words)
+          SELECT sandbox_id, seq, array_to_tsvector(search_words(${grantId}::uuid, text)) FROM (
+            SELECT m.*, row_number() OVER (ORDER BY m.seq) + k.count AS n FROM (
+              SELECT sandbox_id, seq, text FROM told_on UNION ALL SELECT sandbox_id, seq, text FROM listed
+            ) m CROSS JOIN (
+              SELECT count(*) AS count FROM search_texts t JOIN changed c ON t.sandbox_id = c.id WHERE t.seq > 0
+            ) k
+          ) m WHERE n <= ${SEARCHED_MESSAGES}
+          ON CONFLICT (sandbox_id, seq) DO UPDATE SET words = excluded.words
         )`
 
 /** Sandboxes whose checkpoints `Checkpoints.prune` must look at. */

@@ -38,7 +38,7 @@ export const updateSandbox = (
   const arrived = fence !== null && isArrival(events) ? sql.literal("moved = NULL, moved_from = NULL, moved_fence = NULL,") : sql``
   const [stood, listed, marked] = [
     recordApprovals(sql, approvals),
-    listMessages(sql, messages, at),
+    listMessages(sql, { at, messages, sandbox }),
     markForPruning(sql, letGo({ before, sandbox }))
   ]
   return sql<{ readonly version: string }>`
