@@ -1,10 +1,10 @@
 /**
- * Makes the pictures of `docs/pictures`: the pages of this checkout, with content that the offline agent makes over the API.
- * `npm run pictures`. Needs Chromium; `SLIPWAY_CHROMIUM` names it if it is not `/usr/bin/chromium`.
+ * Makes the pictures of `docs/pictures` and their list: all pages of this checkout, wide and narrow, light and dark, with content that the
+ * offline agent makes over the API. `npm run pictures`. Needs Chromium; `SLIPWAY_CHROMIUM` names it if it is not `/usr/bin/chromium`.
  */
 import { Effect } from "effect"
 import { spawn, spawnSync } from "node:child_process"
-import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs"
+import { mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from "node:fs"
 import { createRequire } from "node:module"
 import { tmpdir } from "node:os"
 import path from "node:path"
@@ -15,10 +15,56 @@ const { chromium } = createRequire(path.join(root, "packages/slipway/package.jso
 const SampleRepository = await import("../packages/slipway/src/service/SampleRepository.ts")
 
 const OUT = path.join(root, "docs/pictures")
-const MAX_BYTES = 150_000
-const WIDE = { width: 1120, height: 1000 }
-const PHONE = { width: 360, height: 1000 }
+/** Bytes of one picture, and of all. */
+const MAX_BYTES = 100_000
+const MAX_ALL_BYTES = 6_000_000
+const SIZES = [{ width: 1440, height: 900 }, { width: 390, height: 844 }]
+const THEMES = ["light", "dark"]
 const TIME = 120_000
+/** How long a page may take to bring with its stream what its picture waits for. */
+const READY_TIME = 10_000
+
+/**
+ * All pages, in the order of the list. `ready`: what the picture waits for, because it comes with the stream. `isOut`: for people who are
+ * not signed in.
+ */
+const PAGES = [
+  { name: "sign-in", title: "Sign in", address: () => "/sign-in", isOut: true },
+  { name: "sandboxes", title: "Sandboxes", address: () => "/sandboxes", ready: "tbody tr" },
+  {
+    name: "new",
+    title: "New sandbox",
+    address: () => "/new",
+    fill: "Customers ask which currency that is. Show every price in euros, in one place."
+  },
+  { name: "sandbox", title: "Sandbox", address: ({ done }) => `/sandboxes/${done}`, ready: "#changes a" },
+  { name: "approval", title: "Sandbox that asks for an approval", address: ({ asking }) => `/sandboxes/${asking}`, ready: "#changes > *" },
+  { name: "changes-view", title: "Sandbox: changes", address: ({ done }) => `/sandboxes/${done}?view=changes`, ready: "#changes a" },
+  { name: "pull-view", title: "Sandbox: pull request", address: ({ done }) => `/sandboxes/${done}?view=pull`, ready: "#changes a" },
+  { name: "checkpoints", title: "Sandbox: checkpoints", address: ({ done }) => `/sandboxes/${done}?view=checkpoints`, ready: "#changes a" },
+  { name: "log", title: "Sandbox: log", address: ({ done }) => `/sandboxes/${done}?view=log`, ready: "#changes a" },
+  { name: "changes", title: "Changed files", address: ({ done }) => `/sandboxes/${done}/changes` },
+  { name: "files", title: "Files", address: ({ done }) => `/sandboxes/${done}/files?repo=acme/shop` },
+  { name: "file", title: "File", address: ({ done }) => `/sandboxes/${done}/files?repo=acme/shop&path=src/prices.js` },
+  { name: "fork", title: "Fork a checkpoint", address: ({ done }) => `/sandboxes/${done}/fork?checkpoint=1` },
+  { name: "restore", title: "Restore a checkpoint", address: ({ done }) => `/sandboxes/${done}/restore?checkpoint=1` },
+  { name: "terminate", title: "Terminate a sandbox", address: ({ done }) => `/sandboxes/${done}/terminate` },
+  { name: "pulls", title: "Pull requests", address: () => "/pulls", ready: "tbody tr" },
+  { name: "pull", title: "Pull request", address: () => "/local/acme/shop/pulls/1" },
+  { name: "settings", title: "Settings: account", address: () => "/settings" },
+  { name: "keys", title: "Settings: keys", address: () => "/keys" },
+  { name: "members", title: "Settings: members", address: () => "/members" },
+  { name: "repositories", title: "Settings: repositories", address: () => "/repositories" },
+  { name: "secrets", title: "Settings: secrets", address: () => "/secrets" },
+  { name: "models", title: "Settings: models", address: () => "/models" },
+  { name: "webhooks", title: "Settings: webhooks", address: () => "/webhooks" },
+  { name: "audit", title: "Settings: audit", address: () => "/audit" },
+  { name: "usage", title: "Settings: usage", address: () => "/usage" },
+  { name: "device", title: "Sign in a command", address: () => "/device" },
+  { name: "not-found", title: "Unknown address", address: () => "/nowhere", status: 404 }
+]
+
+const fileOf = (name, { width }, theme) => `${name}-${width}-${theme}.png`
 
 // ---- the service
 
@@ -38,7 +84,12 @@ const serve = async (folder) => {
   const command = path.join(root, "packages/slipway/bin/slipway.js")
   const env = environmentOf(folder)
   const run = (...args) => {
-    const { status, stderr, stdout } = spawnSync(process.execPath, [command, ...args], { env, cwd: folder, encoding: "utf8" })
+    const { status, stderr, stdout } = spawnSync(process.execPath, [command, ...args], {
+      env,
+      cwd: folder,
+      encoding: "utf8",
+      input: "a value\n"
+    })
     if (status !== 0) throw new Error(`slipway ${args.join(" ")}: ${stderr}`)
     return stdout
   }
@@ -155,16 +206,79 @@ const apiOf = ({ key, url }) => {
 
 // ---- the pictures
 
-/** Removes the script of the offline agent from the page. */
-const withoutScripts = (page) =>
+/** What differs from one run to the next: times, ids and addresses get the same text always. The agent's script is left out. */
+const withSameText = (page) =>
   page.evaluate(() => {
+    const task = document.querySelector(".task")
+    const scripts = document.createTreeWalker(task ?? document.createElement("p"), NodeFilter.SHOW_TEXT)
+    for (let node = scripts.nextNode(); node !== null; node = scripts.nextNode()) {
+      if (!node.nodeValue.includes("[[")) continue
+      // Markdown makes elements of what is written in the script.
+      const rest = document.createRange()
+      rest.setStart(node, node.nodeValue.indexOf("[["))
+      rest.setEndAfter(task.lastChild)
+      rest.deleteContents()
+      break
+    }
+    const SAME = [
+      [/\s*\[\[[^]*$/u, ""],
+      [/\b\d{4}-\d\d-\d\d\b/gu, "2026-01-15"],
+      [/\b\d\d:\d\d(?::\d\d)?\b/gu, "09:30"],
+      [/\b\d+(?:\.\d+)? (?:ms|s)\b/gu, "1.2 s"],
+      [/\b(?:just now|\d+ (?:second|minute)s? ago)\b/gu, "1 minute ago"],
+      [/\b127\.0\.0\.1:\d+\b/gu, "127.0.0.1:4000"],
+      [/\bc_[0-9a-z]{12}\b/gu, "c_k3v9p2m7x4qa"],
+      [/\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b/gu, "0197f0c2-5d1e-7a34-9c58-2b6f0e4d8a17"],
+      [/\bsbx_live_\w+/gu, "sbx_live_4fQ9"],
+      [/\breq_\w+/gu, "req_01K9"],
+      [/\b(?=[a-f]*\d)(?=\d*[a-f])[0-9a-f]{40}\b/gu, "5e0c1b7a9d24f3860c7be1528fa4d6930b1e7c42"],
+      [/\b(?=[a-f]*\d)(?=\d*[a-f])[0-9a-f]{7,12}\b/gu, "5e0c1b7"]
+    ]
+    const same = (text) => SAME.reduce((told, [from, to]) => told.replaceAll(new RegExp(from, "gu"), to), text)
     const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT)
     for (let node = walker.nextNode(); node !== null; node = walker.nextNode()) {
-      if (node.nodeValue.includes("[[")) node.nodeValue = node.nodeValue.slice(0, node.nodeValue.indexOf("[[")).trimEnd()
+      const text = same(node.nodeValue)
+      if (text !== node.nodeValue) node.nodeValue = text
     }
+    for (const field of document.querySelectorAll("input[type=text], input:not([type]), textarea")) field.value = same(field.value)
+    for (const line of document.querySelectorAll("#connection")) line.textContent = ""
+    document.querySelector("[autofocus]")?.blur()
   })
 
-const takeAll = async (browser) => {
+/** One page in every size and theme. */
+const takePage = async (page, made, { address, fill, name, ready, status = 200 }, keep) => {
+  for (const size of SIZES) {
+    await page.setViewportSize(size)
+    const response = await page.goto(address(made))
+    if (response.status() !== status) throw new Error(`${address(made)}: ${response.status()}`)
+    if (ready !== undefined) await page.locator(ready).first().waitFor({ state: "attached", timeout: READY_TIME }).catch(() => undefined)
+    if (fill !== undefined) await page.locator("textarea").first().fill(fill)
+    await withSameText(page)
+    for (const theme of THEMES) {
+      await page.emulateMedia({ colorScheme: theme })
+      keep(fileOf(name, size, theme), await page.screenshot({ animations: "disabled", caret: "hide" }))
+    }
+  }
+}
+
+/** The content of the pages. Returns the sandboxes that addresses name. */
+const fillService = async (server) => {
+  const { asks, begins, create, over, publish } = apiOf(server)
+  server.run("secrets", "set", "NPM_TOKEN", "--grant", "default", "--repo", "acme/shop")
+  server.run("members", "add", "ada-l")
+  server.run("webhooks", "add", "https://hooks.example.org/slipway", "--grant", "default")
+  const done = await create(DONE)
+  await over(done)
+  await publish(done)
+  for (const one of [FAILED, READY]) await over(await create(one))
+  const asking = await create(ASKS)
+  await asks(asking)
+  await begins(await create(WORKS))
+  await create(WAITS)
+  return { done, asking }
+}
+
+const takeAll = async (browser, keep) => {
   const folder = mkdtempSync(path.join(tmpdir(), "slipway-pictures-"))
   let server
   try {
@@ -173,68 +287,59 @@ const takeAll = async (browser) => {
     await Effect.runPromise(SampleRepository.make(repository))
     server = await serve(folder)
     server.run("repos", "add", "acme/shop", repository)
-    const { asks, begins, create, over, publish } = apiOf(server)
-    const context = await browser.newContext({ baseURL: server.url, reducedMotion: "reduce", viewport: WIDE })
+    const made = await fillService(server)
+    const context = await browser.newContext({ baseURL: server.url, reducedMotion: "reduce", locale: "en", timezoneId: "UTC" })
     const page = await context.newPage()
+    for (const one of PAGES) if (one.isOut) await takePage(page, made, one, keep)
     await page.goto(server.link)
     await page.getByRole("textbox", { name: "Code" }).fill(server.link)
     await page.getByRole("button", { name: "Sign in", exact: true }).click()
     await page.getByRole("navigation", { name: "Main" }).waitFor()
-
-    const taken = {}
-    /** `ready`: what has to be visible first, because it comes with the stream. */
-    const take = async (name, address, { ready, viewport = WIDE } = {}) => {
-      await page.setViewportSize(viewport)
-      const response = await page.goto(address)
-      if (response.status() !== 200) throw new Error(`${address}: ${response.status()}`)
-      if (ready !== undefined) await page.locator(ready).first().waitFor({ timeout: 5000 }).catch(() => undefined)
-      await withoutScripts(page)
-      await page.evaluate(() => document.querySelector("[autofocus]")?.blur())
-      taken[name] = await page.screenshot()
-    }
-    await page.goto("/new")
-    const prompt = page.locator("textarea").first()
-    await prompt.fill("Customers ask which currency that is. Show every price in euros, in one place, and document it.")
-    await page.getByLabel("Repository", { exact: true }).fill("acme/shop")
-    taken.composer = await page.screenshot()
-    await prompt.fill("")
-
-    const done = await create(DONE)
-    await over(done)
-    await publish(done)
-    for (const one of [FAILED, READY]) await over(await create(one))
-    const asking = await create(ASKS)
-    await asks(asking)
-    await begins(await create(WORKS))
-    await create(WAITS)
-
-    await take("list", "/sandboxes", { ready: "tbody tr" })
-    await take("approval", `/sandboxes/${asking}`, { ready: "#approvals button" })
-    await take("phone", `/sandboxes/${asking}`, { ready: "#approvals button", viewport: PHONE })
-    await take("workspace", `/sandboxes/${done}`, { ready: "#changes a" })
-    await take("changes", `/sandboxes/${done}/changes`)
-    await take("files", `/sandboxes/${done}/files?${new URLSearchParams({ repo: "acme/shop", path: "src/prices.js" })}`)
-    await take("pull", "/local/acme/shop/pulls/1")
+    for (const one of PAGES) if (!one.isOut) await takePage(page, made, one, keep)
     await context.close()
-    return taken
   } finally {
     await server?.stop()
     rmSync(folder, { recursive: true, force: true, maxRetries: 50, retryDelay: 100 })
   }
 }
 
+// ---- the list
+
+const listed = () => {
+  const [wide, narrow] = SIZES
+  const sections = PAGES.map(({ name, title }) => {
+    const links = [["dark", wide, "dark"], ["narrow", narrow, "light"], ["narrow and dark", narrow, "dark"]].map(([text, size, theme]) =>
+      `[${text}](${fileOf(name, size, theme)})`
+    )
+    return `## ${title}\n\n![${title}](${fileOf(name, wide, "light")})\n\n${links.join(", ")}\n`
+  })
+  return `# Pictures
+
+For everybody who wants to see Slipway before installing it. The agent is the offline one, whose scripts are left out of the prompts. Times
+and ids are the same in all pictures. \`npm run pictures\` makes them and this page again ([testing](../testing.md)).
+
+${sections.join("\n")}`
+}
+
+const began = performance.now()
 const browser = await chromium.launch({
   executablePath: process.env.SLIPWAY_CHROMIUM ?? "/usr/bin/chromium",
   args: ["--no-sandbox", "--disable-gpu"]
 })
 try {
-  const taken = await takeAll(browser)
   mkdirSync(OUT, { recursive: true })
-  for (const [name, png] of Object.entries(taken)) {
+  const taken = new Map()
+  await takeAll(browser, (file, png) => {
     const small = within(png, MAX_BYTES)
-    writeFileSync(path.join(OUT, `${name}.png`), small)
-    process.stdout.write(`${name}.png ${small.length} bytes\n`)
-  }
+    taken.set(file, small)
+    process.stdout.write(`${taken.size} of ${PAGES.length * SIZES.length * THEMES.length}: ${file}, ${small.length} bytes\n`)
+  })
+  const bytes = [...taken.values()].reduce((sum, { length }) => sum + length, 0)
+  if (bytes > MAX_ALL_BYTES) throw new Error(`the pictures have ${bytes} bytes, at most ${MAX_ALL_BYTES}`)
+  for (const file of readdirSync(OUT)) if (file.endsWith(".png")) rmSync(path.join(OUT, file))
+  for (const [file, png] of taken) writeFileSync(path.join(OUT, file), png)
+  writeFileSync(path.join(OUT, "README.md"), listed())
+  process.stdout.write(`${taken.size} pictures, ${bytes} bytes, ${Math.round((performance.now() - began) / 1000)} s\n`)
 } finally {
   await browser.close()
 }
