@@ -206,7 +206,7 @@ const apiOf = ({ key, url }) => {
 
 // ---- the pictures
 
-/** What differs from one run to the next: times, ids and addresses get the same text always. The agent's script is left out. */
+/** Gives times, ids and addresses, which differ from run to run, the same text, and leaves out the script of the agent. */
 const withSameText = (page) =>
   page.evaluate(() => {
     const task = document.querySelector(".task")

@@ -135,14 +135,16 @@ const together = (files: Files, view: View): Later => {
   const { address, after, chosen } = view
   const alone = (path: string) => linkOf(view, { path })
   const listFrom = (after: number) => linkOf(view, { after: String(after) })
-  return SandboxChanges.sectionsOf(files.slice(after), files, alone, SandboxChanges.spaceTogether(), lookOf(view), (sections) => {
+  const rest = files.slice(after)
+  return SandboxChanges.sectionsOf(rest, files, alone, SandboxChanges.spaceTogether(), lookOf(view), (sections) => {
     const anchors = new Map(files.map((file, i) => [file.path, `#file-${i + 1}`]))
     const placeOf = (of: string) => sections.has(of) ? anchors.get(of) ?? alone(of) : alone(of)
     const list = { files, partialWarnings: [] }
     return html`${ChangesList.render(list, placeOf, { bytes: SandboxChanges.LIST_BYTES }, listFrom, { after })}
 ${sections.size > 0 && DiffLayout.links(chosen.layout, listFrom(after))}
 ${SandboxChanges.viewedCount(address)}
-${[...sections.values()]}`
+${[...sections.values()]}
+${SandboxChanges.moreFiles(files, rest, sections, listFrom)}`
   })
 }
 

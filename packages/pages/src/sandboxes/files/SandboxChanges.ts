@@ -33,9 +33,12 @@ const MAX_ALONE = 2_000
 /** Lines of all files together, and of each of them. */
 const MAX_TOGETHER = 1_500
 const MAX_EACH = 300
-/** Bytes of the list of files, of all sections together, of each section, and of a file that is shown alone. */
-export const LIST_BYTES = 192 * 1024
-const TOGETHER_BYTES = 640 * 1024
+/**
+ * Bytes of the list of files, of all sections together, of each section, and of a file that is shown alone. A first visit, with styles and
+ * scripts, should load less than 300 kB.
+ */
+export const LIST_BYTES = 44 * 1024
+const TOGETHER_BYTES = 200 * 1024
 const EACH_BYTES = 64 * 1024
 const ALONE_BYTES = 640 * 1024
 
@@ -195,6 +198,19 @@ export const sectionsOf = (
     ({ anchor, file, one }) => sectionOf(one, file, anchor, linkOf(one.path), space, look),
     (shown, taken) => done(new Map(shown.map((section, i) => [taken[i]?.one.path ?? "", section])))
   )
+}
+
+/** Leads to those of the files that have no section on the page. */
+export const moreFiles = (
+  files: ReadonlyArray<Pick<ChangedFile, "path">>,
+  patched: ReadonlyArray<PatchedFile>,
+  sections: ReadonlyMap<string, Html>,
+  listFrom: (after: number) => string
+): Html | false => {
+  const hidden = new Set(patched.flatMap(({ path }) => sections.has(path) || isProtected(path) ? [] : [path]))
+  const next = listFrom(files.findIndex(({ path }) => hidden.has(path)))
+  return hidden.size > 0 &&
+    html`<p class="warning">${hidden.size} more files are hidden: <a href="${next}">show the next</a>, or choose one in the list.</p>`
 }
 
 /** For `viewed.js`: how many of the files the reader has viewed. `review`: whose files they are. */
@@ -378,8 +394,8 @@ ${aboutFile}
   const publish = html`<form class="actions" method="post" action="/sandboxes/${sandbox.id}/pull-request">${csrf}
 <input type="hidden" name="repo" value="${repo}"><button>${publishLabel(publicationOf(sandbox, repo)?.number ?? null)}</button></form>`
   const anchors = new Map(list.files.map((file, i) => [file.path, `#file-${i + 1}`]))
-  /** `unshown`: how many of the listed files have no section on the page. */
-  const page = (sections: ReadonlyMap<string, Html>, unshown: number) => {
+  /** `listed`: the files that may have a section. */
+  const page = (sections: ReadonlyMap<string, Html>, listed: ReadonlyArray<PatchedFile>) => {
     const placeOf = (of: string) => sections.has(of) ? anchors.get(of) ?? linkOf(of) : linkOf(of)
     const from = { after: path === null ? after : 0, shown: path }
     const content = problem !== null ? html`<p>${problem}</p>` : html`
@@ -394,12 +410,12 @@ ${(file !== false || sections.size > 0) && DiffLayout.links(asked.chosen.layout,
 ${file}
 ${viewedCount(`${sandbox.id} ${repo}`)}
 ${[...sections.values()]}
-${unshown > 0 && html`<p class="warning">${unshown} more files are hidden: choose one in the list.</p>`}`
+${moreFiles(list.files, listed, sections, listFrom)}`
   }
-  if (path !== null) return page(new Map(), 0)
+  if (path !== null) return page(new Map(), [])
   const before = new Set(list.files.slice(0, after).map((file) => file.path))
   const listed = known.filter((file) => !before.has(file.path))
-  const done = (sections: ReadonlyMap<string, Html>) => page(sections, listed.length - sections.size)
+  const done = (sections: ReadonlyMap<string, Html>) => page(sections, listed)
   return sectionsOf(listed, list.files, linkOf, spaceTogether(), look, done)
 })
 
