@@ -38,6 +38,10 @@ export const plants: Plants = {
         "const base = MemoryTree.read(disk, (yield* find(trees, key)).root)\n      return new Map("],
       ["reads of the base less than was asked for", "content: bytes.length > maximumBytes ? null",
         "content: bytes.length >= maximumBytes ? null"],
+      ["searches protected files", "if (isProtected(path)) continue", ""],
+      ["finds any number of files", "if (files.length === MAX_FOUND_FILES)", "if (false)"],
+      ["hides that there are more files", "isComplete = false\n          break", "break"],
+      ["searches files of any size", "bytes.length > MAX_SEARCHED_FILE ? null : bytes", "bytes"],
       ["finds files by their whole path", "wanted.has(path.slice(path.lastIndexOf(\"/\") + 1))", "wanted.has(path)"],
       ["finds one file less", "found.length > maximum ?", "found.length >= maximum ?"],
       ["knows tips alone", "repository.history(tip).includes(baseSha)", "tip === baseSha"],
@@ -52,7 +56,7 @@ export const plants: Plants = {
       ["tells a patch of any size", tooLong, "return bytes"]
     ]),
     ...plantsIn("packages/domain/memory/files/TreePublishing.ts", [
-      ["commits for every caller", "[message, author.name, author.email,", "[message, author.name,"],
+      ["commits for every caller", "writeNote({ message, author,", "writeNote({ message, author: { ...author, email: \"\" },"],
       ["does not say where a commit goes", "return { sha, baseRef: tree.baseRef }", "return { sha, baseRef: null }"],
       ["pushes to a branch that is elsewhere", "if (current !== (expected ?? undefined)) return", "if (false) return"],
       ["replaces what it is told to expect", "!commit.parents.includes(expected)", "false"],

@@ -12,6 +12,7 @@ import {
   TreesUnavailable,
   UnknownCommit
 } from "@slipway/domain/files/ports/WorkingTrees"
+import { FileSearch, FoundFiles } from "@slipway/domain/files/schema/FileSearch"
 import { ChangedFiles, FileTree } from "@slipway/domain/files/schema/FileTree"
 import { SandboxId } from "@slipway/domain/ids/SandboxId"
 import { CheckpointNotFound } from "@slipway/domain/sandbox/ports/Checkpoints"
@@ -30,15 +31,16 @@ export const MAX_REQUEST_BYTES = 65_536
 export const MAX_AGE_MILLIS = 120_000
 
 export const Request = Schema.Struct({
-  operation: Schema.Literals(["list", "changes", "open", "compare", "diff"]),
+  operation: Schema.Literals(["list", "changes", "search", "open", "compare", "diff"]),
   /** The intended worker, because another worker may have the address by now. */
   worker: Schema.String,
   sandboxId: SandboxId,
   repo: RepoName,
-  /** Normalised; "" for all changes and for a diff of whole trees. */
+  /** Normalised; "" for all changes, for a search and for a diff of whole trees. */
   path: Schema.String,
-  /** 0 for a listing and for changes. */
+  /** 0 for a listing, for changes and for a search. */
   maximumBytes: Schema.Int,
+  search: Schema.optionalKey(FileSearch),
   /** The versions of a diff. */
   from: Schema.optionalKey(Schema.String),
   to: Schema.optionalKey(Schema.String),
@@ -68,6 +70,7 @@ const FileVersion = Schema.NullOr(Schema.Struct({
 export const Comparison = Schema.Struct({ working: FileVersion, head: FileVersion, base: FileVersion })
 export const Listing = FileTree
 export const Changes = ChangedFiles
+export const Found = FoundFiles
 
 /** The status of a refusal. */
 export const REFUSED = 422

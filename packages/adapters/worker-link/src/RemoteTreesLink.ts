@@ -4,6 +4,7 @@
  */
 import { AgentDisconnected, RemoteTrees, type TreeReader, type LocalTrees } from "@slipway/domain/files/ports/RemoteTrees"
 import { type DiffQuery, FileNotFound, OnBehalfOf, type TreeKey } from "@slipway/domain/files/ports/WorkingTrees"
+import type { FileSearch } from "@slipway/domain/files/schema/FileSearch"
 import * as SharedSecret from "@slipway/postgres/secret-store/SharedSecret"
 import { Array as Arr, Clock, Effect, Layer, Option, Schema, Stream } from "effect"
 import { randomUUID } from "node:crypto"
@@ -104,6 +105,15 @@ const readerAt = (link: Link, { address, endpoint, isOwner, worker }: Reachable)
       Effect.scoped,
       disconnected
     ),
+    search: Effect.fn("RemoteTrees.search")(
+      function*(tree: TreeKey, search: FileSearch) {
+        const answer = yield* ask(link, endpoint, { operation: "search", worker, isOwner, ...tree, path: "", maximumBytes: 0, search })
+        if (answer.response.statusCode !== 200) return yield* refusal(link, answer, Protocol.ChangesRefusal)
+        return yield* decoded(link, answer, Protocol.Found)
+      },
+      Effect.scoped,
+      disconnected
+    ),
     open: Effect.fn("RemoteTrees.open")(function*(tree: TreeKey, path: string, maximumBytes: number) {
       const answer = yield* ask(link, endpoint, { operation: "open", worker, isOwner, ...tree, path, maximumBytes })
       const { isProven, response } = answer
@@ -160,6 +170,7 @@ const oneOf = (link: Link, places: Arr.NonEmptyReadonlyArray<Reachable>): TreeRe
   return {
     list: (tree, path) => ask(({ list }) => list(tree, path)),
     changes: (tree) => ask(({ changes }) => changes(tree)),
+    search: (tree, asked) => ask(({ search }) => search(tree, asked)),
     open: (tree, path, maximumBytes) => ask(({ open }) => open(tree, path, maximumBytes)),
     compare: (tree, path, maximumBytes) => ask(({ compare }) => compare(tree, path, maximumBytes)),
     diff: (tree, asked) => ask(({ diff }) => diff(tree, asked))

@@ -29,6 +29,7 @@ const decodeRequest = Schema.decodeUnknownEffect(Schema.fromJsonString(Protocol.
 const encodeRefusal = Schema.encodeEffect(Schema.fromJsonString(Protocol.Refusal))
 const encodeListing = Schema.encodeEffect(Schema.fromJsonString(Protocol.Listing))
 const encodeChanges = Schema.encodeEffect(Schema.fromJsonString(Protocol.Changes))
+const encodeFound = Schema.encodeEffect(Schema.fromJsonString(Protocol.Found))
 const encodeComparison = Schema.encodeEffect(Schema.fromJsonString(Protocol.Comparison))
 
 const refuse = (status: number) => HttpServerResponse.empty({ status })
@@ -70,6 +71,7 @@ const answering = Effect.fnUntraced(function*(worker: string) {
       path,
       repo,
       sandboxId,
+      search = { text: "", ignoreCase: false },
       to = "working"
     } = decoded.value
     if (Math.abs((yield* Clock.currentTimeMillis) - at) > Protocol.MAX_AGE_MILLIS) return refuse(401)
@@ -89,6 +91,8 @@ const answering = Effect.fnUntraced(function*(worker: string) {
           return json(200, yield* Effect.orDie(encodeListing(yield* trees.list(tree, path))))
         case "changes":
           return json(200, yield* Effect.orDie(encodeChanges(yield* trees.changes(tree))))
+        case "search":
+          return json(200, yield* Effect.orDie(encodeFound(yield* trees.search(tree, search))))
         case "compare":
           return json(200, yield* Effect.orDie(encodeComparison(yield* trees.compare(tree, path, maximumBytes))))
         case "diff": {

@@ -44,6 +44,7 @@ const machineWith = (trees: Layer.Layer<WorkingTrees>, restored = CheckpointTree
 const reader: TreeReader = {
   list: () => empty,
   changes: () => new FileNotFound(),
+  search: () => new FileNotFound(),
   open: () => new FileNotFound(),
   compare: () => new FileNotFound(),
   diff: () => new FileNotFound()

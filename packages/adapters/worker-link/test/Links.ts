@@ -99,6 +99,7 @@ export const overTheLink = Layer.effect(
       ...trees,
       list: (key, path) => Effect.flatMap(reader(key.sandboxId), ({ list }) => list(key, path)).pipe(local(key.sandboxId)),
       changes: (key) => Effect.flatMap(reader(key.sandboxId), ({ changes }) => changes(key)).pipe(local(key.sandboxId)),
+      search: (key, asked) => Effect.flatMap(reader(key.sandboxId), ({ search }) => search(key, asked)).pipe(local(key.sandboxId)),
       open: (key, path, maximum) =>
         Effect.flatMap(reader(key.sandboxId), ({ open }) => open(key, path, maximum)).pipe(local(key.sandboxId)),
       compare: (key, path, maximum) =>

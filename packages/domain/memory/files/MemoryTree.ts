@@ -150,6 +150,14 @@ export const changes = (base: Content, now: Content, published: ReadonlySet<stri
   }
 }
 
+/** Present files in byte order, without ignored ones and those of other repositories. */
+export const visible = (base: Content, now: Content): ReadonlyArray<{ readonly path: string; readonly bytes: Uint8Array }> => {
+  const added = new Set(changesOf(base, now).added)
+  return Array.from(now.files).filter(([path]) => base.files.has(path) || added.has(path))
+    .map(([path, content]) => ({ path, name: utf8.encode(path), bytes: utf8.encode(content) }))
+    .sort((a, b) => compareBytes(a.name, b.name))
+}
+
 /** The amount of changes. */
 export const counts = (base: Content, now: Content) => {
   const found = described(base, now, changesOf(base, now), new Set())

@@ -12,6 +12,8 @@ import {
   UnknownCommit,
   type WorkingTrees
 } from "../../src/files/ports/WorkingTrees.ts"
+import { searchFile } from "../../src/files/rules/SearchFile.ts"
+import { type FoundFile, MAX_FOUND_FILES, MAX_SEARCHED_FILE } from "../../src/files/schema/FileSearch.ts"
 import { sha1 } from "../../src/ids/Digest.ts"
 import { isProtected } from "../../src/source/rules/FileRules.ts"
 import type { MemoryDisk } from "./MemoryDisk.ts"
@@ -51,7 +53,7 @@ const tipsFor = ({ branches, tags }: MemoryRepository, ref: string): ReadonlyArr
 }
 
 /** Reads the files as they are. */
-export const readsOfFiles = (trees: PreparedTrees): Pick<Trees, "changes" | "compare" | "list" | "open"> => {
+export const readsOfFiles = (trees: PreparedTrees): Pick<Trees, "changes" | "compare" | "list" | "open" | "search"> => {
   const { disk } = trees
   return {
     list: Effect.fn("WorkingTrees.list")(function*(key, directory) {
@@ -66,6 +68,23 @@ export const readsOfFiles = (trees: PreparedTrees): Pick<Trees, "changes" | "com
     changes: Effect.fn("WorkingTrees.changes")(function*(key) {
       const tree = yield* find(trees, key)
       return MemoryTree.changes(tree.base, MemoryTree.read(disk, tree.root), new Set(tree.published?.content.files.keys()))
+    }),
+    search: Effect.fn("WorkingTrees.search")(function*(key, search) {
+      const tree = yield* find(trees, key)
+      const files: Array<FoundFile> = []
+      let isComplete = true
+      for (const { bytes, path } of MemoryTree.visible(tree.base, MemoryTree.read(disk, tree.root))) {
+        if (isProtected(path)) continue
+        const found = searchFile(path, bytes.length > MAX_SEARCHED_FILE ? null : bytes, search)
+        if (bytes.length > MAX_SEARCHED_FILE) isComplete = false
+        if (found === null) continue
+        if (files.length === MAX_FOUND_FILES) {
+          isComplete = false
+          break
+        }
+        files.push(found)
+      }
+      return { files, isComplete }
     }),
     open: Effect.fn("WorkingTrees.open")(function*(key, path, maximumBytes) {
       if (isProtected(path)) return yield* new FileProtected()

@@ -9,6 +9,7 @@ import {
   TreesUnavailable,
   type WorkingTrees
 } from "@slipway/domain/files/ports/WorkingTrees"
+import type { FileSearch } from "@slipway/domain/files/schema/FileSearch"
 import type { SandboxId } from "@slipway/domain/ids/SandboxId"
 import { isProtected } from "@slipway/domain/source/rules/FileRules"
 import { Effect, Stream } from "effect"
@@ -19,6 +20,7 @@ import * as BaseFiles from "../tree/BaseFiles.ts"
 import * as Changes from "../tree/Changes.ts"
 import * as HostRepository from "../tree/HostRepository.ts"
 import * as Listing from "../tree/Listing.ts"
+import * as SearchTree from "../tree/SearchTree.ts"
 import { boxGit, find, minded, type OpenTrees } from "./OpenTrees.ts"
 import * as TreeDiff from "./TreeDiff.ts"
 
@@ -57,6 +59,15 @@ export const list = Effect.fn("WorkingTrees.list")(function*(trees: OpenTrees, k
 export const changes = Effect.fn("WorkingTrees.changes")(function*(trees: OpenTrees, key: TreeKey) {
   const repository = yield* find(trees, key)
   return yield* Listing.changes(repository.repo, compared(trees, key.sandboxId, repository))
+}, minded)
+
+export const search = Effect.fn("WorkingTrees.search")(function*(trees: OpenTrees, key: TreeKey, wanted: FileSearch) {
+  const repository = yield* find(trees, key)
+  const comparison = yield* Listing.known(repository.repo, compared(trees, key.sandboxId, repository))
+  return yield* trees.turns.turn(yield* OnBehalfOf, key.sandboxId, READING_WAIT)(
+    SearchTree.search(repository, comparison, wanted),
+    () => new TreesUnavailable({ detail: "The search did not get its turn: this machine has too much to read just now.", retryable: true })
+  )
 }, minded)
 
 export const open = Effect.fn("WorkingTrees.open")(function*(trees: OpenTrees, key: TreeKey, path: string, maximumBytes: number) {

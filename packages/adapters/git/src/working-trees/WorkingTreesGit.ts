@@ -150,6 +150,7 @@ export const make = Effect.fnUntraced(function*<R>(options: Options, placeOf: Pl
     prepare: (...asked) => prepare(trees, ...asked),
     list: (...asked) => ReadTrees.list(trees, ...asked),
     changes: (key) => ReadTrees.changes(trees, key),
+    search: (...asked) => ReadTrees.search(trees, ...asked),
     open: (...asked) => ReadTrees.open(trees, ...asked),
     compare: (...asked) => ReadTrees.compare(trees, ...asked),
     readBase: (...asked) => ReadTrees.readBase(trees, ...asked),

@@ -8,6 +8,7 @@ import type { SandboxId } from "../../ids/SandboxId.ts"
 import type { CheckpointNotFound } from "../../sandbox/ports/Checkpoints.ts"
 import type { Sandbox } from "../../sandbox/rules/Sandbox.ts"
 import type { StoreUnavailable } from "../../store/StoreUnavailable.ts"
+import type { FileSearch, FoundFiles } from "../schema/FileSearch.ts"
 import type { ChangedFiles, FileTree } from "../schema/FileTree.ts"
 import {
   type DiffQuery,
@@ -38,6 +39,7 @@ export interface TreeReader {
     AgentDisconnected | FileNotFound | NotADirectory | FileProtected | TreesUnavailable
   >
   changes(key: TreeKey): Effect.Effect<ChangedFiles, AgentDisconnected | FileNotFound | TreesUnavailable>
+  search(key: TreeKey, search: FileSearch): Effect.Effect<FoundFiles, AgentDisconnected | FileNotFound | TreesUnavailable>
   /** A connection that breaks fails the stream of bytes. */
   open(key: TreeKey, path: string, maximumBytes: number): Effect.Effect<
     OpenedFile,
@@ -105,6 +107,7 @@ export class LocalTrees extends Context.Service<LocalTrees, {
         return {
           list: (key, directory) => Effect.scoped(Effect.flatMap(find(key), (here) => trees.list(here, directory))),
           changes: (key) => Effect.scoped(Effect.flatMap(find(key), (here) => trees.changes(here))),
+          search: (key, search) => Effect.scoped(Effect.flatMap(find(key), (here) => trees.search(here, search))),
           open: (key, path, maximumBytes) => Effect.flatMap(find(key), (here) => trees.open(here, path, maximumBytes)),
           compare: (key, path, maximumBytes) => Effect.scoped(Effect.flatMap(find(key), (here) => trees.compare(here, path, maximumBytes))),
           diff: (key, asked) => Effect.scoped(Effect.flatMap(find(key), (here) => diff(sandbox.id, here, asked)))
@@ -121,6 +124,7 @@ export class LocalTrees extends Context.Service<LocalTrees, {
         return {
           list: (key, directory) => whileHere(trees.list(key, directory)),
           changes: (key) => whileHere(trees.changes(key)),
+          search: (key, search) => whileHere(trees.search(key, search)),
           open: (key, path, maximumBytes) => whileHere(trees.open(key, path, maximumBytes)),
           compare: (key, path, maximumBytes) => whileHere(trees.compare(key, path, maximumBytes)),
           diff: (key, asked) => whileHere(diff(id, key, asked))

@@ -12,6 +12,7 @@ import type { Remote } from "../../source/ports/SourceHost.ts"
 import type { ChangeCounts } from "../../source/schema/ChangeCounts.ts"
 import type { RepoName } from "../../source/schema/RepoRef.ts"
 import { visible } from "../../text/EscapeInvisible.ts"
+import type { FileSearch, FoundFiles } from "../schema/FileSearch.ts"
 import type { ChangedFiles, FileTree } from "../schema/FileTree.ts"
 
 /** The file does not exist, or the sandbox has no such tree on this machine. */
@@ -329,6 +330,11 @@ export class WorkingTrees extends Context.Service<WorkingTrees, {
   list(key: TreeKey, directory: string): Effect.Effect<FileTree, FileNotFound | NotADirectory | FileProtected | TreesUnavailable>
   /** All files that differ from the commit the sandbox started from: the first `MAX_CHANGES`. */
   changes(key: TreeKey): Effect.Effect<ChangedFiles, FileNotFound | TreesUnavailable>
+  /**
+   * Files whose path or content has the text, as far as the bounds of `FileSearch` allow. Binary, protected and ignored files, links and
+   * repositories in the tree are left out. Contents are read like those of `open`.
+   */
+  search(key: TreeKey, search: FileSearch): Effect.Effect<FoundFiles, FileNotFound | TreesUnavailable>
   /** Opens one file for streaming. `path` is normalised. The descriptor is released with the scope. */
   open(key: TreeKey, path: string, maximumBytes: number): Effect.Effect<
     OpenedFile,

@@ -37,6 +37,7 @@ import {
   type TreeKey,
   TreesUnavailable
 } from "../ports/WorkingTrees.ts"
+import type { FileSearch, FoundFiles } from "../schema/FileSearch.ts"
 import type { ChangedFiles, FileStatus, FileTree } from "../schema/FileTree.ts"
 
 /** Reports a failure of git or of the disk as `StoreUnavailable` with its text. */
@@ -102,6 +103,8 @@ export class Files extends Context.Service<Files, {
   list(by: Principal, id: SandboxId, query: FileQuery): Effect.Effect<FileTree, Refusal | NotADirectory>
   /** All files of one repository that differ from the commit the sandbox started from. */
   changes(by: Principal, id: SandboxId, repo: RepoName | undefined): Effect.Effect<ChangedFiles, Unreachable>
+  /** Searches the tree of one repository. */
+  search(by: Principal, id: SandboxId, repo: RepoName | undefined, search: FileSearch): Effect.Effect<FoundFiles, Unreachable>
   /** Streams one file of a running sandbox, and returns its normalised path. The descriptor is released with the scope. */
   open(by: Principal, id: SandboxId, query: FileQuery): Effect.Effect<
     OpenedFile & { readonly path: string },
@@ -159,6 +162,10 @@ export class Files extends Context.Service<Files, {
         changes: Effect.fn("Files.changes")(function*(by, id, repo) {
           const { key, trees } = yield* reach(by, id, repo)
           return yield* Effect.provideService(trees.changes(key), OnBehalfOf, by.grantId)
+        }, available),
+        search: Effect.fn("Files.search")(function*(by, id, repo, search) {
+          const { key, trees } = yield* reach(by, id, repo)
+          return yield* Effect.provideService(trees.search(key, search), OnBehalfOf, by.grantId)
         }, available),
         open: Effect.fn("Files.open")(function*(by, id, query) {
           const { key, path, trees } = yield* locate(by, id, query, isRunning)

@@ -5,6 +5,7 @@
 import { principalOf } from "@slipway/domain/access/rules/Session"
 import type { Principal } from "@slipway/domain/access/schema/Principal"
 import type { FileVersion } from "@slipway/domain/files/ports/WorkingTrees"
+import { type FileSearch, type FoundFile, type FoundFiles, MAX_SEARCHED_TEXT } from "@slipway/domain/files/schema/FileSearch"
 import type { FileEntry, FileTree } from "@slipway/domain/files/schema/FileTree"
 import { Files } from "@slipway/domain/files/usecases/Files"
 import type { Sandbox } from "@slipway/domain/sandbox/rules/Sandbox"
@@ -85,6 +86,45 @@ const findForm = (sandbox: Sandbox, repo: RepoName, directory: string, find: str
 <button class="quiet">Find</button> ${all}</form>`
 }
 
+/** Searches names and contents of all files, whatever folder is shown. */
+const searchForm = (sandbox: Sandbox, repo: RepoName, { ignoreCase, text }: FileSearch): Html =>
+  html`<form class="filters" method="get" action="/sandboxes/${sandbox.id}/files" role="search" aria-label="Find in files">
+<input type="hidden" name="repo" value="${repo}">
+<div class="field"><label for="search">Find in files</label>
+<input id="search" name="search" type="search" value="${text}" maxlength="${MAX_SEARCHED_TEXT}" autocomplete="off"
+placeholder="Name or text"></div>
+<div class="choice"><input type="checkbox" id="ignore-case" name="case" value="any"${ignoreCase && html` checked`}>
+<label for="ignore-case">Ignore case</label></div>
+<button class="quiet">Search</button></form>`
+
+/** A line is linked with some lines before it, if it is not among the first ones of its file. */
+const FIRST_LINES = 500
+const LINES_BEFORE = 20
+
+const foundFile = (sandbox: Sandbox, repo: RepoName, { lineCount, lines, path }: FoundFile): Html => {
+  const address = addressOf(sandbox, "files", repo, path)
+  const items = lines.map(({ number, text }) => {
+    const after = number > FIRST_LINES ? `&after=${number - LINES_BEFORE}` : ""
+    return html`
+<li><a href="${address}${after}#L${number}">${number}</a> <code>${text}</code></li>`
+  })
+  const more = lineCount - lines.length
+  const list = items.length > 0 && html`<ul>${items}
+</ul>`
+  return html`<section class="found"><h2><a href="${address}">${path}</a></h2>
+${list}${more > 0 && html`<p class="fine">${more} more lines.</p>`}</section>
+`
+}
+
+const foundFiles = (sandbox: Sandbox, repo: RepoName, { files, isComplete }: FoundFiles, { text }: FileSearch): Later =>
+  fit(files, { bytes: PAGE_BYTES }, (file) => foundFile(sandbox, repo, file), (shown) => {
+    const isAll = isComplete && shown.length === files.length
+    const count = shown.length === 1 ? "1 file" : `${shown.length} files`
+    return html`<p role="status">${shown.length === 0 ? html`Nothing found for <code>${text}</code>.` : `${count} found.`}</p>
+${!isAll && html`<p class="warning">Not everything was searched or is shown: search for a longer text.</p>`}
+${shown}`
+  })
+
 /** `find`: a part of the names of the shown entries; empty: all are shown. */
 const folder = (
   sandbox: Sandbox,
@@ -148,7 +188,8 @@ const linesOf = function*(path: string, all: ReadonlyArray<string>, after: numbe
 
 const lineOf = ({ more, number, pieces }: TextLine): Html => {
   const hidden = more > 0 && html`<span class="aside"> … ${more} more characters</span>`
-  return html`<tr><td class="number">${number}</td><td class="line"><code>${pieces.map(Code.piece)}${hidden}</code></td></tr>
+  const text = html`${pieces.map(Code.piece)}${hidden}`
+  return html`<tr id="L${number}"><td class="number">${number}</td><td class="line"><code>${text}</code></td></tr>
 `
 }
 
@@ -213,6 +254,15 @@ const isAway = new Refused({ status: 503, title: "Not now", text: AWAY, headers:
 const isOver = new Refused({ status: 409, title: "No files", text: "No files were saved." })
 const isLarge = new Refused({ status: 413, title: "Too large", text: "This file is too large to download." })
 
+/** The search that an address asks for; an empty text: none. */
+const searchOf = ({ url: { searchParams } }: Page.Asked): Effect.Effect<FileSearch, Refused> => {
+  const text = (searchParams.get("search") ?? "").trim()
+  if (text.length > MAX_SEARCHED_TEXT || /[\r\n]/u.test(text)) {
+    return Effect.fail(Refused.bad(`A search has one line of up to ${MAX_SEARCHED_TEXT} characters.`))
+  }
+  return Effect.succeed({ text, ignoreCase: searchParams.get("case") === "any" })
+}
+
 /** Errors of reading a file, as pages. */
 const told = {
   AgentDisconnected: () => Effect.fail(isAway),
@@ -238,15 +288,21 @@ export const make = Effect.gen(function*() {
     return { sandbox, repo: yield* FilesAddress.repoOf(sandbox, asked.url), path: asked.url.searchParams.get("path") ?? "" }
   })
 
+  const searched = (by: Principal, sandbox: Sandbox, repo: RepoName, search: FileSearch) =>
+    files.search(by, sandbox.id, repo, search).pipe(
+      Effect.map((found): Content => ({ path: "", shown: foundFiles(sandbox, repo, found, search) }))
+    )
+
   const get: Page.Handler<Page.Member> = Effect.fnUntraced(function*(member, asked) {
     const by = principalOf(member.visit)
     const { path, repo, sandbox } = yield* askedFor(by, asked)
     const start = yield* FilesAddress.afterOf(asked.url, "This link is out of date.")
     const find = (asked.url.searchParams.get("find") ?? "").trim()
+    const search = yield* searchOf(asked)
     if (find.length > MAX_FIND) return yield* Refused.bad(`A part of a name may have ${MAX_FIND} characters.`)
     const found = find === "" ? "" : `&${new URLSearchParams({ find }).toString()}`
     const position: Position = { after: start, linkTo: (after) => `${addressOf(sandbox, "files", repo, path)}${found}&after=${after}` }
-    const content = yield* files.list(by, sandbox.id, { repo, path }).pipe(
+    const named = files.list(by, sandbox.id, { repo, path }).pipe(
       Effect.map((tree): Content => ({ path: tree.directory, shown: folder(sandbox, repo, tree, position, find) })),
       Effect.catchTag("NotADirectory", () =>
         files.compare(by, sandbox.id, { repo, path }).pipe(
@@ -259,13 +315,14 @@ export const make = Effect.gen(function*() {
 <p>${sandbox.status === "running" && download}</p>`
             })
           })
-        )),
-      Effect.catchTags(told)
+        ))
     )
+    const content = yield* Effect.catchTags(search.text === "" ? named : searched(by, sandbox, repo, search), told)
     const body = html`${breadcrumb(sandbox)}
 <h1>Files</h1>
 ${FilesAddress.repositoryLinks(sandbox, repo, (other) => addressOf(sandbox, "files", other, ""))}
 ${trail(sandbox, repo, content.path)}
+${searchForm(sandbox, repo, search)}
 ${content.shown}`
     return Page.show({ title: `Files: ${sandbox.title}`, place: "sandboxes", body }, member)
   })

@@ -1,6 +1,7 @@
 /** The files of a sandbox as a page: folders, texts, pictures and downloads. */
 import { assert, layer } from "@effect/vitest"
 import { FileNotFound, NotADirectory, type WorkingTrees } from "@slipway/domain/files/ports/WorkingTrees"
+import type { FileSearch } from "@slipway/domain/files/schema/FileSearch"
 import type { FileEntry } from "@slipway/domain/files/schema/FileTree"
 import { Effect, Stream } from "effect"
 import { visitor } from "../../../testing/Browser.ts"
@@ -34,8 +35,17 @@ const entry = (name: string, more: Partial<FileEntry> = {}): FileEntry => ({
   ...more
 })
 
+/** The last search. */
+let searched: FileSearch | null = null
+
 const trees: Partial<WorkingTrees["Service"]> = {
   has: () => Effect.succeed(true),
+  search: (_, search) => {
+    searched = search
+    const lines = [{ number: 7, text: `${HOSTILE}\u202e` }, { number: 2_000, text: "line" }]
+    const files = [{ path: HOSTILE, lines: [], lineCount: 0 }, { path: "long.txt", lines, lineCount: 5 }]
+    return Effect.succeed(search.text === "none" ? { files: [], isComplete: true } : { files, isComplete: false })
+  },
   list: (_, path) =>
     path === "" || path === "src"
       ? Effect.succeed({
@@ -84,6 +94,34 @@ layer(http({ trees }), { excludeTestServices: true })("the files of a sandbox", 
         assert.strictEqual((yield* stranger.get(`/sandboxes/${id}/${place}`)).status, 404, place)
         assert.strictEqual((yield* ask(`/sandboxes/${id}/${place}`)).status, 303, place)
       }
+    }))
+
+  it.effect("are found by a text in their names and contents, with links to lines, and nothing of them is taken for markup", () =>
+    Effect.gen(function*() {
+      const { get, key } = yield* visitor("searcher")
+      const { id } = yield* running(key)
+      const at = (fields: Readonly<Record<string, string>>) =>
+        get(`/sandboxes/${id}/files?${new URLSearchParams({ repo: "acme/shop", ...fields })}`)
+      assert.include((yield* at({})).text, `<label for="search">Find in files</label>`)
+      const page = yield* at({ search: ` ${HOSTILE}`, case: "any" })
+      assert.strictEqual(page.status, 200)
+      assert.deepStrictEqual(searched, { text: HOSTILE, ignoreCase: true })
+      assert.include(page.text, `value="${ESCAPED}"`)
+      assert.include(page.text, `name="case" value="any" checked`)
+      assert.include(page.text, "2 files found.")
+      const address = `/sandboxes/${id}/files?repo=acme%2Fshop&amp;path=long.txt`
+      assert.include(page.text, `<li><a href="${address}#L7">7</a> <code>${ESCAPED}⟨RIGHT-TO-LEFT OVERRIDE⟩</code></li>`)
+      assert.include(page.text, `<li><a href="${address}&amp;after=1980#L2000">2000</a>`)
+      assert.include(page.text, "3 more lines.")
+      assert.include(page.text, "Not everything was searched or is shown")
+      assert.include(page.text, `path=${new URLSearchParams({ a: HOSTILE }).toString().slice(2)}">${ESCAPED}</a></h2>`)
+      assert.notInclude(page.text, HOSTILE)
+      assert.include((yield* at({ path: "long.txt", after: "1980" })).text, `<tr id="L2000"><td class="number">2000</td>`)
+      const none = yield* at({ search: "none" })
+      assert.include(none.text, "Nothing found for <code>none</code>.")
+      assert.notInclude(none.text, "Not everything")
+      for (const search of ["x".repeat(201), "a\nb"]) assert.strictEqual((yield* at({ search })).status, 400)
+      assert.strictEqual((yield* (yield* visitor("stranger")).get(`/sandboxes/${id}/files?search=a`)).status, 404)
     }))
 
   it.effect("are found by a part of their name in a folder", () =>

@@ -98,6 +98,7 @@ export const treeOf = Effect.fnUntraced(function*<R>(fixture: Fixture<R>, source
     at: (path: string) => `${root}/${path}`,
     list: (directory = "") => Effect.map(trees.list(key, directory), ({ entries }) => entries),
     changes: () => trees.changes(key),
+    search: (text: string, ignoreCase = false) => trees.search(key, { text, ignoreCase }),
     read: (path: string, maximumBytes = 1e6) =>
       Effect.scoped(Effect.flatMap(trees.open(key, path, maximumBytes), ({ bytes }) => Stream.mkString(Stream.decodeText(bytes)))),
     /** Its size and pieces. */

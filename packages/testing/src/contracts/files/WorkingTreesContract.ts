@@ -4,6 +4,7 @@
  * agents make links and pipes; `suite` is both. Uses the real clock.
  */
 import { type TreeKey, WorkingTrees } from "@slipway/domain/files/ports/WorkingTrees"
+import { MAX_FOUND_FILES, MAX_FOUND_LINE, MAX_FOUND_LINES, MAX_SEARCHED_FILE } from "@slipway/domain/files/schema/FileSearch"
 import type { FileEntry } from "@slipway/domain/files/schema/FileTree"
 import { RepoName } from "@slipway/domain/source/schema/RepoRef"
 import * as Effect from "effect/Effect"
@@ -425,6 +426,67 @@ const listings = <R>(it: Writer<WorkingTrees | R>, { agent, prepared }: ReturnTy
     }))
 }
 
+const searches = <R>(it: Writer<WorkingTrees | R>, { agent, prepared }: ReturnType<typeof treeHelpersOf<R>>) => {
+  it.effect("finds a text in the names and contents of the tree as it is, in the order of their paths", () =>
+    Effect.gen(function*() {
+      const hostile = "<b>\u202e [needle] $(x)"
+      const { at, search } = yield* prepared({
+        ".gitignore": "ignored\n",
+        ".env": "needle\n",
+        "src/base.ts": "one\nA needle, and a needle\r\nthree\nneedles",
+        "src/needle/named.txt": "x\n",
+        "gone needle": "needle\n",
+        binary: new TextEncoder().encode("needle\0"),
+        plain: "nothing\n"
+      })
+      yield* agent.remove(at("gone needle"))
+      yield* agent.write(at(hostile), `${"x".repeat(1_000)}${hostile}${"\u{1f600}".repeat(500)}\n`)
+      yield* agent.write(at("plain"), "Needle\nNEEDLE\n")
+      yield* agent.write(at("ignored"), "needle\n")
+      yield* agent.write(at(".env.local"), "needle\n")
+      yield* agent.initRepository(at("nested"))
+      yield* agent.write(at("nested/file"), "needle\n")
+      const { files, isComplete } = yield* search("needle")
+      assert.isTrue(isComplete)
+      assert.deepStrictEqual(files.slice(1), [
+        {
+          path: "src/base.ts",
+          lines: [{ number: 2, text: "A needle, and a needle" }, { number: 4, text: "needles" }],
+          lineCount: 2
+        },
+        { path: "src/needle/named.txt", lines: [], lineCount: 0 }
+      ])
+      const [found] = files
+      assert.deepStrictEqual([found?.path, found?.lineCount, found?.lines[0]?.number], [hostile, 1, 1])
+      const { text = "" } = found?.lines[0] ?? {}
+      assert.include(text, `x${hostile}`)
+      assert.isAtMost(text.length, MAX_FOUND_LINE)
+      assert.isTrue(text.isWellFormed())
+      // Nothing of a text is a pattern.
+      assert.deepStrictEqual((yield* search("n.edle")).files, [])
+      assert.deepStrictEqual((yield* search(hostile)).files.map(({ path }) => path), [hostile])
+      const any = yield* search("nEEdle", true)
+      assert.deepStrictEqual(any.files.map(({ path }) => path), [hostile, "plain", "src/base.ts", "src/needle/named.txt"])
+      assert.deepStrictEqual(any.files[1]?.lines, [{ number: 1, text: "Needle" }, { number: 2, text: "NEEDLE" }])
+    }))
+
+  it.effect("finds a bounded number of files and lines, and says that there are more", () =>
+    Effect.gen(function*() {
+      const { at, search } = yield* prepared({ v: "needle\n".repeat(50) })
+      yield* agent.write(at("large"), `needle${"x".repeat(MAX_SEARCHED_FILE)}`)
+      const first = yield* search("needle")
+      assert.deepStrictEqual(first.files.map(({ lineCount, lines, path }) => [path, lines.length, lineCount]), [["v", MAX_FOUND_LINES, 50]])
+      assert.isFalse(first.isComplete)
+      yield* agent.remove(at("large"))
+      assert.isTrue((yield* search("needle")).isComplete)
+      const name = (i: number) => `f${String(i).padStart(4, "0")}`
+      const count = MAX_FOUND_FILES + 20
+      yield* Effect.forEach(Array.from({ length: count }, (_, i) => i), (i) => agent.write(at(name(i)), "needle\n"), { concurrency: 20 })
+      const { files, isComplete } = yield* search("needle")
+      assert.deepStrictEqual([files.length, files[0]?.path, isComplete], [MAX_FOUND_FILES, name(0), false])
+    }))
+}
+
 const changedPaths = <R>(it: Writer<WorkingTrees | R>, { agent, prepared }: ReturnType<typeof treeHelpersOf<R>>) => {
   it.effect("tells all changes of the tree at once, in the order of their paths", () =>
     Effect.gen(function*() {
@@ -486,6 +548,8 @@ const changedPaths = <R>(it: Writer<WorkingTrees | R>, { agent, prepared }: Retu
     Effect.gen(function*() {
       const trees = yield* WorkingTrees
       assert.strictEqual(yield* refusal(trees.changes({ sandboxId: freshId(), repo: app })), "FileNotFound")
+      const search = trees.search({ sandboxId: freshId(), repo: app }, { text: "a", ignoreCase: false })
+      assert.strictEqual(yield* refusal(search), "FileNotFound")
     }))
 
   it.effect("refuses to list what is no directory of the tree", () =>
@@ -1248,6 +1312,7 @@ const ofOneMachine = <R>(name: string, layer: Layer.Layer<WorkingTrees | R, unkn
     publishedStatuses(it, helpers)
     listings(it, helpers)
     changedPaths(it, helpers)
+    searches(it, helpers)
     opening(it, helpers)
     versionsOfFiles(it, helpers)
     filesOfTheBase(it, helpers)
@@ -1302,9 +1367,9 @@ const onDisk = <R>(name: string, layer: Layer.Layer<WorkingTrees | R, unknown>, 
         assert.deepStrictEqual(chunks.flatMap((chunk) => [...chunk]), [...content])
       }))
 
-    it.effect("opens and compares nothing but plain files with one name", () =>
+    it.effect("opens, compares and searches nothing but plain files with one name", () =>
       Effect.gen(function*() {
-        const { at, key, trees } = yield* prepared({ "file": "12345", "dir/x": "1" })
+        const { at, key, search, trees } = yield* prepared({ "file": "12345", "dir/x": "1" })
         yield* agent.symlink(at("link"), "file")
         yield* agent.symlink(at("out"), "/etc")
         yield* agent.symlink(at("dangling"), "nowhere")
@@ -1315,6 +1380,8 @@ const onDisk = <R>(name: string, layer: Layer.Layer<WorkingTrees | R, unknown>, 
           assert.strictEqual(yield* refusal(trees.compare(key, path, 5)), "FileProtected", path)
         }
         assert.strictEqual(yield* refusal(trees.open(key, "file", 5)), "nothing")
+        assert.deepStrictEqual((yield* search("1")).files.map(({ path }) => path), ["file"])
+        for (const text of ["root:", "pipe", "link"]) assert.deepStrictEqual((yield* search(text)).files, [], text)
       }))
 
     it.effect("commits a link as a link, and no pipe", () =>
