@@ -6,7 +6,7 @@ import { Effect } from "effect"
 import { existsSync, readFileSync, writeFileSync } from "node:fs"
 import path from "node:path"
 import { helpPage } from "../packages/slipway/src/HelpPage.ts"
-import { written } from "../packages/slipway/src/settings/Page.ts"
+import { written } from "../packages/slipway/src/SettingsPage.ts"
 import { errors } from "./reference/errors.mjs"
 import { events } from "./reference/events.mjs"
 

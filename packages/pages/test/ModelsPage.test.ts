@@ -5,7 +5,8 @@ import { Members } from "@slipway/domain/access/usecases/Members"
 import { Ids } from "@slipway/domain/ids/Ids"
 import { ModelProviderStore } from "@slipway/domain/models/ports/ModelProviderStore"
 import { type Catalogue, offlineDemo } from "@slipway/domain/models/schema/ModelCatalogue"
-import { Effect, Redacted } from "effect"
+import { AgentInstaller, type InstallableAgent } from "@slipway/pages/models/AgentInstaller"
+import { Effect, Layer, Redacted } from "effect"
 import { browserOf, owner, redirected, textOf, visitorAs } from "../testing/Browser.ts"
 import { ask, joined, layer as http, type Reply } from "../testing/Harness.ts"
 
@@ -116,3 +117,58 @@ layer(http({ catalogue }), { excludeTestServices: true })("the page of models", 
       assert.deepStrictEqual([yield* stored, yield* keys], [before, { openai: CANARY }])
     }))
 })
+
+const begun: Array<string> = []
+const machine: { problem: string | null; codex: Pick<InstallableAgent, "detail" | "state"> } = {
+  problem: null,
+  codex: { state: "missing", detail: null }
+}
+const installer = AgentInstaller.of({
+  problem: Effect.sync(() => machine.problem),
+  agents: Effect.sync(() => [
+    { name: "claude", version: "2.1.0", notice: "Installing it accepts Anthropic's terms.", state: "installed", detail: null },
+    { name: "codex", version: "1.2.3", notice: null, ...machine.codex }
+  ]),
+  install: (name) => Effect.sync(() => name === "codex" && begun.push(name) > 0)
+})
+
+layer(http({ catalogue }).pipe(Layer.provide(Layer.succeed(AgentInstaller, installer))), { excludeTestServices: true })(
+  "the agents on the page of models",
+  (it) => {
+    const agents = Effect.map(Effect.flatMap(owner, (mine) => mine.get("/models/state")), textOf)
+
+    it.effect("are installed by a button, for owners alone, and the open page shows each step", () =>
+      Effect.gen(function*() {
+        const mine = yield* owner
+        const member = yield* visitorAs(yield* joined("grace"))
+        const page = yield* mine.get("/models")
+        isPage(page, 200, "Models")
+        assert.match(page.text, /<button aria-label="Install codex"/u)
+        assert.notInclude(page.text, "Install claude")
+        isPage(yield* member.post("/models/install", { agent: "codex" }), 403)
+        assert.strictEqual((yield* member.get("/models/state")).status, 403)
+        assert.deepStrictEqual(begun, [])
+        redirected(yield* mine.post("/models/install", { agent: "codex" }), "/models#agents")
+        isPage(yield* mine.post("/models/install", { agent: "bash" }), 404)
+        assert.deepStrictEqual(begun, ["codex"])
+        machine.codex = { state: "installing", detail: "codex 1.2.3: unpacking" }
+        assert.include(yield* agents, "codex Installing… codex 1.2.3: unpacking")
+        assert.include((yield* mine.get("/models")).text, `http-equiv="refresh"`)
+        machine.codex = { state: "failed", detail: "npm was not found." }
+        assert.match(yield* agents, /codex Not installed: npm was not found\. Retry/u)
+      }))
+
+    it.effect("are installed by a command where the service may not, and the page says by which", () =>
+      Effect.gen(function*() {
+        machine.codex = { state: "missing", detail: null }
+        machine.problem = "The service cannot write to /srv/agents (EROFS). As a user who can, run: slipway agents install"
+        assert.include(
+          yield* agents,
+          "codex The service cannot write to /srv/agents (EROFS). As a user who can, run: slipway agents install codex"
+        )
+        const before = begun.length
+        isPage(yield* (yield* owner).post("/models/install", { agent: "codex" }), 404)
+        assert.strictEqual(begun.length, before)
+      }))
+  }
+)

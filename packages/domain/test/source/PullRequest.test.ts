@@ -1,5 +1,6 @@
 import { assert, describe, it } from "@effect/vitest"
-import { noChecks, pullStateOf, sandboxOf, withoutText } from "@slipway/domain/source/schema/PullRequest"
+import { pullStateOf } from "@slipway/domain/source/rules/PullState"
+import { noChecks, sandboxOf, withoutText } from "@slipway/domain/source/schema/PullRequest"
 
 describe("a pull request", () => {
   it.each(

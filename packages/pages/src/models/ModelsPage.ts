@@ -9,7 +9,9 @@ import { HttpRouter } from "effect/http"
 import { columnHeads, html, type Html } from "../html/Html.ts"
 import * as Page from "../layout/Page.ts"
 import { Refused } from "../layout/Refused.ts"
+import * as Piece from "../shared/ListPiece.ts"
 import { isServiceOwner } from "../shared/ServiceOwners.ts"
+import * as AgentList from "./AgentList.ts"
 
 type Handler = Page.Handler<Page.Member>
 
@@ -46,7 +48,7 @@ const modelRow = (id: string, isDefault: boolean, problems: ReadonlyArray<string
 </tr>`
 
 const modelTable = ({ default: chosen, models, unusable = [] }: typeof ModelCatalogue.Service): Html =>
-  html`<table class="rows"><caption class="unseen">Models, and what they lack</caption>
+  html`<table class="rows" id="models" data-piece="models"><caption class="unseen">Models, and what they lack</caption>
 <thead><tr>${columnHeads("Model", "State")}</tr></thead>
 <tbody>${models.map(({ id }) => modelRow(id, id === chosen, []))}
 ${unusable.map(({ id, problems, reason }) => modelRow(id, id === chosen, problems ?? [reason]))}
@@ -107,6 +109,15 @@ ${stored !== undefined && html`<a class="button quiet" href="/models/remove?prov
 </form>`
 }
 
+const removal = (csrf: Html, name: ProviderName, label: string): Html =>
+  html`<h1>Remove ${label}?</h1>
+<p>Its key and its settings are deleted. Sandboxes with its models cannot continue until a key is stored again.</p>
+<div class="actions">
+<form method="post" action="/models/remove">${csrf}<input type="hidden" name="provider" value="${name}">
+<button class="danger">Remove provider</button></form>
+<a class="button quiet" href="/models">Cancel</a>
+</div>`
+
 /** Names of fields for people: a refusal has those for programs. */
 const WORDS: Readonly<Record<string, string>> = { key: "The key", baseUrl: "The address", model: "The model", provider: "The provider" }
 
@@ -123,6 +134,8 @@ export const layer = HttpRouter.use(Effect.fnUntraced(function*(router) {
   const forOwners = (handler: Handler): Handler => (member, asked) =>
     Effect.flatMap(isServiceOwner(people, member), (isOwner) => isOwner ? handler(member, asked) : notTheirs)
 
+  const agents = yield* AgentList.make
+
   const page = Effect.fnUntraced(function*(member: Page.Member, told: Html | null, refused: Draft | null, status: number) {
     const stored = yield* store.list
     const { setup } = catalogue
@@ -130,15 +143,21 @@ export const layer = HttpRouter.use(Effect.fnUntraced(function*(router) {
     const forms = ProviderName.literals.map((name) =>
       form(member.csrf, name, stored.find(({ provider }) => provider === name), setup, refused, hasDefault)
     )
+    const { around, piece, scripts } = yield* agents.list(member)
     const body = html`<h1>Models</h1>
 ${told}
 <p>${setup?.isolation ?? "Workers on other machines run the agents, and choose their isolation."}</p>
 ${setup?.isOperators === true && fromFile}
 ${modelTable(catalogue)}
-<p>A missing agent is installed on the machine of the service, and used without a restart: <code>slipway setup</code>, or
-<code>slipway agents install NAME</code>.</p>
+${piece}
+${around}
 ${forms}`
-    return Page.show({ title: "Models", place: "models", body }, member, { status })
+    return Page.show({ title: "Models", place: "models", body, scripts }, member, { status })
+  })
+
+  /** The changing parts alone, for `board.js`. */
+  const state: Handler = Effect.fnUntraced(function*(member) {
+    return yield* Piece.answer(html`${modelTable(catalogue)}${(yield* agents.list(member)).piece}`)
   })
 
   const show: Handler = (member, asked) => page(member, Page.told(asked, MESSAGES), null, 200)
@@ -184,14 +203,7 @@ ${forms}`
   const askToRemove: Handler = Effect.fnUntraced(function*(member, { url }) {
     const name = yield* find(url.searchParams.get("provider") ?? "")
     const { label } = providers[name]
-    const body = html`<h1>Remove ${label}?</h1>
-<p>Its key and its settings are deleted. Sandboxes with its models cannot continue until a key is stored again.</p>
-<div class="actions">
-<form method="post" action="/models/remove">${member.csrf}<input type="hidden" name="provider" value="${name}">
-<button class="danger">Remove provider</button></form>
-<a class="button quiet" href="/models">Cancel</a>
-</div>`
-    return Page.show({ title: `Remove ${label}?`, place: "models", body }, member)
+    return Page.show({ title: `Remove ${label}?`, place: "models", body: removal(member.csrf, name, label) }, member)
   })
 
   const remove: Handler = Effect.fnUntraced(function*(_member, { form }) {
@@ -201,5 +213,7 @@ ${forms}`
   }, Effect.catchTag("ProviderNotFound", () => Effect.fail(noProvider)))
 
   yield* members("/models", { GET: forOwners(show), POST: forOwners(save) })
+  yield* members("/models/state", { GET: forOwners(state) })
+  yield* members("/models/install", { POST: forOwners(agents.install) })
   yield* members("/models/remove", { GET: forOwners(askToRemove), POST: forOwners(remove) })
 }))

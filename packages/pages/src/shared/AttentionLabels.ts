@@ -2,7 +2,7 @@
 import { pullsOf, type Queue } from "@slipway/domain/sandbox/ports/SandboxDashboard"
 import { type AttentionState, attentionStateOf, stateWords } from "@slipway/domain/sandbox/rules/AttentionState"
 import type { Sandbox } from "@slipway/domain/sandbox/rules/Sandbox"
-import { pullStateOf } from "@slipway/domain/source/schema/PullRequest"
+import { pullStateOf } from "@slipway/domain/source/rules/PullState"
 import { DateTime } from "effect"
 import { html, type Html } from "../html/Html.ts"
 import { linkTo } from "./PullLabels.ts"

@@ -1,6 +1,7 @@
 /** Labels of a pull request on pages: its state, its link, the result of its checks, and how many lines it changes. */
+import { pullStateOf } from "@slipway/domain/source/rules/PullState"
 import type { ChangeCounts } from "@slipway/domain/source/schema/ChangeCounts"
-import { type Checks, type PullState, pullStateOf } from "@slipway/domain/source/schema/PullRequest"
+import type { Checks, PullState } from "@slipway/domain/source/schema/PullRequest"
 import { Schema } from "effect"
 import { html, type Html } from "../html/Html.ts"
 

@@ -9,7 +9,7 @@ const prompts = () => import("./client/RunPrompt.ts")
 /** In the order of the help. `about` is here, so that the list of commands loads none of them. */
 const work = {
   run: { about: "Have an agent work over your repositories, and follow it live", load: async () => (await prompts()).run },
-  ps: { about: "List sandboxes, with their states", load: async () => (await import("./client/ListSandboxes.ts")).ps },
+  ps: { about: "List sandboxes, with their states", load: async () => (await import("./client/Ps.ts")).ps },
   attach: { about: "Follow a sandbox live, and decide its approvals", load: async () => (await prompts()).attach },
   logs: { about: "Show the log of a sandbox", load: async () => (await sandboxes()).logs },
   message: { about: "Send a message: it starts the next turn, waits for it, or steers", load: async () => (await sandboxes()).message },

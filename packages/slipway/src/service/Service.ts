@@ -37,6 +37,7 @@ import { randomUUID } from "node:crypto"
 import manifest from "../../package.json" with { type: "json" }
 import * as IsolationSettings from "../settings/Isolation.ts"
 import * as Settings from "../settings/Settings.ts"
+import * as InstallAgents from "./InstallAgents.ts"
 import * as AbandonedMachines from "./machine/AbandonedMachines.ts"
 import * as Capacity from "./machine/Capacity.ts"
 import * as Isolation from "./machine/Isolation.ts"
@@ -89,12 +90,14 @@ const worker = (
   )
 }
 
-const http = ({ edge, host, port, rateLimitPerMinute, ...settings }: Settings.Settings, publicUrl: string) =>
-  Server.layer({ host, port }, pages).pipe(
+const http = (settings: Settings.Settings, publicUrl: string) => {
+  const { edge, host, port, rateLimitPerMinute } = settings
+  return Server.layer({ host, port }, pages).pipe(
     // Loads the list of repositories now, so that the first creation need not wait for it.
     Layer.tap(() => SourceHost.use((source) => source.refusal([]))),
     Layer.provide(Source.news(settings)),
     Layer.provide(MachineRepositories.layer(settings)),
+    Layer.provide(InstallAgents.layer(settings)),
     Layer.provideMerge(SignIn.provider(settings)),
     Layer.provide(
       Layer.unwrap(
@@ -105,6 +108,7 @@ const http = ({ edge, host, port, rateLimitPerMinute, ...settings }: Settings.Se
       )
     )
   )
+}
 
 /** The working trees of this worker's sandboxes: on this machine, or on machines of their own. */
 export const trees = ({ clone, dataDir }: Settings.Settings, isolation: Isolation.Isolation) => {

@@ -2,6 +2,7 @@
 import * as ClientAddress from "@slipway/http/server/ClientAddress"
 import * as AllowedOrigins from "@slipway/http/server/edge/AllowedOrigins"
 import * as Effect from "effect/Effect"
+import * as Defaults from "./Defaults.ts"
 import * as Setting from "./Setting.ts"
 import * as Type from "./Type.ts"
 
@@ -14,9 +15,8 @@ export const settings = {
     role: "http"
   }),
   port: Setting.withDefault({
-    name: "SLIPWAY_PORT",
+    ...Defaults.port,
     type: { ...Type.integer(0, 65_535), expected: "a port from 0 to 65535" },
-    default: "4000",
     about: "Port to listen on; 0 takes any free one.",
     role: "http"
   }),

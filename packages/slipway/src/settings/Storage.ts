@@ -3,19 +3,19 @@ import * as ConnectionUrl from "@slipway/postgres/connection/ConnectionUrl"
 import * as DatabaseSchema from "@slipway/postgres/options/DatabaseSchema"
 import * as Effect from "effect/Effect"
 import path from "node:path"
+import * as Defaults from "./Defaults.ts"
 import * as Setting from "./Setting.ts"
 import * as Type from "./Type.ts"
 
 export const settings = {
   dataDir: Setting.withDefault({
-    name: "SLIPWAY_DATA_DIR",
+    ...Defaults.dataDir,
     type: Type.folder,
-    default: ".slipway",
     about: "Folder for the embedded database, the clones and the working trees.",
     role: "all"
   }),
   databaseUrl: Setting.optional({
-    name: "DATABASE_URL",
+    ...Defaults.databaseUrl,
     type: Type.redacted({
       ...Type.parsed("a postgres:// address", (value) => ConnectionUrl.problemOf(value) === null),
       problemOf: ConnectionUrl.problemOf

@@ -2,6 +2,7 @@
 import { assert, it } from "@effect/vitest"
 import { Effect } from "effect"
 import type { Command } from "effect/cli"
+import { psOptions } from "../../src/commands/QuickCommands.ts"
 import { meantBy, slipway, spelled, whole } from "../../src/commands/Slipway.ts"
 import { folder, run } from "./SlipwayProcess.ts"
 
@@ -47,21 +48,63 @@ it.effect(
   })
 )
 
-it.live("neither the list of commands nor ps loads the whole of effect, which takes a fifth of their start", () =>
-  Effect.gen(function*() {
-    const data = yield* folder
-    const hook = `import { registerHooks } from "node:module"
+/** Prints the addresses of the modules that a command loads, one a line, to standard error. */
+const printsModules = `import { registerHooks } from "node:module"
 registerHooks({
   load: (url, context, next) => {
-    if (/effect.dist.(?:http.)?index.js$/.test(url)) console.error("loads", url)
+    if (url.startsWith("file:")) console.error("loads", url)
     return next(url, context)
   }
 })`
+
+const modulesOf = Effect.fnUntraced(function*(args: ReadonlyArray<string>, settings: Readonly<Record<string, string>> = {}) {
+  const { code, stderr } = yield* run(yield* folder, args, settings, ["--import",
+    `data:text/javascript,${encodeURIComponent(printsModules)}`])
+  const lines = stderr.split("\n").filter((line) => line !== "")
+  const modules = lines.filter((line) => line.startsWith("loads "))
+  return { code, modules, rest: lines.filter((line) => !modules.includes(line)).join("\n") }
+})
+
+it.live("the list of commands does not load the whole of effect, which takes a fifth of its start", () =>
+  Effect.gen(function*() {
     for (const args of [["--help"], ["ps", "--help"]]) {
-      const { code, stderr } = yield* run(data, args, {}, ["--import", `data:text/javascript,${encodeURIComponent(hook)}`])
-      assert.deepStrictEqual([code, stderr], [0, ""], args.join(" "))
+      const { code, modules, rest } = yield* modulesOf(args)
+      assert.deepStrictEqual([code, rest], [0, ""], args.join(" "))
+      assert.isEmpty(modules.filter((line) => /effect.dist.(?:http.)?index.js$/u.test(line)), args.join(" "))
     }
   }), 30_000)
+
+it.live("ps loads nothing of effect, and few modules, because each takes part of its start", () =>
+  Effect.gen(function*() {
+    const { code, modules, rest } = yield* modulesOf(["ps", "--url", "http://127.0.0.1:1"], { SLIPWAY_API_KEY: "sbx_live_none" })
+    assert.strictEqual(code, 7)
+    assert.match(rest, /^slipway: nothing answers at http:\/\/127\.0\.0\.1:1\./u)
+    assert.isEmpty(modules.filter((line) => line.includes("/node_modules/")))
+    assert.isAtMost(modules.length, 30)
+  }), 30_000)
+
+it("ps leaves a command line that it does not read by itself to the whole command, which explains it", () => {
+  const plain = { all: false, repo: undefined, limit: 100, state: undefined, watch: false, quiet: false, json: false, url: undefined }
+  assert.deepStrictEqual(psOptions([]), plain)
+  assert.deepStrictEqual(psOptions(["-aq", "--limit=7", "--state", "asking", "--repo", "acme/shop", "--json", "--url", "http://h"]), {
+    all: true,
+    repo: "acme/shop",
+    limit: 7,
+    state: "asking",
+    watch: false,
+    quiet: true,
+    json: true,
+    url: "http://h"
+  })
+  for (
+    const args of [["--help"], ["--log-level", "info"], ["--limit", "0"], ["--limit", "1001"], ["--limit", "x"], ["--state", "toString"], [
+      "--repo",
+      ""
+    ], ["--all", "--all"], ["--all=false"], ["c_abcdefgh2345"], ["--"], ["--repo"]]
+  ) {
+    assert.isNull(psOptions(args), args.join(" "))
+  }
+})
 
 it.effect(
   "every command has its line in the list",

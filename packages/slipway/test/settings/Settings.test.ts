@@ -15,8 +15,8 @@ import { ConfigProvider, Duration, Effect, Redacted, Schema } from "effect"
 import { readFileSync } from "node:fs"
 import path from "node:path"
 import * as Names from "../../src/settings/Names.ts"
-import * as Page from "../../src/settings/Page.ts"
 import * as Settings from "../../src/settings/Settings.ts"
+import * as Page from "../../src/SettingsPage.ts"
 
 const load = (environment: Readonly<Record<string, string>>) =>
   Effect.provide(Settings.load, ConfigProvider.layer(ConfigProvider.fromUnknown(environment)))

@@ -2,8 +2,9 @@
  * The state of a sandbox for people, in one word: every page, every notification and the command use it.
  * Pure functions.
  */
+import { isUnderWay } from "../../source/rules/PullState.ts"
 import type { AttentionState } from "../schema/AttentionState.ts"
-import { isUnderWay, type Publication, type Sandbox } from "./Sandbox.ts"
+import type { Publication, Sandbox } from "./Sandbox.ts"
 import * as Turn from "./Turn.ts"
 
 export type { AttentionState } from "../schema/AttentionState.ts"

@@ -4,8 +4,9 @@
 import type * as DateTime from "effect/DateTime"
 import type * as Duration from "effect/Duration"
 import type { SandboxId } from "../../ids/SandboxId.ts"
+import { isUnderWay } from "../../source/rules/PullState.ts"
 import * as Instant from "../../time/Instant.ts"
-import { isUnderWay, type Sandbox } from "./Sandbox.ts"
+import type { Sandbox } from "./Sandbox.ts"
 import type { SandboxEvent, SandboxStatus } from "./SandboxEvent.ts"
 import { isActive } from "./Turn.ts"
 

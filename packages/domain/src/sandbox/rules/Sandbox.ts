@@ -5,6 +5,7 @@
  */
 import type * as DateTime from "effect/DateTime"
 import { noTokenCounts, noUsage } from "../../models/rules/Usage.ts"
+import { isUnderWay } from "../../source/rules/PullState.ts"
 import { sameRepo } from "../../source/schema/Naming.ts"
 import type { RepoName } from "../../source/schema/RepoRef.ts"
 import { saturatingAdd } from "../../text/Counters.ts"
@@ -314,7 +315,3 @@ export const evolveAll = (sandbox: Sandbox, events: ReadonlyArray<SandboxEvent>,
 /** `undefined`: no publication was requested. */
 export const publicationOf = (sandbox: Sandbox, repo: RepoName): Publication | undefined =>
   sandbox.publications.find((publication) => sameRepo(publication.repo, repo))
-
-/** Whether a worker still has to execute the publication. */
-export const isUnderWay = (publication: Pick<Publication, "actionState"> | undefined): boolean =>
-  publication?.actionState === "publishing" || publication?.actionState === "updating"

@@ -31,15 +31,6 @@ export type PullRequest = typeof PullRequest.Type
 export const PullState = Schema.Literals(["draft", "open", "merged", "closed"])
 export type PullState = typeof PullState.Type
 
-/** The state of a pull request in one word. */
-export const pullStateOf = (
-  { draft, merged, state }: {
-    readonly state: PullRequest["state"] | null
-    readonly draft: boolean | null
-    readonly merged: boolean | null
-  }
-): PullState => merged === true ? "merged" : state === "closed" ? "closed" : draft === true ? "draft" : "open"
-
 /** One workflow run. `conclusion` and `status` are the host's own words. */
 export const WorkflowRun = Schema.Struct({
   id: Counter.annotateKey({ description: "The host's number of it." }),

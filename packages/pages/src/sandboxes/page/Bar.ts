@@ -1,7 +1,8 @@
 /** The bar above the page of a sandbox: its state, the one thing to do next, and a menu with the rest. */
 import { attentionStateOf } from "@slipway/domain/sandbox/rules/AttentionState"
-import { hasTrees, isUnderWay, publicationOf, type Sandbox } from "@slipway/domain/sandbox/rules/Sandbox"
+import { hasTrees, publicationOf, type Sandbox } from "@slipway/domain/sandbox/rules/Sandbox"
 import { isActive } from "@slipway/domain/sandbox/rules/Turn"
+import { isUnderWay } from "@slipway/domain/source/rules/PullState"
 import { DateTime } from "effect"
 import { html, type Html } from "../../html/Html.ts"
 import { moment } from "../../html/Moments.ts"

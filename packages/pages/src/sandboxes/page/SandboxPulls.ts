@@ -1,6 +1,7 @@
 /** How the pull requests of a sandbox stand, as its page shows it: with their checks, and what people say of them. */
 import type { Principal } from "@slipway/domain/access/schema/Principal"
-import { hasTrees, isUnderWay, publicationOf, type Sandbox } from "@slipway/domain/sandbox/rules/Sandbox"
+import { hasTrees, publicationOf, type Sandbox } from "@slipway/domain/sandbox/rules/Sandbox"
+import { isUnderWay } from "@slipway/domain/source/rules/PullState"
 import type { RepoName } from "@slipway/domain/source/schema/RepoRef"
 import { type Duration, Effect } from "effect"
 import type { Budget } from "../../html/Fit.ts"

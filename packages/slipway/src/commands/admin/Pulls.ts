@@ -1,7 +1,8 @@
 /** `slipway pulls`: pull requests of this machine's repositories. */
 import { CommitAuthor } from "@slipway/domain/publishing/rules/Publication"
 import { Publishing } from "@slipway/domain/publishing/usecases/Publishing"
-import { pullStateOf, sandboxOf } from "@slipway/domain/source/schema/PullRequest"
+import { pullStateOf } from "@slipway/domain/source/rules/PullState"
+import { sandboxOf } from "@slipway/domain/source/schema/PullRequest"
 import { RepoName } from "@slipway/domain/source/schema/RepoRef"
 import { visible } from "@slipway/domain/text/EscapeInvisible"
 import { webUrlOf } from "@slipway/github/GitHubApi"

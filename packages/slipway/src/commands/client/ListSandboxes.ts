@@ -1,35 +1,64 @@
-/** `slipway ps`: the sandboxes of a server with their states. */
+/** The sandboxes of a server with their states, for `slipway ps`. Loads no Effect, which takes most of the start of a command. */
 import type { PullRequestStatus, Sandbox, SandboxQuery, SandboxStatus, Snapshot } from "@slipway/client"
 import { attentionStateOf, stateWords } from "@slipway/domain/sandbox/rules/AttentionState"
-import { AttentionState } from "@slipway/domain/sandbox/schema/AttentionState"
-import { pullStateOf } from "@slipway/domain/source/schema/PullRequest"
+import type { AttentionState } from "@slipway/domain/sandbox/schema/AttentionState"
+import { pullStateOf } from "@slipway/domain/source/rules/PullState"
 import { visible } from "@slipway/domain/text/EscapeInvisible"
-import * as Command from "effect/cli/Command"
-import * as Flag from "effect/cli/Flag"
-import * as Effect from "effect/Effect"
-import * as Option from "effect/Option"
+import { setTimeout } from "node:timers/promises"
 import { ago } from "../terminal/Age.ts"
 import * as EventText from "../terminal/EventText.ts"
-import { beginning, columns, json, print } from "../terminal/Output.ts"
-import * as Terminal from "../terminal/Terminal.ts"
-import * as Server from "./Server.ts"
+import { ExitCode } from "../terminal/ExitCodes.ts"
+import * as Stdout from "../terminal/Stdout.ts"
+import { beginning, columns, jsonLine } from "../terminal/Text.ts"
+import { connect, Failed, type ServerAccess } from "./ServerAccess.ts"
+
+/** The flags of the command. `undefined`: not given. */
+export interface Options {
+  readonly all: boolean
+  readonly repo: string | undefined
+  /** From 1 to 1000. */
+  readonly limit: number
+  readonly state: AttentionState | undefined
+  readonly watch: boolean
+  readonly quiet: boolean
+  readonly json: boolean
+  readonly url: string | undefined
+}
 
 const LIVE: ReadonlyArray<SandboxStatus> = ["queued", "creating", "running", "terminating"]
 /** The state of each of these sandboxes costs a request for its snapshot, and at rest one for each pull request. */
 const MAX_ASKED = 30
 const PAGE = 100
 
-const pages = Effect.fnUntraced(function*({ call, client }: Server.Server, query: SandboxQuery, limit: number) {
+/** Number of sandboxes without the flag. */
+export const DEFAULT_LIMIT = 100
+export const isLimit = (limit: number): boolean => limit >= 1 && limit <= 1000
+
+const pages = async ({ call, client }: ServerAccess, query: SandboxQuery, limit: number) => {
   const found: Array<Sandbox> = []
   let after: string | null | undefined
   while (after !== null && found.length < limit) {
     const page: SandboxQuery = { ...query, limit: Math.min(PAGE, limit - found.length), ...(after === undefined ? {} : { after }) }
-    const { data, nextCursor } = yield* call((signal) => client.listSandboxes(page, { signal }))
+    const { data, nextCursor } = await call((signal) => client.listSandboxes(page, { signal }))
     found.push(...data)
     after = nextCursor
   }
   return found
-})
+}
+
+/** Requests that are sent at once. */
+const CONCURRENCY = 4
+
+/** The results in the order of the items. */
+const forEach = async <A, B>(items: ReadonlyArray<A>, work: (item: A) => Promise<B>): Promise<ReadonlyArray<B>> => {
+  const results: Array<B> = []
+  const left = items.entries()
+  const worker = async () => {
+    for (const [i, item] of left) results[i] = await work(item)
+  }
+  await Promise.all(Array.from({ length: CONCURRENCY }, worker))
+  return results
+}
 
 /** Parts of a sandbox's state that a list leaves out. */
 export interface Details extends Pick<Snapshot, "pending_approvals" | "turn"> {
@@ -65,21 +94,20 @@ export const stateOf = (sandbox: Facts, details?: Details): string => {
 }
 
 /** Asks only for the parts that decide the state of this sandbox. */
-const detailsOf = Effect.fnUntraced(function*({ call, client }: Server.Server, { id, repos, status, turn: { active } }: Sandbox) {
-  const { pending_approvals, turn } = status === "running"
-    ? yield* call((signal) => client.snapshot(id, { signal }))
-    : NO_DETAILS
+const detailsOf = async ({ call, client }: ServerAccess, { id, repos, status, turn: { active } }: Sandbox): Promise<Details> => {
+  const { pending_approvals, turn } = status === "running" ? await call((signal) => client.snapshot(id, { signal })) : NO_DETAILS
   const mayHavePulls = !active && (status === "running" || status === "succeeded")
-  const pulls = yield* Effect.forEach(
-    mayHavePulls ? repos : [],
-    ({ fullName }) =>
-      call((signal) => client.getPullRequest(id, { repo: fullName }, { signal })).pipe(
-        // A source host that does not answer must not keep a person from the list.
-        Effect.catchIf(({ exitCode }) => exitCode === Server.ExitCode.unreachable, () => Effect.succeed(null))
-      )
-  )
-  return { pending_approvals, turn, pulls: pulls.filter((pull) => pull !== null) } satisfies Details
-})
+  const pulls: Array<PullRequestStatus> = []
+  for (const { fullName } of mayHavePulls ? repos : []) {
+    try {
+      pulls.push(await call((signal) => client.getPullRequest(id, { repo: fullName }, { signal })))
+    } catch (error) {
+      // A source host that does not answer must not keep a person from the list.
+      if (!(error instanceof Failed && error.failure.exitCode === ExitCode.unreachable)) throw error
+    }
+  }
+  return { pending_approvals, turn, pulls }
+}
 
 interface Row {
   readonly sandbox: Sandbox
@@ -87,21 +115,20 @@ interface Row {
 }
 
 /** The listed sandboxes, newest first. */
-const listed = Effect.fnUntraced(function*(server: Server.Server, all: boolean, query: SandboxQuery, limit: number) {
-  if (all) return yield* pages(server, query, limit)
-  const live = yield* Effect.forEach(LIVE, (status) => pages(server, { ...query, status }, limit), { concurrency: 4 })
+const listed = async (server: ServerAccess, { all, limit, repo }: Options) => {
+  const query: SandboxQuery = repo === undefined ? {} : { repo }
+  if (all) return await pages(server, query, limit)
+  const live = await forEach(LIVE, (status) => pages(server, { ...query, status }, limit))
   return live.flat().sort((a, b) => b.createdAt < a.createdAt ? -1 : 1).slice(0, limit)
-})
+}
 
-const detailed = Effect.fnUntraced(function*(server: Server.Server, found: ReadonlyArray<Sandbox>) {
+const look = async (server: ServerAccess, options: Options): Promise<ReadonlyArray<Row>> => {
+  const found = await listed(server, options)
   const asked = found.filter(({ status }) => status === "running" || status === "succeeded").slice(0, MAX_ASKED)
-  const details = new Map(
-    yield* Effect.forEach(asked, (sandbox) => Effect.map(detailsOf(server, sandbox), (details) => [sandbox.id, details] as const), {
-      concurrency: 4
-    })
-  )
+  const details = new Map(await forEach(asked, async (sandbox) => [sandbox.id, await detailsOf(server, sandbox)] as const))
   return found.map((sandbox): Row => ({ sandbox, details: details.get(sandbox.id) }))
-})
+    .filter(({ details, sandbox }) => options.state === undefined || codeOf(sandbox, details) === options.state)
+}
 
 const table = (rows: ReadonlyArray<Row>, now: number): string =>
   columns([
@@ -131,61 +158,29 @@ const WATCH_SECONDS = 5
 const ROW_SECONDS = 1.5
 
 /** Draws the list again and again, until it is interrupted. */
-const watched = <E, R>(look: Effect.Effect<ReadonlyArray<Row>, E, R>, all: boolean) =>
-  Effect.forever(
-    Effect.gen(function*() {
-      const rows = yield* look
-      yield* Terminal.write(
-        `\u001b[2J\u001b[H${Terminal.paint("dim", "slipway ps --watch · Ctrl-C ends it")}\n\n${visible(text(rows, all))}\n`
-      )
-      yield* Effect.sleep(`${Math.max(WATCH_SECONDS, ROW_SECONDS * rows.length)} seconds`)
-    })
-  )
+const watched = async (server: ServerAccess, options: Options, signal: AbortSignal | undefined): Promise<never> => {
+  for (;;) {
+    const rows = await look(server, options)
+    await Stdout.write(
+      `\u001b[2J\u001b[H${Stdout.paint("dim", "slipway ps --watch · Ctrl-C ends it")}\n\n${visible(text(rows, options.all))}\n`
+    )
+    await setTimeout(1000 * Math.max(WATCH_SECONDS, ROW_SECONDS * rows.length), undefined, { signal })
+  }
+}
 
-const on = (name: string, alias: string, about: string) =>
-  Flag.Boolean(name).pipe(Flag.withDescription(about), Flag.withAlias(alias), Flag.withDefault(false))
-
-export const ps = Command.make("ps", {
-  all: on("all", "a", "Include ended sandboxes"),
-  repo: Flag.String("repo").pipe(Flag.withDescription("Only sandboxes with this repository, as owner/name"), Flag.optional),
-  limit: Flag.Int("limit").pipe(
-    Flag.withDescription("Number of newest sandboxes, 1 to 1000"),
-    Flag.filter((limit) => limit >= 1 && limit <= 1000, () => "--limit is 1 to 1000"),
-    Flag.withDefault(100)
-  ),
-  state: Flag.Literals("state", AttentionState.literals).pipe(
-    Flag.withDescription("Only sandboxes in this state; asking: they need you"),
-    Flag.optional
-  ),
-  watch: on("watch", "w", "Keep the list up to date, in a terminal"),
-  quiet: on("quiet", "q", "Print only ids"),
-  json,
-  url: Server.url
-}, ({ all, json, limit, quiet, repo, state, url, watch }) =>
-  Server.interruptible(Effect.gen(function*() {
-    if (watch && (json || quiet || !process.stdout.isTTY)) {
-      const detail = "--watch needs a terminal, and does not go with --json or --quiet."
-      return yield* new Server.CommandFailed({ detail, exitCode: Server.ExitCode.unclear })
-    }
-    const server = yield* Server.connect(url)
-    const list = listed(server, all, Option.isNone(repo) ? {} : { repo: repo.value }, limit)
-    const isShown = ({ details, sandbox }: Row) => Option.isNone(state) || codeOf(sandbox, details) === state.value
-    const look = Effect.map(Effect.flatMap(list, (found) => detailed(server, found)), (rows) => rows.filter(isShown))
-    if (watch) return yield* watched(look, all)
-    const ids = (found: ReadonlyArray<Sandbox>) => Terminal.write(found.map(({ id }) => `${id}\n`).join(""))
-    if (quiet && !json && Option.isNone(state)) return yield* ids(yield* list)
-    const rows = yield* look
-    if (quiet && !json) return yield* ids(rows.map(({ sandbox }) => sandbox))
-    const shown = rows.map(({ details, sandbox }) => ({ ...sandbox, pendingApprovals: details?.pending_approvals.length ?? null }))
-    yield* print(json, shown, () => text(rows, all))
-  }))).pipe(
-    Command.withDescription(
-      `List live sandboxes, newest first, each with its state: ${Object.values(stateWords).join(", ")}.\n\n${Server.exitCodesText}`
-    ),
-    Command.withExamples([
-      { command: "slipway ps", description: "Those that are live" },
-      { command: "slipway ps --watch", description: "The same, kept up to date" },
-      { command: "slipway ps --all --repo acme/shop --limit 10", description: "The last ten of a repository" },
-      { command: `slipway ps --json | jq -r '.[] | select(.pendingApprovals > 0) | .id'`, description: "Sandboxes that wait for you" }
-    ])
-  )
+/** Prints the list. Rejects with {@link Failed}. */
+export const listSandboxes = async (options: Options, signal?: AbortSignal): Promise<void> => {
+  const { all, json, quiet, state, url, watch } = options
+  if (watch && (json || quiet || !process.stdout.isTTY)) {
+    const detail = "--watch needs a terminal, and does not go with --json or --quiet."
+    throw new Failed({ detail, exitCode: ExitCode.unclear })
+  }
+  const server = await connect(url)
+  if (watch) return await watched(server, options, signal)
+  const ids = (found: ReadonlyArray<Sandbox>) => Stdout.write(found.map(({ id }) => `${id}\n`).join(""))
+  if (quiet && !json && state === undefined) return await ids(await listed(server, options))
+  const rows = await look(server, options)
+  if (quiet && !json) return await ids(rows.map(({ sandbox }) => sandbox))
+  const shown = rows.map(({ details, sandbox }) => ({ ...sandbox, pendingApprovals: details?.pending_approvals.length ?? null }))
+  await Stdout.write(`${json ? jsonLine(shown) : visible(text(rows, all))}\n`)
+}

@@ -1,22 +1,19 @@
 /** The server of a command that uses HTTP: its address, the key for it, and the errors of its refusals. */
-import { type CommandResult, type Sandbox, SlipwayClient, SlipwayError } from "@slipway/client"
+import type { CommandResult, Sandbox, SlipwayClient } from "@slipway/client"
 import { visible } from "@slipway/domain/text/EscapeInvisible"
 import * as Argument from "effect/cli/Argument"
 import * as Flag from "effect/cli/Flag"
 import * as Config from "effect/Config"
-import * as Duration from "effect/Duration"
+import * as Console from "effect/Console"
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
-import * as Redacted from "effect/Redacted"
 import * as Schema from "effect/Schema"
-import * as RunningServices from "../../service/RunningServices.ts"
-import { settings as listening } from "../../settings/Listening.ts"
-import * as Settings from "../../settings/Settings.ts"
 import * as EventText from "../terminal/EventText.ts"
 import { ExitCode, exitCodesText } from "../terminal/ExitCodes.ts"
-import * as Credentials from "./Credentials.ts"
+import * as ServerAccess from "./ServerAccess.ts"
 
 export { ExitCode, exitCodesText }
+export { signInHint } from "./ServerAccess.ts"
 
 /** The request failed. The message is one line that says what to do, and is safe for a terminal. */
 export class CommandFailed extends Schema.TaggedError<CommandFailed>()("CommandFailed", {
@@ -35,6 +32,41 @@ export const url = Flag.String("url").pipe(
   Flag.withFallbackConfig(Config.String("SLIPWAY_URL")),
   Flag.optional
 )
+
+/** For commands that also work without a server. {@link askedOf} reads `SLIPWAY_URL`. */
+export const asksServer = Flag.String("url").pipe(
+  Flag.withDescription("Ask this server over its API; default: SLIPWAY_URL, or the service of this machine"),
+  Flag.optional
+)
+
+/**
+ * Asks the server of `--url`, otherwise the one of `SLIPWAY_URL`. If there is none, or if that one cannot be asked, which is said, runs
+ * `otherwise`.
+ */
+export const askedOf = Effect.fnUntraced(function*<A, E, R, E2, R2>(
+  given: Option.Option<string>,
+  ask: (url: string) => Effect.Effect<A, E | CommandFailed, R>,
+  otherwise: Effect.Effect<A, E2, R2>
+) {
+  if (Option.isSome(given)) return yield* ask(given.value)
+  const url = Option.filter(yield* Effect.orDie(Config.option(Config.String("SLIPWAY_URL"))), (url) => url !== "")
+  if (Option.isNone(url)) return yield* otherwise
+  return yield* ask(url.value).pipe(
+    Effect.catchIf(
+      (error) => error instanceof CommandFailed,
+      (error) => Effect.andThen(Console.error(`slipway: ${error.message} So this machine is checked, in place of SLIPWAY_URL.`), otherwise)
+    )
+  )
+})
+
+/** The JSON of an address outside the public API, as the schema describes it. */
+export const get = Effect.fnUntraced(function*<A, I>(server: string, path: string, schema: Schema.Codec<A, I>) {
+  const found = yield* failing(async () => await (await ServerAccess.connect(server)).get(path))
+  return yield* Effect.mapError(
+    Schema.decodeUnknownEffect(schema)(found),
+    () => new CommandFailed({ detail: `${server} does not answer as this version expects at ${path}.`, exitCode: ExitCode.unreachable })
+  )
+})
 
 /** For commands that follow a sandbox. */
 export const giveUp = Flag.Int("give-up").pipe(
@@ -57,57 +89,16 @@ export const resumable = <A, R>(command: string, work: Effect.Effect<A, CommandF
       ? new CommandFailed({ ...failed, detail: `${failed.detail} The sandbox continues; follow it again with: ${command}` })
       : failed)
 
-const DEFAULT_URL = `http://127.0.0.1:${listening.port.default}`
-
-/** The only service that this user runs, otherwise the configured address. */
-const local = Settings.load.pipe(
-  Effect.flatMap(RunningServices.addressOf),
-  Effect.orElseSucceed(() => null),
-  Effect.map((found) => found ?? DEFAULT_URL)
-)
+/** The failure as an Effect's error; anything else is a defect. */
+export const failing = <A>(work: (signal: AbortSignal) => Promise<A>) =>
+  Effect.tryPromise({ try: work, catch: (error) => error }).pipe(
+    Effect.catch((error) => error instanceof ServerAccess.Failed ? Effect.fail(new CommandFailed(error.failure)) : Effect.die(error))
+  )
 
 /** The server's address in the form of stored keys. */
-export const find = Effect.fnUntraced(function*(given: Option.Option<string>) {
-  const address = Option.isSome(given) && given.value !== "" ? given.value : yield* local
-  return yield* Option.match(Credentials.serverOf(address), {
-    onNone: () =>
-      new CommandFailed({ detail: `${address} is not the address of a server, such as ${DEFAULT_URL} (--url, SLIPWAY_URL).`, exitCode: 2 }),
-    onSome: Effect.succeed
-  })
-})
+export const find = (given: Option.Option<string>) => failing(() => ServerAccess.addressOf(Option.getOrUndefined(given)))
 
-const codeOf = ({ code, status }: SlipwayError): number => {
-  if (status === 401 || code === "insufficient_scope" || code === "forbidden") return ExitCode.unauthorized
-  if (status === 404) return ExitCode.notFound
-  if (status < 400 || status === 429 || status >= 500) return ExitCode.unreachable
-  return ExitCode.refused
-}
-
-export const unanswered = (server: string): CommandFailed =>
-  new CommandFailed({
-    detail: `nothing answers at ${server}. Does it run (slipway serve), and is the address right (--url, SLIPWAY_URL)?`,
-    exitCode: ExitCode.unreachable
-  })
-
-/** The command that gets a valid key for the server. */
-export const signInHint = (server: string): string => `slipway auth login --url ${server}, or set SLIPWAY_API_KEY.`
-
-/** The failure with advice. `keyFrom`: the source of the key. */
-const failureOf = (server: string, keyFrom: string, error: SlipwayError): CommandFailed => {
-  const exitCode = codeOf(error)
-  const { code, message, requestId, retryAfter } = error
-  if (code === "unreachable" || code === "timeout") return unanswered(server)
-  if (error.status === 401) {
-    const detail = `${server} does not accept the key ${keyFrom}. Sign in again: ${signInHint(server)}`
-    return new CommandFailed({ detail, exitCode })
-  }
-  const later = retryAfter === undefined ? "" : ` Try again in ${retryAfter} s.`
-  return new CommandFailed({
-    detail: `${server} says: ${message} (${code}${requestId === undefined ? "" : `, ${requestId}`})${later}`,
-    exitCode,
-    code
-  })
-}
+export const unanswered = (server: string): CommandFailed => new CommandFailed(ServerAccess.unanswered(server))
 
 /** A rejected command is a failure. */
 export const applied = Effect.fnUntraced(
@@ -124,9 +115,6 @@ export const interruptible = <A, E, R>(work: Effect.Effect<A, E, R>) =>
       process.exitCode = ExitCode.detached
     }))
 
-/** A server answers within ten seconds, whatever the state of its database (docs/decisions/4). */
-const PATIENCE = Duration.seconds(20)
-
 export interface Server {
   readonly url: string
   readonly client: SlipwayClient
@@ -141,28 +129,20 @@ export const pageOf = ({ url }: Pick<Server, "url">, id: string): string => `${u
 
 /** The server of the command, with its key. Sends no request. */
 export const connect = Effect.fnUntraced(function*(given: Option.Option<string>) {
-  const server = yield* find(given)
-  const fromEnvironment = yield* Config.option(Config.Redacted("SLIPWAY_API_KEY")).pipe(Effect.orElseSucceed(Option.none))
-  const key = Option.filter(fromEnvironment, (key) => Redacted.value(key) !== "")
-  const kept = Option.isSome(key) ? key : yield* Credentials.find(server)
-  if (Option.isNone(kept)) {
-    return yield* new CommandFailed({
-      detail: `there is no key for ${server}. Sign in: ${signInHint(server)}`,
-      exitCode: ExitCode.unauthorized
-    })
-  }
-  const keyFrom = Option.isSome(key) ? "in SLIPWAY_API_KEY" : `kept in ${Credentials.file()}`
-  const client = yield* Effect.try({
-    try: () => new SlipwayClient({ baseUrl: server, apiKey: Redacted.value(kept.value) }),
-    catch: () => new CommandFailed({ detail: `what stands ${keyFrom} cannot be a key.`, exitCode: ExitCode.unauthorized })
-  })
+  const { client, failureOf, url } = yield* failing(() => ServerAccess.connect(Option.getOrUndefined(given)))
   const asked: Server["call"] = (request) =>
     Effect.tryPromise({ try: request, catch: (error) => error }).pipe(
-      Effect.catch((error) => error instanceof SlipwayError ? Effect.fail(failureOf(server, keyFrom, error)) : Effect.die(error))
+      Effect.catch((error) => {
+        const failure = failureOf(error)
+        return failure === null ? Effect.die(error) : Effect.fail(new CommandFailed(failure))
+      })
     )
   const call: Server["call"] = (request) =>
-    Effect.timeoutOrElse(asked(request), { duration: PATIENCE, orElse: () => Effect.fail(unanswered(server)) })
-  return { url: server, client, call, next: (events) => asked(() => events.next()) } satisfies Server
+    Effect.timeoutOrElse(asked(request), {
+      duration: ServerAccess.PATIENCE_MILLIS,
+      orElse: () => Effect.fail(unanswered(url))
+    })
+  return { url, client, call, next: (events) => asked(() => events.next()) } satisfies Server
 })
 
 // Ids -------------------------------------------------------------------------------------------------------------

@@ -25,6 +25,7 @@ import * as GitHub from "../../settings/GitHub.ts"
 import * as IsolationSettings from "../../settings/Isolation.ts"
 import * as Settings from "../../settings/Settings.ts"
 import * as Storage from "../../settings/Storage.ts"
+import * as Server from "../client/Server.ts"
 import { columns, json, print } from "../terminal/Output.ts"
 import * as ModelReport from "./ModelReport.ts"
 
@@ -173,6 +174,20 @@ const models = (given: Settings.Settings) =>
       }))
   })
 
+/** The findings of the service at an address, over its API, by its own environment. */
+const ask = Effect.fn("Doctor.ask")(function*(url: string) {
+  const { isolation, models, url: server } = yield* ModelReport.ask(url)
+  return [
+    { what: "server", state: "ok", detail: `${server} answers. It judged its models itself` },
+    { what: "isolation", state: isolation === null ? "note" : "ok", detail: isolation ?? "workers of other processes choose it" },
+    ...models.map((one): Finding => ({
+      what: `model ${one.id}`,
+      state: one.problems.length === 0 ? "ok" : "note",
+      detail: ModelReport.stateOf(one)
+    }))
+  ] satisfies ReadonlyArray<Finding>
+})
+
 const source = (settings: Settings.Settings): Effect.Effect<Finding> => {
   const what = "source host"
   const { github } = settings
@@ -223,9 +238,9 @@ const examine = Effect.fn("Doctor.examine")(function*(given: Settings.Settings) 
 
 const marks: Readonly<Record<Finding["state"], string>> = { ok: "✓", note: "!", missing: "✗" }
 
-export const doctor = Command.make("doctor", { json }, ({ json }) =>
+export const doctor = Command.make("doctor", { json, url: Server.asksServer }, ({ json, url }) =>
   Effect.gen(function*() {
-    const findings = yield* examine(yield* Settings.load)
+    const findings: ReadonlyArray<Finding> = yield* Server.askedOf(url, ask, Effect.flatMap(Settings.load, examine))
     yield* print(json, findings, () => columns(findings.map(({ detail, state, what }) => [marks[state], what, detail])))
     const missing = findings.filter(({ state }) => state === "missing").map(({ what }) => what)
     if (missing.length > 0) return yield* new NotReady({ missing })
@@ -234,10 +249,14 @@ export const doctor = Command.make("doctor", { json }, ({ json }) =>
       "Check what agents need on this machine: git, Postgres, disk, isolation, their programs; " +
         "and whether GitHub knows the App and people can sign in with it.\n\n" +
         "✓ works, ! is a warning, ✗ is an error: then the command exits with 1. " +
-        "Makes a box and inspects it from inside; the service need not run."
+        "Makes a box and inspects it from inside; the service need not run. With --url a running service is asked for its isolation and " +
+        "every obstacle of its models, over its API: the key needs the scope models."
     ),
     Command.withExamples([{ command: "slipway doctor", description: "A line for each, with the remedy if it is missing" }, {
       command: "slipway doctor --json",
       description: "For a script"
+    }, {
+      command: "slipway doctor --url https://slipway.example",
+      description: "What that service lacks, by its own environment"
     }])
   )

@@ -3,17 +3,18 @@ import { ModelProviderStore } from "@slipway/domain/models/ports/ModelProviderSt
 import type { Model, Offer } from "@slipway/domain/models/schema/ModelCatalogue"
 import type { ModelProvider } from "@slipway/domain/models/schema/ModelProvider"
 import * as WorkerOffers from "@slipway/postgres/workers/WorkerOffers"
-import { Effect, Option } from "effect"
+import { Effect, Option, Schema } from "effect"
 import * as Isolation from "../../service/machine/Isolation.ts"
 import * as Models from "../../service/Models.ts"
 import * as RunningServices from "../../service/RunningServices.ts"
 import type { Settings } from "../../settings/Settings.ts"
 import { stores } from "../admin/Administration.ts"
+import * as Server from "../client/Server.ts"
 
 /** A model, and every obstacle to its use. */
 export interface Reported {
   readonly id: string
-  /** `null`: only the workers know it. */
+  /** `null`: only the service knows it. */
   readonly model: Model | null
   readonly isDefault: boolean
   readonly problems: ReadonlyArray<string>
@@ -31,6 +32,21 @@ interface Report {
   readonly isRunning: boolean
   readonly models: ReadonlyArray<Reported>
 }
+
+/** The reply of the internal API. A newer server may add fields. */
+const Listed = Schema.Struct({
+  data: Schema.Array(
+    Schema.Struct({ id: Schema.String, default: Schema.Boolean, problems: Schema.Array(Schema.String) })
+  ),
+  isolation: Schema.NullOr(Schema.String)
+})
+
+/** The report of the service at an address, over its API. The key needs the scope `models`. */
+export const ask = Effect.fn("ModelReport.ask")(function*(url: string) {
+  const { data, isolation } = yield* Server.get(url, "/api/internal/v1/models", Listed)
+  const models = data.map(({ default: isDefault, id, problems }): Reported => ({ id, model: null, isDefault, problems }))
+  return { isRunning: true, models, isolation, url } as const
+})
 
 /** The stored providers and the reports of the running workers. */
 const stored = Effect.gen(function*() {

@@ -4,6 +4,7 @@ import { Console, Effect, Schema } from "effect"
 import { Command, Flag } from "effect/cli"
 import * as ModelSettings from "../../settings/Models.ts"
 import * as Settings from "../../settings/Settings.ts"
+import * as Server from "../client/Server.ts"
 import { columns, json, print } from "../terminal/Output.ts"
 import * as ModelReport from "./ModelReport.ts"
 
@@ -27,17 +28,27 @@ const shown = ({ id, isDefault, model, problems }: ModelReport.Reported) => ({
   problems
 })
 
+/** Without the address of a server. */
+const here = Effect.map(Effect.flatMap(Settings.load, ModelReport.find), ({ isRunning, models }) => ({
+  models,
+  source: isRunning ? "As the running service reports." : "No service is running. As one would find them here."
+}))
+
 export const models = Command.make("models", {
   json,
   schema: flag("schema", "Print the JSON Schema of the catalogue's file"),
-  example: flag("example", "Print the catalogue that holds without a file, to begin yours with")
-}, ({ example: wantsExample, json, schema }) =>
+  example: flag("example", "Print the catalogue that holds without a file, to begin yours with"),
+  url: Server.asksServer
+}, ({ example: wantsExample, json, schema, url }) =>
   Effect.gen(function*() {
     if (schema) return yield* Console.log(JSON.stringify(jsonSchema(), null, 2))
     if (wantsExample) return yield* Console.log(example())
-    const { isRunning, models } = yield* ModelReport.find(yield* Settings.load)
+    const { models, source } = yield* Server.askedOf(
+      url,
+      (url) => Effect.map(ModelReport.ask(url), ({ models, url }) => ({ models, source: `As ${url} reports.` })),
+      here
+    )
     const rows = models.map(shown)
-    const source = isRunning ? "As the running service reports." : "No service is running. As one would find them here."
     const table = () =>
       columns([
         ["MODEL", "RUNTIME", "EFFORTS", "STATE"],
@@ -47,11 +58,15 @@ export const models = Command.make("models", {
   })).pipe(
     Command.withDescription(
       "The models that sandboxes may use: which of them can be used, and everything that the others lack. " +
-        "A running service is asked; otherwise this machine is checked.\n\n" +
+        "A running service is asked, with --url over its API, which needs a key with the scope models. " +
+        "Otherwise this machine is checked.\n\n" +
         `Set up a model with slipway setup. ${ModelSettings.settings.modelsFile.name} names a file of your own models. ` +
         "Without it, those of --example apply."
     ),
     Command.withExamples([{ command: "slipway models", description: "Also why others cannot be used" }, {
+      command: "slipway models --url https://slipway.example",
+      description: "The models of that server, as it finds them"
+    }, {
       command: "slipway models --example",
       description: "A file to begin with"
     }])

@@ -8,13 +8,13 @@ import { ModelProviders } from "@slipway/domain/models/usecases/ModelProviders"
 import { Config, Console, DateTime, Effect, Option, Redacted, Schema, Stdio } from "effect"
 import { Command, Flag, Prompt } from "effect/cli"
 import { readFile } from "node:fs/promises"
+import * as InstallAgents from "../../service/InstallAgents.ts"
 import * as Isolation from "../../service/machine/Isolation.ts"
 import * as Models from "../../service/Models.ts"
 import * as RunningServices from "../../service/RunningServices.ts"
 import * as ModelSettings from "../../settings/Models.ts"
 import * as Settings from "../../settings/Settings.ts"
 import { stores } from "../admin/Administration.ts"
-import * as Agents from "../service/Agents.ts"
 import { json, print } from "../terminal/Output.ts"
 import * as ModelReport from "./ModelReport.ts"
 
@@ -136,7 +136,7 @@ const untilUsable = Effect.fnUntraced(function*(settings: Settings.Settings, id:
 
 /** Agrees to the download of an agent, unless it is there. */
 const agreed = Effect.fnUntraced(function*(agent: string, folder: string, yes: boolean, isTerminal: boolean) {
-  const lacking = yield* Agents.lacking(agent, folder)
+  const lacking = yield* InstallAgents.lacking(agent, folder)
   if (lacking === null || yes) return
   const what = `Install the agent ${agent} ${lacking.version} from the npm registry? ${lacking.notice ?? ""}`.trim()
   const isAgreed = isTerminal && (yield* Prompt.run(Prompt.Confirm({ message: what, initial: true })))
@@ -159,7 +159,7 @@ const set = Effect.fnUntraced(function*(flags: Flags, settings: Settings.Setting
   yield* agreed(agent, settings.dataDir, flags.yes, isTerminal)
   yield* (yield* ModelProviders).set({ provider, key, baseUrl, model, isDefault: true })
   yield* progress(`the settings of ${providers[provider].label} are stored${key === "keep" ? "" : ", its key encrypted"}`)
-  yield* Agents.installInto(settings, [agent], progress)
+  yield* InstallAgents.installInto(settings, [agent], progress)
   const isolation = yield* Effect.scoped(Isolation.choose({ ...settings, role: "all" }))
   const { isRunning, problems } = yield* untilUsable(settings, id, isolation.problem)
   return { provider, id, isRunning, problems, isolation: Isolation.sentence(isolation), isOverruled: found.isOperators }

@@ -4,24 +4,15 @@ import type * as Scope from "effect/Scope"
 import { openSync } from "node:fs"
 import { createInterface } from "node:readline"
 import { ReadStream } from "node:tty"
-import { styleText } from "node:util"
-import type { Paint } from "./EventText.ts"
+import * as Stdout from "./Stdout.ts"
 
-/** The exit code that shells use for a command whose reader has closed the pipe. */
-const READER_GONE = 141
-
-/** Colours only on a terminal, and not if NO_COLOR is set. */
-export const paint: Paint = (style, text) => styleText(style, text, { stream: process.stdout })
+export { paint } from "./Stdout.ts"
 
 /** Whether standard output is a terminal that shows styles and lines drawn again. */
-export const isStyled = (): boolean => process.stdout.isTTY && paint("bold", "x") !== "x"
+export const isStyled = (): boolean => process.stdout.isTTY && Stdout.paint("bold", "x") !== "x"
 
 /** Writes to standard output, as fast as it is read. Ends the process when the reader has closed the pipe, as `head` does. */
-export const write = (text: string | Uint8Array): Effect.Effect<void> =>
-  Effect.callback((resume) => {
-    if (text.length === 0) return resume(Effect.void)
-    process.stdout.write(text, (error) => error ? process.exit(READER_GONE) : resume(Effect.void))
-  })
+export const write = (text: string | Uint8Array): Effect.Effect<void> => Effect.promise(() => Stdout.write(text))
 
 /** Writes to standard error, apart from the result. */
 export const say = (text: string) => Effect.sync(() => process.stderr.write(`${text}\n`))

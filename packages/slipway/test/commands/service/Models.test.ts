@@ -6,6 +6,7 @@ import * as WorkerOffers from "@slipway/postgres/workers/WorkerOffers"
 import { Effect, Redacted } from "effect"
 import { execFileSync } from "node:child_process"
 import { mkdirSync, writeFileSync } from "node:fs"
+import { createServer, type Server } from "node:http"
 import path from "node:path"
 import { inspect } from "node:util"
 import * as Models from "../../../src/service/Models.ts"
@@ -35,6 +36,19 @@ const ask = (url: string, key: string, body: object) =>
     })
     return { status: response.status, body: await response.json() }
   })
+
+/** A server with these replies, by path and authorization. */
+const replying = (reply: (path: string, authorization: string) => readonly [status: number, body: object]) =>
+  Effect.acquireRelease(
+    Effect.promise(() => {
+      const server = createServer((request, response) => {
+        const [status, body] = reply(request.url ?? "", request.headers.authorization ?? "")
+        response.writeHead(status, { "content-type": "application/json" }).end(JSON.stringify(body))
+      })
+      return new Promise<Server>((resolve) => server.listen(0, "127.0.0.1", () => resolve(server)))
+    }),
+    (server) => Effect.sync(() => server.close())
+  ).pipe(Effect.map((server) => `http://127.0.0.1:${Object(server.address()).port}`))
 
 describe("the accounts' keys", () => {
   it.effect("are read once, kept as secrets, and taken out of what other programs inherit", () =>
@@ -85,6 +99,39 @@ describe("slipway models", () => {
         /grok is not installed\. Run: slipway agents install grok\. There is no key: run slipway setup, or set XAI_API_KEY\.$/mu
       )
     }).pipe(Effect.scoped), LONG)
+
+  it.live(
+    "asks the server of --url, which judges by its own environment, and falls back from SLIPWAY_URL with a word of it",
+    () =>
+      Effect.gen(function*() {
+        const data = yield* folder
+        const problems = ["codex is not installed. Run: slipway agents install codex", "There is no key."]
+        const url = yield* replying((path, key) =>
+          path !== "/api/internal/v1/models"
+            ? [404, { error: { code: "not_found", message: "No." } }]
+            : key !== "Bearer sbx_live_models"
+            ? [403, { error: { code: "insufficient_scope", message: "The key needs the scope models." } }]
+            : [200, { data: [{ id: "openai/gpt", default: true, usable: false, problems }], isolation: "Agents run isolated." }]
+        )
+        const good = { SLIPWAY_API_KEY: "sbx_live_models", OPENAI_API_KEY: KEY }
+        const listed = yield* run(data, ["models", "--url", url], good)
+        assert.match(listed.stdout, new RegExp(`^As ${url} reports\\.\n\n.*\n`, "u"))
+        assert.match(listed.stdout, /^openai\/gpt .*The default\. codex is not installed\. .* There is no key\.$/mu)
+        assert.notInclude(listed.stdout, "offline/demo")
+        const found = yield* run(data, ["doctor", "--json"], { ...good, SLIPWAY_URL: url })
+        assert.deepStrictEqual(JSON.parse(found.stdout).map(({ what }: { what: string }) => what), ["server", "isolation",
+          "model openai/gpt"])
+        const bad = { SLIPWAY_API_KEY: "sbx_live_other" }
+        const refused = yield* run(data, ["models", "--url", url], bad)
+        assert.deepStrictEqual([refused.code, refused.stdout], [6, ""])
+        assert.match(refused.stderr, /The key needs the scope models/u)
+        const fallen = yield* run(data, ["models"], { ...bad, SLIPWAY_URL: url })
+        assert.strictEqual(fallen.code, 0)
+        assert.match(fallen.stderr, /The key needs the scope models.* So this machine is checked/u)
+        assert.match(fallen.stdout, /^No service is running\..*\n\n.*\noffline\/demo /u)
+      }).pipe(Effect.scoped),
+    LONG
+  )
 
   it.live("the example is a file that works, and the schema describes it", () =>
     Effect.gen(function*() {

@@ -1,6 +1,6 @@
 /** The tables of docs/settings.md. */
-import type { Setting } from "./Setting.ts"
-import { subjects } from "./Settings.ts"
+import type { Setting } from "./settings/Setting.ts"
+import { subjects } from "./settings/Settings.ts"
 
 const [BEGIN, END] = ["<!-- settings: npm run docs:reference writes this -->", "<!-- /settings -->"]
 
