@@ -1,4 +1,5 @@
 /** Improves the form of a new sandbox: drafts, what belongs to the chosen model, repositories for what is typed. */
+import { complete } from "./complete.js"
 import { keepDraft } from "./draft.js"
 
 /** A quick series of keys causes one request. */
@@ -80,6 +81,7 @@ if (form instanceof HTMLFormElement) {
   sendOnce(form)
   followModel(form)
   sendByKey(form)
+  complete()
   if (list instanceof HTMLDataListElement) suggest(form, list)
   for (const details of form.querySelectorAll("details[data-typed]")) {
     if ([...details.querySelectorAll("input[name=repo]")].some((field) => field instanceof HTMLInputElement && field.value !== "")) {

@@ -3,6 +3,7 @@
  * those that are there, and sends forms without loading the page again. Without it the page is as it was when it was loaded, and its
  * forms work.
  */
+import { complete } from "./complete.js"
 import { keepDraft } from "./draft.js"
 import { morph, parsed } from "./morph.js"
 import { keepEnd } from "./reel.js"
@@ -279,6 +280,8 @@ const send = async (form, submitter) => {
   const { className, childNodes = [] } = find(said, "p", HTMLElement) ?? {}
   // Text that was typed since is the next message.
   if (className === "told" && String(fieldsOf(form, null)) === typed) form.reset()
+  const leads = find(said, "[data-leads]", HTMLAnchorElement)
+  if (leads !== null) return location.assign(leads.href)
   outcome(className ?? "told", ...childNodes)
   show(said)
   fill(said)
@@ -305,6 +308,8 @@ document.addEventListener("submit", (event) => {
   event.preventDefault()
   if (!isBusy(form)) void send(form, event.submitter)
 })
+
+complete()
 
 // With Ctrl or ⌘, Enter sends what is typed.
 document.addEventListener("keydown", (event) => {

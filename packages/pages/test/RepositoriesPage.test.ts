@@ -22,6 +22,7 @@ const machine = Layer.succeed(MachineRepositories, {
       ? Effect.fail(new UnusableFolder({ text: `${path} does not exist, or is no folder.` }))
       : Effect.sync(() => void folders.set(fullName.toLowerCase(), { fullName, path })),
   addSample: Effect.die("no sample here"),
+  names: () => Effect.die("no file is asked for here"),
   remove: (fullName) => Effect.sync(() => folders.delete(fullName.toLowerCase()))
 })
 

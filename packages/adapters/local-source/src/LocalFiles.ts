@@ -1,7 +1,8 @@
 /** Files of a repository of this machine: of the commit of HEAD, or of its checkout. */
 import { ifAbsent } from "@slipway/domain/files/rules/SystemError"
+import { isProtected, normalizePath } from "@slipway/domain/source/rules/FileRules"
 import { fields, type GitFailed, terminated } from "@slipway/git/Git"
-import { Effect, Schema } from "effect"
+import { Effect, Result, Schema } from "effect"
 import { constants } from "node:fs"
 import { lstat, open as openFile } from "node:fs/promises"
 import { join } from "node:path"
@@ -109,3 +110,23 @@ export const open = (folder: string, which: "commit" | "working"): Effect.Effect
     ...files,
     ignored: (folders) => ignoredIn(folder, folders)
   }))
+
+/** Bytes of a folder's listing. A larger folder has no names here. */
+const MAX_LISTING = 2 ** 20
+
+/**
+ * The entries of a folder at `ref`, a name that `Ref` accepts (`null`: the default branch), without protected ones. An unknown ref or
+ * folder has none.
+ */
+export const names = Effect.fnUntraced(function*(repository: string, ref: string | null, folder: string) {
+  const path = Result.getOrNull(normalizePath(folder))
+  if (path === null || isProtected(path)) return []
+  const commit = yield* LocalGit.commit(repository, ref ?? (yield* LocalGit.defaultBranch(repository)))
+  if (commit === undefined) return []
+  const listing = yield* LocalGit.bytes(repository, ["ls-tree", "-z", `${commit}:${path}`], { maximumBytes: MAX_LISTING })
+  return texts(listing).flatMap((entry) => {
+    const tab = entry.indexOf("\t")
+    const name = entry.slice(tab + 1)
+    return isProtected(path === "" ? name : `${path}/${name}`) ? [] : [{ name, isFolder: entry.slice(0, tab).split(" ")[1] === "tree" }]
+  })
+}, Effect.catchTag("GitFailed", () => Effect.succeed([])))

@@ -19,4 +19,11 @@ export class MachineRepositories extends Context.Service<MachineRepositories, {
   readonly addSample: Effect.Effect<void, StoreUnavailable>
   /** Takes the repository off the list; its folder stays as it is. `false`: unknown name. */
   remove(fullName: RepoName): Effect.Effect<boolean, StoreUnavailable>
+  /**
+   * The entries of a folder at `ref` (`null`: the default branch), without protected ones. An unknown repository, ref or folder has none.
+   */
+  names(fullName: RepoName, ref: string | null, folder: string): Effect.Effect<
+    ReadonlyArray<{ readonly name: string; readonly isFolder: boolean }>,
+    StoreUnavailable
+  >
 }>()("@slipway/pages/MachineRepositories") {}

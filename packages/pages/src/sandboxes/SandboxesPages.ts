@@ -22,9 +22,10 @@ export const layer = HttpRouter.use(Effect.fnUntraced(function*(router) {
   const { members } = yield* Effect.provideService(Page.make, HttpRouter.HttpRouter, router)
   const forms = yield* SandboxForms.make
   const checkpoints = yield* CheckpointForms.make
-  const { addSample, get, post, repositories } = yield* Composer.make
+  const { addSample, files: newFiles, get, post, repositories } = yield* Composer.make
   yield* members("/new", { GET: get, POST: post })
   yield* members("/new/repositories", { GET: repositories })
+  yield* members("/new/files", { GET: newFiles })
   yield* members("/new/sample", { POST: addSample })
   const list = yield* SandboxList.make
   const bulk = yield* SandboxBulk.make
@@ -40,6 +41,7 @@ export const layer = HttpRouter.use(Effect.fnUntraced(function*(router) {
   const files = yield* SandboxFiles.make
   yield* members("/sandboxes/:sandboxId/files", { GET: files.get })
   yield* members("/sandboxes/:sandboxId/files/download", { GET: files.download })
+  yield* members("/sandboxes/:sandboxId/files/names", { GET: files.names })
   yield* members("/sandboxes/:sandboxId/files/picture", { GET: files.picture })
   yield* members("/sandboxes/:sandboxId/terminate", { GET: forms.askToTerminate, POST: forms.terminate })
   yield* members("/sandboxes/:sandboxId/interrupt", { POST: forms.interrupt })

@@ -1,10 +1,11 @@
 /** The repositories of this machine for the pages of a process whose source host is the machine: what `slipway repos` does. */
 import { AuditLog } from "@slipway/domain/access/ports/AuditLog"
 import type { RepoName } from "@slipway/domain/source/schema/RepoRef"
+import * as LocalFiles from "@slipway/local-source/LocalFiles"
 import { LocalRepositories } from "@slipway/local-source/LocalRepositories"
 import { MachineRepositories, UnusableFolder } from "@slipway/pages/repositories/MachineRepositories"
 import { guard } from "@slipway/postgres/sql/SqlFailure"
-import { DateTime, Effect, Layer } from "effect"
+import { DateTime, Effect, Layer, Option } from "effect"
 import { SqlClient } from "effect/sql"
 import { realpath } from "node:fs/promises"
 import path from "node:path"
@@ -51,6 +52,10 @@ export const layerOutside = (dataDir: string) =>
         addSample: Effect.flatMap(SampleRepository.inFolder(dataDir), (folder) => register(SampleRepository.NAME, folder)).pipe(
           Effect.catchTag("UnusableRepository", Effect.die)
         ),
+        names: Effect.fnUntraced(function*(name, ref, folder) {
+          const repository = Option.getOrNull(yield* repositories.find(name))
+          return repository === null ? [] : yield* LocalFiles.names(repository.path, ref, folder)
+        }),
         remove: Effect.fnUntraced(function*(name) {
           const removed = yield* repositories.remove(name)
           if (removed) yield* told("repository.removed", name)

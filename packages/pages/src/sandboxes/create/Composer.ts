@@ -9,14 +9,19 @@ import { SandboxDashboard, lastChoice, ownersOf, repositoriesOf } from "@slipway
 import * as Requests from "@slipway/domain/sandbox/usecases/Requests"
 import { Sandboxes } from "@slipway/domain/sandbox/usecases/Sandboxes"
 import { SourceHost } from "@slipway/domain/source/ports/SourceHost"
-import { Effect, Option } from "effect"
+import { Ref, RepoName } from "@slipway/domain/source/schema/RepoRef"
+import { Effect, Option, Schema } from "effect"
 import { html, type Html } from "../../html/Html.ts"
 import { type Form, incomplete } from "../../layout/Form.ts"
 import * as Page from "../../layout/Page.ts"
 import { Refused } from "../../layout/Refused.ts"
 import { MachineRepositories } from "../../repositories/MachineRepositories.ts"
 import { notTheirs } from "../../repositories/RepositoriesPage.ts"
+import * as FileNames from "../../shared/FileNames.ts"
 import { isServiceOwner } from "../../shared/ServiceOwners.ts"
+
+const isRepo = Schema.is(RepoName)
+const isRef = Schema.is(Ref)
 
 /** Rows for repositories that a page has, at least. */
 const ROWS = 4
@@ -178,7 +183,7 @@ const form = (shown: Shown, { csrf, visit }: Page.Member): Html => {
 <input type="hidden" name="key" value="${key}">
 ${problem !== null && alertOf(problem)}
 <div class="field"><label for="compose-prompt">What should the agent do?</label>
-<textarea id="compose-prompt" name="prompt" required maxlength="60000" rows="4"${described}>
+<textarea id="compose-prompt" name="prompt" required maxlength="60000" rows="4" data-names="/new/files"${described}>
 ${draft.prompt}</textarea>
 ${demoHint(shown.catalogue, visit.place.role)}</div>
 <div class="compose-line">
@@ -342,6 +347,15 @@ const repositories = (services: Services): Page.Handler<Page.Member> =>
     return Page.fragment(html`${optionsOf(found)}`)
   })
 
+/** Names of files that complete a path in the task, of repositories of the service's machine. */
+const files = ({ machine }: Services): Page.Handler<Page.Member> =>
+  Effect.fnUntraced(function*(_, { url }) {
+    const typed = FileNames.typedOf(url)
+    const [repo, ref] = [url.searchParams.get("repo") ?? "", url.searchParams.get("ref") ?? ""]
+    if (machine === null || typed === null || !isRepo(repo) || ref !== "" && !isRef(ref)) return Page.fragment(html``)
+    return Page.fragment(FileNames.render(typed, yield* machine.names(repo, ref === "" ? null : ref, typed.folder)))
+  })
+
 export const make = Effect.gen(function*() {
   const services: Services = {
     sandboxes: yield* Sandboxes,
@@ -359,6 +373,7 @@ export const make = Effect.gen(function*() {
     get,
     post: post(services),
     repositories: repositories(services),
+    files: files(services),
     addSample: addSample(services)
   }
 })

@@ -22,6 +22,7 @@ import { fit, later } from "../../html/Fit.ts"
 import { columnHeads, html, type Html, type Later, type Part } from "../../html/Html.ts"
 import * as Page from "../../layout/Page.ts"
 import { Refused } from "../../layout/Refused.ts"
+import * as FileNames from "../../shared/FileNames.ts"
 import * as Code from "../../text/Code.ts"
 import * as Colours from "../../text/Colours.ts"
 import * as Languages from "../../text/Languages.ts"
@@ -276,6 +277,36 @@ const told = {
   SandboxNotRunning: () => Effect.fail(isOver)
 }
 
+/** Names in a folder. With several repositories their names come first: the folders of the workspace. */
+const namesIn = Effect.fnUntraced(function*(files: typeof Files.Service, by: Principal, { id, repos }: Sandbox, folder: string) {
+  const known = repos.map(({ fullName }) => ({ fullName, name: fullName.slice(fullName.indexOf("/") + 1) }))
+  const isAlone = known.length === 1
+  if (!isAlone && folder === "") return known.map(({ name }) => ({ name, isFolder: true }))
+  const [first, ...rest] = folder.split("/")
+  const repo = isAlone ? known[0] : known.find(({ name }) => name === first)
+  if (repo === undefined) return []
+  const { entries } = yield* files.list(by, id, { repo: repo.fullName, path: isAlone ? folder : rest.join("/") })
+  return entries.filter(({ path, status }) => status !== "deleted" && !isProtected(path)).map(({ kind, name }) => ({
+    name,
+    isFolder: kind === "directory"
+  }))
+})
+
+const none = () => Effect.succeed([])
+
+/** Errors of reading a folder whose names complete what is typed: it has none. */
+const noNames = {
+  AgentDisconnected: none,
+  FileNotFound: none,
+  FileProtected: none,
+  InvalidPath: none,
+  NotADirectory: none,
+  RepoNotFound: none,
+  RepoRequired: none,
+  SandboxNotFound: none,
+  SandboxNotRunning: none
+}
+
 export const make = Effect.gen(function*() {
   const sandboxes = yield* Sandboxes
   const files = yield* Files
@@ -327,6 +358,15 @@ ${content.shown}`
     return Page.show({ title: `Files: ${sandbox.title}`, place: "sandboxes", body }, member)
   })
 
+  /** A sandbox whose files cannot be read now has no names. */
+  const names: Page.Handler<Page.Member> = Effect.fnUntraced(function*(member, asked) {
+    const by = principalOf(member.visit)
+    const sandbox = yield* sandboxes.get(by, yield* idOf(asked)).pipe(Effect.catchTag("SandboxNotFound", () => Effect.fail(noSandbox)))
+    const typed = FileNames.typedOf(asked.url)
+    if (typed === null) return Page.fragment(html``)
+    return Page.fragment(FileNames.render(typed, yield* Effect.catchTags(namesIn(files, by, sandbox, typed.folder), noNames)))
+  })
+
   const download: Page.Handler<Page.Member> = Effect.fnUntraced(
     function*(member, asked) {
       const by = principalOf(member.visit)
@@ -359,5 +399,5 @@ ${content.shown}`
     Effect.catchTag("Refusal", (refusal) => Effect.succeed(respond(refusal)))
   )
 
-  return { get, download, picture }
+  return { get, download, names, picture }
 })

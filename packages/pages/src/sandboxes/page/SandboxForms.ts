@@ -2,6 +2,7 @@
 import { principalOf } from "@slipway/domain/access/rules/Session"
 import type { SandboxId } from "@slipway/domain/ids/SandboxId"
 import { Publishing } from "@slipway/domain/publishing/usecases/Publishing"
+import { KEPT_CHECKPOINTS } from "@slipway/domain/sandbox/ports/Checkpoints"
 import { outcomeOf } from "@slipway/domain/sandbox/rules/Approval"
 import type { CommandResult } from "@slipway/domain/sandbox/rules/Command"
 import { textOf } from "@slipway/domain/sandbox/rules/MessageQueue"
@@ -13,9 +14,11 @@ import { Sandboxes } from "@slipway/domain/sandbox/usecases/Sandboxes"
 import { RepoName } from "@slipway/domain/source/schema/RepoRef"
 import { Effect, Option, Schema } from "effect"
 import { html, type Html } from "../../html/Html.ts"
+import { Form } from "../../layout/Form.ts"
 import * as Page from "../../layout/Page.ts"
 import { Refused } from "../../layout/Refused.ts"
 import { labels } from "../../shared/SandboxLabels.ts"
+import * as MessageCommands from "./MessageCommands.ts"
 import { breadcrumb, idOf, type MESSAGES, outcomesOf, noSandbox } from "./SandboxPage.ts"
 import * as SandboxPieces from "./SandboxPieces.ts"
 import { APPROVALS_BYTES } from "./SandboxPieces.ts"
@@ -175,6 +178,8 @@ const send = (services: Services): Handler =>
         ({ field }) => Refused.bad(field === "prompt" ? unfit(prompt) : "Choose Queue or Steer.")
       )
       const { turnId } = yield* services.sandboxes.sendMessage(by, id, request[0], Option.none(), request[1])
+      const { like } = MessageCommands.read(prompt)
+      if (like !== null) return yield* back(services, member, asked, id, `like_${like}`)
       const message = (yield* services.sandboxes.get(by, id)).waiting.find(({ id }) => id === turnId)
       return yield* back(services, member, asked, id, message === undefined ? "sent" : message.steers ? "steers" : "queued")
     },
@@ -238,6 +243,46 @@ const publish = (services: Services): Handler =>
     })
   )
 
+/** Leads to a page: its script goes there too. */
+const lead = ({ form }: Page.Asked, to: string, text: string) =>
+  form.all("live").length === 0 ? Page.redirect(to) : Page.fragment(html`<p class="told"><a href="${to}" data-leads>${text}</a></p>`)
+
+/** Publishes the only repository; of several, one is chosen on the page. */
+const publishAlone = (services: Services): Handler => {
+  const publishing = publish(services)
+  return Effect.fnUntraced(function*(member, asked) {
+    const { id, repos } = yield* services.sandboxes.get(principalOf(member.visit), yield* idOf(asked))
+    const [repo, ...others] = repos
+    if (repo === undefined || others.length > 0) return lead(asked, `/sandboxes/${id}?view=pull`, "Choose a repository to publish")
+    const live = asked.form.all("live").map((value) => ["live", value] as const)
+    return yield* publishing(member, { ...asked, form: new Form([["repo", repo.fullName], ...live]) })
+  }, Effect.catchTag("SandboxNotFound", notFound))
+}
+
+/** Leads to the form of a fork from the last checkpoint. */
+const askToFork = (services: Services): Handler =>
+  Effect.fnUntraced(function*(member, asked) {
+    const id = yield* idOf(asked)
+    const kept = yield* services.sandboxes.checkpoints(principalOf(member.visit), id, { after: 0, limit: KEPT_CHECKPOINTS })
+    const last = kept.at(-1)
+    if (last === undefined) return yield* conflict("There is no checkpoint to fork from yet. The first is saved after the first turn.")
+    return lead(asked, `/sandboxes/${id}/fork?checkpoint=${last.checkpoint}`, `Fork from checkpoint ${last.checkpoint}`)
+  }, Effect.catchTags({ SandboxNotFound: notFound, InvalidRequest: Effect.die }))
+
+/** Sends the message, or does what it commands. */
+const sendOrDo = (services: Services): Handler => {
+  const message = send(services)
+  const commands: Readonly<Record<MessageCommands.Command, Handler>> = {
+    publish: publishAlone(services),
+    stop: interrupt(services),
+    fork: askToFork(services)
+  }
+  return Effect.fnUntraced(function*(member, asked) {
+    const { does } = MessageCommands.read(yield* asked.form.one("prompt"))
+    return yield* (does === null ? message : commands[does])(member, asked)
+  })
+}
+
 export const make = Effect.gen(function*() {
   const services: Services = { sandboxes: yield* Sandboxes, publishing: yield* Publishing, pieces: yield* SandboxPieces.make }
   return {
@@ -246,7 +291,7 @@ export const make = Effect.gen(function*() {
     interrupt: interrupt(services),
     askToTerminate: askToTerminate(services),
     terminate: terminate(services),
-    send: send(services),
+    send: sendOrDo(services),
     takeBack: takeBack(services),
     publish: publish(services)
   }

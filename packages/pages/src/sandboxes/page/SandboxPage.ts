@@ -16,6 +16,7 @@ import type * as Conversation from "../conversation/Conversation.ts"
 import * as Items from "../conversation/Items.ts"
 import * as SandboxWindow from "../conversation/SandboxWindow.ts"
 import * as TimelinePiece from "../timeline/TimelinePiece.ts"
+import * as MessageCommands from "./MessageCommands.ts"
 import * as SandboxPieces from "./SandboxPieces.ts"
 
 const decodeId = Schema.decodeUnknownOption(SandboxId)
@@ -50,6 +51,9 @@ export const MESSAGES = {
   publishing: "Publishing…",
   nothing: "Nothing to publish yet.",
   duplicate: "Already done.",
+  like_publish: "Sent to the agent. To publish, send /publish alone.",
+  like_stop: "Sent to the agent. To stop it, send /stop alone.",
+  like_fork: "Sent to the agent. To fork, send /fork alone.",
   ...labels.rejection
 }
 
@@ -219,6 +223,7 @@ ${piece.approvals}
 <div id="outcome" role="status">${outcome}</div>
 ${piece.queue}
 ${piece.message}
+${MessageCommands.options}
 </section>
 ${work(sandbox.id, view, piece)}
 </div>`

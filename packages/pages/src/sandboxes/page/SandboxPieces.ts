@@ -235,7 +235,7 @@ data-draft="${`${by.grantId} ${by.userId} ${id}`}"${hiddenUnless(status === "run
 <label for="prompt" class="unseen">Message the agent</label>
 ${isBusy && html`<p class="hint" id="prompt-hint">${hint}</p>`}
 <textarea id="prompt" name="prompt" required rows="${draft.split("\n").length}" placeholder="Message the agent…"
-data-longest="${MAX_PROMPT}"${describedBy}>
+data-longest="${MAX_PROMPT}" data-names="/sandboxes/${id}/files/names"${describedBy}>
 ${draft}</textarea>
 <div class="actions">${buttons}</div>
 </form>`

@@ -198,7 +198,10 @@ const onMachine: Array<RepoName> = []
 
 layer(
   http({ host: { repositories: () => Effect.succeed(onMachine) } }).pipe(
-    Layer.provide(Layer.mock(MachineRepositories, { addSample: Effect.sync(() => void onMachine.push(RepoName.make("sample/shop"))) }))
+    Layer.provide(Layer.mock(MachineRepositories, {
+      addSample: Effect.sync(() => void onMachine.push(RepoName.make("sample/shop"))),
+      names: (repo, ref, folder) => Effect.succeed([{ name: `${repo.replace("/", "-")}-${ref ?? "default"}-${folder}`, isFolder: true }])
+    }))
   ),
   { excludeTestServices: true }
 )("the form of a service without repositories", (it) => {
@@ -217,5 +220,20 @@ layer(
       const { text } = yield* mine.get("/sandboxes")
       assert.notInclude(text, "No repositories yet")
       assert.match(text, /name="repo"[^>]*value="sample\/shop"|value="sample\/shop"[^>]*name="repo"/u)
+    }))
+
+  it.effect("completes paths in the task by the files of the chosen repository and branch", () =>
+    Effect.gen(function*() {
+      const { get } = yield* visitor("completer")
+      const names = (query: Record<string, string>) =>
+        Effect.map(get(`/new/files?${new URLSearchParams(query)}`), ({ status, text }) => [status, /data-text="([^"]*)"/u.exec(text)?.[1]])
+      assert.deepStrictEqual(yield* names({ repo: "acme/shop", ref: "", path: "src/acme" }), [200, "src/acme-shop-default-src/"])
+      assert.deepStrictEqual(yield* names({ repo: "acme/shop", ref: "dev", path: "" }), [200, "acme-shop-dev-/"])
+      for (
+        const [repo, ref] of [["", ""], ["--all", ""], ["acme/..", ""], ["acme/shop", "--all"], ["acme/shop", ":/text"], ["acme/shop",
+          "a..b"]]
+      ) {
+        assert.deepStrictEqual(yield* names({ repo: repo ?? "", ref: ref ?? "", path: "" }), [200, undefined], `${repo} ${ref}`)
+      }
     }))
 })

@@ -138,6 +138,31 @@ layer(http({ trees }), { excludeTestServices: true })("the files of a sandbox", 
       assert.strictEqual((yield* found("x".repeat(201))).status, 400)
     }))
 
+  it.effect("complete a path by the names of its folder, those that begin with it first", () =>
+    Effect.gen(function*() {
+      const { get, key } = yield* visitor("completer")
+      const { id } = yield* running(key)
+      const names = (path: string, of = id) =>
+        Effect.map(
+          get(`/sandboxes/${of}/files/names?${new URLSearchParams({ path })}`),
+          ({ status, text }) => [status, ...[...text.matchAll(/data-text="([^"]*)"/gu)].map(([, name]) => name)]
+        )
+      assert.deepStrictEqual(yield* names("RE"), [200, "real.png", "real.svg"])
+      assert.deepStrictEqual(yield* names("s"), [200, "src/", "a.ts", "real.svg", `${ESCAPED.replaceAll("/", "")}.bin`])
+      assert.deepStrictEqual(yield* names("src/a"), [200, "src/a.ts", "src/real.png", "src/fake.png", "src/real.svg",
+        `src/${ESCAPED.replaceAll("/", "")}.bin`])
+      for (const none of [".env", "gone", "none/x", "a.ts/x", "../", ".git/", "x".repeat(1_001), HOSTILE]) {
+        assert.deepStrictEqual(yield* names(none), [200], none)
+      }
+      const both = (yield* running(key, { repos: [{ fullName: "acme/shop" }, { fullName: "acme/docs" }] })).id
+      assert.deepStrictEqual(yield* names("", both), [200, "shop/", "docs/"])
+      assert.deepStrictEqual(yield* names("docs/src/a.", both), [200, "docs/src/a.ts"])
+      assert.deepStrictEqual(yield* names("other/a", both), [200])
+      const stranger = yield* visitor("stranger")
+      assert.strictEqual((yield* stranger.get(`/sandboxes/${id}/files/names?path=`)).status, 404)
+      assert.strictEqual((yield* ask(`/sandboxes/${id}/files/names?path=`)).status, 303)
+    }))
+
   it.effect("are shown as text, line by line, in colours, escaped and cut", () =>
     Effect.gen(function*() {
       const { get, key } = yield* visitor("reader")

@@ -24,7 +24,7 @@ it.live("are folders outside the data folder, and each change is in the audit lo
     const link = path.join(parent, "link")
     symlinkSync(inside, link)
     yield* Effect.gen(function*() {
-      const { add, addSample, list, remove } = yield* MachineRepositories
+      const { add, addSample, list, names, remove } = yield* MachineRepositories
       const refusal = (folder: string) => Effect.map(Effect.flip(add(SHOP, folder)), (error) => "text" in error ? error.text : error)
       for (const one of [inside, link, `${outside}/../data/mirror`, dataDir]) {
         assert.strictEqual(yield* refusal(one), `${one} is in the data folder of the service. Choose another folder.`)
@@ -39,6 +39,16 @@ it.live("are folders outside the data folder, and each change is in the audit lo
         { fullName: SHOP, path: outside },
         { fullName: RepoName.make("sample/shop"), path: path.join(dataDir, "sample/shop") }
       ])
+      const sample = RepoName.make("sample/shop")
+      const top = [{ name: ".gitignore", isFolder: false }, { name: "README.md", isFolder: false }, { name: "docs", isFolder: true }, {
+        name: "src",
+        isFolder: true
+      }]
+      assert.deepStrictEqual(yield* names(sample, null, ""), top)
+      assert.deepStrictEqual(yield* names(sample, "main", "docs"), [{ name: "running.md", isFolder: false }])
+      for (const folder of ["none", "README.md", "../..", ".git", "a\0b"]) assert.deepStrictEqual(yield* names(sample, null, folder), [])
+      assert.deepStrictEqual(yield* names(sample, "no-such-branch", ""), [])
+      assert.deepStrictEqual(yield* names(RepoName.make("acme/other"), null, ""), [])
       assert.deepStrictEqual([yield* remove(SHOP), yield* remove(SHOP)], [true, false])
       const entries = yield* (yield* AuditLog).list({ since: null, limit: 10 })
       assert.deepStrictEqual(entries.map(({ action, subjects }) => [action, subjects]), [
