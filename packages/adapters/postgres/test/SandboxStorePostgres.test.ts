@@ -3,13 +3,14 @@ import { MaxActiveSandboxes } from "@slipway/domain/sandbox/ports/ActiveSandboxe
 import { Checkpoints } from "@slipway/domain/sandbox/ports/Checkpoints"
 import { Leases } from "@slipway/domain/sandbox/ports/Leases"
 import { Maintenance } from "@slipway/domain/sandbox/ports/Maintenance"
+import { SandboxDashboard } from "@slipway/domain/sandbox/ports/SandboxDashboard"
 import { held } from "@slipway/machine/testing/HeldMemory"
 import * as CheckpointsContract from "@slipway/testing/contracts/sandbox/CheckpointsContract"
 import * as ForksContract from "@slipway/testing/contracts/sandbox/ForksContract"
 import * as LeasesContract from "@slipway/testing/contracts/sandbox/LeasesContract"
 import * as MaintenanceContract from "@slipway/testing/contracts/sandbox/MaintenanceContract"
 import * as SandboxDashboardContract from "@slipway/testing/contracts/sandbox/SandboxDashboardContract"
-import { at, running } from "@slipway/testing/contracts/sandbox/SandboxStates"
+import { at, make, running, StoreFixture } from "@slipway/testing/contracts/sandbox/SandboxStates"
 import { limited, MAX_ACTIVE, suite } from "@slipway/testing/contracts/sandbox/SandboxStoreContract"
 import * as SetupsContract from "@slipway/testing/contracts/sandbox/SetupsContract"
 import * as WorkersContract from "@slipway/testing/contracts/sandbox/WorkersContract"
@@ -17,6 +18,7 @@ import { register } from "@slipway/testing/runners/Vitest"
 import { Clock, DateTime, Deferred, Effect, Fiber, Layer, Schedule } from "effect"
 import { SqlClient } from "effect/sql"
 import * as CheckpointsPostgres from "../src/checkpoints/CheckpointsPostgres.ts"
+import { HITS } from "../src/sandbox-dashboard/statements/list.ts"
 import { stores } from "./Stores.ts"
 
 const layer = stores(CheckpointsPostgres.layer)
@@ -38,6 +40,21 @@ register(ForksContract.suite("postgres", layer))
 register(SetupsContract.suite("postgres", layer))
 register(CheckpointsContract.streaming("postgres", layer, held))
 register(limited("postgres", layer.pipe(Layer.provide(Layer.succeed(MaxActiveSandboxes, MAX_ACTIVE)))))
+
+it.live("finds the newest sandboxes by a word of more texts than the index gives to a search", () =>
+  Effect.gen(function*() {
+    const sql = yield* SqlClient.SqlClient
+    const grantId = yield* (yield* StoreFixture).grant
+    const dashboard = yield* SandboxDashboard
+    const oldest = yield* make({ grantId, title: "oldest", prompt: "hello" })
+    yield* sql`
+      INSERT INTO search_texts (sandbox_id, seq, words)
+      SELECT ${oldest.id}, n, array_to_tsvector(search_words(${grantId}::uuid, 'frequent')) FROM generate_series(1, ${HITS}::int) n`
+    yield* make({ grantId, title: "without", prompt: "hello", createdAt: DateTime.add(at, { seconds: 1 }) })
+    yield* make({ grantId, title: "newest", prompt: "frequent", createdAt: DateTime.add(at, { seconds: 2 }) })
+    const found = yield* dashboard.list(grantId, { after: null, limit: 10, attention: null, repo: null, search: "frequent" })
+    assert.deepStrictEqual(found.map(({ title }) => title), ["newest", "oldest"])
+  }).pipe(Effect.provide(layer)))
 
 it.live("gives what was given back at once, though the database's clock went back by an hour since", () =>
   Effect.gen(function*() {

@@ -24,8 +24,6 @@ import type { ListPosition } from "./SandboxStore.ts"
 export const LOOKED_THROUGH = 10_000
 /** The first prompts and messages of a sandbox whose words are found. */
 export const SEARCHED_MESSAGES = 500
-/** A search finds at most this many prompts and messages. */
-export const HITS = 20_000
 /** The newest creations of a grant in `SandboxDashboard.recent`. */
 export const RECENT = 200
 /** The waiting sandboxes whose place in the queue is computed. */

@@ -1,5 +1,5 @@
 import type { SandboxId } from "@slipway/domain/ids/SandboxId"
-import { HITS, LOOKED_THROUGH } from "@slipway/domain/sandbox/ports/SandboxDashboard"
+import { LOOKED_THROUGH } from "@slipway/domain/sandbox/ports/SandboxDashboard"
 import type { AttentionState } from "@slipway/domain/sandbox/rules/AttentionState"
 import type { PullState } from "@slipway/domain/source/schema/PullRequest"
 import { PAGE_BYTES } from "@slipway/domain/store/Page"
@@ -19,6 +19,22 @@ export interface DashboardQuery {
   readonly attention: AttentionState | null
 }
 
+/** Texts that the index gives to a search. */
+export const HITS = 5000
+
+/**
+ * By title, or by a prompt or message. A word of more than {@link HITS} texts is in sandboxes that are found soon: then each sandbox is
+ * asked, newest first, until the page is full. A scalar subquery: of an EXISTS the planner might read all texts with the words.
+ */
+const foundBy = (sql: SqlClient.SqlClient, grantId: string, search: string) => {
+  const hits = sql`SELECT sandbox_id FROM search_texts WHERE words @@ search_query(${grantId}::uuid, ${search}) LIMIT ${HITS}`
+  return sql`(strpos(lower(s.title), ${search.toLowerCase()}) > 0 OR s.id IN (${hits}) OR
+      (SELECT count(*) FROM (${hits}) h) = ${HITS} AND (
+        SELECT true FROM search_texts t
+        WHERE t.sandbox_id = s.id AND t.words @@ search_query(${grantId}::uuid, ${search}) LIMIT 1
+      ))`
+}
+
 /**
  * A page of a grant's sandboxes, newest first, up to `PAGE_BYTES`. It looks through the newest {@link LOOKED_THROUGH} after the place, by
  * the index over grant, time and id. Live ones have a partial index, so that the many that are over cost nothing: watchers ask for these
@@ -35,8 +51,7 @@ export const selectDashboard = (sql: SqlClient.SqlClient, grantId: string, query
       AND (${repo}::text IS NULL OR lower(p ->> 'repo') = ${repo?.toLowerCase() ?? null}::text))`,
     createdBy === null ? sql`true` : sql`s.created_by = ${createdBy}`,
     Object.keys(metadata).length === 0 ? sql`true` : sql`s.metadata @> ${JSON.stringify(metadata)}::jsonb`,
-    search === "" ? sql`true` : sql`(strpos(lower(s.title), ${search.toLowerCase()}) > 0 OR s.id IN (
-      SELECT sandbox_id FROM search_texts WHERE words @@ search_query(${grantId}::uuid, ${search}) LIMIT ${HITS}))`
+    search === "" ? sql`true` : foundBy(sql, grantId, search)
   ]
   const older = after === null
     ? sql``
