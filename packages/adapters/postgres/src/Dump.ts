@@ -210,7 +210,7 @@ export const load = <E, R>(
     yield* sql.withTransaction(Effect.gen(function*() {
       yield* exactly(schema)
       const made = yield* tables(schema)
-      const missing = yield* compared(wanted.tables, made, version !== "0061_schema")
+      const missing = yield* compared(wanted.tables, made, !EarlierVersions.isCurrent(version))
       const foreign = yield* sql<{ readonly of: string; readonly name: string; readonly definition: string }>`
         SELECT conrelid::regclass::text AS of, quote_ident(conname) AS name, pg_get_constraintdef(oid) AS definition FROM pg_constraint
         WHERE contype = 'f' AND connamespace = ${schema}::regnamespace ORDER BY conname`

@@ -2,13 +2,14 @@
 import { Effect, Layer, Schema } from "effect"
 import { Migrator, SqlClient } from "effect/sql"
 import schema from "./migrations/0061_schema.ts"
+import additions from "./migrations/0062_additions.ts"
 import { UnknownVersion } from "./migrations/EarlierVersions.ts"
 import { DatabaseSchema } from "./options/DatabaseSchema.ts"
 import { OptionNames } from "./options/OptionNames.ts"
 import * as Tables from "./schema/Schema.ts"
 
 /** By number and name. Numbers up to 60 are of versions that had their tables in `public`. */
-export const migrations = { "0061_schema": schema }
+export const migrations = { "0061_schema": schema, "0062_additions": additions }
 
 /** The role of the connection may not create the schema. */
 export class SchemaRefused extends Schema.TaggedError<SchemaRefused>()("SchemaRefused", {

@@ -51,6 +51,27 @@ const applied = Effect.gen(function*() {
   return yield* sql`SELECT migration_id AS id, name FROM effect_sql_migrations`
 })
 
+const ALL = [{ id: 61, name: "schema" }, { id: 62, name: "additions" }]
+
+it.live("a database whose tables have their schema already gets what came later, and keeps its rows", () =>
+  Effect.gen(function*() {
+    const url = yield* Earlier.database("0061")
+    const expected = yield* fresh
+    yield* Effect.gen(function*() {
+      const sql = yield* SqlClient.SqlClient
+      const before = yield* Earlier.rowsIn("slipway")
+      assert.deepStrictEqual(yield* Migrations.run, [[62, "additions"]])
+      assert.deepStrictEqual(yield* catalog("slipway"), expected)
+      assert.deepStrictEqual(yield* applied, ALL)
+      const after = yield* Earlier.rowsIn("slipway")
+      for (const [table, rows] of Object.entries(before)) assert.lengthOf(after[table] ?? [], rows.length, table)
+      assert.deepStrictEqual(
+        yield* sql`SELECT count(*) AS texts FROM search_texts`,
+        yield* sql`SELECT (SELECT count(*) FROM sandboxes) + (SELECT count(*) FROM messages) AS texts`
+      )
+    }).pipe(Earlier.connected(url))
+  }))
+
 describe.each(Earlier.VERSIONS)("a database of the version with migration %s", (version) => {
   it.live("has the catalog of a fresh one once it is upgraded, and all its rows", () =>
     Effect.gen(function*() {
@@ -61,7 +82,7 @@ describe.each(Earlier.VERSIONS)("a database of the version with migration %s", (
         const before = yield* Earlier.rowsIn("public")
         yield* Migrations.run
         assert.deepStrictEqual(yield* catalog("slipway"), expected)
-        assert.deepStrictEqual(yield* applied, [{ id: 61, name: "schema" }])
+        assert.deepStrictEqual(yield* applied, ALL)
         const after = yield* Earlier.rowsIn("slipway")
         for (const [table, rows] of Object.entries(before)) {
           assert.isNotEmpty(rows, table)
@@ -111,7 +132,7 @@ describe.each(Earlier.VERSIONS)("a database of the version with migration %s", (
         const before = yield* Earlier.rowsIn("public")
         yield* Migrations.run
         assert.deepStrictEqual(yield* catalog("public"), expected)
-        assert.deepStrictEqual(yield* applied, [{ id: 61, name: "schema" }])
+        assert.deepStrictEqual(yield* applied, ALL)
         assert.containsAllKeys(yield* Earlier.rowsIn("public"), Object.keys(before))
       }).pipe(Earlier.connected(url, "public"))
       // Without the setting they move.
@@ -131,7 +152,7 @@ describe("an upgrade", () => {
       const url = yield* Earlier.database("0047")
       const run = Migrations.run.pipe(Earlier.connected(url))
       const all = yield* Effect.all([run, run, run], { concurrency: "unbounded" })
-      assert.deepStrictEqual(all.flat(), [[61, "schema"]])
+      assert.deepStrictEqual(all.flat(), ALL.map(({ id, name }) => [id, name] as const))
       assert.deepStrictEqual(yield* run, [])
     }))
 
@@ -266,6 +287,11 @@ describe("the schema", () => {
       const refused = yield* Effect.flip(run)
       assert.match(refused.message, /may not create the schema slipway.*CREATE SCHEMA slipway AUTHORIZATION/u)
       yield* asAdmin(["CREATE SCHEMA slipway", `GRANT ALL ON SCHEMA slipway TO ${role}`])
-      assert.deepStrictEqual(yield* run, [[61, "schema"]])
+      assert.deepStrictEqual(
+        yield* run,
+        ALL.map(({ id, name }) =>
+          [id, name] as const
+        )
+      )
     }).pipe(Effect.scoped))
 })

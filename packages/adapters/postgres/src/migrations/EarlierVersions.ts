@@ -11,13 +11,17 @@ import { functions, tables } from "../schema/Schema.ts"
 /** The newest migration of a version that can be upgraded. */
 export type Version = typeof VERSIONS[number]["newest"]
 
-/** `count`: of migrations. Commits 2213f8d, 7d7d40e and 59299c1; then this one, whose tables are in `public` if the setting said so. */
+/** `count`: of migrations. Commits 2213f8d, 7d7d40e, 59299c1 and 037613a; then this one. The last two can be in `public` by the setting. */
 const VERSIONS = [
   { newest: "0020_receipt_turns", count: 16 },
   { newest: "0047_open_calls", count: 36 },
   { newest: "0060_calls_by_age", count: 44 },
-  { newest: "0061_schema", count: 1 }
+  { newest: "0061_schema", count: 1 },
+  { newest: "0062_additions", count: 2 }
 ] as const
+
+/** Whether a database of that version has all tables and columns of this one. */
+export const isCurrent = (version: Version | null) => version === VERSIONS.at(-1)?.newest
 
 /** The newest migration of versions that knew no schema but `public`. */
 const LAST = 60
@@ -62,7 +66,8 @@ const SINCE: Readonly<Record<Version, Readonly<Record<string, ReadonlyArray<stri
     device_logins: ["COLUMN network text"]
   },
   "0060_calls_by_age": {},
-  "0061_schema": {}
+  "0061_schema": {},
+  "0062_additions": {}
 }
 
 /** The tables in `public` are of another version than this one can upgrade. Nothing was changed. */
@@ -98,6 +103,17 @@ export const find = Effect.fnUntraced(function*(schema: string) {
   return versionOf(migrations) ?? (yield* new UnknownVersion({ newest: migrations.at(-1) ?? "" }))
 })
 
+/** Adds the columns that came after `version`, where they are missing. A table that is missing is created with all its columns afterwards. */
+export const addColumns = Effect.fnUntraced(function*(version: Version) {
+  const sql = yield* SqlClient.SqlClient
+  for (const { newest } of VERSIONS.slice(VERSIONS.findIndex(({ newest }) => newest === version))) {
+    for (const [table, added] of Object.entries(SINCE[newest])) {
+      const each = added.map((one) => `ADD ${one.replace(/^COLUMN /u, "COLUMN IF NOT EXISTS ")}`)
+      yield* sql.unsafe(`ALTER TABLE IF EXISTS ${table} ${each.join(", ")}`)
+    }
+  }
+})
+
 /** Moves the tables of an earlier version into `schema`, and adds the columns that they lack. */
 export const move = Effect.fnUntraced(function*(version: Version, schema: string) {
   const sql = yield* SqlClient.SqlClient
@@ -110,13 +126,7 @@ export const move = Effect.fnUntraced(function*(version: Version, schema: string
   for (const name of [...functions, "take_rate_slot", "started_turns"]) yield* sql.unsafe(`DROP FUNCTION IF EXISTS public.${name} CASCADE`)
   // Workers of 2213f8d chose by it.
   yield* sql`DROP INDEX IF EXISTS sandboxes_claim`
-  // A table that is missing is created with all its columns afterwards.
-  const first = VERSIONS.findIndex(({ newest }) => newest === version)
-  for (const { newest } of VERSIONS.slice(first)) {
-    for (const [table, added] of Object.entries(SINCE[newest])) {
-      yield* sql.unsafe(`ALTER TABLE IF EXISTS ${table} ${added.map((one) => `ADD ${one}`).join(", ")}`)
-    }
-  }
+  yield* addColumns(version)
   yield* uncomment(schema)
   // A process of the earlier version that is started by mistake finds a newer number here: it creates no tables, and ends.
   yield* sql`DELETE FROM public.effect_sql_migrations WHERE ${schema} <> 'public' OR migration_id <= ${LAST}`
@@ -154,9 +164,9 @@ const fillSearch = Effect.gen(function*() {
 /** Writes what columns and tables that came after `version` mean for its rows. */
 export const fill = Effect.fnUntraced(function*(version: Version) {
   const sql = yield* SqlClient.SqlClient
-  if (version === "0061_schema") return
+  if (isCurrent(version)) return
   yield* fillSearch
-  if (version === "0060_calls_by_age") return
+  if (version === "0061_schema" || version === "0060_calls_by_age") return
   yield* sql`SELECT remember_pushed(id, publications) FROM sandboxes WHERE publications <> '[]'::jsonb`
   if (version === "0047_open_calls") return
   // An agent worked in them: no checkpoint has their trees yet.
