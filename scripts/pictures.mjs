@@ -226,6 +226,7 @@ const withSameText = (page) =>
       [/\b\d\d:\d\d(?::\d\d)?\b/gu, "09:30"],
       [/\b\d+(?:\.\d+)? (?:ms|s)\b/gu, "1.2 s"],
       [/\b(?:just now|\d+ (?:second|minute)s? ago)\b/gu, "1 minute ago"],
+      [/\bin \d+ minutes\b/gu, "in 30 minutes"],
       [/\b127\.0\.0\.1:\d+\b/gu, "127.0.0.1:4000"],
       [/\bc_[0-9a-z]{12}\b/gu, "c_k3v9p2m7x4qa"],
       [/\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b/gu, "0197f0c2-5d1e-7a34-9c58-2b6f0e4d8a17"],

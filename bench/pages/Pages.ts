@@ -303,7 +303,7 @@ const measure = (rounds: number, checkout: string) =>
       const all: ReadonlyArray<Given> = [
         { name: "sandbox", url: of(ordinary), aims: ORDINARY, listed: FILES },
         { name: "list", url: `${service.url}/sandboxes`, aims: ORDINARY },
-        { name: "pull request", url: `${service.url}/local/acme/shop/pulls/1`, aims: ORDINARY },
+        { name: "pull request", url: `${service.url}/local/acme/shop/pulls/1`, aims: { ...ORDINARY, ...BESIDE_GIT } },
         { name: "settings", url: `${service.url}/settings`, aims: ORDINARY },
         { name: "changes at work", url: of(atWork, "/changes"), aims: BESIDE_GIT },
         { name: "changes at rest", url: of(ordinary, "/changes"), aims: { ...ORDINARY, ...BESIDE_GIT } },

@@ -232,32 +232,32 @@ const contentOf = (content: PullRequestContent | null): Html => {
 ${commitsList(content)}`
 }
 
-/** Its branches and times, the task, the description, the commits and the comments. */
-const about = ({ comments, pullRequest, repo, sandbox }: Found, content: PullRequestContent | null, budget: Budget): Html => {
-  const { additions, baseRef, changedFiles, createdAt, deletions, headRef, updatedAt, url } = pullRequest
+/** Its branches and times, and the task. */
+const about = ({ pullRequest, repo, sandbox }: Found): Html => {
+  const { additions, baseRef, changedFiles, createdAt, deletions, headRef, updatedAt } = pullRequest
   const changed = changedFiles === 1 ? "1 file" : `${changedFiles} files`
   const lines = html`<span class="added-count">+${additions}</span> <span class="removed-count">−${deletions}</span>`
   const task = Markdown.render(sandbox.prompt, { bytes: TASK_BYTES }, (shown, length) =>
     html`<div class="task">${shown}</div>
 ${length < sandbox.prompt.length && html`<p class="fine">The task goes on in its <a href="/sandboxes/${sandbox.id}">sandbox</a>.</p>`}`)
-  const talk = comments.length > 0 && html`<section aria-labelledby="comments-title"><h2 id="comments-title">Comments</h2>
-${PullDetails.commentsList(comments.slice(-MAX_COMMENTS), comments.length, url, budget)}</section>`
   return html`<p class="fine">${repo}: <code>${headRef}</code> into <code>${baseRef}</code> · ${changed}, ${lines}</p>
 <p class="fine">Opened ${moment(createdAt)} · Updated ${moment(updatedAt)} · <a href="/sandboxes/${sandbox.id}">Sandbox</a></p>
 <section aria-labelledby="task-title"><h2 id="task-title">Task</h2>
-${task}</section>
-${contentOf(content)}
-${talk}`
+${task}</section>`
 }
 
-const page = (
-  member: Page.Member,
-  found: Found,
-  outcome: Html | null,
-  { content, diff }: { readonly content: PullRequestContent | null; readonly diff: Part }
-): Html => {
+/** Its description, commits, comments and changes. */
+const reviewed = ({ comments, pullRequest: { url } }: Found, content: PullRequestContent | null, diff: Part, budget: Budget): Html => {
+  const talk = comments.length > 0 && html`<section aria-labelledby="comments-title"><h2 id="comments-title">Comments</h2>
+${PullDetails.commentsList(comments.slice(-MAX_COMMENTS), comments.length, url, budget)}</section>`
+  return html`${contentOf(content)}
+${talk}
+<section aria-labelledby="diff-title"><h2 id="diff-title">Changes</h2>
+${diff}</section>`
+}
+
+const page = (member: Page.Member, found: Found, outcome: Html | null, budget: Budget): Html => {
   const { number, state, title } = found.pullRequest
-  const budgets = PullDetails.budgets()
   const primary = state === "open"
     ? html`<a class="button" href="${mergeAddress(found)}">Merge…</a>`
     : html`<a class="button quiet" href="/sandboxes/${found.sandbox.id}">View sandbox</a>`
@@ -268,11 +268,10 @@ const page = (
 ${primary}</div>
 ${outcome}
 <div class="columns">
-${mergeBox(found, member.csrf, budgets.checks)}
+${mergeBox(found, member.csrf, budget)}
 <div class="reviewed">
-${about(found, content, budgets.comments)}
-<section aria-labelledby="diff-title"><h2 id="diff-title">Changes</h2>
-${diff}</section></div></div></div>`
+${about(found)}
+${Page.latePlace}</div></div></div>`
 }
 
 export const layer = HttpRouter.use(Effect.fnUntraced(function*(router) {
@@ -304,20 +303,21 @@ export const layer = HttpRouter.use(Effect.fnUntraced(function*(router) {
     const address = addressOf(found)
     const path = asked.url.searchParams.get("path")
     const view: View = { address, after: yield* FilesAddress.afterOf(asked.url), chosen: yield* layoutOf(asked.url) }
-    const [patched, content] = yield* Effect.all([
-      review.diff(found).pipe(
-        Effect.flatMap((patch) => SandboxChanges.filesOf(patch, path)),
-        Effect.catchTag("PullRequestRefused", (refused) => Effect.succeed(noDiff(refused, pullRequest)))
-      ),
-      Effect.catchTag(review.content(found), "PullRequestRefused", () => Effect.succeed(null))
-    ], { concurrency: 2 })
-    const diff = typeof patched === "string"
-      ? html`<p>${patched}</p>`
-      : path === null
-      ? together(patched, view)
-      : alone(patched, path, view)
-    const body = page(member, found, Page.told(asked, MESSAGES), { content, diff })
-    return Page.show({ title: `${title} #${number}`, place: "pulls", body, scripts: ["viewed.js"] }, member, view.chosen)
+    const content = Effect.catchTag(review.content(found), "PullRequestRefused", () => Effect.succeed(null))
+    const diff = review.diff(found).pipe(
+      Effect.flatMap((patch) => SandboxChanges.filesOf(patch, path)),
+      Effect.map((files): Part => path === null ? together(files, view) : alone(files, path, view)),
+      Effect.catchTag("PullRequestRefused", (refused) => Effect.succeed(html`<p>${noDiff(refused, pullRequest)}</p>`))
+    )
+    const budgets = PullDetails.budgets()
+    // Git takes longer to tell them than the rest of the page takes.
+    const late = answered(Effect.map(
+      Effect.all([content, diff], { concurrency: 2 }),
+      ([content, diff]) => reviewed(found, content, diff, budgets.comments)
+    ))
+    const body = page(member, found, Page.told(asked, MESSAGES), budgets.checks)
+    const document = { title: `${title} #${number}`, place: "pulls", body, scripts: ["viewed.js"] } as const
+    return Page.showWithLate(document, member, late, "Loading changes…", view.chosen)
   }, answered)
 
   const askToMerge: Page.Handler<Page.Member> = Effect.fnUntraced(function*(member, asked) {

@@ -158,10 +158,15 @@ export const read = function*(patch: Uint8Array, extent: Extent): Steps<Readonly
   const { files: most = MAX_FILES } = extent
   const found: Array<PatchedFile> = []
   const starts = (text: string) => bytes.subarray(0, text.length).toString() === text
-  const follows = (text: string, at: number) => (bytes.indexOf(`\n${text}`, at) + 1) || bytes.length
+  /** Finds the next one after a place. The last find is kept: a patch without any is not searched to its end for each file. */
+  const finding = (text: string) => {
+    let known = 0
+    return (at: number) => known > at ? known : known = (bytes.indexOf(`\n${text}`, at) + 1) || bytes.length
+  }
+  const [nextFile, nextComment] = [finding(START), finding(COMMENT)]
   for (let at = starts(START) || starts(COMMENT) ? 0 : bytes.length; at < bytes.length && found.length < most;) {
     // No line of a file begins so, because each has a mark before it.
-    const end = Math.min(follows(START, at), follows(COMMENT, at))
+    const end = Math.min(nextFile(at), nextComment(at))
     found.push(yield* fileOf(bytes.subarray(at, end), extent))
     at = end
   }

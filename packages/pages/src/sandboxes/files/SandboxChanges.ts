@@ -38,7 +38,7 @@ const MAX_EACH = 300
  * scripts, should load less than 300 kB.
  */
 export const LIST_BYTES = 44 * 1024
-const TOGETHER_BYTES = 200 * 1024
+const TOGETHER_BYTES = 192 * 1024
 const EACH_BYTES = 64 * 1024
 const ALONE_BYTES = 640 * 1024
 
