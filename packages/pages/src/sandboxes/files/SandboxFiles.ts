@@ -121,7 +121,8 @@ const foundFiles = (sandbox: Sandbox, repo: RepoName, { files, isComplete }: Fou
   fit(files, { bytes: PAGE_BYTES }, (file) => foundFile(sandbox, repo, file), (shown) => {
     const isAll = isComplete && shown.length === files.length
     const count = shown.length === 1 ? "1 file" : `${shown.length} files`
-    return html`<p role="status">${shown.length === 0 ? html`Nothing found for <code>${text}</code>.` : `${count} found.`}</p>
+    return html`<p role="status">${shown.length === 0 ? html`Nothing found for <code>${text}</code>.` : `${count} found.`}
+<a href="${addressOf(sandbox, "files", repo, "")}">All files</a></p>
 ${!isAll && html`<p class="warning">Not everything was searched or is shown: search for a longer text.</p>`}
 ${shown}`
   })

@@ -108,7 +108,7 @@ layer(http({ trees }), { excludeTestServices: true })("the files of a sandbox", 
       assert.deepStrictEqual(searched, { text: HOSTILE, ignoreCase: true })
       assert.include(page.text, `value="${ESCAPED}"`)
       assert.include(page.text, `name="case" value="any" checked`)
-      assert.include(page.text, "2 files found.")
+      assert.include(page.text, `2 files found.\n<a href="/sandboxes/${id}/files?repo=acme%2Fshop&amp;path=">All files</a>`)
       const address = `/sandboxes/${id}/files?repo=acme%2Fshop&amp;path=long.txt`
       assert.include(page.text, `<li><a href="${address}#L7">7</a> <code>${ESCAPED}⟨RIGHT-TO-LEFT OVERRIDE⟩</code></li>`)
       assert.include(page.text, `<li><a href="${address}&amp;after=1980#L2000">2000</a>`)
