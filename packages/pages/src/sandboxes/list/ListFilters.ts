@@ -7,8 +7,10 @@ import { Refused } from "../../layout/Refused.ts"
 
 /** Characters of a search. */
 const MAX_SEARCH = 120
-/** The most pairs that a sandbox has, and the characters of a value: no sandbox has more. */
-const MAX_METADATA = { pairs: 16, characters: 1000 }
+/** As many as a sandbox has. */
+const MAX_PAIRS = 16
+/** Characters of the filters in an address: each link of the page has them, and the forms of its rows. */
+const MAX_ADDRESS = 4096
 const METADATA = "metadata."
 
 const asRepo = Schema.decodeUnknownOption(RepoName)
@@ -44,8 +46,7 @@ export const read = Effect.fnUntraced(function*(url: URL): Effect.fn.Return<Narr
       value
     ] as const
   )
-  const isLong = [person, ...pairs.flat()].some(({ length }) => length > MAX_METADATA.characters)
-  if (isLong || pairs.length > MAX_METADATA.pairs) return yield* Refused.bad("Unknown filter.")
+  if (url.search.length > MAX_ADDRESS || pairs.length > MAX_PAIRS) return yield* Refused.bad("There are too many filters.")
   return {
     search,
     repo,

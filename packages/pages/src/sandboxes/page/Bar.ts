@@ -14,6 +14,8 @@ import type { Shown } from "./SandboxPieces.ts"
 
 /** Characters of an error that are shown. */
 const MAX_SENTENCE = 2_000
+/** Characters of a value of metadata that are shown. Longer ones lead to no list, whose address would be too long. */
+const MAX_VALUE = 200
 
 /** When the state began that goes on; `null`: none does. */
 const since = (sandbox: Sandbox): DateTime.Utc | null => {
@@ -64,7 +66,9 @@ export const facts = ({ sandbox }: Shown, isScripted: boolean): Html => {
     html`${i > 0 && ", "}<a href="${addressOf({ repo: fullName })}">${fullName}</a>${ref !== undefined && html` at ${ref}`}`
   )
   const metadata = Object.entries(sandbox.metadata).map(([key, value], i) =>
-    html`${i > 0 && ", "}<a href="${addressOf({ metadata: { [key]: value } })}">${key}: ${value}</a>`
+    value.length > MAX_VALUE
+      ? html`${i > 0 && ", "}${key}: ${Array.from(value).slice(0, MAX_VALUE).join("")}…`
+      : html`${i > 0 && ", "}<a href="${addressOf({ metadata: { [key]: value } })}">${key}: ${value}</a>`
   )
   const { costMicroUsd, llmRequestCount } = sandbox.usage
   const tokens = tokensTold(sandbox.tokens)

@@ -228,7 +228,10 @@ layer(http(), { excludeTestServices: true })("the list of sandboxes", (it) => {
           assert.deepStrictEqual([reply.status, idsOf(reply)], [200, []], `${page} ${search}`)
         }
       }
-      for (const query of ["search=%00", `search=${"a".repeat(10_000)}`, "metadata.a=%00", `metadata.a=${"a".repeat(1001)}`]) {
+      for (
+        const query of ["search=%00", `search=${"a".repeat(10_000)}`, "metadata.a=%00", `metadata.a=${"a".repeat(4097)}`,
+          Array.from({ length: 17 }, (_, i) => `metadata.${i}=x`).join("&")]
+      ) {
         for (const page of ["/sandboxes", "/sandboxes/rows"]) assert.strictEqual((yield* get(`${page}?${query}`)).status, 400, query)
       }
     }))
@@ -238,7 +241,7 @@ layer(http(), { excludeTestServices: true })("the list of sandboxes", (it) => {
       const one = yield* visitor("filters")
       const theirId = yield* joined("another-person")
       const two = yield* mintKey({ grant: "filters", userId: theirId })
-      const metadata = { ticket: HOSTILE, "a b": "" }
+      const metadata = { ticket: HOSTILE, "a b": "", long: "x".repeat(1000) }
       const mine = yield* create(one.key, { title: "Mine", metadata })
       const theirs = yield* create(two.key, { title: "Theirs", metadata: { ticket: "SHOP-42" } })
       const shown = Effect.fnUntraced(function*(query: Record<string, string>) {
@@ -265,6 +268,7 @@ layer(http(), { excludeTestServices: true })("the list of sandboxes", (it) => {
       const like = `/sandboxes?${new URLSearchParams({ "metadata.ticket": HOSTILE })}`.replaceAll("&", "&amp;").replaceAll("'", "&#39;")
       assert.include(page.text, `<a href="${like}">`)
       assert.include(page.text, `<a href="/sandboxes?repo=acme%2Fshop">acme/shop</a>`)
+      assert.include(page.text, `, long: ${"x".repeat(200)}…`)
     }))
 
   it.effect("is sent again by itself only when it changed", () =>
