@@ -103,7 +103,7 @@ export const find = Effect.fnUntraced(function*(schema: string) {
   return versionOf(migrations) ?? (yield* new UnknownVersion({ newest: migrations.at(-1) ?? "" }))
 })
 
-/** Adds the columns that came after `version`, where they are missing. A table that is missing is created with all its columns afterwards. */
+/** Adds the columns that came after `version`, where they are missing. Tables that are missing are created whole afterwards. */
 export const addColumns = Effect.fnUntraced(function*(version: Version) {
   const sql = yield* SqlClient.SqlClient
   for (const { newest } of VERSIONS.slice(VERSIONS.findIndex(({ newest }) => newest === version))) {
