@@ -223,14 +223,15 @@ const withSameText = (page) =>
     const SAME = [
       [/\s*\[\[[^]*$/u, ""],
       [/\b\d{4}-\d\d-\d\d\b/gu, "2026-01-15"],
-      [/\b\d\d:\d\d(?::\d\d)?\b/gu, "09:30"],
+      [/\b\d{1,2}:\d\d(?::\d\d)?\b/gu, "09:30"],
       [/\b\d+(?:\.\d+)? (?:ms|s)\b/gu, "1.2 s"],
       [/\b(?:just now|\d+ (?:second|minute)s? ago)\b/gu, "1 minute ago"],
       [/\bin \d+ minutes\b/gu, "in 30 minutes"],
       [/\b127\.0\.0\.1:\d+\b/gu, "127.0.0.1:4000"],
       [/\bc_[0-9a-z]{12}\b/gu, "c_k3v9p2m7x4qa"],
       [/\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b/gu, "0197f0c2-5d1e-7a34-9c58-2b6f0e4d8a17"],
-      [/\bsbx_live_\w+/gu, "sbx_live_4fQ9"],
+      [/\bsbx_live_…?\w+/gu, "sbx_live_…4fQ9"],
+      [/\/\S*\/slipway-pictures-\w+/gu, "/srv"],
       [/\breq_\w+/gu, "req_01K9"],
       [/\b(?=[a-f]*\d)(?=\d*[a-f])[0-9a-f]{40}\b/gu, "5e0c1b7a9d24f3860c7be1528fa4d6930b1e7c42"],
       [/\b(?=[a-f]*\d)(?=\d*[a-f])[0-9a-f]{7,12}\b/gu, "5e0c1b7"]
