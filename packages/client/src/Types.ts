@@ -354,6 +354,7 @@ export type SandboxEvent =
     /** Why the restore failed, for people. Trees and conversation have not changed. */
     readonly error?: string
   }>
+  | Durable<"sandbox.renamed", { readonly title: string }>
   | Durable<"sandbox.error", { readonly code: string; readonly message: string; readonly retryable: boolean }>
   | Durable<"turn.started", {
     readonly prompt_id: string

@@ -4,7 +4,7 @@ import { morph, parsed } from "./morph.js"
 const NOTIFY = "slipway:notify"
 const LOOK_MS = 30_000
 
-const title = document.title
+let title = document.title
 const button = document.getElementById("notify")
 const base = document.documentElement.dataset["base"] ?? ""
 /** Requests, by sandbox, that somebody was told of, or saw when the page was loaded. @type {Set<string> | null} */
@@ -22,6 +22,8 @@ export const wants = () => {
 export const tellWaiting = () => {
   /** @type {ReadonlyArray<{ readonly id: string, readonly title: string, readonly asks: ReadonlyArray<string> }>} */
   const waiting = JSON.parse(document.getElementById("waiting")?.dataset["list"] ?? "[]")
+  const heading = document.getElementById("title")?.textContent ?? ""
+  if (heading !== "") title = `${heading} · Slipway`
   document.title = waiting.length === 0 ? title : `(${waiting.length}) ${title}`
   const before = known
   known = new Set(waiting.flatMap(({ asks, id }) => asks.map((request) => `${id} ${request}`)))

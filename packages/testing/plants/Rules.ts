@@ -157,6 +157,11 @@ export const plants: Plants = {
         "goes back in the midst of a turn",
         "if (isActive(sandbox.turn)) return rejected(\"turn_active\")\n    if (sandbox.restoring",
         "if (sandbox.restoring"
+      ],
+      [
+        "takes a title once for all",
+        "title === current ? Math.max(renames - 1, 0) : renames",
+        "0"
       ]
     ]),
     ...plantsIn("packages/domain/src/sandbox/rules/SystemCommand.ts", [

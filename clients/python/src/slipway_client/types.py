@@ -469,6 +469,7 @@ SandboxEventEnvelope = Union[
     "SandboxCheckpointEvent",
     "SandboxRestoringEvent",
     "SandboxRestoredEvent",
+    "SandboxRenamedEvent",
     "SandboxErrorEvent",
     "TurnStartedEvent",
     "TurnUpdatedEvent",
@@ -784,6 +785,35 @@ class SandboxRestoredEventData(_SandboxRestoredEventData, total=False):
     """Unreadable checkpoints that were tried first, newest first."""
     error: str
     """Why nothing was restored, for people. Trees and conversation are unchanged."""
+
+
+class _SandboxRenamedEvent(TypedDict):
+    object: Literal["sandbox.event"]
+    """Always `sandbox.event`."""
+    version: Literal["v1"]
+    """Always `v1`."""
+    id: str
+    """Digits: the cursor that resumes after this event."""
+    ts: Timestamp
+    """When it happened."""
+    sandbox_id: str
+    """The sandbox it happened in."""
+    type: Literal["sandbox.renamed"]
+    """What happened."""
+    data: SandboxRenamedEventData
+    """What there is to know of it."""
+
+
+class SandboxRenamedEvent(_SandboxRenamedEvent, total=False):
+    turn_id: str
+    """The turn it happened in; left out outside of one."""
+
+
+class SandboxRenamedEventData(TypedDict):
+    """What there is to know of it."""
+
+    title: str
+    """The new title."""
 
 
 class _SandboxErrorEvent(TypedDict):

@@ -40,6 +40,7 @@ const sandbox: Sandbox = {
   pinned: false,
   restoring: 3,
   restores: 4,
+  renames: 5,
   revision: 5,
   lastSeq: 6,
   recordedAt: instant("46"),

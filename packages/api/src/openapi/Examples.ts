@@ -72,6 +72,7 @@ const events = {
   }, false),
   SandboxRestoringEvent: event("sandbox.restoring", { checkpoint: 2 }, false),
   SandboxRestoredEvent: event("sandbox.restored", { checkpoint: 3, cause: "machine_lost", lost_turn: turnId }, false),
+  SandboxRenamedEvent: event("sandbox.renamed", { title: "Flaky checkout test" }, false),
   SandboxErrorEvent: event("sandbox.error", { code: "clone_failed", message: "could not clone acme/shop", retryable: true }, false),
   MessageQueuedEvent: event("message.queued", queued, false),
   MessageSteeredEvent: event("message.steered", {

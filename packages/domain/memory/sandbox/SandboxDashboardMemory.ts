@@ -4,17 +4,21 @@ import * as Effect from "effect/Effect"
 import type { SandboxId } from "../../src/ids/SandboxId.ts"
 import { addTokenCounts, noTokenCounts } from "../../src/models/rules/Usage.ts"
 import {
+  type Asked,
   type DashboardQuery,
   SandboxDashboard,
   GROUPS,
   LOOKED_THROUGH,
+  MAX_PINS,
   type PastGroup,
+  type Pinning,
   PLACES,
   pullsOf,
   RECENT,
-  SEARCHED_MESSAGES
+  SEARCHED_MESSAGES,
+  TooManyPins
 } from "../../src/sandbox/ports/SandboxDashboard.ts"
-import { bytesOf } from "../../src/sandbox/ports/SandboxStore.ts"
+import { bytesOf, SandboxNotFound } from "../../src/sandbox/ports/SandboxStore.ts"
 import { type AttentionState, attentionStateOf } from "../../src/sandbox/rules/AttentionState.ts"
 import { takesSlot, workOf } from "../../src/sandbox/rules/LeaseRules.ts"
 import type { Sandbox } from "../../src/sandbox/rules/Sandbox.ts"
@@ -62,17 +66,47 @@ const isFound = (
     (pull === undefined || pullsOf(sandbox, pull, repo).length > 0)
 }
 
+const askedOf = ({ createdAt, createdBy, model, reasoningEffort, repos, startedAt, toolApprovalMode }: Sandbox): Asked => ({
+  createdBy,
+  createdAt,
+  repos,
+  model,
+  reasoningEffort,
+  toolApprovalMode,
+  started: startedAt !== null
+})
+
+/** The sandboxes that people pinned. */
+const pinning = ({ rows }: SandboxRows) => {
+  const pins = new Map<string, ReadonlySet<SandboxId>>()
+  const nameOf = ({ grantId, userId }: Pinning) => `${grantId} ${userId}`
+  const pinsOf = (by: Pinning): ReadonlySet<SandboxId> => pins.get(nameOf(by)) ?? new Set()
+  const pin: SandboxDashboard["Service"]["pin"] = Effect.fnUntraced(function*(by, id, isPinned) {
+    if (rows.get(id)?.sandbox.grantId !== by.grantId) return yield* new SandboxNotFound()
+    const others = Array.from(pinsOf(by)).filter((other) => other !== id)
+    if (isPinned && others.length >= MAX_PINS) return yield* new TooManyPins()
+    pins.set(nameOf(by), new Set(isPinned ? [...others, id] : others))
+  })
+  return { pin, pinsOf }
+}
+
 /** `SandboxDashboard` over these rows. */
 export const make = (state: SandboxRows): SandboxDashboard["Service"] => {
   const { rows } = state
+  const { pin, pinsOf } = pinning(state)
   const of = (grantId: string) =>
     Array.from(rows.values(), ({ sandbox }) => sandbox).filter((sandbox) => sandbox.grantId === grantId).sort(newestFirst)
 
   return SandboxDashboard.of({
+    pins: (by) => Effect.sync(() => pinsOf(by)),
+    pin,
+
     list: (grantId, query) =>
       Effect.sync(() => {
-        const { after, limit } = query
-        const looked = of(grantId).filter((sandbox) => after === null || newestFirst(after, sandbox) < 0).slice(0, LOOKED_THROUGH)
+        const { after, limit, pinnedBy: userId } = query
+        const isPinned = (id: SandboxId) => userId === undefined || pinsOf({ grantId, userId }).has(id)
+        const looked = of(grantId).filter((sandbox) => (after === null || newestFirst(after, sandbox) < 0) && isPinned(sandbox.id))
+          .slice(0, LOOKED_THROUGH)
         const found = looked.filter(({ id }) => {
           const row = rows.get(id)
           return row !== undefined && isFound(row, query)
@@ -102,18 +136,7 @@ export const make = (state: SandboxRows): SandboxDashboard["Service"] => {
         }))
       ),
 
-    recent: (grantId) =>
-      Effect.sync(() =>
-        of(grantId).slice(0, RECENT).map(({ createdAt, createdBy, model, reasoningEffort, repos, startedAt, toolApprovalMode }) => ({
-          createdBy,
-          createdAt,
-          repos,
-          model,
-          reasoningEffort,
-          toolApprovalMode,
-          started: startedAt !== null
-        }))
-      ),
+    recent: (grantId) => Effect.sync(() => of(grantId).slice(0, RECENT).map(askedOf)),
 
     queue: (grantId) =>
       Effect.map(DateTime.now, (now) => {

@@ -133,6 +133,8 @@ export interface Slipway {
   interrupt(by: Caller, id: string): Promise<CommandResult>
   /** Restores trees and conversation to a checkpoint, between turns. Needs a layer as store that also has `Checkpoints`. */
   restore(by: Caller, id: string, checkpoint: number): Promise<CommandResult>
+  /** Gives the sandbox another title: 1 to 120 characters. */
+  rename(by: Caller, id: string, title: string): Promise<CommandResult>
   /** The first decision of an approval wins. `scope`: other requests of its kind that it also approves. */
   approve(by: Caller, id: string, approvalId: string, options?: Pick<ApprovalDecision, "scope">): Promise<CommandResult>
   /** `reason`: the explanation for the agent, 1 to 2000 characters. */
@@ -333,6 +335,8 @@ export async function open(options: Options | StoresOptions<never>): Promise<Sli
         id,
         (id) => Effect.flatMap(Requests.checkpoint(checkpoint), (checkpoint) => sandboxes.restore(principalOf(by), id, checkpoint))
       ),
+    rename: (by, id, title) =>
+      withId(id, (id) => Effect.flatMap(Requests.title(title), (title) => sandboxes.rename(principalOf(by), id, title))),
     approve: (by, id, approvalId, options) => decide(by, id, approvalId, { ...options, decision: "approve" }),
     deny: (by, id, approvalId, options) => decide(by, id, approvalId, { ...options, decision: "deny" }),
     events: (by, id, { after = 0 } = {}) =>

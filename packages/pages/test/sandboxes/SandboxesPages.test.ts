@@ -11,12 +11,13 @@ import { type SetupRecord, Setups } from "@slipway/domain/sandbox/ports/Setups"
 import type { SandboxEvent } from "@slipway/domain/sandbox/rules/SandboxEvent"
 import { checkpointed } from "@slipway/http/testing/Checkpointed"
 import { DateTime, Deferred, Effect } from "effect"
-import { redirected, textOf, visitor } from "../../testing/Browser.ts"
+import { browserOf, redirected, textOf, visitor } from "../../testing/Browser.ts"
 import {
   address,
   ask,
   create,
   drive,
+  joined,
   layer as http,
   mintKey,
   openStream,
@@ -181,7 +182,7 @@ layer(http(), { excludeTestServices: true })("the page of a sandbox", (it) => {
         ["text", "m:text", "", `<div class="markdown"><p>All of it ${ESCAPED}</p>\n`],
         ["tool", "tool:c", `run ${ESCAPED}`, `Failed ${ESCAPED}`]
       ])
-      assert.include(page.text, `<h1 title="${ESCAPED}">${ESCAPED}</h1>`)
+      assert.include(page.text, `title="${ESCAPED}">${ESCAPED}</h1>`)
       assert.include(page.text, `<title>${ESCAPED} · Slipway</title>`)
       assert.notInclude(page.text, HOSTILE)
       assert.include(textOf(page), "Working")
@@ -370,6 +371,8 @@ layer(http(), { excludeTestServices: true })("the page of a sandbox", (it) => {
           "messages": { prompt: "hi" },
           "messages/x/take-back": {},
           "pull-request": { repo: "acme/shop" },
+          "rename": { title: "mine" },
+          "pin": { pinned: "yes" },
           "approvals/a": { decision: "approve" }
         }
         for (const [path, fields] of Object.entries(forms)) isPage(yield* post(`/sandboxes/${sandbox}/${path}`, fields), 404)
@@ -496,6 +499,8 @@ layer(http(), { excludeTestServices: true })("the forms of a sandbox's page", (i
         "messages": { prompt: "hi" },
         "messages/x/take-back": {},
         "pull-request": { repo: "acme/shop" },
+        "rename": { title: "mine" },
+        "pin": { pinned: "yes" },
         "approvals/c": { decision: "approve" }
       }
       for (const [path, fields] of Object.entries(forms)) {
@@ -509,6 +514,67 @@ layer(http(), { excludeTestServices: true })("the forms of a sandbox's page", (i
         assert.match(String(stranger.headers["location"]), /^\/sign-in/u)
       }
       assert.strictEqual((yield* store.log(id, 0, 100)).length, before)
+    }))
+
+  it.effect("rename the sandbox wherever its title is shown, also after its end, and take no title that is too long", () =>
+    Effect.gen(function*() {
+      const { get, key, post } = yield* visitor("renamer")
+      const { id } = yield* running(key, { title: "Before" })
+      redirected(yield* post(`/sandboxes/${id}/rename`, { title: `  ${HOSTILE}   a ` }), `/sandboxes/${id}?done=renamed`)
+      const page = yield* get(`/sandboxes/${id}?done=renamed`)
+      isPage(page)
+      for (
+        const shown of [`<title>${ESCAPED} a · Slipway</title>`, `data-piece="title" title="${ESCAPED} a">${ESCAPED} a</h1>`,
+          `name="title" type="text" required value="${ESCAPED} a"`, `Renamed: ${ESCAPED} a`]
+      ) assert.include(page.text, shown)
+      assert.include(textOf(page), "Renamed.")
+      for (const path of ["/sandboxes", "/sandboxes/titles?search=", `/sandboxes/waiting?at=${id}`]) {
+        const { text } = yield* get(path)
+        assert.include(text, `${ESCAPED} a`, path)
+        assert.notInclude(text, "Before", path)
+      }
+      redirected(yield* post(`/sandboxes/${id}/rename`, { title: `${HOSTILE} a` }), `/sandboxes/${id}?done=duplicate`)
+      for (const title of ["", "  ", "x".repeat(121)]) {
+        const refused = yield* post(`/sandboxes/${id}/rename`, { title })
+        isPage(refused, 400)
+        assert.include(textOf(refused), "Titles have 1 to 120 characters.")
+      }
+      isPage(yield* post(`/sandboxes/${id}/rename`, {}), 400)
+      yield* post(`/sandboxes/${id}/terminate`)
+      const said = yield* post(`/sandboxes/${id}/rename`, { title: "After", live: "yes" })
+      assert.match(said.text, /^<p class="told">Renamed\.<\/p>/u)
+      assert.include(said.text, `title="After">After</h1>`)
+    }))
+
+  it.effect("pin sandboxes to the top of their person's list and rail, and of no other person's", () =>
+    Effect.gen(function*() {
+      const reader = yield* visitor("pinner")
+      const { get, key, post } = reader
+      const other = yield* browserOf(yield* joined("another-pinner"), reader.grantId)
+      const old = yield* create(key, { title: "Old" })
+      const { id } = yield* running(key, { title: "New" })
+      const orderOf = ({ text }: Reply) => [...text.matchAll(/<th scope="row(?:group)?"[^>]*>(?:<a [^>]*>)?([^<]*)</gu)].map(([, it]) => it)
+      assert.deepStrictEqual(orderOf(yield* get("/sandboxes")), ["Working", "New", "Starting", "Old"])
+
+      redirected(yield* post(`/sandboxes/${old}/pin`, { pinned: "yes", next: "/sandboxes" }), "/sandboxes?done=pinned")
+      const list = yield* get("/sandboxes?done=pinned")
+      isPage(list)
+      assert.include(textOf(list), "Pinned.")
+      assert.deepStrictEqual(orderOf(list), ["Pinned", "Old", "Working", "New"])
+      assert.deepStrictEqual(orderOf(yield* get("/sandboxes?state=working")), ["New"])
+      assert.deepStrictEqual(orderOf(yield* get("/sandboxes?state=starting")), ["Pinned", "Old"])
+      assert.match(list.text, new RegExp(`formaction="/sandboxes/${old}/pin" name="pinned" value="no"`, "u"))
+      assert.match(list.text, new RegExp(`formaction="/sandboxes/${id}/pin" name="pinned" value="yes"`, "u"))
+      const rail = yield* get(`/sandboxes/waiting?at=${old}`)
+      assert.match(rail.text, /<ul aria-label="Pinned">\n<li><a href="[^"]*" title="Old" aria-current="page">Old<\/a><\/li>\n<\/ul>/u)
+      assert.lengthOf(rail.text.match(/>Old</gu) ?? [], 1)
+      assert.deepStrictEqual(orderOf(yield* other.get("/sandboxes")), ["Working", "New", "Starting", "Old"])
+
+      const said = yield* post(`/sandboxes/${old}/pin`, { pinned: "no", live: "yes" })
+      assert.match(said.text, /^<p class="told">Unpinned\.<\/p>/u)
+      assert.match(said.text, /<form id="pin"[^]*? value="yes" class="quiet">Pin</u)
+      assert.deepStrictEqual(orderOf(yield* get("/sandboxes")), ["Working", "New", "Starting", "Old"])
+      isPage(yield* post(`/sandboxes/${old}/pin`, { pinned: "maybe" }), 400)
     }))
 
   it.effect("interrupt the turn, send the next prompt, and end the sandbox after asking", () =>

@@ -57,6 +57,7 @@ const commands: Readonly<Record<SystemCommand["_tag"] | Asked["_tag"], boolean>>
   RecordWork: false,
   RefuseMessage: false,
   Release: true,
+  Rename: false,
   ReportBoot: true,
   ReportBoxLimit: false,
   ReportPublication: false,

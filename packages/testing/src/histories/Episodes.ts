@@ -7,7 +7,7 @@ import type { SystemCommand } from "@slipway/domain/sandbox/rules/SystemCommand"
 import type { ToolKind } from "@slipway/domain/sandbox/rules/ToolCall"
 import { turnId } from "@slipway/domain/sandbox/rules/Turn"
 import * as Duration from "effect/Duration"
-import { type Asked, decisionOf, type Deciding, type History, ids, limits, recordCheckpoint, request } from "./History.ts"
+import { type Asked, decisionOf, type Deciding, type History, ids, limits, recordCheckpoint, request, TITLES } from "./History.ts"
 
 /** Plays one episode. `n` chooses among its variants. */
 export type Episode = (history: History, n: number) => void
@@ -259,12 +259,14 @@ const publishes: Episode = (history, n) => {
   else report({ action_state: "idle", number: 7, state: "open", draft: true, merged: false, head_ref: "slipway/abc", head_sha: SHA })
   if (n % 4 === 2) report({ action_state: "idle", number: 7, state: "closed", draft: false, merged: true, head_sha: SHA })
 }
+const renames: Episode = (history, n) => void history.person({ _tag: "Rename", title: oneOf(n, TITLES) })
 const continues = inOrder(person({ _tag: "Send", prompt: "And now?" }), starts)
 
 const idle: ReadonlyArray<Episode> = [
   ...often(continues, 8),
   inOrder(checkpoint, continues),
   inOrder(checkpoint, publishes),
+  inOrder(renames, renames, continues),
   inOrder(checkpoint, restores, restored),
   ...often(inOrder(checkpoint, restores, notRestored), 2),
   // Another person wants another checkpoint back.
@@ -291,6 +293,7 @@ const idle: ReadonlyArray<Episode> = [
 // Ends
 
 const isLate: ReadonlyArray<Episode> = [
+  renames,
   interrupts,
   terminates,
   disagrees("deny"),

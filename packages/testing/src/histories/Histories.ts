@@ -14,7 +14,7 @@ import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
 import { decides, episodesOf, freshCall, misuses } from "./Episodes.ts"
-import { type Asked, Deciding, decisionOf, type History, ids, limits, reach, recordCheckpoint, request, Scene } from "./History.ts"
+import { type Asked, Deciding, decisionOf, type History, ids, limits, reach, recordCheckpoint, request, Scene, TITLES } from "./History.ts"
 
 export * from "./History.ts"
 
@@ -67,7 +67,8 @@ const Anything = Schema.TaggedUnion({
   Send: { whenBusy: WhenBusy },
   Cancel: { turn: Schema.Literals([1, 2, 3, 4, 5, 99]) },
   RecordSteer: { turn: Named, message: Schema.Literals([1, 2, 3, 4, 5]) },
-  Restore: { checkpoint: Schema.Literals([0, 1, 2, 3]) }
+  Restore: { checkpoint: Schema.Literals([0, 1, 2, 3]) },
+  Rename: { title: Schema.Literals(TITLES) }
 })
 
 /** One thing that happens in a history. */
@@ -173,6 +174,7 @@ const take = (history: History, step: Step): void => {
     }
     case "Terminate":
     case "Interrupt":
+    case "Rename":
       history.person(step)
       return
     case "Decide":
@@ -255,7 +257,7 @@ const ordinary = (history: History): ReadonlyArray<() => void> => {
   const often = (choice: () => void) => [choice, choice, choice, choice]
   const ask = system(request(turn, freshCall(history, history.approvals.length + 1)))
   const expire = (limit: Duration.Duration) => () => void history.wait(limit).system({ _tag: "Expire" })
-  const leave = [person({ _tag: "Terminate" })]
+  const leave = [person({ _tag: "Terminate" }), person({ _tag: "Rename", title: TITLES[1] })]
   const [first, second] = sandbox.waiting
   const busy = [
     ...(sandbox.waiting.length < MAX_WAITING

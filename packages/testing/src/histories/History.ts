@@ -15,6 +15,7 @@ import {
   interrupt,
   type Receipt,
   type Rejection,
+  rename,
   restore,
   sendMessage,
   terminate
@@ -68,6 +69,9 @@ export const creation: Creation = {
   createdAt
 }
 
+/** The title of {@link creation}, and others that people give it. */
+export const TITLES = [creation.title, "The shop", "Prices"] as const
+
 /** The commands of a person. */
 export type Asked =
   | { readonly _tag: "Terminate" }
@@ -77,14 +81,22 @@ export type Asked =
   | { readonly _tag: "Send"; readonly prompt: string; readonly whenBusy?: WhenBusy; readonly steerable?: boolean }
   | { readonly _tag: "Cancel"; readonly messageId: string }
   | { readonly _tag: "Restore"; readonly checkpoint: number }
+  | { readonly _tag: "Rename"; readonly title: string }
 
-const asking: ReadonlyArray<string> = ["Terminate", "Interrupt", "Decide", "Send", "Cancel", "Restore"] satisfies ReadonlyArray<
+const asking: ReadonlyArray<string> = ["Terminate", "Interrupt", "Decide", "Send", "Cancel", "Restore", "Rename"] satisfies ReadonlyArray<
   Asked["_tag"]
 >
 /** Whether a person did it, and not the service. */
 export const isAsked = (did: SystemCommand | Asked): did is Asked => asking.includes(did._tag)
 
-type Decisions = typeof cancelMessage | typeof decideApproval | typeof interrupt | typeof restore | typeof sendMessage | typeof terminate
+type Decisions =
+  | typeof cancelMessage
+  | typeof decideApproval
+  | typeof interrupt
+  | typeof rename
+  | typeof restore
+  | typeof sendMessage
+  | typeof terminate
 type ErrorsOf<C> = C extends Command<infer E> ? E : never
 /** The tags of the errors that the rules of a sandbox give. */
 export type Refusal =
@@ -242,6 +254,8 @@ const commandOf = (asked: Asked): Command<{ readonly _tag: Refusal }> => {
       return cancelMessage(ids, asked.messageId)
     case "Restore":
       return restore(ids, asked.checkpoint, true)
+    case "Rename":
+      return rename(ids, asked.title)
   }
 }
 

@@ -9,7 +9,15 @@ import { PartnerStore } from "@slipway/domain/partner/ports/PartnerStore"
 import type { PartnerFact } from "@slipway/domain/partner/schema/PartnerEvent"
 import { SandboxStore, topicsOf } from "@slipway/domain/sandbox/ports/SandboxStore"
 import { type Approval, denialMessage } from "@slipway/domain/sandbox/rules/Approval"
-import { cancelMessage, type Command, decideApproval, interrupt, sendMessage, terminate } from "@slipway/domain/sandbox/rules/Command"
+import {
+  cancelMessage,
+  type Command,
+  decideApproval,
+  interrupt,
+  rename,
+  sendMessage,
+  terminate
+} from "@slipway/domain/sandbox/rules/Command"
 import { workOf } from "@slipway/domain/sandbox/rules/LeaseRules"
 import { created, type Creation, evolve, initial, isSettled } from "@slipway/domain/sandbox/rules/Sandbox"
 import type { SandboxEvent } from "@slipway/domain/sandbox/rules/SandboxEvent"
@@ -46,7 +54,8 @@ import {
   limits,
   play,
   request,
-  thorough
+  thorough,
+  TITLES
 } from "../histories/Histories.ts"
 import { assert } from "../suite/Assert.ts"
 import { define, type Suite } from "../suite/Suite.ts"
@@ -60,6 +69,7 @@ import {
   publicationsAreAppended,
   queueIsKept,
   statusesAreReachable,
+  titleIsAsTold,
   turnsAreReachable,
   usageIsAsTold
 } from "./LogLaws.ts"
@@ -110,7 +120,8 @@ const unknownCall = (turn: string, call: string): SystemCommand => ({
   approval: { approval_id: call, tool: "write" }
 })
 /** Events of these types change the revision. */
-const CHANGES = /^(?:sandbox\.(?:status|restoring|restored)|message\.(?:queued|steered|cancelled)|turn\.|approval\.|pull_request\.)/u
+const CHANGES =
+  /^(?:sandbox\.(?:status|restoring|restored|renamed)|message\.(?:queued|steered|cancelled)|turn\.|approval\.|pull_request\.)/u
 
 /** Laws of the pure rules. */
 export const historyLaws: ReadonlyArray<HistoryLaw> = [
@@ -339,6 +350,13 @@ export const historyLaws: ReadonlyArray<HistoryLaw> = [
       history.system({ _tag: "ReportUsage", usage, tokens: { input: 4, cachedInput: 5, output: 6 } })
       history.system({ _tag: "ReportUsage", usage })
       usageIsAsTold(eventsOf(history), history.sandbox)
+    }
+  },
+  {
+    name: "has the title that it was given last",
+    holds: (history) => {
+      titleIsAsTold(eventsOf(history), history.sandbox, history.creation.title)
+      for (const { after, did } of history.moments) if (did._tag === "Rename") assert.strictEqual(after.title, did.title)
     }
   },
   {
@@ -943,7 +961,8 @@ const Deed = Schema.TaggedUnion({
   Decide: { call: Schema.Literals([1, 2, 3]), by: Deciding },
   Send: { prompt: Schema.Literals(["And now?", "Go on."]), whenBusy: WhenBusy },
   Cancel: { n: Schema.Literals([1, 2, 3, 4]) },
-  RecordSteer: { n: Schema.Literals([2, 3, 4]) }
+  RecordSteer: { n: Schema.Literals([2, 3, 4]) },
+  Rename: { title: Schema.Literals(TITLES) }
 })
 type Deed = typeof Deed.Type
 
@@ -989,7 +1008,7 @@ const live = Effect.fnUntraced(function*({ booted, deeds }: typeof Life.Type) {
     Effect.result(Effect.map(store.command(key, command, now), ({ result }) => result))
   const events = Effect.map(store.log(made.id, 0, 10_000), (entries) => entries.map(({ wire }) => fromWire(wire)))
   const commandOf = (
-    deed: Extract<Deed, { readonly _tag: "Terminate" | "Interrupt" | "Decide" | "Send" | "Cancel" }>
+    deed: Extract<Deed, { readonly _tag: "Terminate" | "Interrupt" | "Decide" | "Send" | "Cancel" | "Rename" }>
   ): Command<{ readonly _tag: string }> => {
     switch (deed._tag) {
       case "Terminate":
@@ -1002,6 +1021,8 @@ const live = Effect.fnUntraced(function*({ booted, deeds }: typeof Life.Type) {
         return sendMessage(ids, deed.prompt, "user-2", { whenBusy: deed.whenBusy, canSteer: () => true })
       case "Cancel":
         return cancelMessage(ids, turnId(ids, made.id, deed.n))
+      case "Rename":
+        return rename(ids, deed.title)
     }
   }
   const take = Effect.fnUntraced(function*(deed: Deed) {
@@ -1012,6 +1033,7 @@ const live = Effect.fnUntraced(function*({ booted, deeds }: typeof Life.Type) {
       case "Decide":
       case "Send":
       case "Cancel":
+      case "Rename":
         return yield* person(commandOf(deed))
       case "RecordSteer":
         return yield* system({ _tag: "RecordSteer", turnId: turn, messageId: turnId(ids, made.id, deed.n) })
@@ -1076,6 +1098,7 @@ export const storeLaws: {
       approvalsResolveOnce(log, sandbox)
       checkpointsCount(log, sandbox)
       usageIsAsTold(log, sandbox)
+      titleIsAsTold(log, sandbox, creation.title)
       publicationsAreAppended(log, sandbox)
     })
   ),
@@ -1093,7 +1116,7 @@ export const storeLaws: {
   ),
 
   final: law(
-    "what was terminated and released stays as it is, whatever is tried",
+    "what was terminated and released keeps everything but its title and its pull requests, whatever is tried",
     life,
     Effect.fnUntraced(function*(given) {
       const { events, find, take } = yield* live({ ...given, deeds: [] })
@@ -1101,7 +1124,7 @@ export const storeLaws: {
       yield* take({ _tag: "Release" })
       const [before, told] = [yield* find, (yield* events).length]
       assert.strictEqual(before.status, "terminated")
-      for (const deed of given.deeds.filter(({ _tag }) => _tag !== "ReportPublication")) yield* take(deed)
+      for (const deed of given.deeds.filter(({ _tag }) => _tag !== "ReportPublication" && _tag !== "Rename")) yield* take(deed)
       assert.deepStrictEqual(yield* find, before)
       assert.strictEqual((yield* events).length, told)
     })
@@ -1112,7 +1135,14 @@ export const storeLaws: {
     life,
     Effect.fnUntraced(function*(given) {
       const { events, find, ids, person } = yield* live(given)
-      for (const command of [decideApproval(ids, "call-1", { decision: "approve" }, decider), interrupt(ids), terminate(ids)]) {
+      for (
+        const command of [
+          decideApproval(ids, "call-1", { decision: "approve" }, decider),
+          interrupt(ids),
+          rename(ids, TITLES[1]),
+          terminate(ids)
+        ]
+      ) {
         const turn = (yield* find).turn?.id
         const first = yield* person(command)
         // An interrupt made room for a turn that waited: another one would end that.

@@ -147,10 +147,12 @@ export const queueIsKept = (log: Log, sandbox: Sandbox): void => {
   hold(texts.size === waiting.length && waiting.every(({ id, text }) => texts.get(id) === text), "a text of what waits is another one")
 }
 
-/** Nothing but publications is told of a sandbox once it is terminated: its pull request may go on living. */
+const AFTER_END: ReadonlySet<SandboxEvent["type"]> = new Set(["pull_request.updated", "sandbox.renamed", "usage.updated"])
+
+/** Throws where a sandbox has more than publications, usage and titles after it was terminated: its pull request may go on living. */
 export const endsForGood = (log: Log): void => {
   const end = log.findIndex((event) => event.type === "sandbox.status" && event.data.status === "terminated")
-  const after = end < 0 ? [] : log.slice(end + 1).filter(({ type }) => type !== "pull_request.updated" && type !== "usage.updated")
+  const after = end < 0 ? [] : log.slice(end + 1).filter(({ type }) => !AFTER_END.has(type))
   hold(after.length === 0, `${after[0]?.type} came after the end`)
 }
 
@@ -213,6 +215,13 @@ export const usageIsAsTold = (log: Log, sandbox: Sandbox): void => {
     JSON.stringify(parts.map((part) => Object.entries(part).sort()))
   )
   hold(kept === by, `used was ${kept}, by the log ${by}`)
+}
+
+/** Throws where the title is not the newest of the log. `first`: the title of the creation. */
+export const titleIsAsTold = (log: Log, { renames, title }: Sandbox, first: string): void => {
+  const told = log.filter(of("sandbox.renamed")).map(({ data }) => data.title)
+  hold(title === (told.at(-1) ?? first), `the title is ${title} after ${told.join()}`)
+  hold(renames === told.length, `${renames} renames are counted of ${told.length}`)
 }
 
 interface Known {
@@ -309,6 +318,7 @@ const orders: Readonly<Record<string, string>> = {
   RecordWork: `(work )*(${LIMITED})?`,
   RefuseMessage: `(${LIMITED})?`,
   Release: `(${SETTLED}terminated )?`,
+  Rename: "(sandbox.renamed )?",
   ReportBoot: "sandbox.boot ",
   ReportBoxLimit: `(sandbox.error )?(${LIMITED})?`,
   ReportPublication: "pull_request.updated ",

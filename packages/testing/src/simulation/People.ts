@@ -235,6 +235,7 @@ const owner = Effect.fnUntraced(function*(scene: Scene, owned: Owned) {
         [1, goBack],
         [0.7, fork],
         [1, pages],
+        [0.4, renameOf(work)],
         [1, trespass]
       ]) ?? Effect.void
     }
@@ -380,6 +381,16 @@ const pagesOf = ({ asking, by, id, must, sandboxes }: Work) =>
       after = { createdAt: last.createdAt, id: last.id }
     }
     must("a list shows each sandbox once", new Set(found).size === found.length && found.includes(id), found.join())
+  })
+
+/** Gives the sandbox a title. Only this person does, one deed after the other. */
+const renameOf = ({ asking, by, chance, id, must, sandboxes, scene: { trace } }: Work) =>
+  Effect.gen(function*() {
+    const title = `Title ${chance.between(1, 2)}`
+    const { outcome } = yield* asking(sandboxes.rename(by, id, title))
+    trace.count(`renames ${outcome}`)
+    const found = yield* asking(sandboxes.get(by, id))
+    must("a sandbox has the title that its person gave it last", found.title === title, `${id}: ${found.title}, not ${title}`)
   })
 
 /** Asks for the sandbox as a person of another grant. */

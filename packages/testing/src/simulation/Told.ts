@@ -31,7 +31,7 @@ interface PublicationTold {
   error: string | null
 }
 
-/** Each is 1 more of the `revision` (docs/decisions/3): status, turn, approvals, pull requests, what waits, going back. */
+/** Each is 1 more of the `revision` (docs/decisions/3): status, turn, approvals, pull requests, what waits, going back, title. */
 const COUNTS = new Set<SandboxEvent["type"]>([
   "sandbox.status",
   "turn.updated",
@@ -44,7 +44,8 @@ const COUNTS = new Set<SandboxEvent["type"]>([
   "message.steered",
   "message.cancelled",
   "sandbox.restoring",
-  "sandbox.restored"
+  "sandbox.restored",
+  "sandbox.renamed"
 ])
 
 /** Whether it is one of the events of which the `revision` counts. */
@@ -57,6 +58,7 @@ const UNDER_WAY = ["publishing", "updating"]
 
 export class Told {
   readonly creation: Creation
+  title: string
   status = "queued"
   reason: string | null = null
   initiator = "user"
@@ -83,6 +85,7 @@ export class Told {
 
   constructor(creation: Creation) {
     this.creation = creation
+    this.title = creation.title
     this.statusAt = creation.createdAt.epochMilliseconds
   }
 
@@ -154,6 +157,9 @@ export class Told {
         this.checkpoint = event.data.checkpoint ?? this.checkpoint
         this.owesCheckpoint = false
         this.pinned = event.data.checkpoint === undefined
+        return
+      case "sandbox.renamed":
+        this.title = event.data.title
         return
       case "sandbox.restoring":
         this.restoring = event.data.checkpoint
@@ -264,7 +270,7 @@ export class Told {
       ["grantId", stored.grantId, creation.grantId],
       ["createdBy", stored.createdBy, creation.createdBy],
       ["createdAt", stored.createdAt.epochMilliseconds, creation.createdAt.epochMilliseconds],
-      ["title", stored.title, creation.title],
+      ["title", stored.title, this.title],
       ["prompt", stored.prompt, creation.prompt],
       ["model", stored.model, creation.model],
       ["status", stored.status, this.status],

@@ -5,6 +5,7 @@ import {
   ApprovalNotFound,
   decideApproval,
   interrupt as interruption,
+  rename as renaming,
   restore as restoration,
   SandboxNotRunning,
   sendMessage,
@@ -13,7 +14,7 @@ import {
 } from "@slipway/domain/sandbox/rules/Command"
 import type { SandboxEvent, StatusReason } from "@slipway/domain/sandbox/rules/SandboxEvent"
 import { turnId } from "@slipway/domain/sandbox/rules/Turn"
-import { CommandResult, Prompt, Rejection } from "@slipway/domain/sandbox/schema/Command"
+import { CommandResult, Prompt, Rejection, Title } from "@slipway/domain/sandbox/schema/Command"
 import { creation, decider, type History, ids, limits, reach, recordCheckpoint, request, Scene } from "@slipway/testing/histories/Histories"
 import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
@@ -50,8 +51,8 @@ describe("names", () => {
 describe("a command", () => {
   it("names an approval only when it decides one", () => {
     const named = [termination(ids), interruption(ids), decideApproval(ids, "call-1", { decision: "deny" }, decider),
-      sendMessage(ids, "P", "user-1"), restoration(ids, 1, true)]
-    assert.deepStrictEqual(named.map(({ approvalId }) => approvalId), [null, null, "call-1", null, null])
+      sendMessage(ids, "P", "user-1"), restoration(ids, 1, true), renaming(ids, "T")]
+    assert.deepStrictEqual(named.map(({ approvalId }) => approvalId), [null, null, "call-1", null, null, null])
   })
 
   it("that is refused says so in a sentence", () => {
@@ -542,5 +543,43 @@ describe("the answer", () => {
     assert.isFalse(accepts({ commandId, revision: 1.5, outcome: "applied" }))
     assert.isFalse(accepts({ commandId, revision: 1, outcome: "done" }))
     assert.isFalse(accepts({ commandId, revision: 1, outcome: "rejected", rejection: undefined }))
+  })
+})
+
+describe("rename", () => {
+  const rename = (title: string) => ({ _tag: "Rename", title }) as const
+
+  it("gives the title, under a name of the title and how often it changed", () => {
+    for (const scene of Scene.literals) {
+      const { after, before, events, result } = reach(scene).person(rename("Prices"))
+      assert.deepStrictEqual(events, [{ type: "sandbox.renamed", data: { title: "Prices" } }])
+      assert.deepStrictEqual(result, { commandId: `${id}/rename/0/Prices`, revision: before.revision + 1, outcome: "applied" })
+      assert.deepStrictEqual([after.title, after.status, after.turn], ["Prices", before.status, before.turn])
+    }
+  })
+
+  it("is a duplicate while the sandbox has that title, and another command after another one", () => {
+    const history = reach("idle")
+    const answers = ["Prices", "Prices", "Sums", "Prices", "Prices"].map((title) => history.person(rename(title)).result)
+    assert.deepStrictEqual(answers.map((answer) => [answer?.commandId, answer?.outcome]), [
+      [`${id}/rename/0/Prices`, "applied"],
+      [`${id}/rename/0/Prices`, "duplicate"],
+      [`${id}/rename/1/Sums`, "applied"],
+      [`${id}/rename/2/Prices`, "applied"],
+      [`${id}/rename/2/Prices`, "duplicate"]
+    ])
+  })
+
+  it("to the title of the creation changes nothing", () => {
+    const history = reach("working")
+    const { before, events, result } = history.person(rename(creation.title))
+    assert.deepStrictEqual([events, result?.outcome, result?.revision], [[], "applied", before.revision])
+    assert.strictEqual(history.person(rename(creation.title)).result?.outcome, "duplicate")
+    assert.strictEqual(history.person(rename("Prices")).result?.outcome, "applied")
+  })
+
+  it("takes 1 to 120 characters", () => {
+    const accepts = Schema.is(Title)
+    assert.deepStrictEqual(["", "x", "𝔘".repeat(120), "x".repeat(121)].map((text) => accepts(text)), [false, true, true, false])
   })
 })

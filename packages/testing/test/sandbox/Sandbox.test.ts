@@ -429,6 +429,7 @@ describe("a history", () => {
       pinned: false,
       restoring: null,
       restores: 0,
+      renames: 0,
       revision: 0,
       lastSeq: 0,
       recordedAt: null,

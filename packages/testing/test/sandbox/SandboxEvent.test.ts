@@ -75,6 +75,7 @@ const samples: ReadonlyArray<readonly [SandboxEvent, object]> = [
     damaged: [2, 1],
     error: "It is cut."
   }],
+  [{ type: "sandbox.renamed", data: { title: "Prices" } }, { title: "Prices" }],
   [{ type: "sandbox.error", data: { code: "agent_lost", message: "M.", retryable: true } }, {
     code: "agent_lost",
     message: "M.",
@@ -297,7 +298,7 @@ describe("the data", () => {
 })
 
 describe("events", () => {
-  it("only those of sandbox, turn, approval, pull request and what waits change the revision", () => {
+  it("only those of sandbox, title, turn, approval, pull request and what waits change the revision", () => {
     const counted = Object.entries(changesRevision).filter(([, counts]) => counts).map(([type]) => type)
     assert.sameMembers(counted, [
       "sandbox.status",
@@ -311,7 +312,8 @@ describe("events", () => {
       "approval.resolved",
       "pull_request.updated",
       "sandbox.restoring",
-      "sandbox.restored"
+      "sandbox.restored",
+      "sandbox.renamed"
     ])
   })
 

@@ -66,7 +66,7 @@ const SINCE: Readonly<Record<Version, Readonly<Record<string, ReadonlyArray<stri
     device_logins: ["COLUMN network text"]
   },
   "0060_calls_by_age": {},
-  "0061_schema": {},
+  "0061_schema": { sandboxes: ["COLUMN renames integer NOT NULL DEFAULT 0"] },
   "0062_additions": {}
 }
 

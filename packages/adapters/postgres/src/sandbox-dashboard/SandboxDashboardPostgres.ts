@@ -1,5 +1,6 @@
-/** `SandboxDashboard` on Postgres: reads over `sandboxes`, each one statement with a bound on the rows it looks at. */
-import { SandboxDashboard } from "@slipway/domain/sandbox/ports/SandboxDashboard"
+/** `SandboxDashboard` on Postgres: reads over `sandboxes`, each one statement with a bound on the rows it looks at, and pins. */
+import { MAX_PINS, SandboxDashboard, TooManyPins } from "@slipway/domain/sandbox/ports/SandboxDashboard"
+import { SandboxNotFound } from "@slipway/domain/sandbox/ports/SandboxStore"
 import { DateTime, Effect, Layer } from "effect"
 import { SqlClient } from "effect/sql"
 import { sandboxOf } from "../sandbox-store/rows/SandboxRow.ts"
@@ -7,6 +8,7 @@ import { Reads } from "../sql/Clients.ts"
 import { guard } from "../sql/SqlFailure.ts"
 import { changesRows, countRows, pastRows, pullCountRows, queueRows, recentRows, saidRows } from "./statements/counts.ts"
 import { selectDashboard } from "./statements/list.ts"
+import { countOtherPins, deletePin, insertPin, lockPins, pinRows } from "./statements/pins.ts"
 
 export const layer = Layer.effect(
   SandboxDashboard,
@@ -14,7 +16,7 @@ export const layer = Layer.effect(
     const sql = yield* SqlClient.SqlClient
     const reads = (yield* Reads) ?? sql
     const [changes, queue, past, recent] = [changesRows(reads), queueRows(sql), pastRows(sql), recentRows(reads)]
-    const [counts, pullCounts, said] = [countRows(sql), pullCountRows(sql), saidRows(sql)]
+    const [counts, pullCounts, said, pins] = [countRows(sql), pullCountRows(sql), saidRows(sql), pinRows(reads)]
 
     return SandboxDashboard.of({
       changes: (ids) =>
@@ -43,6 +45,20 @@ export const layer = Layer.effect(
           atWork: rows[0]?.atWork ?? 0,
           slots: rows[0]?.slots ?? 0
         }))),
+
+      pins: ({ grantId, userId }) => guard(Effect.map(pins({ grantId, userId }), (rows) => new Set(rows.map(({ id }) => id)))),
+
+      pin: Effect.fn("SandboxDashboard.pin")(
+        function*(by, id, isPinned) {
+          yield* lockPins(sql, by)
+          const [others] = yield* countOtherPins(sql, by, id)
+          if (others === undefined) return yield* new SandboxNotFound()
+          if (isPinned && others.count >= MAX_PINS) return yield* new TooManyPins()
+          yield* isPinned ? insertPin(sql, by, id) : deletePin(sql, by, id)
+        },
+        sql.withTransaction,
+        guard
+      ),
 
       past: (grantId, since) =>
         guard(

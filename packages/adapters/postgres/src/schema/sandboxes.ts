@@ -82,6 +82,8 @@ export const sandboxes: ReadonlyArray<string> = [
     tokens             jsonb          NOT NULL DEFAULT '{"input":0,"cachedInput":0,"output":0}',
     -- When the newest event was recorded: no later event has an earlier time.
     recorded_at        timestamptz,
+    -- New titles since the creation.
+    renames            integer        NOT NULL DEFAULT 0,
 
     CHECK ((work IS NULL) = (work_since IS NULL)),
     CHECK ((moved IS NULL) = (moved_from IS NULL) AND (moved IS NULL) = (moved_fence IS NULL)),
@@ -119,6 +121,14 @@ export const sandboxes: ReadonlyArray<string> = [
   `CREATE TABLE IF NOT EXISTS drained_machines (
     machine text        PRIMARY KEY,
     at      timestamptz NOT NULL
+  )`,
+
+  // The sandboxes that each person pinned in a grant.
+  `CREATE TABLE IF NOT EXISTS sandbox_pins (
+    grant_id   uuid NOT NULL REFERENCES grants,
+    user_id    text NOT NULL,
+    sandbox_id text NOT NULL REFERENCES sandboxes,
+    PRIMARY KEY (grant_id, user_id, sandbox_id)
   )`,
 
   // Running sandboxes without work, kept by triggers. They are counted here: the table is narrow, so their own rows are not read.

@@ -1,10 +1,11 @@
 /**
  * Port: views of a grant's sandboxes for people, over the rows of a `SandboxStore`: the list, the queue, recent requests, results and
- * costs. Checked by `SandboxDashboardContract`.
+ * costs. It also keeps what each person pinned. Checked by `SandboxDashboardContract`.
  */
 import * as Context from "effect/Context"
 import type * as DateTime from "effect/DateTime"
 import type * as Effect from "effect/Effect"
+import * as Schema from "effect/Schema"
 import type { SandboxId } from "../../ids/SandboxId.ts"
 import type { TokenCounts } from "../../models/rules/Usage.ts"
 import type { ReasoningEffort } from "../../models/schema/ReasoningEffort.ts"
@@ -18,7 +19,7 @@ import type { StoreUnavailable } from "../../store/StoreUnavailable.ts"
 import type { AttentionState } from "../rules/AttentionState.ts"
 import type { Publication, Sandbox } from "../rules/Sandbox.ts"
 import type { SandboxStatus, StatusReason } from "../rules/SandboxEvent.ts"
-import type { ListPosition } from "./SandboxStore.ts"
+import type { ListPosition, SandboxNotFound } from "./SandboxStore.ts"
 
 /** A list examines this many sandboxes from its beginning, so that every search takes a bounded time. */
 export const LOOKED_THROUGH = 10_000
@@ -30,6 +31,15 @@ export const RECENT = 200
 export const PLACES = 1000
 /** The groups of a {@link Past}, those with the highest cost. */
 export const GROUPS = 2000
+/** The most sandboxes of one grant that a person can pin. */
+export const MAX_PINS = 100
+
+/** The person pinned {@link MAX_PINS} other sandboxes of the grant. A retry helps after one was unpinned. */
+export class TooManyPins extends Schema.TaggedError<TooManyPins>()("TooManyPins", {}) {
+  override get message() {
+    return `You pinned ${MAX_PINS} sandboxes. Unpin one first.`
+  }
+}
 
 /** A page of a grant's sandboxes, newest first. */
 export interface DashboardQuery {
@@ -47,6 +57,14 @@ export interface DashboardQuery {
   readonly metadata?: Readonly<Record<string, string>>
   /** Only sandboxes with a pull request in this state, of `repo` if given. Absent: all sandboxes. */
   readonly pull?: PullState | "any"
+  /** Id of a user: only sandboxes that this user pinned. Absent: all sandboxes. */
+  readonly pinnedBy?: string
+}
+
+/** A person in a grant. Pins of one person are separate in each grant. */
+export interface Pinning {
+  readonly grantId: string
+  readonly userId: string
 }
 
 /** The request of a creation. */
@@ -112,6 +130,10 @@ export class SandboxDashboard extends Context.Service<SandboxDashboard, {
   /** The newest {@link RECENT} creations, newest first. */
   recent(grantId: string): Effect.Effect<ReadonlyArray<Asked>, StoreUnavailable>
   queue(grantId: string): Effect.Effect<Queue, StoreUnavailable>
+  /** The sandboxes of the grant that the user pinned: at most {@link MAX_PINS}. */
+  pins(by: Pinning): Effect.Effect<ReadonlySet<SandboxId>, StoreUnavailable>
+  /** Pins a sandbox of the grant for the user, or unpins it. Safe to repeat. */
+  pin(by: Pinning, id: SandboxId, isPinned: boolean): Effect.Effect<void, SandboxNotFound | StoreUnavailable | TooManyPins>
   /** Groups of the newest {@link LOOKED_THROUGH} sandboxes created since then, the highest cost first. */
   past(grantId: string, since: DateTime.Utc): Effect.Effect<ReadonlyArray<PastGroup>, StoreUnavailable>
 }>()("@slipway/domain/SandboxDashboard") {

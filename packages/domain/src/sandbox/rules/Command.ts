@@ -1,7 +1,7 @@
 /**
  * The commands of people (docs/decisions/3 and 18): terminate, interrupt, decide an approval, send a message, withdraw a waiting
- * message, restore a checkpoint. Each has a natural identity, so that a repetition finds the first. Every command is decided under the
- * lock of its sandbox and stored before it is answered.
+ * message, restore a checkpoint, rename. Each has a natural identity, so that a repetition finds the first. Every command is decided
+ * under the lock of its sandbox and stored before it is answered.
  */
 import * as Data from "effect/Data"
 import * as Result from "effect/Result"
@@ -295,4 +295,19 @@ export const restore = (ids: Derive, checkpoint: number, isKept: boolean): Comma
     if (!isKept || checkpoint < 1 || checkpoint > sandbox.checkpoint) return Result.fail(new CheckpointNotFound())
     return applied([{ type: "sandbox.restoring", data: { checkpoint } }])
   }
+})
+
+/**
+ * Gives the sandbox another title, in any status. Never rejected. The identity counts renames, so the same title after another one is a
+ * new command.
+ */
+export const rename = (ids: Derive, title: string): Command<never> => ({
+  identity: ({ id, renames, title: current }) =>
+    // Naming the rename that gave the present title finds it.
+    ids.derive(`${id}/rename/${title === current ? Math.max(renames - 1, 0) : renames}/${title}`),
+  approvalId: null,
+  decide: ({ receipt, sandbox }) =>
+    receipt?.outcome === "applied"
+      ? duplicate
+      : applied(title === sandbox.title ? [] : [{ type: "sandbox.renamed", data: { title } }])
 })

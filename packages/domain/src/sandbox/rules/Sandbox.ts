@@ -55,6 +55,7 @@ export const initial = (creation: Creation): Sandbox => ({
   pinned: false,
   restoring: null,
   restores: 0,
+  renames: 0,
   revision: 0,
   lastSeq: 0,
   recordedAt: null,
@@ -288,6 +289,8 @@ const apply = (sandbox: Sandbox, event: SandboxEvent, at: DateTime.Utc): Sandbox
         pinned: sandbox.pinned && checkpoint === undefined
       }
     }
+    case "sandbox.renamed":
+      return { ...sandbox, title: event.data.title, renames: sandbox.renames + 1 }
     case "sandbox.boot":
     case "setup.started":
       return evolveSetup(sandbox, event, at)

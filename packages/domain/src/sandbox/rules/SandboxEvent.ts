@@ -42,6 +42,7 @@ export const changesRevision: Readonly<Record<SandboxEvent["type"], boolean>> = 
   "pull_request.updated": true,
   "sandbox.restoring": true,
   "sandbox.restored": true,
+  "sandbox.renamed": true,
   "sandbox.forked": false,
   "sandbox.checkpoint": false,
   "sandbox.boot": false,

@@ -9,6 +9,12 @@ export const MAX_PROMPT = 60_000
 /** 1 to 60000 characters. */
 export const Prompt = text(1, MAX_PROMPT)
 
+/** Characters of a title. */
+export const MAX_TITLE = 120
+
+/** The title of a sandbox for people: 1 to 120 characters. */
+export const Title = text(1, MAX_TITLE)
+
 /** The id of a sandbox's message: the `turnId` that sending it returned. Case is ignored. */
 export const MessageId = Schema.String.check(Schema.isUUID()).pipe(Schema.decode(SchemaTransformation.toLowerCase()))
 

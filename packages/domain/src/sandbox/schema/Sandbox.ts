@@ -52,7 +52,7 @@ export type Publication = typeof Publication.Type
 export const Origin = Schema.Struct({ sandboxId: SandboxId, checkpoint: Counter })
 export type Origin = typeof Origin.Type
 
-/** The fields that are fixed at creation. */
+/** The fields that are set at creation. Only the title can change. */
 export const Creation = Schema.Struct({
   id: SandboxId,
   grantId: Schema.String,
@@ -126,6 +126,8 @@ export const Sandbox = Schema.Struct({
   restoring: Schema.NullOr(Counter),
   /** The number of finished restores, whatever their result. */
   restores: Counter,
+  /** The number of new titles since the creation. */
+  renames: Counter.pipe(Schema.withDecodingDefaultKey(Effect.succeed(0))),
   /** 1 at creation, plus 1 per event with `changesRevision`. */
   revision: Counter,
   /** `seq` of the newest event, which is the cursor of a snapshot. */

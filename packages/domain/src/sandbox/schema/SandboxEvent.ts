@@ -200,6 +200,9 @@ export const SandboxEvent = Schema.Union([
       description: "Why nothing was restored, for people. Trees and conversation are unchanged."
     })
   }),
+  durable("sandbox.renamed", {
+    title: Schema.String.annotateKey({ description: "The new title." })
+  }),
   durable("sandbox.error", {
     code: Schema.String.annotateKey({ description: "For programs; codes may be added." }),
     message: Schema.String.annotateKey({ description: "For people." }),

@@ -7,9 +7,9 @@ import { type Catalogue, type Model, ModelId } from "../../models/schema/ModelCa
 import { ReasoningEffort } from "../../models/schema/ReasoningEffort.ts"
 import { ToolApprovalMode } from "../../models/schema/ToolApprovalMode.ts"
 import { RepoRef } from "../../source/schema/RepoRef.ts"
-import { Counter, text } from "../../text/Text.ts"
+import { Counter } from "../../text/Text.ts"
 import type { Creation, Origin } from "../rules/Sandbox.ts"
-import { Prompt } from "../schema/Command.ts"
+import { MAX_TITLE, Prompt, Title } from "../schema/Command.ts"
 import { Metadata } from "../schema/Sandbox.ts"
 
 /** The most repositories of one sandbox (docs/decisions/12). */
@@ -26,9 +26,7 @@ const Repos = Schema.Array(RepoRef).check(
 
 /** The common fields of creations and forks. */
 const firstPrompt = Prompt.annotateKey({ description: "The first task of the agent." })
-/** In code points. */
-const MAX_TITLE_LENGTH = 120
-const shownTitle = Schema.optionalKey(text(1, MAX_TITLE_LENGTH)).annotateKey({
+const shownTitle = Schema.optionalKey(Title).annotateKey({
   description: "A title for people. Default: the prompt's first line."
 })
 const ownMetadata = Metadata.annotateKey({
@@ -81,7 +79,7 @@ export const titleOf = (prompt: string): string => {
   const line = prompt.split(/\r\n|[\n\r\u2028\u2029]/u).map((candidate) => candidate.replace(/\s+/gu, " ").trim()).find((candidate) =>
     candidate !== ""
   )
-  return line === undefined ? "Untitled sandbox" : Array.from(line).slice(0, MAX_TITLE_LENGTH).join("").trimEnd()
+  return line === undefined ? "Untitled sandbox" : Array.from(line).slice(0, MAX_TITLE).join("").trimEnd()
 }
 
 /** The values that the caller of `toCreation` provides. `model` is the catalogue's choice. */

@@ -6,7 +6,7 @@ import type * as Schema from "effect/Schema"
 import { reader } from "../../text/InvalidRequest.ts"
 import { Counter } from "../../text/Text.ts"
 import { ApprovalDecision, ApprovalId } from "../schema/Approval.ts"
-import { MessageId, Prompt } from "../schema/Command.ts"
+import { MessageId, Prompt, Title } from "../schema/Command.ts"
 import { IdempotencyKey } from "../schema/Idempotency.ts"
 import { WhenBusy } from "../schema/MessageQueue.ts"
 import { CreateSandbox, ForkSandbox } from "./CreateSandbox.ts"
@@ -22,6 +22,8 @@ export const creation = decoder(CreateSandbox, "request")
 export const fork = decoder(ForkSandbox, "request")
 /** The text of a message. */
 export const prompt = decoder(Prompt, "prompt")
+/** The title of a sandbox. */
+export const title = decoder(Title, "title")
 /** The treatment of a message while a turn is active. */
 export const whenBusy = decoder(WhenBusy, "whenBusy")
 /** The id of a message, in any case. */

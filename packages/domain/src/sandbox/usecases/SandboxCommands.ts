@@ -89,3 +89,7 @@ export const sendMessage = Effect.fn("Sandboxes.sendMessage")(
 /** Withdraws a waiting message. */
 export const cancelMessage = (deps: Dependencies, by: Principal, id: SandboxId, messageId: string) =>
   execute(deps, by, id, Command.cancelMessage(deps.ids, messageId))
+
+/** Gives the sandbox another title. */
+export const rename = (deps: Dependencies, by: Principal, id: SandboxId, title: string) =>
+  execute(deps, by, id, Command.rename(deps.ids, title))

@@ -104,6 +104,8 @@ export class Sandboxes extends Context.Service<Sandboxes, {
     CommandResult,
     MessageNotFound | MessageNotWaiting | SandboxNotFound | StoreUnavailable
   >
+  /** Gives the sandbox another title, in any status. */
+  rename(by: Principal, id: SandboxId, title: string): Effect.Effect<CommandResult, SandboxNotFound | StoreUnavailable>
   /** Prompts and complete messages of the agent after the event `after`, oldest first. */
   messages(by: Principal, id: SandboxId, page: { readonly after: number; readonly limit: number }): Effect.Effect<
     ReadonlyArray<Message>,
@@ -152,6 +154,7 @@ export class Sandboxes extends Context.Service<Sandboxes, {
         sendMessage: (by, id, prompt, key = Option.none(), whenBusy = "reject") =>
           SandboxCommands.sendMessage(deps, by, id, prompt, key, whenBusy),
         cancelMessage: (by, id, messageId) => SandboxCommands.cancelMessage(deps, by, id, messageId),
+        rename: (by, id, title) => SandboxCommands.rename(deps, by, id, title),
         messages: Effect.fn("Sandboxes.messages")(function*(by, id, page) {
           const { after, limit } = yield* Effect.fromResult(readPage(page))
           yield* store.find({ grantId: by.grantId, id })

@@ -263,6 +263,8 @@ const itemOf = (recorded: RecordedEvent, known: Known): Item | null => {
     case "sandbox.restoring":
     case "sandbox.restored":
       return checkpointItem(recorded, event)
+    case "sandbox.renamed":
+      return item(`event:${seq}`, "note", `Renamed: ${data.title}`)
     case "sandbox.error":
       return item(`event:${seq}`, "problem", data.message)
     // A queued message is not part of the conversation yet.

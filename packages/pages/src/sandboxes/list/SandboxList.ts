@@ -4,7 +4,8 @@ import { MemberStore } from "@slipway/domain/access/ports/MemberStore"
 import { principalOf } from "@slipway/domain/access/rules/Session"
 import type { Principal } from "@slipway/domain/access/schema/Principal"
 import { Sessions } from "@slipway/domain/access/usecases/Sessions"
-import { SandboxDashboard, type Queue } from "@slipway/domain/sandbox/ports/SandboxDashboard"
+import type { SandboxId } from "@slipway/domain/ids/SandboxId"
+import { MAX_PINS, type Queue, SandboxDashboard } from "@slipway/domain/sandbox/ports/SandboxDashboard"
 import { bytesOf } from "@slipway/domain/sandbox/ports/SandboxStore"
 import { attentionStateOf, stateWords } from "@slipway/domain/sandbox/rules/AttentionState"
 import type { Sandbox } from "@slipway/domain/sandbox/rules/Sandbox"
@@ -61,6 +62,7 @@ interface Place {
   readonly changes: Changes
   /** Where a message was found, and not the title. */
   readonly excerpts: Excerpts
+  readonly pins: ReadonlySet<SandboxId>
 }
 
 const stateCell = (sandbox: Sandbox, place: Place): Html => {
@@ -77,12 +79,18 @@ const stateCell = (sandbox: Sandbox, place: Place): Html => {
 const excerptPiece = (excerpt: string | undefined): Html | null =>
   excerpt === undefined ? null : html`<span class="excerpt">${excerpt}</span>`
 
+/** The form is that of {@link table}. */
+const pinButton = ({ id, title }: Sandbox, isPinned: boolean): Html =>
+  html`<button form="pins" formaction="/sandboxes/${id}/pin" name="pinned" value="${isPinned ? "no" : "yes"}" class="quiet pin">
+${isPinned ? "Unpin" : "Pin"}<span class="unseen"> ${title}</span></button>`
+
 const row = (sandbox: Sandbox, place: Place, costs: boolean): Html => {
   const { id, repos, title, usage } = sandbox
   const cost = costs && html`<td data-label="Cost" class="cost">${dollars(usage.costMicroUsd)}</td>`
   return html`
 <tr id="row-${id}" data-item>
-<td class="pick"><input type="checkbox" form="bulk" name="id" value="${id}" aria-label="Select ${visible(title)}"></td>
+<td class="pick"><input type="checkbox" form="bulk" name="id" value="${id}" aria-label="Select ${visible(title)}">
+${pinButton(sandbox, place.pins.has(id))}</td>
 <th scope="row"><a href="/sandboxes/${id}" title="${visible(title)}">${title}</a>${excerptPiece(place.excerpts.get(id))}</th>
 <td data-label="State" class="wide">${stateCell(sandbox, place)}</td>
 <td data-label="Repositories">${repos.map(({ fullName }) => fullName).join(", ")}</td>
@@ -147,6 +155,8 @@ const MESSAGES = {
   terminated: "Stopping…",
   approved: "Approved.",
   denied: "Denied.",
+  pinned: "Pinned.",
+  unpinned: "Unpinned.",
   duplicate: "Already done.",
   ...labels.rejection
 }
@@ -156,22 +166,26 @@ type Changes = Effect.Success<ReturnType<SandboxDashboard["Service"]["changes"]>
 
 const HEADS = ["Title", "State", "Repositories", "Lines", "Pull request", "Last activity"]
 
-const table = (page: ReadonlyArray<Sandbox>, place: Place, isGrouped: boolean): Html => {
-  const costs = page.some(({ usage }) => usage.costMicroUsd > 0)
+/** `pinned`: those that stand first. `isGrouped`: the others stand by their states. */
+const table = (page: ReadonlyArray<Sandbox>, pinned: ReadonlyArray<Sandbox>, place: Place, isGrouped: boolean): Html => {
+  const costs = [...pinned, ...page].some(({ usage }) => usage.costMicroUsd > 0)
   const cost = costs && html`<col class="cost">`
-  const groups = isGrouped ? STATES : [null]
-  const bodies = groups.map((state) => {
-    const found = state === null ? page : page.filter((sandbox) => attentionStateOf(sandbox) === state)
-    const head = state !== null && html`
-<tr class="group"><th scope="rowgroup" colspan="${costs ? 8 : 7}">${stateWords[state]}</th></tr>`
+  const group = (name: string | null, found: ReadonlyArray<Sandbox>) => {
+    const head = name !== null && html`
+<tr class="group"><th scope="rowgroup" colspan="${costs ? 8 : 7}">${name}</th></tr>`
     return found.length > 0 && html`<tbody>${head}${found.map((sandbox) => row(sandbox, place, costs))}
 </tbody>`
-  })
+  }
+  const others = isGrouped
+    ? STATES.map((state) => group(stateWords[state], page.filter((sandbox) => attentionStateOf(sandbox) === state)))
+    : group(pinned.length > 0 ? "Others" : null, page)
+  const bodies = html`${group("Pinned", pinned)}${others}`
   return html`<div class="lists"><table class="rows picks list"><caption class="unseen">Sandboxes, newest first</caption>
 <colgroup><col class="pick"><col><col class="wide"><col class="repos"><col class="lines"><col class="pulls"><col class="age">${cost}
 </colgroup>
 <thead><tr><td class="pick"></td>${columnHeads(...HEADS, ...(costs ? ["Cost"] : []))}</tr></thead>
 ${bodies}</table>
+<form id="pins" method="post">${place.csrf}<input type="hidden" name="next" value="${place.here}"></form>
 <form id="bulk" method="get" action="/sandboxes/terminate" class="actions bulk"><button class="danger">End selected…</button></form></div>`
 }
 
@@ -232,32 +246,39 @@ const look = Effect.fnUntraced(function*({ cursorKey, dashboard, publicUrl }: Se
   const after = ListCursor.decode(cursorKey, by.grantId, given)
   if (given !== "" && Option.isNone(after)) return yield* Refused.bad("This link is out of date.")
 
+  const asked = { repo, attention: Option.getOrNull(attention), search, createdBy: person, metadata }
   const { more, page } = wrongRepo ?
     { more: null, page: [] } :
-    yield* nextPage(PAGE, bytesOf.sandbox, (last, limit) =>
-      dashboard.list(by.grantId, {
-        after: last ?? Option.getOrNull(after),
-        limit,
-        repo,
-        attention: Option.getOrNull(attention),
-        search,
-        createdBy: person,
-        metadata
-      }))
-  // The queue is read only if a sandbox of the page is in it.
-  const queue = page.some(({ status }) => status === "queued") ? yield* dashboard.queue(by.grantId) : NOTHING
-  const changes = yield* dashboard.changes(page.map(({ id }) => id))
-  const excerpts = yield* excerptsOf({ dashboard }, by.grantId, page, search)
-  const first = ListFilters.addressOf(narrowed, Option.getOrNull(attention))
+    yield* nextPage(
+      PAGE,
+      bytesOf.sandbox,
+      (last, limit) => dashboard.list(by.grantId, { ...asked, after: last ?? Option.getOrNull(after), limit })
+    )
   const isFirst = Option.isNone(after)
+  const pins = yield* dashboard.pins(by)
+  const pinned = isFirst && !wrongRepo && pins.size > 0
+    ? yield* dashboard.list(by.grantId, { ...asked, after: null, limit: MAX_PINS, pinnedBy: by.userId })
+    : []
+  const others = page.filter(({ id }) => pinned.every((one) => one.id !== id))
+  const shown = [...pinned, ...others]
+  // The queue is read only if a sandbox of the page is in it.
+  const queue = shown.some(({ status }) => status === "queued") ? yield* dashboard.queue(by.grantId) : NOTHING
+  const changes = yield* dashboard.changes(shown.map(({ id }) => id))
+  const excerpts = yield* excerptsOf({ dashboard }, by.grantId, shown, search)
+  const first = ListFilters.addressOf(narrowed, Option.getOrNull(attention))
   const counts = yield* dashboard.counts(by.grantId)
   const none = wrongRepo || first !== "/sandboxes" || !isFirst
     ? html`<p>No matching sandboxes. <a href="/sandboxes">Show all</a></p>`
     : howToCreate(publicUrl)
   const list = wrongRepo
     ? ListFilters.notARepo
-    : page.length > 0
-    ? table(page, { csrf: member.csrf, here: `/sandboxes${url.search}`, queue, changes, excerpts }, isFirst && Option.isNone(attention))
+    : shown.length > 0
+    ? table(
+      others,
+      pinned,
+      { csrf: member.csrf, here: `/sandboxes${url.search}`, queue, changes, excerpts, pins },
+      isFirst && Option.isNone(attention)
+    )
     : none
   const newest = !isFirst && html`<a href="${first}">Newest</a> `
   const last = more === null ? "" : ListCursor.encode(cursorKey, by.grantId, more)
@@ -294,7 +315,7 @@ ${watchBar}</div>
 ${piece}
 ${yield* services.waiting(member.visit.place.grantId)}`
     const scripts = ["board.js", "compose.js"]
-    const rail = yield* services.rail.of(member.visit.place.grantId, null)
+    const rail = yield* services.rail.of(by, null)
     return Page.show({ title: "Sandboxes", place: "sandboxes", body, rail, scripts }, member, {
       status: narrowed.noRepo === null ? 200 : 400
     })
@@ -304,14 +325,15 @@ ${yield* services.waiting(member.visit.place.grantId)}`
 const rows = (services: Services): Page.Handler<Page.Member> =>
   Effect.fnUntraced(function*(member, { url }) {
     const { chips, piece } = yield* look(services, member, url)
-    const { grantId } = member.visit.place
-    return yield* Piece.answer(html`${chips}${piece}${yield* services.rail.of(grantId, null)}${yield* services.waiting(grantId)}`)
+    const by = principalOf(member.visit)
+    return yield* Piece.answer(html`${chips}${piece}${yield* services.rail.of(by, null)}${yield* services.waiting(by.grantId)}`)
   })
 
 /** The piece of sandboxes that wait for people, and the rail, alone, for `waiting.js`. */
 const asking = ({ rail, waiting }: Services): Page.Handler<Page.Member> =>
-  Effect.fnUntraced(function*({ visit: { place: { grantId } } }, { url }) {
-    return yield* Piece.answer(html`${yield* waiting(grantId)}${yield* rail.of(grantId, url.searchParams.get("at"))}`)
+  Effect.fnUntraced(function*({ visit }, { url }) {
+    const by = principalOf(visit)
+    return yield* Piece.answer(html`${yield* waiting(by.grantId)}${yield* rail.of(by, url.searchParams.get("at"))}`)
   })
 
 /** The newest sandboxes that a search finds, as options of `palette.js`. */

@@ -1,8 +1,10 @@
 /** The bar above the page of a sandbox: its state, the one thing to do next, and a menu with the rest. */
+import type { SandboxId } from "@slipway/domain/ids/SandboxId"
 import { attentionStateOf } from "@slipway/domain/sandbox/rules/AttentionState"
 import { hasTrees, publicationOf, type Sandbox } from "@slipway/domain/sandbox/rules/Sandbox"
 import { isActive } from "@slipway/domain/sandbox/rules/Turn"
 import { isUnderWay } from "@slipway/domain/source/rules/PullState"
+import { visible } from "@slipway/domain/text/EscapeInvisible"
 import { DateTime } from "effect"
 import { html, type Html } from "../../html/Html.ts"
 import { moment } from "../../html/Moments.ts"
@@ -16,6 +18,20 @@ import type { Shown } from "./SandboxPieces.ts"
 const MAX_SENTENCE = 2_000
 /** Characters of a value of metadata that are shown. Longer ones lead to no list, whose address would be too long. */
 const MAX_VALUE = 200
+
+/** The title. A rename shows in the browser's tab too. */
+export const title = ({ sandbox: { title } }: Shown): Html =>
+  html`<h1 id="title" data-piece="title" title="${visible(title)}">${title}</h1>`
+
+export const rename = ({ csrf, sandbox: { id, title } }: Shown): Html =>
+  html`<form id="rename" data-piece="rename" class="rename" method="post" action="/sandboxes/${id}/rename" data-live>${csrf}
+<label for="new-title">Title</label>
+<input id="new-title" name="title" type="text" required value="${title}" autocomplete="off">
+<button class="quiet">Rename</button></form>`
+
+export const pin = (id: SandboxId, csrf: Html, isPinned: boolean): Html =>
+  html`<form id="pin" data-piece="pin" method="post" action="/sandboxes/${id}/pin" data-live>${csrf}
+<button name="pinned" value="${isPinned ? "no" : "yes"}" class="quiet">${isPinned ? "Unpin" : "Pin"}</button></form>`
 
 /** When the state began that goes on; `null`: none does. */
 const since = (sandbox: Sandbox): DateTime.Utc | null => {

@@ -3,18 +3,19 @@ import { principalOf } from "@slipway/domain/access/rules/Session"
 import type { SandboxId } from "@slipway/domain/ids/SandboxId"
 import { Publishing } from "@slipway/domain/publishing/usecases/Publishing"
 import { KEPT_CHECKPOINTS } from "@slipway/domain/sandbox/ports/Checkpoints"
+import { SandboxDashboard } from "@slipway/domain/sandbox/ports/SandboxDashboard"
 import { outcomeOf } from "@slipway/domain/sandbox/rules/Approval"
 import type { CommandResult } from "@slipway/domain/sandbox/rules/Command"
 import { textOf } from "@slipway/domain/sandbox/rules/MessageQueue"
 import { publicationOf } from "@slipway/domain/sandbox/rules/Sandbox"
 import { ApprovalDecision, ApprovalId } from "@slipway/domain/sandbox/schema/Approval"
-import { MAX_PROMPT } from "@slipway/domain/sandbox/schema/Command"
+import { MAX_PROMPT, MAX_TITLE } from "@slipway/domain/sandbox/schema/Command"
 import * as Requests from "@slipway/domain/sandbox/usecases/Requests"
 import { Sandboxes } from "@slipway/domain/sandbox/usecases/Sandboxes"
 import { RepoName } from "@slipway/domain/source/schema/RepoRef"
 import { Effect, Option, Schema } from "effect"
 import { html, type Html } from "../../html/Html.ts"
-import { Form } from "../../layout/Form.ts"
+import { Form, incomplete } from "../../layout/Form.ts"
 import * as Page from "../../layout/Page.ts"
 import { Refused } from "../../layout/Refused.ts"
 import { labels } from "../../shared/SandboxLabels.ts"
@@ -52,6 +53,7 @@ const listOf = (next: string): URL | null => {
 
 /** The services behind the forms. */
 interface Services {
+  readonly dashboard: typeof SandboxDashboard.Service
   readonly sandboxes: typeof Sandboxes.Service
   readonly publishing: typeof Publishing.Service
   readonly pieces: Effect.Success<typeof SandboxPieces.make>
@@ -76,8 +78,11 @@ const back = Effect.fnUntraced(function*(
     return Page.redirect(`/sandboxes/${id}?${new URLSearchParams({ done, ...(repo === null ? {} : { repo }) })}`)
   }
   const shown = SandboxPieces.shownTo(member, yield* sandboxes.get(principalOf(member.visit), id))
-  const { approvals, commands, facts, message, queue, state } = pieces
-  const changed = yield* Effect.forEach([state, facts, commands, approvals, queue, message], ({ render }) => render(shown))
+  const { approvals, commands, facts, message, pin, queue, rename, state, title } = pieces
+  const changed = yield* Effect.forEach(
+    [title, state, facts, commands, approvals, queue, message, rename, pin],
+    ({ render }) => render(shown)
+  )
   return Page.fragment(
     html`<p class="${Object.hasOwn(labels.rejection, done) ? "problem" : "told"}">${outcomesOf(shown.sandbox, repo)[done]}</p>
 ${changed}${more}`
@@ -215,6 +220,33 @@ const takeBack = (services: Services): Handler =>
     })
   )
 
+const rename = (services: Services): Handler =>
+  Effect.fnUntraced(
+    function*(member, asked) {
+      const id = yield* idOf(asked)
+      // As titles from prompts: on one line, without spaces around it.
+      const title = yield* Requests.title((yield* asked.form.one("title")).replace(/\s+/gu, " ").trim())
+      const result = yield* services.sandboxes.rename(principalOf(member.visit), id, title)
+      return yield* answered(services, member, asked, id, result, "renamed")
+    },
+    Effect.catchTags({
+      SandboxNotFound: notFound,
+      InvalidRequest: () => Effect.fail(Refused.bad(`Titles have 1 to ${MAX_TITLE} characters.`))
+    })
+  )
+
+const pin = (services: Services): Handler =>
+  Effect.fnUntraced(
+    function*(member, asked) {
+      const id = yield* idOf(asked)
+      const pinned = yield* asked.form.one("pinned")
+      if (pinned !== "yes" && pinned !== "no") return yield* incomplete
+      yield* services.dashboard.pin(principalOf(member.visit), id, pinned === "yes")
+      return yield* back(services, member, asked, id, pinned === "yes" ? "pinned" : "unpinned")
+    },
+    Effect.catchTags({ SandboxNotFound: notFound, TooManyPins: ({ message }) => Effect.fail(conflict(message)) })
+  )
+
 const publish = (services: Services): Handler =>
   Effect.fnUntraced(
     function*(member, asked) {
@@ -284,7 +316,12 @@ const sendOrDo = (services: Services): Handler => {
 }
 
 export const make = Effect.gen(function*() {
-  const services: Services = { sandboxes: yield* Sandboxes, publishing: yield* Publishing, pieces: yield* SandboxPieces.make }
+  const services: Services = {
+    dashboard: yield* SandboxDashboard,
+    sandboxes: yield* Sandboxes,
+    publishing: yield* Publishing,
+    pieces: yield* SandboxPieces.make
+  }
   return {
     approval: approval(services),
     decide: decide(services),
@@ -293,6 +330,8 @@ export const make = Effect.gen(function*() {
     terminate: terminate(services),
     send: sendOrDo(services),
     takeBack: takeBack(services),
+    rename: rename(services),
+    pin: pin(services),
     publish: publish(services)
   }
 })

@@ -4,7 +4,6 @@ import type { Principal } from "@slipway/domain/access/schema/Principal"
 import { SandboxId } from "@slipway/domain/ids/SandboxId"
 import { isSettled, type Sandbox } from "@slipway/domain/sandbox/rules/Sandbox"
 import { Sandboxes } from "@slipway/domain/sandbox/usecases/Sandboxes"
-import { visible } from "@slipway/domain/text/EscapeInvisible"
 import { Effect, Schema } from "effect"
 import { html, type Html, type Later } from "../../html/Html.ts"
 import * as Page from "../../layout/Page.ts"
@@ -46,6 +45,9 @@ export const MESSAGES = {
   steers: "Steering…",
   taken_back: "Removed from the queue.",
   restoring: "Restoring the checkpoint…",
+  renamed: "Renamed.",
+  pinned: "Pinned.",
+  unpinned: "Unpinned.",
   opened: "Draft pull request opened.",
   published: "Pull request updated.",
   publishing: "Publishing…",
@@ -96,6 +98,9 @@ type View = typeof VIEWS[number]["view"]
 /** Renders the pieces of the page. Others than the shown view has come with the stream where they are slow. */
 const render = (pieces: Services["pieces"], parts: SandboxPieces.Shown, view: View) =>
   Effect.all({
+    title: pieces.title.render(parts),
+    rename: pieces.rename.render(parts),
+    pin: pieces.pin.render(parts),
     state: pieces.state.render(parts),
     facts: pieces.facts.render(parts),
     line: pieces.line.render(parts),
@@ -166,7 +171,7 @@ ${(status === "queued" || status === "creating") && html`<meta http-equiv="refre
 const bar = (sandbox: Sandbox, piece: Pieces, isEarlier: boolean): Html =>
   html`<div class="bar">
 <a class="back" href="/sandboxes" aria-label="Sandboxes"><span aria-hidden="true">‹</span></a>
-<h1 title="${visible(sandbox.title)}">${sandbox.title}</h1>
+${piece.title}
 ${piece.state}
 <span id="connection" class="connection" role="status"></span>
 ${withoutScripts(sandbox)}
@@ -174,6 +179,8 @@ ${piece.commands}
 <details class="menu"><summary class="button quiet" aria-label="More about this sandbox">⋯</summary>
 <div class="menu-body">
 ${!isEarlier && notifyButton}
+${piece.pin}
+${piece.rename}
 ${piece.facts}
 </div></details>
 </div>`

@@ -253,6 +253,9 @@ const quick = (on: Piece["on"], render: (shown: Shown) => Part): Piece => ({
 
 export type PieceName =
   | "announcement"
+  | "title"
+  | "rename"
+  | "pin"
   | "state"
   | "facts"
   | "line"
@@ -325,6 +328,15 @@ export const make = Effect.gen(function*() {
 
   const pieces: Record<PieceName, Piece> & Record<"changes" | "pulls", Required<Pick<Piece, "soon">>> = {
     announcement: quick([...LIFE, "approval.requested", "approval.resolved"], announcement),
+    title: quick(["sandbox.renamed"], Bar.title),
+    rename: quick(["sandbox.renamed"], Bar.rename),
+    pin: {
+      on: [],
+      isSlow: true,
+      render: Effect.fnUntraced(function*({ by, csrf, sandbox: { id } }) {
+        return Bar.pin(id, csrf, (yield* dashboard.pins(by)).has(id))
+      })
+    },
     state: quick([...LIFE, "approval.requested", "approval.resolved", "usage.updated", "pull_request.updated", "sandbox.restoring",
       "sandbox.restored"], Bar.state),
     facts: quick([...LIFE, "approval.requested", "approval.resolved", "pull_request.updated", "sandbox.error", "sandbox.restored",
@@ -338,13 +350,17 @@ export const make = Effect.gen(function*() {
         return html`<p id="line" data-piece="line" class="fine"${hiddenUnless(place !== "")}>In line for a worker: ${place}.</p>`
       })
     },
-    waiting: { on: [...LIFE, "approval.requested", "approval.resolved"], isSlow: true, render: ({ by }) => waitingOf(by.grantId) },
+    waiting: {
+      on: [...LIFE, "approval.requested", "approval.resolved", "sandbox.renamed"],
+      isSlow: true,
+      render: ({ by }) => waitingOf(by.grantId)
+    },
     rail: {
       on: [],
       // Later than a reading from before the event is used.
-      often: [...LIFE, "approval.requested", "approval.resolved", "pull_request.updated"],
+      often: [...LIFE, "approval.requested", "approval.resolved", "pull_request.updated", "sandbox.renamed"],
       isSlow: true,
-      render: ({ by, sandbox }) => railOf.of(by.grantId, sandbox.id)
+      render: ({ by, sandbox }) => railOf.of(by, sandbox.id)
     },
     commands: quick([...LIFE, "pull_request.updated"], Bar.commands),
     approvals: quick([...LIFE, "approval.requested", "approval.resolved"], approvals),

@@ -237,6 +237,8 @@ const textOf = (told: Told, event: StreamEvent): string => {
       const { cause, error } = event.data
       return error === undefined ? note(told, labels.restored[cause] ?? line(cause)) : problem(told, line(error))
     }
+    case "sandbox.renamed":
+      return note(told, `Renamed: ${line(event.data.title)}`)
     case "sandbox.error":
       return problem(told, line(event.data.message))
     case "turn.started":

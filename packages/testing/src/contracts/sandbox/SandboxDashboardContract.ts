@@ -4,7 +4,7 @@
  */
 import { Ids } from "@slipway/domain/ids/Ids"
 import { Checkpoints } from "@slipway/domain/sandbox/ports/Checkpoints"
-import { SandboxDashboard, type DashboardQuery, RECENT, SEARCHED_MESSAGES } from "@slipway/domain/sandbox/ports/SandboxDashboard"
+import { type DashboardQuery, MAX_PINS, RECENT, SandboxDashboard, SEARCHED_MESSAGES } from "@slipway/domain/sandbox/ports/SandboxDashboard"
 import { SandboxStore } from "@slipway/domain/sandbox/ports/SandboxStore"
 import { attentionStateOf } from "@slipway/domain/sandbox/rules/AttentionState"
 import { decideApproval, interrupt, terminate } from "@slipway/domain/sandbox/rules/Command"
@@ -27,7 +27,7 @@ import * as Stream from "effect/Stream"
 import { decider } from "../../histories/Histories.ts"
 import { assert } from "../../suite/Assert.ts"
 import { define, type Writer } from "../../suite/Suite.ts"
-import { at, atRest, command, creator, drive, keyOf, leased, make, StoreFixture, type Stores } from "./SandboxStates.ts"
+import { at, atRest, command, creationOf, creator, drive, keyOf, leased, make, StoreFixture, type Stores } from "./SandboxStates.ts"
 
 const all: DashboardQuery = { after: null, limit: 1000, attention: null, repo: null, search: "" }
 
@@ -162,6 +162,67 @@ const pulls = (it: Writer<SandboxDashboard | Checkpoints | Stores>) => {
         ["closed", 2]
       ])
       assert.strictEqual((yield* (yield* SandboxDashboard).pullCounts(yield* grant)).size, 0)
+    }))
+}
+
+const pins = (it: Writer<SandboxDashboard | Stores>) => {
+  it.effect("keeps what each person pinned in each grant, and lists these sandboxes alone, newest first", () =>
+    Effect.gen(function*() {
+      const dashboard = yield* SandboxDashboard
+      const [grantId, elsewhere] = [yield* grant, yield* grant]
+      const ada = { grantId, userId: "ada" }
+      const made = yield* Effect.forEach(["one", "two", "three"], (title, i) =>
+        make({ grantId, title, createdAt: DateTime.add(at, { seconds: i }) }))
+      const [one, two, three] = made.map(({ id }) =>
+        id
+      )
+      const other = yield* make({ grantId: elsewhere, title: "elsewhere" })
+      if (one === undefined || two === undefined || three === undefined) return assert.fail("three were made")
+      for (const id of [three, one, one]) yield* dashboard.pin(ada, id, true)
+      yield* dashboard.pin({ grantId, userId: "bob" }, two, true)
+      yield* dashboard.pin({ grantId: elsewhere, userId: "ada" }, other.id, true)
+      const pinned = (query: Partial<DashboardQuery> = {}) => Effect.map(list(grantId, { pinnedBy: "ada", ...query }), titles)
+      assert.deepStrictEqual(yield* dashboard.pins(ada), new Set([one, three]))
+      assert.deepStrictEqual(yield* pinned(), ["three", "one"])
+      assert.deepStrictEqual(yield* pinned({ search: "ONE" }), ["one"])
+      assert.deepStrictEqual(yield* pinned({ after: made[2] ?? null }), ["one"])
+      assert.deepStrictEqual(titles(yield* list(grantId)), ["three", "two", "one"])
+      for (const id of [three, three, two]) yield* dashboard.pin(ada, id, false)
+      assert.deepStrictEqual(yield* dashboard.pins(ada), new Set([one]))
+      assert.deepStrictEqual(yield* Effect.map(list(grantId, { pinnedBy: "bob" }), titles), ["two"])
+    }))
+
+  it.effect("pins no sandbox of another grant, and no unknown one", () =>
+    Effect.gen(function*() {
+      const dashboard = yield* SandboxDashboard
+      const by = { grantId: yield* grant, userId: "ada" }
+      const theirs = yield* make()
+      const unknown = (yield* creationOf()).id
+      for (const id of [theirs.id, unknown]) {
+        for (const isPinned of [true, false]) {
+          assert.strictEqual((yield* Effect.flip(dashboard.pin(by, id, isPinned)))._tag, "SandboxNotFound")
+        }
+      }
+      assert.deepStrictEqual(yield* dashboard.pins(by), new Set())
+    }))
+
+  it.effect(`lets a person pin ${MAX_PINS} sandboxes of a grant, also many at once`, () =>
+    Effect.gen(function*() {
+      const dashboard = yield* SandboxDashboard
+      const by = { grantId: yield* grant, userId: "ada" }
+      const made = yield* Effect.forEach(Array.from({ length: MAX_PINS + 1 }), () => make({ grantId: by.grantId }))
+      const attempts = yield* Effect.forEach(made, ({ id }) => Effect.result(dashboard.pin(by, id, true)), { concurrency: 8 })
+      const refused = attempts.flatMap((attempt) => Result.isFailure(attempt) ? [attempt.failure._tag] : [])
+      assert.deepStrictEqual(refused, ["TooManyPins"])
+      const kept = yield* dashboard.pins(by)
+      assert.strictEqual(kept.size, MAX_PINS)
+      const [first] = kept
+      const left = made.find(({ id }) => !kept.has(id))
+      if (first === undefined || left === undefined) return assert.fail("one was refused")
+      yield* dashboard.pin(by, first, true)
+      yield* dashboard.pin(by, first, false)
+      yield* dashboard.pin(by, left.id, true)
+      assert.isTrue((yield* dashboard.pins(by)).has(left.id))
     }))
 }
 
@@ -527,6 +588,7 @@ export const suite = (name: string, layer: Layer.Layer<SandboxDashboard | Checkp
   define(`SandboxDashboard (${name})`, layer, (it) => {
     attention(it)
     pulls(it)
+    pins(it)
     searchAndPages(it)
     words(it)
     filters(it)

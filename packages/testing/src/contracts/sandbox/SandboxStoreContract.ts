@@ -14,7 +14,7 @@ import {
   summaryOf,
   type Writer
 } from "@slipway/domain/sandbox/ports/SandboxStore"
-import { cancelMessage, decideApproval, interrupt, sendMessage, terminate } from "@slipway/domain/sandbox/rules/Command"
+import { cancelMessage, decideApproval, interrupt, rename, sendMessage, terminate } from "@slipway/domain/sandbox/rules/Command"
 import { PART_BYTES, TURN_EVENTS } from "@slipway/domain/sandbox/rules/OutputLimit"
 import { Policy } from "@slipway/domain/sandbox/rules/Policy"
 import { evolve, initial, type Sandbox } from "@slipway/domain/sandbox/rules/Sandbox"
@@ -752,6 +752,22 @@ const commandResults = (it: Rules<Stores>) => {
       assert.strictEqual(first.outcome, "applied")
       yield* drive(sandbox, [{ _tag: "EndTurn", turnId: turn, state: "interrupted" }])
       assert.deepStrictEqual(yield* command(keyOf(sandbox), interrupt(ids), at), { ...first, outcome: "duplicate" })
+    }))
+
+  it.effect("keeps the title that a command gave, also of a sandbox that ended, and shows it in lists and summaries", () =>
+    Effect.gen(function*() {
+      const store = yield* SandboxStore
+      const ids = yield* Ids
+      const made = yield* make({ title: "First" })
+      const asked = (title: string) => Effect.map(command(made, rename(ids, title), at), ({ outcome }) => outcome)
+      assert.deepStrictEqual([yield* asked("2nd \u{1F680}"), yield* asked("2nd \u{1F680}")], ["applied", "duplicate"])
+      yield* command(made, terminate(ids), at)
+      assert.strictEqual(yield* asked("Third"), "applied")
+      const query = { after: null, limit: 10, status: null, repo: null }
+      const found = yield* store.find(keyOf(made))
+      const shown = [found, ...yield* store.list(made.grantId, query), ...yield* store.summaries(made.grantId, query)]
+      assert.deepStrictEqual(shown.map(({ title }) => title), ["Third", "Third", "Third"])
+      assert.strictEqual(found.renames, 2)
     }))
 
   it.effect("keeps prompts and whole messages, oldest first", () =>

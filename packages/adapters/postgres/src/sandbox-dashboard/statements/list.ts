@@ -17,6 +17,7 @@ export interface DashboardQuery {
   readonly createdBy?: string | null | undefined
   readonly metadata?: Readonly<Record<string, string>> | undefined
   readonly attention: AttentionState | null
+  readonly pinnedBy?: string | undefined
 }
 
 /** Texts that the index gives to a search. */
@@ -41,7 +42,7 @@ const foundBy = (sql: SqlClient.SqlClient, grantId: string, search: string) => {
  * again and again.
  */
 export const selectDashboard = (sql: SqlClient.SqlClient, grantId: string, query: DashboardQuery) => {
-  const { after, attention, createdBy = null, limit, metadata = {}, pull, repo, search } = query
+  const { after, attention, createdBy = null, limit, metadata = {}, pinnedBy, pull, repo, search } = query
   const columns = sql.literal(COLUMNS)
   const matches = [
     attention === null ? sql`true` : sql.literal(ATTENTION[attention]),
@@ -59,6 +60,9 @@ export const selectDashboard = (sql: SqlClient.SqlClient, grantId: string, query
   const live = attention !== null && LIVE.includes(attention)
     ? sql`AND l.status IN ('queued', 'creating', 'running', 'terminating')`
     : sql``
+  const pinned = pinnedBy === undefined
+    ? sql``
+    : sql`AND l.id IN (SELECT sandbox_id FROM sandbox_pins WHERE grant_id = ${grantId} AND user_id = ${pinnedBy})`
   return sql`
           SELECT ${columns} FROM (
             SELECT s.*, coalesce(sum(octet_length(s.prompt) + octet_length(coalesce(s.turn ->> 'prompt', '')) +
@@ -67,7 +71,7 @@ export const selectDashboard = (sql: SqlClient.SqlClient, grantId: string, query
               OVER (ORDER BY s.created_at DESC, s.id DESC ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING), 0) AS bytes_before
             FROM (
               SELECT * FROM sandboxes l WHERE l.grant_id = ${grantId}
-                ${older} ${live}
+                ${older} ${live} ${pinned}
               ORDER BY l.created_at DESC, l.id DESC LIMIT ${LOOKED_THROUGH}
             ) s
             WHERE ${sql.and(matches)}
