@@ -184,7 +184,7 @@ const pins = (it: Writer<SandboxDashboard | Stores>) => {
       const pinned = (query: Partial<DashboardQuery> = {}) => Effect.map(list(grantId, { pinnedBy: "ada", ...query }), titles)
       assert.deepStrictEqual(yield* dashboard.pins(ada), new Set([one, three]))
       assert.deepStrictEqual(yield* pinned(), ["three", "one"])
-      assert.deepStrictEqual(yield* pinned({ search: "ONE" }), ["one"])
+      assert.deepStrictEqual(yield* pinned({ search: "THREE" }), ["three"])
       assert.deepStrictEqual(yield* pinned({ after: made[2] ?? null }), ["one"])
       assert.deepStrictEqual(titles(yield* list(grantId)), ["three", "two", "one"])
       for (const id of [three, three, two]) yield* dashboard.pin(ada, id, false)
