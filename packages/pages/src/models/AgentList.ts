@@ -42,7 +42,7 @@ const refreshing = html`<noscript><meta http-equiv="refresh" content="5"></noscr
 const watched = html`<p class="fine"><span id="watching" role="status"></span></p>
 <div id="watched" data-look="/models/state"></div>`
 
-const noAgent = Refused.notFound("This service installs no such agent.")
+const noAgent = Refused.notFound("This service does not install an agent with that name.")
 
 /** The list, and the handler of its forms. */
 export const make = Effect.gen(function*() {

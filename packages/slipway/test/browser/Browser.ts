@@ -61,7 +61,9 @@ const launch = Effect.acquireRelease(
 )
 
 /** Fails on forbidden events of a page. */
-const watch = (page: Page, { drops = false, refused = [] }: Visit, problems: Array<string>) => {
+const watch = (page: Page, { drops = false, options, refused = [] }: Visit, problems: Array<string>) => {
+  // Chromium without scripts says of those that a page names that they are not allowed.
+  const isWithout = options?.javaScriptEnabled === false
   page.on("pageerror", (error) => problems.push(`${page.url()}: ${error.stack}`))
   page.on("console", (message) => {
     const text = message.text()
@@ -71,6 +73,7 @@ const watch = (page: Page, { drops = false, refused = [] }: Visit, problems: Arr
   })
   page.on("requestfailed", (request) => {
     const { errorText } = request.failure() ?? {}
+    if (isWithout && request.resourceType() === "script" && errorText === "csp") return
     if (errorText !== "net::ERR_ABORTED" && !drops) problems.push(`${request.url()}: ${errorText}`)
   })
 }
