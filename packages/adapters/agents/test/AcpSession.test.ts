@@ -477,12 +477,12 @@ describe("AcpSession", () => {
 
   it.live("sets the effort with the option of category thought_level, and fails where there is none", () =>
     Effect.gen(function*() {
-      const open = (configOptions: ReadonlyArray<object>) =>
+      const open = (configOptions: ReadonlyArray<object>, reasoningEffort: "high" | null = "high") =>
         Effect.gen(function*() {
           const fake = yield* make(({ id, method }) => [
             { jsonrpc: "2.0", id, result: method === "session/new" ? { sessionId: "s1", configOptions } : {} }
           ])
-          const outcome = yield* Effect.result(AcpSession.open(fake.process, { ...options, reasoningEffort: "high" }))
+          const outcome = yield* Effect.result(AcpSession.open(fake.process, { ...options, reasoningEffort }, { noEffort: "default" }))
           return { fake, outcome }
         }).pipe(Effect.scoped)
       const { fake } = yield* open([
@@ -495,6 +495,8 @@ describe("AcpSession", () => {
       })
       const { outcome } = yield* open([{ id: "model", category: "model" }])
       assert.isTrue(Result.isFailure(outcome) && !outcome.failure.retryable)
+      // A model without efforts has no such option, and needs none.
+      assert.isTrue(Result.isSuccess((yield* open([{ id: "model", category: "model" }], null)).outcome))
     }))
 
   /** A session whose first prompt was abandoned and has no answer yet. */

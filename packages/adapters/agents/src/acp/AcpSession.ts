@@ -56,9 +56,12 @@ const startSession = Effect.fnUntraced(function*(
   )
   if (sessionId === null) return yield* fail("open", "the agent opened a session without a name", false)
   const effort = options.reasoningEffort ?? quirks.noEffort ?? null
-  if (effort !== null) {
-    const option = configOptions?.find(({ category }) => category === "thought_level")
-    if (option === undefined) return yield* fail("open", "the agent offers no reasoning effort for this model", false)
+  const option = configOptions?.find(({ category }) => category === "thought_level")
+  if (option === undefined && options.reasoningEffort !== null) {
+    return yield* fail("open", "the agent offers no reasoning effort for this model", false)
+  }
+  // A model without efforts has no option either.
+  if (option !== undefined && effort !== null) {
     yield* call(
       "session/set_config_option",
       {
