@@ -328,7 +328,7 @@ layer(http({ trees }), { excludeTestServices: true })("a page", (it) => {
       const id = yield* saved(key)
       patches = 0
       const all = `/sandboxes/${id}/changes`
-      const pages = yield* Effect.all(Array.from({ length: 20 }, () => get(all)), { concurrency: "unbounded" })
+      const pages = yield* Effect.all(Array.from({ length: 4 }, () => get(all)), { concurrency: "unbounded" })
       assert.strictEqual(patches, 1)
       assert.strictEqual((yield* get(all)).text, pages[0]?.text)
       assert.strictEqual(patches, 1)
