@@ -56,32 +56,62 @@ const describe = Effect.fnUntraced(function*(base: string) {
   }
 })
 
-/** Without the library's bar of its makers' tools, which it shows at a local address. */
+/** Colours that contrast with the library's grounds as WCAG 2.2 AA asks. Texts that it hides would widen a narrow page. */
+const CSS = `.light-mode{--scalar-color-2:#5b646f!important;--scalar-color-3:#5b646f!important;--scalar-color-green:#1a6f43!important;
+--scalar-color-blue:#1f5fd0!important;--scalar-color-red:#b3261e!important;--scalar-color-orange:#8a5300!important;
+--scalar-color-purple:#5a2ca0!important}
+.dark-mode{--scalar-color-3:#9ba5b1!important;--scalar-color-red:#ff9a92!important}
+#api-reference-container{overflow-x:clip}`
+
+/** Without the parts of the library that are not accessible, and its bar of its makers' tools, which it shows at a local address. */
 const settingsOf = (base: string) => ({
   _integration: "html",
   url: `${base}/openapi.json`,
   withDefaultFonts: false,
   showDeveloperTools: "never",
-  hideClientButton: true
+  hideClientButton: true,
+  hideSearch: true,
+  hiddenClients: true,
+  hideTestRequestButton: true,
+  customCss: CSS
 })
+
+/** Mends attributes of the library's elements, whenever it makes some: a selector, an attribute, and its value or `null` for none. */
+const MENDS = `const mends = [
+  ["aside[role=navigation]", "role", null],
+  ["aside[aria-label^=Sidebar]", "aria-label", "Operations"],
+  ["button[aria-selected]", "aria-selected", null],
+  ["button.show-more[aria-label]", "aria-label", null],
+  ["ul.endpoints:not([tabindex])", "tabindex", "0"],
+  [".scalar-card[role=region]", "role", null],
+  [".scalar-card[aria-label]", "aria-label", null],
+  [".scalar-card[aria-labelledby]", "aria-labelledby", null]
+]
+const mend = () => {
+  for (const [selector, name, value] of mends) {
+    for (const one of document.querySelectorAll(selector)) value === null ? one.removeAttribute(name) : one.setAttribute(name, value)
+  }
+}
+new MutationObserver(mend).observe(document.body, { childList: true, subtree: true, attributes: true, attributeFilter: ["aria-selected"] })`
 
 const makeReference = Effect.fnUntraced(function*(base: string) {
   const { info } = yield* document
   const start = `window.Scalar.createApiReference(document.getElementById("api-reference-container"), ` +
-    `${JSON.stringify(settingsOf(base))})`
+    `${JSON.stringify(settingsOf(base))})\n${MENDS}`
   const script = Buffer.concat([yield* library, Buffer.from(`\n;${start}\n`)])
   const name = `reference-${SharedReply.hashOf(script)}.js`
   const page = `<!doctype html>
 <html lang="en">
 <head>
 <meta charset="utf-8">
-<title>${info.title}</title>
+<title>API reference · ${info.title}</title>
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <link rel="icon" href="data:,">
 </head>
 <body>
-<p><a href="${base}/">Slipway</a></p>
-<noscript><p>This reference needs JavaScript. The API is described in <a href="${base}/openapi.json">openapi.json</a>.</p></noscript>
+<nav aria-label="${info.title}"><p><a href="${base}/">${info.title}</a></p></nav>
+<noscript><main><h1>API reference</h1><p>This needs JavaScript. The API is described in <a href="${base}/openapi.json">openapi.json</a>.</p>
+</main></noscript>
 <div id="api-reference-container"></div>
 <script src="${base}/docs/${name}"></script>
 </body>

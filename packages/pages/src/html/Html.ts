@@ -1,6 +1,6 @@
 /**
  * HTML as a value, so that text cannot be taken for it: a template escapes every interpolated text. In the text of an element a hidden
- * character is shown by its name. Attributes keep it, because forms send their values back.
+ * character is shown by its name, and in the attributes that are read to people. Others keep it, because forms send their values back.
  *
  * A page is a tree of such values. What takes long to make, or has to fit into a number of bytes, is a {@link Later}: it is made when
  * the page is written (`Render.ts`), with pauses in which other requests run.
@@ -53,17 +53,17 @@ const ESCAPED: Record<string, string> = {
 const escaped = (text: string) => text.replaceAll(/[&<>"'\r\0]/gu, (char) => ESCAPED[char] ?? char)
 
 /** The part as markup; `null`: some of it is made later. */
-const markupOf = (part: Part, isAttribute: boolean): string | null => {
+const markupOf = (part: Part, isKept: boolean): string | null => {
   if (part === null || part === false) return ""
   if (part instanceof Html) return part.text
   if (part instanceof Later) return null
   if (!Array.isArray(part)) {
     const text = String(part).toWellFormed()
-    return escaped(isAttribute ? text : visible(text))
+    return escaped(isKept ? text : visible(text))
   }
   let markup = ""
   for (const one of part as ReadonlyArray<Part>) {
-    const text = markupOf(one, isAttribute)
+    const text = markupOf(one, isKept)
     if (text === null) return null
     markup += text
   }
@@ -71,24 +71,30 @@ const markupOf = (part: Part, isAttribute: boolean): string | null => {
 }
 
 /** Appends a part of which some is made later. */
-const append = (chunks: Array<string | Later>, part: Part, isAttribute: boolean): void => {
+const append = (chunks: Array<string | Later>, part: Part, isKept: boolean): void => {
   if (part instanceof Later) chunks.push(part)
   else if (part instanceof Html) { for (const chunk of part.chunks) chunks.push(chunk) }
   else if (Array.isArray(part)) {
-    for (const one of part as ReadonlyArray<Part>) append(chunks, one, isAttribute)
-  } else chunks.push(markupOf(part, isAttribute) ?? "")
+    for (const one of part as ReadonlyArray<Part>) append(chunks, one, isKept)
+  } else chunks.push(markupOf(part, isKept) ?? "")
 }
 
-/** Which parts of a template are within a tag. */
+/** Attributes whose text people read or hear. */
+const TOLD = /\s(?:title|aria-label)="[^"]*$/u
+
+/** Which parts of a template are in attributes that keep a text as it is. */
 const places = new WeakMap<TemplateStringsArray, ReadonlyArray<boolean>>()
 
 const placesOf = (strings: TemplateStringsArray): ReadonlyArray<boolean> => {
   const known = places.get(strings)
   if (known !== undefined) return known
   let isTag = false
+  let isTold = false
   const found = strings.map((string) => {
     const [open, close] = [string.lastIndexOf("<"), string.lastIndexOf(">")]
-    return isTag = open === close ? isTag : open > close
+    isTag = open === close ? isTag : open > close
+    if (string.includes("\"")) isTold = TOLD.test(string)
+    return isTag && !isTold
   })
   places.set(strings, found)
   return found
@@ -96,15 +102,15 @@ const placesOf = (strings: TemplateStringsArray): ReadonlyArray<boolean> => {
 
 /** Interpolation is safe in the content of an element and in a quoted attribute value, and nowhere else. */
 export const html = (strings: TemplateStringsArray, ...parts: ReadonlyArray<Part>): Html => {
-  const areTags = placesOf(strings)
+  const areKept = placesOf(strings)
   const chunks: Array<string | Later> = []
   let text = strings[0] ?? ""
   for (let i = 0; i < parts.length; i++) {
-    const [part = null, isTag = false] = [parts[i], areTags[i]]
-    const markup = markupOf(part, isTag)
+    const [part = null, isKept = false] = [parts[i], areKept[i]]
+    const markup = markupOf(part, isKept)
     if (markup === null) {
       chunks.push(text)
-      append(chunks, part, isTag)
+      append(chunks, part, isKept)
       text = ""
     } else text += markup
     text += strings[i + 1] ?? ""

@@ -14,7 +14,6 @@ import { isUnderWay } from "@slipway/domain/source/rules/PullState"
 import type { Checks, PullRequest } from "@slipway/domain/source/schema/PullRequest"
 import { RepoName } from "@slipway/domain/source/schema/RepoRef"
 import type { StoreUnavailable } from "@slipway/domain/store/StoreUnavailable"
-import { visible } from "@slipway/domain/text/EscapeInvisible"
 import { Effect, Schema } from "effect"
 import { HttpRouter } from "effect/http"
 import { type Budget, fit } from "../html/Fit.ts"
@@ -263,7 +262,7 @@ const page = (member: Page.Member, found: Found, outcome: Html | null, budget: B
     : html`<a class="button quiet" href="/sandboxes/${found.sandbox.id}">View sandbox</a>`
   return html`<div class="review"><div class="bar">
 <a class="back" href="/pulls" aria-label="Pull requests"><span aria-hidden="true">‹</span></a>
-<h1 title="${visible(title)}">${title} <span class="fine">#${number}</span></h1>
+<h1 title="${title}">${title} <span class="fine">#${number}</span></h1>
 <p id="state">${pullBadge(found.pullRequest)}</p>
 ${primary}</div>
 ${outcome}

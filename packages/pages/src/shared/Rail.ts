@@ -6,7 +6,6 @@ import { type Pinning, SandboxDashboard } from "@slipway/domain/sandbox/ports/Sa
 import { attentionStateOf, stateWords } from "@slipway/domain/sandbox/rules/AttentionState"
 import type { Sandbox } from "@slipway/domain/sandbox/rules/Sandbox"
 import type { StoreUnavailable } from "@slipway/domain/store/StoreUnavailable"
-import { visible } from "@slipway/domain/text/EscapeInvisible"
 import { Context, Effect, Layer } from "effect"
 import { html, type Html } from "../html/Html.ts"
 import { stateBadge, STATES } from "./AttentionLabels.ts"
@@ -25,7 +24,7 @@ const render = (newest: ReadonlyArray<Sandbox>, pinned: ReadonlyArray<Sandbox>, 
     const items = found.map(({ id, title }) => {
       const current = id === at && html` aria-current="page"`
       return html`
-<li><a href="/sandboxes/${id}" title="${visible(title)}"${current}>${title}</a></li>`
+<li><a href="/sandboxes/${id}" title="${title}"${current}>${title}</a></li>`
     })
     return html`<p>${head}</p>
 <ul aria-label="${name}">${items}

@@ -4,7 +4,6 @@
  * references and links elsewhere than to the web stay the text that they are; an image is a link. Everything hidden is shown.
  */
 import { LruCache } from "@slipway/domain/store/LruCache"
-import { visible } from "@slipway/domain/text/EscapeInvisible"
 import MarkdownIt, { type MarkdownIt as Reader, type Token } from "markdown-it"
 import { beginning, type Budget, cached, fit } from "../html/Fit.ts"
 import { html, type Html, Later, type Part, type Steps } from "../html/Html.ts"
@@ -75,7 +74,7 @@ const attribute = (token: Token, name: string): string | null => {
 }
 
 const linkTo = (href: string, title: string | null, content: Part): Html =>
-  html`<a href="${href}" rel="noreferrer noopener nofollow"${title !== null && html` title="${visible(title)}"`}>${content}</a>`
+  html`<a href="${href}" rel="noreferrer noopener nofollow"${title !== null && html` title="${title}"`}>${content}</a>`
 
 const listOf = (open: Token, content: Part): Html => {
   const start = open.attrGet("start")

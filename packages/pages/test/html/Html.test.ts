@@ -33,7 +33,7 @@ const parse = (markup: string) => {
     }
     return value
   }
-  expect("<p title=\"")
+  expect("<p lang=\"")
   const title = until("\"")
   expect("\">")
   const content = until("<")
@@ -54,7 +54,7 @@ it.prop("whatever text is put into a quoted attribute comes out as that text, an
   Text], ([one, other]) => {
   const [title, content] = [one, other].map((text) => typeof text === "string" ? text : text.join(""))
   assert(title !== undefined && content !== undefined)
-  assert.deepStrictEqual(parse(html`<p title="${title}">${content}</p>`.toString()), {
+  assert.deepStrictEqual(parse(html`<p lang="${title}">${content}</p>`.toString()), {
     title: legible(title),
     content: visible(content.toWellFormed())
   })
@@ -64,8 +64,8 @@ it("shows what is hidden in a text, wherever in the template it stands", () => {
   const text = "a\u202eb\u001b"
   const shown = "a⟨RIGHT-TO-LEFT OVERRIDE⟩b⟨ESC⟩"
   assert.strictEqual(
-    html`${text}<p class="x" title="${"a\u202e"}">${text}<br>${[text, html`<b>${text}</b>`]}</p>`.toString(),
-    `${shown}<p class="x" title="a\u202e">${shown}<br>${shown}<b>${shown}</b></p>`
+    html`${text}<p class="${text}" title="A ${text} ${text}" id="${text}">${text}<br>${[text, html`<b>${text}</b>`]}</p>`.toString(),
+    `${shown}<p class="${text}" title="A ${shown} ${shown}" id="${text}">${shown}<br>${shown}<b>${shown}</b></p>`
   )
 })
 

@@ -307,7 +307,7 @@ layer(Browser.layer(), { excludeTestServices: true })("the key page", (it) => {
               title: body.firstElementChild?.getAttribute("title")
             }
           }, markup)
-          assert.deepStrictEqual(read, { children: 1, content: visible(text.toWellFormed()), title: text.toWellFormed() })
+          assert.deepStrictEqual(read, { children: 1, content: visible(text.toWellFormed()), title: visible(text.toWellFormed()) })
         }
       })
     }))

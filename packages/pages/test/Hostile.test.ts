@@ -1,0 +1,232 @@
+/** Foreign text makes no markup beyond that of Markdown and hides nothing, wherever a page shows it: texts times places. */
+import { assert, layer } from "@effect/vitest"
+import { FileNotFound, NotADirectory, type WorkingTrees } from "@slipway/domain/files/ports/WorkingTrees"
+import { MemoryRepositories } from "@slipway/domain/memory/files/MemoryRepositories"
+import * as SourceHostMemory from "@slipway/domain/memory/source/SourceHostMemory"
+import { SandboxStore } from "@slipway/domain/sandbox/ports/SandboxStore"
+import { PullRequests } from "@slipway/domain/source/ports/PullRequests"
+import { SourceHost } from "@slipway/domain/source/ports/SourceHost"
+import { headRef } from "@slipway/domain/source/schema/Naming"
+import { RepoName } from "@slipway/domain/source/schema/RepoRef"
+import { HIDDEN, visible } from "@slipway/domain/text/EscapeInvisible"
+import { DateTime, Effect, Layer, Result } from "effect"
+import { visitorIn } from "../testing/Browser.ts"
+import { drive, layer as http, running } from "../testing/Harness.ts"
+
+/** Everything that Markdown may make of a text. */
+const MARKDOWN = `# Heading\n\n*a* **b** \`c\` [d](https://e.test) ![f](https://g.test/h.png)\n\n> quoted\n\n- one\n\n1. two\n\n---\n
+| a | b |\n|:--|--:|\n| 1 | 2 |\n\n\`\`\`ts\nconst i = "j" // k\nnew Date(1)\nclass L {}\n\`\`\`\n\nline  \nbreak`
+
+const TEXTS: Readonly<Record<string, string>> = {
+  HTML: `</pre></td></li></h1></title></textarea>--><script>alert(1)</script><img src=x onerror=alert(1)><svg/onload=alert(1)>`,
+  "attributes and entities":
+    `" onmouseover="alert(1)" style="x" y='z' \`z\` autofocus &lt;script&gt;alert(1)&lt;/script&gt; &#x202e; &#0; &colon;`,
+  "Markdown links":
+    "[a](javascript:alert(1)) [b](JaVaScRiPt&colon;alert(1)) [c](data:text/html,<script>alert(1)</script>) <javascript:alert(1)> " +
+    "![d](data:image/svg+xml,<svg/onload=alert(1)>) [e]: vbscript:x [e] [f](//evil.test) [g](\u0001javascript:alert(1)) " +
+    "**<b onclick=alert(1)>x</b>** <iframe srcdoc='<script>alert(1)</script>'></iframe> <a href=javascript:alert(1)>y</a>",
+  nesting: `${"> ".repeat(400)}${"[".repeat(2_000)}${"*".repeat(2_000)}deep\n${
+    Array.from({ length: 300 }, (_, i) => `${" ".repeat(i)}- x`).join("\n")
+  }`,
+  "what is hidden":
+    "safe \u202egnp.exe\u202c \u2066x\u2069 \u200fy \u061c a\u200bb\u200cc\u2060d\ufeffe\u00adf\u3164g\u2800h \u001b[31mred " +
+    "\u001b]0;title\u0007 \u001b[2K\r\b\u009b1m",
+  "a long line": "w".repeat(1_000_000)
+}
+
+let text = ""
+/** The text as a name of a file or a branch may be. */
+const named = () => `${text.replaceAll(/[/\0\n]/gu, "").slice(0, 200)}.txt`
+/** The text as a part of one line. */
+const line = (length: number) => text.replaceAll("\n", " ").slice(0, length).trim()
+const octal = (name: string) => Array.from(Buffer.from(name), (byte) => `\\${byte.toString(8).padStart(3, "0")}`).join("")
+const patch = () =>
+  Buffer.from(`diff --git "a/${octal(named())}" "b/${octal(named())}"
+--- "a/${octal(named())}"
++++ "b/${octal(named())}"
+@@ -1,1 +1,2 @@ ${line(200)}
+-${line(900)}
++${line(900)} more
++${line(1_000_000)}
+`)
+
+const file = () => ({ path: named(), status: "modified" as const, additions: 2, deletions: 1, previousPath: null })
+const trees: Partial<WorkingTrees["Service"]> = {
+  has: () => Effect.succeed(true),
+  changes: () => Effect.sync(() => ({ files: [file()], partialWarnings: [] })),
+  diff: () => Effect.sync(patch),
+  list: (_, path) =>
+    Effect.suspend(() =>
+      path === ""
+        ? Effect.succeed({
+          directory: "",
+          entries: [{ ...file(), name: named(), depth: 0, kind: "file" as const, size: 1, mtimeMs: 0 }],
+          partialWarnings: [],
+          scope: "all" as const
+        })
+        : Effect.fail(new NotADirectory())
+    ),
+  compare: (_, path) =>
+    Effect.suspend(() =>
+      path === named()
+        ? Effect.succeed({
+          base: null,
+          head: null,
+          working: { content: text, hash: "0", ref: "working" as const, size: text.length, binary: false }
+        })
+        : Effect.fail(new FileNotFound())
+    )
+}
+
+const served = Layer.unwrap(Effect.gen(function*() {
+  return http({ trees, host: yield* SourceHost, pulls: yield* PullRequests })
+})).pipe(Layer.provideMerge(SourceHostMemory.layer), Layer.provideMerge(MemoryRepositories.layer))
+
+/** The pages that show a text, each by the places where it does. */
+const pagesOf = Effect.fnUntraced(function*(grant: string) {
+  const person = yield* visitorIn(grant, "owner")
+  const { get, key, post } = person
+  const fullName = RepoName.make(`acme/${grant}`)
+  const repository = (yield* MemoryRepositories).add(fullName, { a: "one\n" })
+  const { id, turn } = yield* running(key, {
+    title: line(120),
+    prompt: text.slice(0, 60_000),
+    repos: [{ fullName }],
+    metadata: { "a": line(500) },
+    toolApprovalMode: "prompt"
+  })
+  const part = { message_id: "m" }
+  const tool = { ...part, part_id: "tool:c", call_id: "c", tool: line(200) }
+  yield* drive(id, [
+    {
+      _tag: "RecordWork",
+      turnId: turn,
+      events: [
+        { type: "message.updated", data: { ...part, part_id: "m:text", kind: "text", text: text.slice(0, 60_000) } },
+        { type: "message.updated", data: { ...part, part_id: "m:reasoning", kind: "reasoning", text: text.slice(0, 60_000) } },
+        {
+          type: "tool.updated",
+          data: { ...tool, status: "completed", detail: { command: line(2_000), paths: [named()], output: text.slice(0, 60_000) } }
+        },
+        { type: "tool.updated", data: { ...tool, part_id: "tool:d", call_id: "d", status: "error", error: line(2_000) } }
+      ]
+    },
+    {
+      _tag: "RequestApproval",
+      turnId: turn,
+      approval: { approval_id: "run", tool: line(200), kind: "command", preview: { command: text.slice(0, 2_000), cwd: line(200) } }
+    },
+    {
+      _tag: "RequestApproval",
+      turnId: turn,
+      approval: { approval_id: "edit", tool: line(200), kind: "edit", paths: [named()], preview: { diff: patch().toString() } }
+    }
+  ])
+  const headSha = repository.commit(headRef(id), { [named()]: `${text}\n` })
+  yield* (yield* SourceHost).openDraftPullRequest(fullName, {
+    title: line(120),
+    body: text.slice(0, 60_000),
+    baseRef: "main",
+    headRef: headRef(id),
+    headSha,
+    at: yield* DateTime.now
+  })
+  const published = {
+    type: "pull_request.updated",
+    data: {
+      repo: fullName,
+      action_state: "idle",
+      number: 1,
+      state: "open",
+      draft: true,
+      merged: false,
+      head_sha: headSha,
+      title: line(200)
+    }
+  } as const
+  yield* (yield* SandboxStore).change(id, "policy", () => Result.succeed([published]), yield* DateTime.now)
+  yield* post("/keys", { name: line(60), scope: "sandboxes", expires: "never" })
+  const path = encodeURIComponent(named())
+  const addresses = [
+    "/sandboxes",
+    "/sandboxes/rows",
+    `/sandboxes/titles?search=${encodeURIComponent(line(100))}`,
+    `/sandboxes?search=${encodeURIComponent(line(100))}`,
+    `/sandboxes/${id}`,
+    `/sandboxes/${id}?view=log`,
+    `/sandboxes/${id}?view=changes`,
+    `/sandboxes/${id}?view=pull`,
+    `/sandboxes/${id}/changes`,
+    `/sandboxes/${id}/changes?path=${path}`,
+    `/sandboxes/${id}/files`,
+    `/sandboxes/${id}/files?path=${path}`,
+    `/sandboxes/${id}/approvals/run`,
+    `/sandboxes/${id}/approvals/edit`,
+    `/sandboxes/${id}/terminate`,
+    `/sandboxes/terminate?id=${id}`,
+    `/sandboxes/${id}/text?item=${encodeURIComponent("prompt:first")}`,
+    `/sandboxes/${id}/send-back?repo=${fullName}`,
+    "/pulls",
+    `/local/${fullName}/pulls/1`,
+    `/local/${fullName}/pulls/1?path=${path}`,
+    `/local/${fullName}/pulls/1/merge?sha=${headSha}`,
+    "/keys",
+    "/audit",
+    "/usage",
+    `/secrets?repo=${encodeURIComponent(line(100))}`
+  ]
+  return yield* Effect.forEach(addresses, (address) => Effect.map(get(address), (reply) => ({ address, ...reply })))
+})
+
+const TAG = /<(?:!doctype html|\/[a-z][a-z0-9]*|([a-z][a-z0-9]*)((?:\s+[a-zA-Z][a-zA-Z0-9-]*(?:="[^"]*")?)*)\s*)>/gu
+const ATTRIBUTE = /([a-zA-Z][a-zA-Z0-9-]*)(?:="([^"]*)")?/gu
+
+/** Each element with each of its attributes; addresses by where they lead. Fails for `<` and `>` that are of no element. */
+const markupOf = (html: string, where: string): ReadonlySet<string> => {
+  const rest = html.replaceAll(TAG, "")
+  assert.notMatch(rest, /[<>]/u, where)
+  return new Set([...html.matchAll(TAG)].flatMap(([, name, attributes = ""]) =>
+    name === undefined ? [] : [
+      name,
+      ...[...attributes.matchAll(ATTRIBUTE)].map(([, attribute = "", value = ""]) => {
+        const leads = ["href", "src", "action"].includes(attribute) ? ` to ${/^[a-z][\w+.-]*:|^\/\/|^/iu.exec(value)?.[0]}` : ""
+        return `${name} ${attribute}${leads}`
+      })
+    ]
+  ))
+}
+
+const hidden = new RegExp(HIDDEN, "u")
+
+layer(served, { excludeTestServices: true })("foreign text", (it) => {
+  it.effect("makes no element, attribute or link beyond those of Markdown, and hides nothing, on any page", () =>
+    Effect.gen(function*() {
+      text = MARKDOWN
+      // With one grant the header and the list have less.
+      yield* pagesOf("before")
+      const allowed = new Map((yield* pagesOf("harmless")).map(({ text: page }, i) => [i, markupOf(page, "harmless")]))
+      let i = 0
+      for (const [name, hostile] of Object.entries(TEXTS)) {
+        text = hostile
+        for (const [at, { address, status, text: page }] of (yield* pagesOf(`hostile-${i++}`)).entries()) {
+          const where = `${name} at ${address.slice(0, 60)}`
+          assert.isBelow(status, 500, where)
+          const more = [...markupOf(page, where)].filter((one) => !allowed.get(at)?.has(one))
+          assert.deepStrictEqual(more, [], where)
+          // Values of fields are sent as they are.
+          const read = page.replaceAll(/ (?:value|href|id|for|data-[a-z]+|action|aria-describedby|aria-labelledby)="[^"]*"/gu, "")
+          const found = hidden.exec(read.replaceAll(/<textarea[^]*?<\/textarea>/gu, ""))
+          assert.isNull(found, `${where}: ${JSON.stringify(read.slice(Math.max(0, (found?.index ?? 0) - 80), (found?.index ?? 0) + 40))}`)
+        }
+      }
+    }), 300_000)
+
+  it.effect("is shown with the names of what is hidden in it", () =>
+    Effect.gen(function*() {
+      text = `name \u202egnp.exe \u200b\u001b[31m`
+      for (const { address, text: page } of yield* pagesOf("named")) {
+        if (/usage|audit|terminate\?|\/keys|text\?|secrets/u.test(address)) continue
+        assert.include(page, visible("\u202egnp.exe \u200b"), address)
+      }
+    }), 120_000)
+})
