@@ -211,7 +211,8 @@ layer(served, { excludeTestServices: true })("foreign text", (it) => {
         for (const [at, { address, status, text: page }] of (yield* pagesOf(`hostile-${i++}`)).entries()) {
           const where = `${name} at ${address.slice(0, 60)}`
           assert.isBelow(status, 500, where)
-          const more = [...markupOf(page, where)].filter((one) => !allowed.get(at)?.has(one))
+          // Some texts are refused as an address, which a paragraph of ours says.
+          const more = [...markupOf(page, where)].filter((one) => !allowed.get(at)?.has(one) && one !== "p role")
           assert.deepStrictEqual(more, [], where)
           // Values of fields are sent as they are.
           const read = page.replaceAll(/ (?:value|href|id|for|data-[a-z]+|action|aria-describedby|aria-labelledby)="[^"]*"/gu, "")
