@@ -17,6 +17,8 @@ import { drive, layer as http, running } from "../testing/Harness.ts"
 const MARKDOWN = `# Heading\n\n*a* **b** \`c\` [d](https://e.test) ![f](https://g.test/h.png)\n\n> quoted\n\n- one\n\n1. two\n\n---\n
 | a | b |\n|:--|--:|\n| 1 | 2 |\n\n\`\`\`ts\nconst i = "j" // k\nnew Date(1)\nclass L {}\n\`\`\`\n\nline  \nbreak`
 
+const STAIRS = Array.from({ length: 300 }, (_, i) => `${" ".repeat(i)}- x`).join("\n")
+
 const TEXTS: Readonly<Record<string, string>> = {
   HTML: `</pre></td></li></h1></title></textarea>--><script>alert(1)</script><img src=x onerror=alert(1)><svg/onload=alert(1)>`,
   "attributes and entities":
@@ -25,9 +27,7 @@ const TEXTS: Readonly<Record<string, string>> = {
     "[a](javascript:alert(1)) [b](JaVaScRiPt&colon;alert(1)) [c](data:text/html,<script>alert(1)</script>) <javascript:alert(1)> " +
     "![d](data:image/svg+xml,<svg/onload=alert(1)>) [e]: vbscript:x [e] [f](//evil.test) [g](\u0001javascript:alert(1)) " +
     "**<b onclick=alert(1)>x</b>** <iframe srcdoc='<script>alert(1)</script>'></iframe> <a href=javascript:alert(1)>y</a>",
-  nesting: `${"> ".repeat(400)}${"[".repeat(2_000)}${"*".repeat(2_000)}deep\n${
-    Array.from({ length: 300 }, (_, i) => `${" ".repeat(i)}- x`).join("\n")
-  }`,
+  nesting: `${"> ".repeat(400)}${"[".repeat(2_000)}${"*".repeat(2_000)}deep\n${STAIRS}`,
   "what is hidden":
     "safe \u202egnp.exe\u202c \u2066x\u2069 \u200fy \u061c a\u200bb\u200cc\u2060d\ufeffe\u00adf\u3164g\u2800h \u001b[31mred " +
     "\u001b]0;title\u0007 \u001b[2K\r\b\u009b1m",

@@ -162,7 +162,7 @@ layer(http(), { excludeTestServices: true })("the list of sandboxes", (it) => {
       yield* drive(asking.id, [{ _tag: "RequestApproval", turnId: asking.turn, approval }])
       const text = textOf(yield* get("/sandboxes"))
       assert.match(text, / All 3 Needs you 1 Working 1 Starting 1 /u)
-      assert.match(text, / Needs you Asks .* Working Works .* Starting Starts /u)
+      assert.match(text, / Needs you Pin Asks .* Working Pin Works .* Starting Pin Starts /u)
       const working = yield* get("/sandboxes?state=working")
       assert.include(working.text, `<a href="/sandboxes?state=working" aria-current="page">Working 1</a>`)
       for (const other of ["Asks", "Starts"]) assert.notInclude(working.text, `aria-label="Select ${other}"`)
