@@ -4,11 +4,15 @@ import { Api } from "@slipway/api/Api"
 import { InternalApi } from "@slipway/api/InternalApi"
 import { Authenticated } from "@slipway/api/shared/Middleware"
 import { AREAS } from "@slipway/api/shared/Routing"
+import { IdentityProvider } from "@slipway/domain/access/ports/IdentityProvider"
+import { PullRequests } from "@slipway/domain/source/ports/PullRequests"
 import { SourceHostEvents } from "@slipway/domain/source/ports/SourceHostEvents"
 import { Routes } from "@slipway/http/server/Routes"
 import { Effect, Layer } from "effect"
 import { HttpApi } from "effect/http-api"
 import { addressOf } from "../src/assets/Assets.ts"
+import { MachineRepositories } from "../src/repositories/MachineRepositories.ts"
+import { NO_PAGES, PAGES } from "../testing/Addresses.ts"
 import { ask, json, layer as http, refused, SANDBOXES } from "../testing/Harness.ts"
 
 interface Endpoint {
@@ -28,7 +32,34 @@ const reflecting = {
 HttpApi.reflect(Api, reflecting)
 HttpApi.reflect(InternalApi, reflecting)
 
-layer(http({ news: Layer.mock(SourceHostEvents, {}) }), { excludeTestServices: true })("an address", (it) => {
+const noPulls = PullRequests.of({
+  diff: () => Effect.never,
+  content: () => Effect.never,
+  merge: () => Effect.never,
+  close: () => Effect.never
+})
+const whole = http({ news: Layer.mock(SourceHostEvents, {}), pulls: noPulls }).pipe(
+  Layer.provide([Layer.mock(MachineRepositories, {}), Layer.mock(IdentityProvider, { name: "GitHub" })])
+)
+
+layer(whole, { excludeTestServices: true })("an address", (it) => {
+  it.effect("of a page is in the list from which the browser test visits all pages", () =>
+    Effect.gen(function*() {
+      const known = [...PAGES, ...NO_PAGES]
+      const shown = (yield* Routes).all().filter(({ area, methods, pattern }) =>
+        methods.includes("GET") && (pattern === "/docs" || area === "pages") && !pattern.startsWith("/assets/")
+      )
+      for (const { pattern } of shown) {
+        assert.include(
+          known,
+          pattern,
+          `${pattern} is a new address. Add it to PAGES of packages/pages/testing/Addresses.ts, and how to get there to the table of ` +
+            "packages/slipway/test/browser/Addresses.test.ts; or to NO_PAGES if it answers no page."
+        )
+      }
+      assert.sameMembers(shown.map(({ pattern }) => pattern), known)
+    }))
+
   it.effect("is of a part of the service, whether endpoint, page or file; every part has one", () =>
     Effect.gen(function*() {
       const routes = yield* Routes

@@ -47,6 +47,11 @@ const commonStart = (paths: ReadonlyArray<ReadonlyArray<string>>): ReadonlyArray
   return end < 0 ? first : first.slice(0, end)
 }
 
+const allIn = ({ address, named, other }: Place): ReadonlyArray<Address> => [
+  ...(address === null ? [] : [address]),
+  ...[...named.values(), ...(other === null ? [] : [other])].flatMap(allIn)
+]
+
 /** Finds the rest of `path` from `from` on: the index of a slash, or the end of the path. */
 const find = (at: Place, path: string, from: number): Address | null => {
   if (from === path.length) return at.address
@@ -61,6 +66,8 @@ const find = (at: Place, path: string, from: number): Address | null => {
 export class Routes extends Context.Service<Routes, {
   /** Adds what is not in the API's definition, and is open to everybody. */
   declare(path: string, methods: ReadonlyArray<string>, area: AreaName): void
+  /** Every address. */
+  all(): ReadonlyArray<Address>
   /** `null`: there is no such address. `path` is decoded. */
   at(path: string): Address | null
   /** As of the address; where there is none beneath `/api/`, as of those near it: who calls is told before what is there. */
@@ -116,6 +123,7 @@ const make = (): Routes["Service"] => {
 
   return {
     declare: (path, methods, area) => add(path, methods, area, null),
+    all: () => allIn(root),
     at,
     scopeAt: (path) => {
       const address = at(path)

@@ -1,0 +1,61 @@
+/** The addresses of pages as the router has them. `test/Routes.test.ts` fails for a missing address. */
+
+/** Each answers a page. The browser test `Addresses` of `packages/slipway` visits all of them. */
+export const PAGES = [
+  "/",
+  "/sign-in",
+  "/docs",
+  "/grant",
+  "/device",
+  "/settings",
+  "/keys",
+  "/keys/:id/revoke",
+  "/members",
+  "/members/remove",
+  "/audit",
+  "/usage",
+  "/secrets",
+  "/secrets/remove",
+  "/models",
+  "/models/remove",
+  "/webhooks",
+  "/webhooks/:endpointId",
+  "/webhooks/:endpointId/remove",
+  "/webhooks/:endpointId/rotate-secret",
+  "/repositories",
+  "/repositories/remove",
+  "/new",
+  "/pulls",
+  "/local/:owner/:name/pulls/:number",
+  "/local/:owner/:name/pulls/:number/merge",
+  "/sandboxes",
+  "/sandboxes/terminate",
+  "/sandboxes/:sandboxId",
+  "/sandboxes/:sandboxId/approvals/:approvalId",
+  "/sandboxes/:sandboxId/changes",
+  "/sandboxes/:sandboxId/files",
+  "/sandboxes/:sandboxId/fork",
+  "/sandboxes/:sandboxId/restore",
+  "/sandboxes/:sandboxId/send-back",
+  "/sandboxes/:sandboxId/terminate",
+  "/sandboxes/:sandboxId/text"
+] as const
+
+/** Each answers a part of a page, a stream, a file or another address. */
+export const NO_PAGES: ReadonlyArray<string> = [
+  "/overview",
+  "/sign-in/github",
+  "/sign-in/github/callback",
+  "/usage/csv",
+  "/models/state",
+  "/new/repositories",
+  "/new/files",
+  "/pulls/rows",
+  "/sandboxes/rows",
+  "/sandboxes/titles",
+  "/sandboxes/waiting",
+  "/sandboxes/:sandboxId/pieces",
+  "/sandboxes/:sandboxId/files/download",
+  "/sandboxes/:sandboxId/files/names",
+  "/sandboxes/:sandboxId/files/picture"
+]
