@@ -107,7 +107,7 @@ layer(http(), { excludeTestServices: true })("the page of the reference", (it) =
       const page = (yield* ask("/docs")).text
       assert.include(page, `<a href="/">Slipway</a>`)
       assert.match(page, /<noscript>.*href="\/openapi.json"/u)
-      assert.include((yield* ask(yield* scriptOf)).text.slice(-1_000), `"showDeveloperTools":"never"`)
+      assert.include((yield* ask(yield* scriptOf)).text.slice(-4_000), `"showDeveloperTools":"never"`)
     }))
 })
 
