@@ -156,6 +156,7 @@ const pagesOf = Effect.fnUntraced(function*(grant: string) {
     `/sandboxes/${id}?view=log`,
     `/sandboxes/${id}?view=changes`,
     `/sandboxes/${id}?view=pull`,
+    `/sandboxes/${id}/read`,
     `/sandboxes/${id}/changes`,
     `/sandboxes/${id}/changes?path=${path}`,
     `/sandboxes/${id}/files`,

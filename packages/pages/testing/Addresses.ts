@@ -35,6 +35,7 @@ export const PAGES = [
   "/sandboxes/:sandboxId/changes",
   "/sandboxes/:sandboxId/files",
   "/sandboxes/:sandboxId/fork",
+  "/sandboxes/:sandboxId/read",
   "/sandboxes/:sandboxId/restore",
   "/sandboxes/:sandboxId/send-back",
   "/sandboxes/:sandboxId/terminate",
@@ -55,6 +56,7 @@ export const NO_PAGES: ReadonlyArray<string> = [
   "/sandboxes/titles",
   "/sandboxes/waiting",
   "/sandboxes/:sandboxId/pieces",
+  "/sandboxes/:sandboxId/read/pieces",
   "/sandboxes/:sandboxId/files/download",
   "/sandboxes/:sandboxId/files/names",
   "/sandboxes/:sandboxId/files/picture"

@@ -12,6 +12,7 @@ import * as SandboxFiles from "./files/SandboxFiles.ts"
 import * as SandboxBulk from "./list/SandboxBulk.ts"
 import * as SandboxList from "./list/SandboxList.ts"
 import * as CheckpointForms from "./page/CheckpointForms.ts"
+import * as ReadOnlyPage from "./page/ReadOnlyPage.ts"
 import * as SandboxForms from "./page/SandboxForms.ts"
 import * as SandboxPage from "./page/SandboxPage.ts"
 import * as SandboxStream from "./page/SandboxStream.ts"
@@ -35,7 +36,9 @@ export const layer = HttpRouter.use(Effect.fnUntraced(function*(router) {
   yield* members("/sandboxes/titles", { GET: list.titles })
   yield* members("/sandboxes/terminate", { GET: bulk.ask, POST: bulk.terminate })
   yield* members("/sandboxes/:sandboxId", { GET: yield* SandboxPage.make })
-  yield* members("/sandboxes/:sandboxId/pieces", { GET: yield* SandboxStream.make })
+  yield* members("/sandboxes/:sandboxId/pieces", { GET: yield* SandboxStream.make(false) })
+  yield* members("/sandboxes/:sandboxId/read", { GET: yield* ReadOnlyPage.make })
+  yield* members("/sandboxes/:sandboxId/read/pieces", { GET: yield* SandboxStream.make(true) })
   yield* members("/sandboxes/:sandboxId/changes", { GET: yield* SandboxChanges.make })
   yield* members("/sandboxes/:sandboxId/text", { GET: yield* SandboxText.make })
   const files = yield* SandboxFiles.make

@@ -95,6 +95,33 @@ layer(Shop.layer(), { excludeTestServices: true })("the workspace", (it) => {
       })
     }))
 
+  it.effect("leads to a read-only page, which follows the agent live and has no buttons", () =>
+    Effect.gen(function*() {
+      const { visit } = yield* Browser
+      const { create, send } = yield* Shop.api
+      const link = yield* linkFor()
+      yield* visit(async (page) => {
+        await signIn(page, link)
+        const id = await create("[[say First.]] [[write path=a.md content=hello]]", { title: "Write a note" })
+        await page.goto(`/sandboxes/${id}`)
+        await Shop.turnIs(page, "Done")
+        await Shop.openMenu(page)
+        await page.getByRole("link", { name: "Read-only page" }).click()
+        await page.waitForURL(`**/sandboxes/${id}/read`)
+        await Shop.connection(page, "Live")
+        await Shop.item(page, "First.").waitFor()
+        await page.locator("#changes").getByRole("link", { name: "a.md" }).waitFor()
+
+        await send(id, "[[say Second.]] [[write path=b.md content=hello]] [[hang]]")
+        await Shop.item(page, "Second.").waitFor()
+        await page.locator("#state", { hasText: "Working" }).waitFor()
+        await page.locator("#changes").getByRole("link", { name: "b.md" }).waitFor()
+        assert.strictEqual(await page.locator("main").getByRole("button").count(), 0)
+        assert.strictEqual(await page.locator("main").getByRole("link", { name: /Restore|Fork/u }).count(), 0)
+        await inspect(page, "sandbox-read-only")
+      })
+    }))
+
   it.effect("says beside the form how a message fares", () =>
     Effect.gen(function*() {
       const { visit } = yield* Browser

@@ -1,5 +1,5 @@
 /** The items of a conversation as HTML: messages as text, steps as rows that open. */
-import { DateTime, Effect } from "effect"
+import { DateTime, Effect, Struct } from "effect"
 import { beginning, type Budget, fit } from "../../html/Fit.ts"
 import { html, type Html, type Later, type Part } from "../../html/Html.ts"
 import { duration } from "../../html/Moments.ts"
@@ -133,11 +133,16 @@ const end = (item: Item, address: string): Part =>
   textOf(item, address, item.text, beginning, (shown) => html`<span class="item-text">${shown}</span>${took(item.ms)}${timeOf(item)}`)
 
 const checkpoint = ({ checkpoint, text }: Item, address: string): Part => {
-  const which = html`<span class="unseen"> checkpoint ${checkpoint ?? 0}</span>`
-  return html`<span class="item-text">${text}</span>
-<a class="restore" href="${address}/restore?checkpoint=${checkpoint ?? 0}">Restore${which}…</a>
-<a href="${address}/fork?checkpoint=${checkpoint ?? 0}">Fork${which}…</a>`
+  const said = html`<span class="item-text">${text}</span>`
+  if (checkpoint === undefined) return said
+  const which = html`<span class="unseen"> checkpoint ${checkpoint}</span>`
+  return html`${said}
+<a class="restore" href="${address}/restore?checkpoint=${checkpoint}">Restore${which}…</a>
+<a href="${address}/fork?checkpoint=${checkpoint}">Fork${which}…</a>`
 }
+
+/** The item without links to pages that change something. */
+export const readOnly = (item: Item): Item => Struct.omit(item, ["checkpoint"])
 
 /** The content of the `<li>` of each kind of item. */
 const VIEWS: Record<Kind, (item: Item, address: string) => Part> = {

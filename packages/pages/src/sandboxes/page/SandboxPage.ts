@@ -74,7 +74,7 @@ interface Services {
 }
 
 /** The conversation of a sandbox whose events are no longer kept: its messages are. */
-const messagesOf = Effect.fnUntraced(function*({ sandboxes }: Services, by: Principal, sandbox: Sandbox) {
+const messagesOf = Effect.fnUntraced(function*({ sandboxes }: Pick<Services, "sandboxes">, by: Principal, sandbox: Sandbox) {
   const messages = yield* sandboxes.messages(by, sandbox.id, { after: 0, limit: SandboxWindow.WINDOW })
   return messages.map(({ createdAt, id, role, text }): Conversation.Item => ({
     key: id,
@@ -117,14 +117,23 @@ const render = (pieces: Services["pieces"], parts: SandboxPieces.Shown, view: Vi
     changes: view === "changes" ? pieces.changes.soon(parts) : Effect.succeed(SandboxPieces.later("changes"))
   }, { concurrency: 3 })
 
-/** The conversation as far as it fits on the page, and links to the rest of it. */
-const toldOf = Effect.fnUntraced(function*(
-  services: Services,
+/** The event that the page ends with, and whether later ones exist. */
+export const endOf = Effect.fnUntraced(function*({ url }: Page.Asked, { lastSeq }: Sandbox) {
+  const given = url.searchParams.get("before") ?? ""
+  if (given !== "" && !/^\d{1,15}$/u.test(given)) return yield* Refused.bad("This link is out of date.")
+  const isEarlier = given !== "" && Number(given) <= lastSeq
+  return { isEarlier, end: isEarlier ? Number(given) : lastSeq }
+})
+
+/** The conversation as far as it fits on the page, and links to the rest of it. `isReadOnly`: without links to what changes something. */
+export const toldOf = Effect.fnUntraced(function*(
+  services: Pick<Services, "sandboxes">,
   by: Principal,
   sandbox: Sandbox,
-  { conversation, first, hasOlder }: Effect.Success<ReturnType<Services["windowOf"]>>
+  { conversation, first, hasOlder }: Effect.Success<ReturnType<Services["windowOf"]>>,
+  isReadOnly = false
 ) {
-  const { items } = conversation
+  const items = isReadOnly ? conversation.items.map(Items.readOnly) : conversation.items
   const { createdAt, id, prompt, turn } = sandbox
   const isKept = items.length > 0
   const shown = isKept ? items : yield* messagesOf(services, by, sandbox)
@@ -146,7 +155,7 @@ const toldOf = Effect.fnUntraced(function*(
       : 0
     return html`${!isKept && html`<p class="fine">The log expired; messages are kept.</p>`}
 ${!isKept && !isWhole && html`<p class="fine">Older messages are hidden.</p>`}
-${before > 0 && isKept && html`<p class="earlier"><a href="/sandboxes/${id}?before=${before}">Earlier</a></p>`}
+${before > 0 && isKept && html`<p class="earlier"><a href="/sandboxes/${id}${isReadOnly && "/read"}?before=${before}">Earlier</a></p>`}
 <ol class="conversation" id="conversation" data-piece="conversation">${told}</ol>`
   })
 })
@@ -181,6 +190,7 @@ ${piece.commands}
 ${!isEarlier && notifyButton}
 ${piece.pin}
 ${piece.rename}
+<p><a href="/sandboxes/${sandbox.id}/read">Read-only page</a></p>
 ${piece.facts}
 </div></details>
 </div>`
@@ -241,10 +251,7 @@ const get = (services: Services): Page.Handler<Page.Member> =>
       const id = yield* idOf(asked)
       const by = principalOf(member.visit)
       const sandbox = yield* services.sandboxes.get(by, id)
-      const given = asked.url.searchParams.get("before") ?? ""
-      if (given !== "" && !/^\d{1,15}$/u.test(given)) return yield* Refused.bad("This link is out of date.")
-      const isEarlier = given !== "" && Number(given) <= sandbox.lastSeq
-      const end = isEarlier ? Number(given) : sandbox.lastSeq
+      const { end, isEarlier } = yield* endOf(asked, sandbox)
       const wanted = asked.url.searchParams.get("view")
       const { view } = VIEWS.find((one) => one.view === wanted) ?? VIEWS[0]
       const [window, piece] = yield* Effect.all([

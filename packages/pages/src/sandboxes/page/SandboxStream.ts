@@ -1,6 +1,7 @@
 /**
  * `/sandboxes/:id/pieces`: what becomes of the page of a sandbox after the event it was rendered at, as Server-Sent Events of HTML:
  * pieces that changed, and the changed items of the conversation. `live.js` puts them in the place of what the page has.
+ * `/sandboxes/:id/read/pieces` is the same for the read-only page, which has fewer of them.
  */
 import { ActingFrom } from "@slipway/domain/access/ports/AuditLog"
 import { principalOf } from "@slipway/domain/access/rules/Session"
@@ -15,7 +16,7 @@ import * as BasePath from "@slipway/http/server/edge/BasePath"
 import { respond } from "@slipway/http/server/reply/Respond"
 import { heartbeat, retry } from "@slipway/http/server/reply/ServerSentEvents"
 import { basePathOf, Settings } from "@slipway/http/server/Settings"
-import { Clock, Effect, Latch, Stream, Struct } from "effect"
+import { Clock, Effect, identity, Latch, Stream, Struct } from "effect"
 import { HttpServerRequest, HttpServerResponse } from "effect/http"
 import { html, type Html } from "../../html/Html.ts"
 import * as Render from "../../html/Render.ts"
@@ -24,6 +25,7 @@ import { Refused } from "../../layout/Refused.ts"
 import * as Conversation from "../conversation/Conversation.ts"
 import * as Items from "../conversation/Items.ts"
 import * as SandboxWindow from "../conversation/SandboxWindow.ts"
+import * as ReadOnlyPage from "./ReadOnlyPage.ts"
 import { idOf, noSandbox } from "./SandboxPage.ts"
 import * as SandboxPieces from "./SandboxPieces.ts"
 
@@ -61,6 +63,8 @@ interface Services {
   readonly sandboxes: typeof Sandboxes.Service
   readonly pieces: Effect.Success<typeof SandboxPieces.make>
   readonly names: ReadonlyArray<SandboxPieces.PieceName>
+  /** As the page shows an item. */
+  readonly itemOf: (item: Conversation.Item) => Conversation.Item
   readonly windowOf: Effect.Success<typeof SandboxWindow.make>
   readonly base: string
 }
@@ -123,7 +127,7 @@ const planOften = Effect.fnUntraced(function*({ names, pieces }: Services, { isS
 
 /** The frames for new events: the conversation, and the pieces that are quick to make. Marks slow ones for {@link later}. */
 const soon = Effect.fnUntraced(function*(services: Services, page: Watched, frames: ReadonlyArray<Frame>) {
-  const { base, names, pieces } = services
+  const { base, itemOf, names, pieces } = services
   const { conversation, slowOnes } = page
   const entries = frames.flatMap((frame) => frame._tag === "Entries" ? frame.entries : [])
   const last = entries.at(-1)
@@ -141,7 +145,7 @@ const soon = Effect.fnUntraced(function*(services: Services, page: Watched, fram
   yield* planOften(services, page, types)
   const quick = due.filter((name) => !pieces[name].isSlow)
   const changed = quick.length === 0 ? [] : yield* rendered(services, page, quick)
-  const parts = yield* Items.changes(conversation.take(), `/sandboxes/${page.id}`)
+  const parts = yield* Items.changes(conversation.take().map(itemOf), `/sandboxes/${page.id}`)
   const rest = parts.slice(0, -1).map((part) => frameOf(base, part, null))
   return [...rest, frameOf(base, html`${parts.at(-1) ?? null}${changed}`, last.seq)]
 })
@@ -243,14 +247,15 @@ const get = (services: Services): Page.Handler<Page.Member> => {
   )
 }
 
-export const make = Effect.gen(function*() {
+export const make = Effect.fnUntraced(function*(isReadOnly: boolean) {
   const pieces = yield* SandboxPieces.make
   return get({
     events: yield* SandboxEvents,
     live: yield* LiveResponses,
     sandboxes: yield* Sandboxes,
     pieces,
-    names: Struct.keys(pieces),
+    names: isReadOnly ? ReadOnlyPage.PIECES : Struct.keys(pieces),
+    itemOf: isReadOnly ? Items.readOnly : identity,
     windowOf: yield* SandboxWindow.make,
     base: basePathOf((yield* Settings).publicUrl)
   })
