@@ -3,7 +3,7 @@ import * as NodeHttpServer from "@effect/platform-node/NodeHttpServer"
 import { Api } from "@slipway/api/Api"
 import { InternalApi } from "@slipway/api/InternalApi"
 import { Ids } from "@slipway/domain/ids/Ids"
-import { Duration, Effect, type FileSystem, Layer, type Path } from "effect"
+import { Duration, Effect, type FileSystem, Layer, type Path, type Scope } from "effect"
 import { type Etag, type HttpPlatform, HttpRouter, type HttpServer, type HttpServerError } from "effect/http"
 import { HttpApiBuilder } from "effect/http-api"
 import * as CheckpointsHandlers from "./handlers/CheckpointsHandlers.ts"
@@ -45,8 +45,8 @@ const Handlers = Layer.mergeAll(
 /** Pages for people beside the API: those of `@slipway/pages`, or others. */
 export interface Pages<E = never, R = never> {
   readonly routes: Layer.Layer<never, E, R>
-  /** Makes the answer to browsers that ask for an address that does not exist. */
-  readonly notFound: Effect.Effect<Edge.NotFoundPage, E, R>
+  /** Makes the answer to browsers that ask for an address that does not exist. Its scope ends with the server. */
+  readonly notFound: Effect.Effect<Edge.NotFoundPage, E, R | Scope.Scope>
 }
 
 const api = Layer.mergeAll(
@@ -65,7 +65,7 @@ const api = Layer.mergeAll(
 /** Every route with its middleware, for a router. Without `pages` every answer is for programs. */
 export const routes = <E = never, R = never>(pages?: Pages<E, R>) => {
   const added: Layer.Layer<never, E, R> = pages?.routes ?? Layer.empty
-  const notFound: Effect.Effect<Edge.NotFoundPage | null, E, R> = pages?.notFound ?? Effect.succeed(null)
+  const notFound: Effect.Effect<Edge.NotFoundPage | null, E, R | Scope.Scope> = pages?.notFound ?? Effect.succeed(null)
   return Layer.mergeAll(api, added, Edge.layer.pipe(Layer.provide(Layer.effect(Edge.NotFoundPage, notFound))))
 }
 

@@ -13,6 +13,7 @@ import * as Stores from "@slipway/domain/memory/Stores"
 import { ModelProviderStore } from "@slipway/domain/models/ports/ModelProviderStore"
 import { type Catalogue, ModelCatalogue, offlineDemo } from "@slipway/domain/models/schema/ModelCatalogue"
 import { MaxActiveSandboxes } from "@slipway/domain/sandbox/ports/ActiveSandboxes"
+import { SandboxDashboard } from "@slipway/domain/sandbox/ports/SandboxDashboard"
 import { SandboxStore } from "@slipway/domain/sandbox/ports/SandboxStore"
 import { Policy } from "@slipway/domain/sandbox/rules/Policy"
 import type { Sandbox } from "@slipway/domain/sandbox/rules/Sandbox"
@@ -53,6 +54,8 @@ interface Options<R> {
   readonly catalogue?: Catalogue
   /** Changes what the store of access says, for what it cannot be told. */
   readonly access?: (store: AccessStore["Service"]) => AccessStore["Service"]
+  /** Changes what the dashboard of sandboxes says. */
+  readonly dashboard?: (dashboard: SandboxDashboard["Service"]) => SandboxDashboard["Service"]
   /** Changes what the store of models' providers says. */
   readonly providers?: (store: ModelProviderStore["Service"]) => ModelProviderStore["Service"]
   /** The reason why the store takes no writes. */
@@ -66,6 +69,7 @@ export const services = (
   {
     access = (store) => store,
     catalogue = offline,
+    dashboard = (dashboard) => dashboard,
     host = {},
     maxActiveSandboxes,
     providers = (store) => store,
@@ -78,6 +82,7 @@ export const services = (
 ) => {
   const stores = Layer.mergeAll(
     Layer.effect(AccessStore, Effect.map(AccessStore, access)),
+    Layer.effect(SandboxDashboard, Effect.map(SandboxDashboard, dashboard)),
     Layer.effect(ModelProviderStore, Effect.map(ModelProviderStore, providers))
   ).pipe(
     Layer.provideMerge(Stores.layer({ ids: IdsNode.layer })),

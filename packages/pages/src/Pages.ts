@@ -1,5 +1,5 @@
 /** Every page for people. */
-import { Layer } from "effect"
+import { Effect, Layer } from "effect"
 import * as Assets from "./assets/Assets.ts"
 import * as KeysPage from "./keys/KeysPage.ts"
 import * as Page from "./layout/Page.ts"
@@ -16,6 +16,7 @@ import * as SecretsPages from "./secrets/SecretsPages.ts"
 import * as AccountPage from "./settings/AccountPage.ts"
 import * as AuditPage from "./settings/AuditPage.ts"
 import * as MembersPage from "./settings/MembersPage.ts"
+import { Rail } from "./shared/Rail.ts"
 import * as UsagePage from "./usage/UsagePage.ts"
 import * as WebhooksPages from "./webhooks/WebhooksPages.ts"
 
@@ -37,7 +38,7 @@ const routes = Layer.mergeAll(
   UsagePage.layer,
   SecretsPages.layer,
   WebhooksPages.layer
-)
+).pipe(Layer.provide(Rail.layer))
 
 /** For `Server.layer` and `Embed.make` of `@slipway/http`. */
-export const pages = { routes, notFound: Page.notFound }
+export const pages = { routes, notFound: Effect.flatMap(Layer.build(Rail.layer), (rail) => Effect.provide(Page.notFound, rail)) }

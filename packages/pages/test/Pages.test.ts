@@ -641,6 +641,28 @@ layer(
     }))
 })
 
+let listed: Effect.Effect<never, StoreUnavailable> = Effect.never
+layer(
+  http({ dashboard: (dashboard) => ({ ...dashboard, list: () => Effect.suspend(() => listed) }) }),
+  { excludeTestServices: true }
+)("pages whose rail cannot be read", (it) => {
+  it.effect("are sent without it, error pages too", () =>
+    Effect.gen(function*() {
+      const owner = yield* asOwner
+      const answers = [Effect.fail(new StoreUnavailable({ cause: "no database" })), Effect.die(new Error("a fault")), Effect.never]
+      for (const answer of answers) {
+        listed = answer
+        for (const [path, status, title] of [["/keys", 200, "Keys"], ["/nope", 404, "Page not found"]] as const) {
+          const reply = yield* owner.get(path, { accept: "text/html" })
+          assert.strictEqual(reply.status, status)
+          assert.include(reply.text, `<title>${title} · Slipway</title>`)
+          assert.include(reply.text, `<nav aria-label="Main">`)
+          assert.notInclude(reply.text, `class="rail"`)
+        }
+      }
+    }))
+})
+
 layer(
   http().pipe(Layer.provide(Layer.succeed(SessionLifetimes, { idle: Duration.hours(1), absolute: Duration.zero }))),
   { excludeTestServices: true }

@@ -49,7 +49,7 @@ export const placeFor = (place: string | null, role: Role): Place =>
 export interface Document {
   readonly title: string
   readonly body: Html
-  /** Beside the page where there is room. */
+  /** Beside the page where there is room, instead of the rail that every page has. */
   readonly rail?: Html
   /** Which of the navigation's places this is, or belongs to. */
   readonly place?: Place

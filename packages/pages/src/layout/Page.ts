@@ -3,7 +3,7 @@
  * it changes something of a grant, of the same grant; whatever goes wrong is a page too. Everything works without scripts.
  */
 import { Acting, ActingFrom } from "@slipway/domain/access/ports/AuditLog"
-import { type Admitted, admitted, type Visit, type VisitRefused } from "@slipway/domain/access/rules/Session"
+import { type Admitted, admitted, principalOf, type Visit, type VisitRefused } from "@slipway/domain/access/rules/Session"
 import { Sessions } from "@slipway/domain/access/usecases/Sessions"
 import { StoreUnavailable } from "@slipway/domain/store/StoreUnavailable"
 import * as SessionCookie from "@slipway/http/server/access/SessionCookie"
@@ -15,6 +15,7 @@ import { Cause, Data, Duration, Effect, Exit, Fiber, Option, Redacted, Result, t
 import { HttpRouter, HttpServerRequest, HttpServerResponse } from "effect/http"
 import { html, type Html, type Part } from "../html/Html.ts"
 import * as Render from "../html/Render.ts"
+import { Rail } from "../shared/Rail.ts"
 import * as Form from "./Form.ts"
 import * as Layout from "./Layout.ts"
 import { Refused } from "./Refused.ts"
@@ -73,18 +74,30 @@ interface Late {
 
 /** A page, or HTML that a script puts into an open page. It is written when it is answered, with pauses. */
 class Shown {
-  readonly content: Html
+  /** Its reader; `null`: it gets no rail. */
+  readonly reader: Layout.Reader | null
+  readonly content: (rail: Html | null) => Html
   readonly options: Options
   readonly late: Late | null
-  constructor(content: Html, options: Options, late: Late | null = null) {
+  constructor(reader: Layout.Reader | null, content: (rail: Html | null) => Html, options: Options, late: Late | null = null) {
+    this.reader = reader
     this.content = content
     this.options = options
     this.late = late
   }
 }
 
+/** A page with the rail of its reader, if it has no rail of its own. */
+const shownWithRail = (document: Layout.Document, reader: Layout.Reader | null, options: Options, late: Late | null): Shown =>
+  new Shown(
+    document.rail === undefined ? reader : null,
+    (rail) => Layout.render(rail === null ? document : { ...document, rail }, reader),
+    options,
+    late
+  )
+
 export const show = (document: Layout.Document, reader: Layout.Reader | null, options: Options = {}): Shown =>
-  new Shown(Layout.render(document, reader), options)
+  shownWithRail(document, reader, options, null)
 
 /** The place of the late part in the body of a page. No text becomes this, because its `<` is escaped. */
 const PLACE = "<!--late-->"
@@ -100,17 +113,30 @@ export const showWithLate = (
   part: Late["part"],
   meanwhile: string,
   options: Options = {}
-): Shown =>
-  new Shown(Layout.render(document, reader), options, { part, meanwhile: html`<p class="loading" role="status">${meanwhile}</p>` })
+): Shown => shownWithRail(document, reader, options, { part, meanwhile: html`<p class="loading" role="status">${meanwhile}</p>` })
 
 /** HTML that a script puts into an open page. */
-export const fragment = (content: Html): Shown => new Shown(content, {})
+export const fragment = (content: Html): Shown => new Shown(null, () => content, {})
 
 const answerOf = (text: string, options: Options): HttpServerResponse.HttpServerResponse =>
   HttpServerResponse.text(text, { ...options, contentType: "text/html; charset=utf-8" })
 
-const write = ({ content, options }: Shown): Effect.Effect<HttpServerResponse.HttpServerResponse> =>
-  Effect.map(Render.text(content), (text) => answerOf(text, options))
+/** How long a page waits for its rail. It is sent without a rail that takes longer. */
+const RAIL_PATIENCE = Duration.millis(500)
+
+/** The rail of a person who may work in the grant. A rail that cannot be read fails no page. */
+const railOf = ({ rail }: Services, reader: Layout.Reader | null): Effect.Effect<Html | null> => {
+  const visit = reader === null ? null : Option.getOrNull(Result.getSuccess(admitted(reader.visit)))
+  if (visit === null) return Effect.succeed(null)
+  return rail.of(principalOf(visit), null).pipe(
+    Effect.timeoutOption(RAIL_PATIENCE),
+    Effect.map(Option.getOrNull),
+    Effect.catchCause((cause) => Effect.as(Effect.logWarning("a page is sent without its rail", cause), null))
+  )
+}
+
+const write = ({ content, options }: Shown, rail: Html | null): Effect.Effect<HttpServerResponse.HttpServerResponse> =>
+  Effect.map(Render.text(content(rail)), (text) => answerOf(text, options))
 
 /** How long a page waits for its late part, of the 100 ms in which it is answered. */
 const PATIENCE = Duration.millis(60)
@@ -122,8 +148,8 @@ const STREAMED = {
 }
 
 /** The whole page if its late part comes soon, or else what there is of it, and then the rest. */
-const writeWithLate = Effect.fnUntraced(function*(shown: Shown, late: Late, base: string) {
-  const [before = "", after = ""] = (yield* Render.text(shown.content)).split(PLACE)
+const writeWithLate = Effect.fnUntraced(function*(shown: Shown, rail: Html | null, late: Late, base: string) {
+  const [before = "", after = ""] = (yield* Render.text(shown.content(rail))).split(PLACE)
   const part = yield* Effect.forkScoped(Effect.flatMap(late.part, Render.text))
   const soon = yield* Effect.timeoutOption(Fiber.await(part), PATIENCE)
   if (Option.isSome(soon)) return answerOf(before + (yield* soon.value) + after, shown.options)
@@ -215,6 +241,7 @@ const signedOut = new Refused({ status: 401, title: "You are not signed in", tex
 const VERBS = ["GET", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"] as const
 
 interface Services {
+  readonly rail: typeof Rail.Service
   readonly sessions: typeof Sessions.Service
   readonly publicUrl: string
   readonly base: string
@@ -282,7 +309,7 @@ const problemOf = (cause: Cause.Cause<unknown>): Effect.Effect<Html> =>
   Effect.map(refusedOf(cause), ({ more = null, text }) => html`<p class="problem">${text}</p>${more}`)
 
 /** A failure as a page. */
-const answer = Effect.fnUntraced(function*(cause: Cause.Cause<unknown>, reader: Layout.Reader | null) {
+const answer = Effect.fnUntraced(function*(services: Services, cause: Cause.Cause<unknown>, reader: Layout.Reader | null) {
   // The client left, and needs no answer.
   if (Cause.hasInterruptsOnly(cause)) return yield* Effect.failCause(cause as Cause.Cause<Types.unhandled>)
   const error = Cause.squash(cause)
@@ -293,7 +320,9 @@ const answer = Effect.fnUntraced(function*(cause: Cause.Cause<unknown>, reader: 
 <p>${text}</p>
 ${more}
 ${origin !== null && html`<p class="fine">Request ${origin.requestId}</p>`}`
-  return yield* write(show({ title, body }, reader, { status, headers }))
+  // Not asked again: a store that is away may take long to say so.
+  const rail = error instanceof StoreUnavailable ? null : yield* railOf(services, reader)
+  return yield* write(show({ title, body }, reader, { status, headers }), rail)
 })
 
 interface Received extends Pick<Asked, "params" | "url"> {
@@ -336,7 +365,8 @@ const answered = Effect.fnUntraced(function*<Who extends Person | null>(
   const asked = handler(who, { url, params, form })
   const reply = yield* person === null ? asked : Effect.provideService(asked, Acting, { _tag: "User", userId: person.user.id })
   if (!(reply instanceof Shown)) return reply
-  return reply.late === null ? yield* write(reply) : yield* writeWithLate(reply, reply.late, base)
+  const rail = yield* railOf(services, reply.reader)
+  return reply.late === null ? yield* write(reply, rail) : yield* writeWithLate(reply, rail, reply.late, base)
 })
 
 const handle = <Who extends Person | null>(
@@ -355,7 +385,7 @@ const handle = <Who extends Person | null>(
       answered(services, access, method, methods, handler, received, (person) => {
         reader = person
       }),
-      (cause) => answer(cause, reader)
+      (cause) => answer(services, cause, reader)
     )
     // A download has a stricter policy of its own.
     const policy = response.headers["content-security-policy"]
@@ -370,7 +400,8 @@ const nothingHere = Effect.fnUntraced(function*(
   options: Options
 ) {
   const person = yield* Effect.catchCause(personOf(services, request), () => Effect.succeed(null))
-  return yield* write(show(document, person, { ...options, headers: { ...HEADERS, ...options.headers } }))
+  const rail = yield* railOf(services, person)
+  return yield* write(show(document, person, { ...options, headers: { ...HEADERS, ...options.headers } }), rail)
 })
 
 /** The answer to a method that the page does not have. */
@@ -419,6 +450,7 @@ const member = (person: Person | null, next: string | null): Effect.Effect<Membe
 const servicesOfPages = Effect.gen(function*() {
   const settings = yield* Settings
   return {
+    rail: yield* Rail,
     sessions: yield* Sessions,
     publicUrl: settings.publicUrl,
     base: basePathOf(settings.publicUrl),

@@ -4,7 +4,6 @@ import { HttpRouter } from "effect/http"
 import * as Form from "../layout/Form.ts"
 import * as Page from "../layout/Page.ts"
 import { PullRequestCache } from "../shared/PullRequestCache.ts"
-import { Rail } from "../shared/Rail.ts"
 import { ChangesCache } from "./changes/ChangesCache.ts"
 import * as Composer from "./create/Composer.ts"
 import * as SandboxChanges from "./files/SandboxChanges.ts"
@@ -57,4 +56,4 @@ export const layer = HttpRouter.use(Effect.fnUntraced(function*(router) {
   yield* members("/sandboxes/:sandboxId/restore", { GET: checkpoints.askToRestore, POST: checkpoints.restore })
   yield* members("/sandboxes/:sandboxId/fork", { GET: checkpoints.askToFork, POST: checkpoints.fork })
   yield* members("/sandboxes/:sandboxId/approvals/:approvalId", { GET: forms.approval, POST: forms.decide })
-})).pipe(Layer.provide([ChangesCache.layer, PullRequestCache.layer, Rail.layer]))
+})).pipe(Layer.provide([ChangesCache.layer, PullRequestCache.layer]))

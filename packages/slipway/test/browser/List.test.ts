@@ -19,6 +19,8 @@ layer(Shop.layer(), { excludeTestServices: true })("the list of sandboxes", (it)
         await signIn(page, link)
         await page.goto("/sandboxes")
         await inspect(page, "sandboxes-first")
+        await page.setViewportSize({ width: 390, height: 844 })
+        assert.isTrue(await page.locator("#compose").isVisible())
         await create("[[hang]]", { title: "Kept" })
         await page.reload()
         await stateIs(page, "Kept", "Working")
@@ -45,6 +47,49 @@ layer(Shop.layer(), { excludeTestServices: true })("the list of sandboxes", (it)
         await page.getByText("Stopping…").waitFor()
         await stateIs(page, "Kept", "Ended")
       })
+    }))
+
+  it.effect("folds the composer to a link on a phone once it has sandboxes, and has the rail beside every page that is wide enough", () =>
+    Effect.gen(function*() {
+      const { visit } = yield* Browser
+      const { create } = yield* Shop.api
+      const link = yield* linkFor()
+      yield* visit(async (page) => {
+        await signIn(page, link)
+        const id = await create("[[say Hello]]", { title: "Beside all pages" })
+        await page.goto("/sandboxes")
+        await page.getByRole("row").filter({ hasText: "Beside all pages" }).waitFor()
+        const start = page.getByRole("link", { name: "+ New", exact: true })
+        // Lower than the page: the link stays in view.
+        await page.setViewportSize({ width: 390, height: 480 })
+        assert.isFalse(await page.locator("#compose").isVisible())
+        const { bottom, right } = await start.evaluate((link) => link.getBoundingClientRect())
+        assert.isTrue(bottom > 420 && bottom < 480 && right > 340 && right < 390, `at ${bottom}, ${right}`)
+        await inspect(page, "sandboxes-folded")
+        await page.setViewportSize({ width: 390, height: 844 })
+        await start.click()
+        await page.waitForURL("**/new")
+        await page.locator("#compose").waitFor()
+
+        for (const [path, name] of [["/keys", "keys-rail"], ["/nope", "not-found-rail"]] as const) {
+          await page.setViewportSize({ width: 1440, height: 900 })
+          await page.goto(path)
+          const beside = page.locator(`.rail a[href="/sandboxes/${id}"]`)
+          await beside.waitFor()
+          const [rail, main] = [await page.locator("body > header").boundingBox(), await page.getByRole("main").boundingBox()]
+          assert.isTrue(rail !== null && main !== null && rail.x + rail.width <= main.x, `${path} beside its rail`)
+          await inspect(page, name)
+          await page.setViewportSize({ width: 1199, height: 900 })
+          assert.isFalse(await beside.isVisible())
+        }
+      }, { refused: [404] })
+      const again = yield* linkFor()
+      yield* visit(async (page) => {
+        await signIn(page, again)
+        await page.goto("/sandboxes")
+        assert.isFalse(await page.locator("#compose").isVisible())
+        assert.isTrue(await page.getByRole("link", { name: "+ New", exact: true }).isVisible())
+      }, { options: { javaScriptEnabled: false, viewport: { width: 390, height: 844 } } })
     }))
 
   it.effect("is used with single keys, which are off while somebody types and can be turned off", () =>

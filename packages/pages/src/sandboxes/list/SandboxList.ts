@@ -293,7 +293,8 @@ ${list}
     piece,
     attention: Option.getOrNull(attention),
     narrowed,
-    isPlain: first === "/sandboxes" && isFirst && !wrongRepo
+    isPlain: first === "/sandboxes" && isFirst && !wrongRepo,
+    isEmpty: shown.length === 0
   }
 })
 
@@ -301,7 +302,7 @@ const get = (services: Services): Page.Handler<Page.Member> =>
   Effect.fnUntraced(function*(member, asked) {
     const { url } = asked
     const by = principalOf(member.visit)
-    const { attention, chips, isPlain, narrowed, piece } = yield* look(services, member, url)
+    const { attention, chips, isEmpty, isPlain, narrowed, piece } = yield* look(services, member, url)
     const grants = yield* services.sessions.grantsOf(by.userId)
     const others = isPlain ? yield* elsewhere(services, by, grants.filter(({ id }) => id !== by.grantId)) : []
     const body = html`<h1 class="unseen">Sandboxes</h1>
@@ -313,10 +314,10 @@ ${searchForm(attention, narrowed, yield* peopleOf(services, member))}
 ${watchBar}</div>
 <div id="watched" data-look="/sandboxes/rows${url.search}"></div>
 ${piece}
+${!(isPlain && isEmpty) && html`<a class="button new" href="/new">+ New</a>`}
 ${yield* services.waiting(member.visit.place.grantId)}`
     const scripts = ["board.js", "compose.js"]
-    const rail = yield* services.rail.of(by, null)
-    return Page.show({ title: "Sandboxes", place: "sandboxes", body, rail, scripts }, member, {
+    return Page.show({ title: "Sandboxes", place: "sandboxes", body, scripts }, member, {
       status: narrowed.noRepo === null ? 200 : 400
     })
   }, Effect.catchTag("InvalidRequest", Effect.die))

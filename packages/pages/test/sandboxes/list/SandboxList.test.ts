@@ -5,9 +5,11 @@ import { RepoName } from "@slipway/domain/source/schema/RepoRef"
 import { checkpointed } from "@slipway/http/testing/Checkpointed"
 import { DateTime, Effect, Result } from "effect"
 import { redirected, textOf, visitor, visitorIn } from "../../../testing/Browser.ts"
-import { create, drive, joined, layer as http, mintKey, type Reply, running } from "../../../testing/Harness.ts"
+import { ask, create, drive, joined, layer as http, mintKey, type Reply, running } from "../../../testing/Harness.ts"
 
 const HOSTILE = `"></th><script>alert("1")</script>\u202e'&`
+
+const HTML = { accept: "text/html" }
 
 /** The cells of a row, without markup. */
 const rowOf = ({ text }: Reply, id: string): ReadonlyArray<string> => {
@@ -115,7 +117,17 @@ layer(http(), { excludeTestServices: true })("the list of sandboxes", (it) => {
       const onList = railOf(yield* get("/sandboxes"))
       assert.notInclude(onList, "aria-current")
       assert.strictEqual(railOf(yield* get("/sandboxes/rows")), onList)
-      assert.strictEqual(railOf(yield* get("/pulls")), "")
+      for (const path of ["/pulls", "/new", "/settings", "/keys", "/members"]) {
+        assert.strictEqual(railOf(yield* get(path)), onList, path)
+      }
+      const errors = [yield* get("/nope", HTML), yield* get("/sandboxes?state=none"), yield* get("/usage"), yield* get("/new/sample")]
+      assert.deepStrictEqual(errors.map(({ status }) => status), [404, 400, 403, 405])
+      for (const [i, error] of errors.entries()) assert.strictEqual(railOf(error), onList, `error ${i}`)
+      for (const path of ["/nope", "/new/sample", "/sign-in"]) {
+        const page = yield* ask(path, { headers: HTML })
+        assert.include(page.text, "<html", path)
+        assert.strictEqual(railOf(page), "", path)
+      }
     }))
 
   it.effect("decides on a short command in its row, and leads back to the same list", () =>
