@@ -9,8 +9,12 @@ it.layer(database())("what workers offer", (it) => {
     Effect.gen(function*() {
       const sql = yield* SqlClient.SqlClient
       const offers = yield* WorkerOffers.make
-      const one = { usable: ["a"], unusable: [{ id: "b", reason: "No 'account'." }] }
-      const two = { usable: ["a", "b"], unusable: [] }
+      const one = {
+        usable: ["a"],
+        unusable: [{ id: "b", reason: "No 'account'." }],
+        isolation: { kind: "none", problem: "No bubblewrap." }
+      }
+      const two = { usable: ["a", "b"], unusable: [], isolation: { kind: "bubblewrap", problem: null } }
       yield* offers.publish("one", two)
       yield* offers.publish("one", one)
       yield* offers.publish("two", two)

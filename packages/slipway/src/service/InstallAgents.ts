@@ -34,9 +34,8 @@ const firstRun = Effect.fnUntraced(function*(settings: Settings.Settings, into: 
   )
   const { host, kind, problem } = yield* Isolation.choose({ ...settings, role: "all" }, () => workspace)
   if (kind === "none") {
-    yield* progress(
-      `the download is started once as this user, without a box: ${problem ?? `${settingsOfIsolation.isolation.name}=none.`}`
-    )
+    const reason = problem ?? `${settingsOfIsolation.isolation.name}=none.`
+    yield* progress(`the downloaded program is started once to check it, as this user and without a box: ${reason}`)
     return Install.unboxed(into)
   }
   const boxes = Context.get(yield* Layer.build(host), SandboxHost)
@@ -71,11 +70,10 @@ export const installInto = Effect.fnUntraced(
   function*(settings: Settings.Settings, agents: ReadonlyArray<string>, progress: (step: string) => Effect.Effect<void>) {
     const into = Installed.folderIn(settings.dataDir)
     const wanted = programs.filter(({ name }) => agents.includes(name))
-    for (const { name, program } of wanted) {
-      const missing = program.notice === undefined ? null : yield* lacking(name, settings.dataDir)
-      if (missing !== null) yield* progress(`${program.package}: ${program.notice}`)
-    }
-    yield* Install.install({ folder: into, agents: wanted, firstRun: yield* firstRun(settings, into, progress), progress })
+    const missing = yield* Effect.filter(wanted, ({ name }) => Effect.map(lacking(name, settings.dataDir), (found) => found !== null))
+    for (const { program } of missing) if (program.notice !== undefined) yield* progress(`${program.package}: ${program.notice}`)
+    const run = missing.length === 0 ? Install.unboxed(into) : yield* firstRun(settings, into, progress)
+    yield* Install.install({ folder: into, agents: wanted, firstRun: run, progress })
   },
   Effect.scoped
 )

@@ -2,7 +2,7 @@
  * The models that creations may choose, over all processes. Workers report the models that they can run, and other processes read the
  * reports.
  */
-import { type Catalogue, type ModelSetup, offeredBy, type Offer } from "@slipway/domain/models/schema/ModelCatalogue"
+import { type AgentIsolation, type Catalogue, type ModelSetup, offeredBy, type Offer } from "@slipway/domain/models/schema/ModelCatalogue"
 import * as WorkerOffers from "@slipway/postgres/workers/WorkerOffers"
 import { Clock, Duration, Effect, Schedule } from "effect"
 import { type LiveModels, readAnew, remembered } from "./Models.ts"
@@ -18,12 +18,16 @@ const surviving = <A, E, R>(self: Effect.Effect<A, E, R>) =>
 
 const offerOf = ({ models, unusable = [] }: Catalogue): Offer => ({ usable: models.map(({ id }) => id), unusable })
 
-/** Reports this worker's models until the scope closes: each change, and from time to time that the worker is there. */
-export const announce = Effect.fn("ModelOffers.announce")(function*(worker: string, catalogue: () => Catalogue) {
+/** Reports this worker's models and isolation until the scope closes: each change, and from time to time that the worker is there. */
+export const announce = Effect.fn("ModelOffers.announce")(function*(
+  worker: string,
+  catalogue: () => Catalogue,
+  { kind, problem }: AgentIsolation
+) {
   const offers = yield* WorkerOffers.make
   let [told, toldAt] = ["", 0]
   const publish = surviving(Effect.gen(function*() {
-    const offer = offerOf(catalogue())
+    const offer: Offer = { ...offerOf(catalogue()), isolation: { kind, problem } }
     const now = yield* Clock.currentTimeMillis
     const text = JSON.stringify(offer)
     if (text === told && now - toldAt < Duration.toMillis(Duration.seconds(WorkerOffers.HEARD_SECONDS))) return

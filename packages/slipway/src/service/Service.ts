@@ -70,7 +70,7 @@ const worker = (
         Layer.provide(LocalMachine.setupCaches(dataDir, isolation.folders, cacheBytes))
       ),
       DeliverWebhooks.layer,
-      Layer.effectDiscard(ModelOffers.announce(worker, catalogue)),
+      Layer.effectDiscard(ModelOffers.announce(worker, catalogue, isolation)),
       isolation.elsewhere === null ? Layer.empty : AbandonedMachines.layer(isolation.elsewhere.machines),
       // Only this process uses an embedded database, so there are no other processes to serve.
       databaseUrl === null ? Layer.empty : TreeServer.layer({ worker, machine, listen: workerAddress ?? { host: "127.0.0.1", port: 0 } })

@@ -66,7 +66,10 @@ const SINCE: Readonly<Record<Version, Readonly<Record<string, ReadonlyArray<stri
     device_logins: ["COLUMN network text"]
   },
   "0060_calls_by_age": {},
-  "0061_schema": { sandboxes: ["COLUMN renames integer NOT NULL DEFAULT 0"] },
+  "0061_schema": {
+    sandboxes: ["COLUMN renames integer NOT NULL DEFAULT 0"],
+    worker_offers: ["COLUMN isolation jsonb"]
+  },
   "0062_additions": {}
 }
 

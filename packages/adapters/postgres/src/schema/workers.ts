@@ -2,10 +2,12 @@
 export const workers: ReadonlyArray<string> = [
   // The models it can run, for the processes that answer requests.
   `CREATE UNLOGGED TABLE IF NOT EXISTS worker_offers (
-    worker   text        PRIMARY KEY,
-    usable   jsonb       NOT NULL,
-    unusable jsonb       NOT NULL,
-    seen_at  timestamptz NOT NULL DEFAULT now()
+    worker    text        PRIMARY KEY,
+    usable    jsonb       NOT NULL,
+    unusable  jsonb       NOT NULL,
+    seen_at   timestamptz NOT NULL DEFAULT now(),
+    -- Of its agents.
+    isolation jsonb
   )`,
   // Where it serves the trees of its sandboxes.
   `CREATE UNLOGGED TABLE IF NOT EXISTS worker_links (

@@ -12,7 +12,8 @@ const OfferRow = Schema.Struct({
   usable: Schema.Array(Schema.String),
   unusable: Schema.Array(
     Schema.Struct({ id: Schema.String, reason: Schema.String, problems: Schema.optionalKey(Schema.Array(Schema.String)) })
-  )
+  ),
+  isolation: Schema.NullOr(Schema.Struct({ kind: Schema.String, problem: Schema.NullOr(Schema.String) }))
 })
 
 export const make = Effect.gen(function*() {
@@ -22,16 +23,20 @@ export const make = Effect.gen(function*() {
     Result: OfferRow,
     execute: () =>
       sql`
-      SELECT usable, unusable FROM worker_offers
+      SELECT usable, unusable, isolation FROM worker_offers
       WHERE seen_at > now() - make_interval(secs => ${GONE_SECONDS}) ORDER BY worker`
   })
   return {
     /** Also says that the worker is there. */
-    publish: (worker: string, { unusable, usable }: Offer) =>
+    publish: (worker: string, { isolation = null, unusable, usable }: Offer) =>
       guard(Effect.asVoid(sql`
-        INSERT INTO worker_offers (worker, usable, unusable)
-        VALUES (${worker}, ${JSON.stringify(usable)}::jsonb, ${JSON.stringify(unusable)}::jsonb)
-        ON CONFLICT (worker) DO UPDATE SET usable = excluded.usable, unusable = excluded.unusable, seen_at = now()`)),
+        INSERT INTO worker_offers (worker, usable, unusable, isolation)
+        VALUES (
+          ${worker}, ${JSON.stringify(usable)}::jsonb, ${JSON.stringify(unusable)}::jsonb,
+          ${isolation === null ? null : JSON.stringify(isolation)}::jsonb
+        )
+        ON CONFLICT (worker) DO UPDATE
+          SET usable = excluded.usable, unusable = excluded.unusable, isolation = excluded.isolation, seen_at = now()`)),
     /** The worker ends. Those that were killed are cleared away with it. */
     withdraw: (worker: string) =>
       guard(Effect.asVoid(sql`DELETE FROM worker_offers WHERE worker = ${worker} OR seen_at < now() - interval '1 day'`)),

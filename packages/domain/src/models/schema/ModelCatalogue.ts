@@ -85,10 +85,20 @@ export interface Catalogue {
   readonly setup?: ModelSetup | undefined
 }
 
+/** How a worker isolates its agents. */
+export interface AgentIsolation {
+  /** The technology, such as `bubblewrap`, or `none`. */
+  readonly kind: string
+  /** Why agents with a model account must not run there, as a sentence for the operator; `null`: they may. */
+  readonly problem: string | null
+}
+
 /** The models and runtimes that one worker can run. */
 export interface Offer {
   readonly usable: ReadonlyArray<string>
   readonly unusable: ReadonlyArray<UnusableModel>
+  /** `null`: the worker is of a version that does not report it. */
+  readonly isolation?: AgentIsolation | null
 }
 
 /**

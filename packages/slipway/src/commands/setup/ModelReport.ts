@@ -1,6 +1,6 @@
 /** The models as the running workers report them, otherwise as a service would find them on this machine. */
 import { ModelProviderStore } from "@slipway/domain/models/ports/ModelProviderStore"
-import type { Model, Offer } from "@slipway/domain/models/schema/ModelCatalogue"
+import type { AgentIsolation, Model, Offer } from "@slipway/domain/models/schema/ModelCatalogue"
 import type { ModelProvider } from "@slipway/domain/models/schema/ModelProvider"
 import * as WorkerOffers from "@slipway/postgres/workers/WorkerOffers"
 import { Effect, Option, Schema } from "effect"
@@ -60,6 +60,12 @@ const ofWorkers = (offers: ReadonlyArray<Offer>, id: string): ReadonlyArray<stri
   const known = offers.flatMap(({ unusable }) => unusable).find((model) => model.id === id)
   return known === undefined ? ["No worker offers it."] : known.problems ?? [known.reason]
 }
+
+/** The isolation of the running workers: of one that may run agents, if there is one. `null`: no worker reports it. */
+export const isolation = Effect.map(stored, ({ offers }): AgentIsolation | null => {
+  const reported = offers.flatMap(({ isolation = null }) => isolation ?? [])
+  return reported.find(({ problem }) => problem === null) ?? reported[0] ?? null
+})
 
 /** The report of the running workers with these stored providers. `here`: judges the models on this machine if there is no worker. */
 const reportOf = Effect.fnUntraced(function*(

@@ -121,14 +121,25 @@ const wanted = Effect.fnUntraced(function*(
 /** How long a running service may take to use what was stored. */
 const PATIENCE_SECONDS = 20
 
-/** Asks until the model can be used. The last answer otherwise, and at once if no service runs here. */
-const untilUsable = Effect.fnUntraced(function*(settings: Settings.Settings, id: string, hostProblem: string | null) {
-  // Its worker may be starting, and has reported nothing then.
-  const isUp = (yield* RunningServices.addressOf(settings)) !== null
+/** The isolation in which the running service's agents run; without a service, the one of this machine under these settings. */
+const isolationOf = Effect.fnUntraced(function*(settings: Settings.Settings, isUp: boolean) {
+  for (let second = 0;; second++) {
+    const reported = yield* ModelReport.isolation
+    if (reported !== null) return reported
+    if (!isUp || second >= PATIENCE_SECONDS) return yield* Effect.scoped(Isolation.choose({ ...settings, role: "all" }))
+    yield* Effect.sleep("1 second")
+  }
+})
+
+/**
+ * Asks until the model can be used, or only the isolation is missing, which a running service does not choose again. The last answer
+ * otherwise, and at once if no service runs here.
+ */
+const untilUsable = Effect.fnUntraced(function*(settings: Settings.Settings, id: string, isUp: boolean, hostProblem: string | null) {
   for (let second = 0;; second++) {
     const { isRunning, models } = yield* ModelReport.read(settings, Effect.succeed(hostProblem))
     const problems = models.find((model) => model.id === id)?.problems ?? ["The service does not know it yet."]
-    const isDone = isRunning ? problems.length === 0 : !isUp
+    const isDone = isRunning ? problems.every((problem) => problem === hostProblem) : !isUp
     if (isDone || second >= PATIENCE_SECONDS) return { isRunning, problems }
     yield* Effect.sleep("1 second")
   }
@@ -156,13 +167,18 @@ const set = Effect.fnUntraced(function*(flags: Flags, settings: Settings.Setting
   if (key === "keep" && before?.hasKey !== true && provider !== "compatible") {
     return yield* stop(`a key is needed: --key-file FILE, or ${variableOf(provider)} in the environment.`)
   }
+  // Its worker may be starting, and has reported nothing then.
+  const isUp = (yield* RunningServices.addressOf(settings)) !== null
+  const isolation = yield* isolationOf(settings, isUp)
+  // Before the download, so that people can mend it meanwhile.
+  if (isolation.problem !== null) yield* progress(Isolation.sentence(isolation))
   yield* agreed(agent, settings.dataDir, flags.yes, isTerminal)
   yield* (yield* ModelProviders).set({ provider, key, baseUrl, model, isDefault: true })
   yield* progress(`the settings of ${providers[provider].label} are stored${key === "keep" ? "" : ", its key encrypted"}`)
   yield* InstallAgents.installInto(settings, [agent], progress)
-  const isolation = yield* Effect.scoped(Isolation.choose({ ...settings, role: "all" }))
-  const { isRunning, problems } = yield* untilUsable(settings, id, isolation.problem)
-  return { provider, id, isRunning, problems, isolation: Isolation.sentence(isolation), isOverruled: found.isOperators }
+  const { isRunning, problems } = yield* untilUsable(settings, id, isUp, isolation.problem)
+  const advised = problems.map((problem) => problem === isolation.problem ? Isolation.sentence(isolation) : problem)
+  return { provider, id, isRunning, problems: advised, isolation: Isolation.sentence(isolation), isOverruled: found.isOperators }
 })
 
 const choice = Flag.Literals("provider", names).pipe(Flag.withDescription("Provider of models"), Flag.optional)

@@ -5,6 +5,7 @@ import * as DockerProbe from "@slipway/docker/Probe"
 import * as SandboxHostDocker from "@slipway/docker/SandboxHostDocker"
 import type { SandboxId } from "@slipway/domain/ids/SandboxId"
 import type { ModelGateway } from "@slipway/domain/models/ports/ModelGateway"
+import type { AgentIsolation } from "@slipway/domain/models/schema/ModelCatalogue"
 import { SandboxHost } from "@slipway/domain/sandbox/ports/SandboxHost"
 import * as MachinesKubernetes from "@slipway/kubernetes/MachinesKubernetes"
 import type { Report } from "@slipway/machine/box/Probe"
@@ -290,12 +291,13 @@ export const wayOfCaches = ({ folders, kind }: Isolation): string => {
 }
 
 /** For people who set up a model. */
-export const sentence = ({ kind, problem }: Pick<Isolation, "kind" | "problem">): string =>
+export const sentence = ({ kind, problem }: AgentIsolation): string =>
   kind !== "none"
     ? `Agents run isolated from this machine, with ${kind}.`
     : problem === null
     ? `Agents run as the service's user, without isolation (${known.isolation.name}=none).`
-    : `Agents cannot be isolated on this machine, so only the offline model runs. ${problem}`
+    : `Agents cannot be isolated on this machine, so only the offline model runs. ${problem} Then start Slipway again. Or start it with ` +
+      `${known.isolation.name}=none: agents then run as the service's user, with access to all its files.`
 
 /** One line. */
 export const summary = ({ kind, problem }: Isolation): string =>

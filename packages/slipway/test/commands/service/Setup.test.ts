@@ -4,8 +4,10 @@ import { profiles } from "@slipway/agents/profiles/AgentRuntimeProfiles"
 import * as FakeModel from "@slipway/agents/testing/fake-model/FakeModel"
 import * as TestPostgres from "@slipway/embedded-postgres/testing/TestPostgres"
 import * as SpawnedProgram from "@slipway/machine/testing/SpawnedProgram"
+import * as Database from "@slipway/postgres/Database"
 import * as Migrations from "@slipway/postgres/Migrations"
-import { Effect } from "effect"
+import * as WorkerOffers from "@slipway/postgres/workers/WorkerOffers"
+import { Effect, Redacted } from "effect"
 import { randomBytes } from "node:crypto"
 import { chmodSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs"
 import path from "node:path"
@@ -65,7 +67,6 @@ it.live(
       const upstream = yield* FakeModel.start({ token: KEY })
       const data = yield* folder
       const server = yield* serve(data, { SLIPWAY_ISOLATION: "none" })
-      const settings = { SLIPWAY_ISOLATION: "none" }
       const given = ["setup", "--provider", "compatible", "--base-url", `${upstream.url}/v1`, "--model", "qwen3"]
 
       // Whatever a script lacks is said before anything is stored.
@@ -78,7 +79,7 @@ it.live(
         [given, /nothing was stored\. opencode is not installed: repeat with --yes/u]
       ]
       for (const [args, said] of cases) {
-        const ended = yield* run(data, args, settings)
+        const ended = yield* run(data, args)
         assert.deepStrictEqual([ended.code, ended.stdout], [1, ""])
         assert.match(ended.stderr, said)
         assert.notInclude(ended.stderr, KEY)
@@ -87,8 +88,10 @@ it.live(
 
       // In place of a download of 350 MB.
       install(data)
-      const set = yield* run(data, given, { ...settings, OPENAI_API_KEY: KEY })
+      const set = yield* run(data, given, { OPENAI_API_KEY: KEY })
       assert.strictEqual(set.code, 0, set.stderr)
+      // Nothing of this shell's isolation, which may be another one, and of a download.
+      assert.match(set.stderr, /^slipway: the settings [^\n]+ encrypted\nslipway: opencode \S+ is there\n$/u)
       assert.match(set.stdout, /^compatible\/qwen3 is ready, and the default model\.\nThe running service uses it from now on\.$/mu)
       assert.match(set.stdout, /^Agents run as the service's user, without isolation \(SLIPWAY_ISOLATION=none\)\.$/mu)
 
@@ -122,6 +125,40 @@ it.live(
         return readFileSync(file).includes(KEY)
       })
       assert.deepStrictEqual(holding.map(({ name }) => name), [])
+    }).pipe(Effect.scoped),
+  LONG
+)
+
+it.live(
+  "tells before the download that the service's agents cannot be isolated, and starts no agent that is there",
+  () =>
+    Effect.gen(function*() {
+      const data = yield* folder
+      const url = yield* TestPostgres.database(Migrations.layer)
+      const problem = "The program bwrap is not installed."
+      // A worker that reports what it lacks, while this shell runs agents without isolation.
+      const unusable = [{ id: "compatible/qwen3", reason: "This service runs offline models only.", problems: [problem] }]
+      yield* WorkerOffers.make.pipe(
+        Effect.flatMap(({ publish }) => publish("w", { usable: [], unusable, isolation: { kind: "none", problem } })),
+        Effect.provide(Database.layer({ url: Redacted.make(url) }))
+      )
+      const settings = { DATABASE_URL: url, SLIPWAY_ISOLATION: "none" }
+      const given = ["setup", "--provider", "compatible", "--base-url", "http://127.0.0.1:9/v1", "--model", "qwen3"]
+      const cannot = `Agents cannot be isolated on this machine, so only the offline model runs. ${problem} Then start Slipway again. ` +
+        "Or start it with SLIPWAY_ISOLATION=none: agents then run as the service's user, with access to all its files."
+
+      const refused = yield* run(data, given, settings)
+      const nothing = "slipway: nothing was stored. opencode is not installed: repeat with --yes to install it."
+      assert.deepStrictEqual([refused.code, refused.stderr.trimEnd().split("\n")], [1, [`slipway: ${cannot}`, nothing]])
+
+      install(data)
+      const set = yield* run(data, given, settings)
+      assert.deepStrictEqual([set.code, set.stderr.trimEnd().split("\n")], [1, [
+        `slipway: ${cannot}`,
+        "slipway: the settings of OpenAI-compatible server are stored",
+        `slipway: opencode ${profiles["opencode"]?.program?.version} is there`,
+        `slipway: the settings are stored, but compatible/qwen3 cannot be used yet. ${cannot}`
+      ]])
     }).pipe(Effect.scoped),
   LONG
 )
