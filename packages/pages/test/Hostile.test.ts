@@ -1,16 +1,21 @@
 /** Foreign text makes no markup beyond that of Markdown and hides nothing, wherever a page shows it: texts times places. */
 import { assert, layer } from "@effect/vitest"
 import { FileNotFound, NotADirectory, type WorkingTrees } from "@slipway/domain/files/ports/WorkingTrees"
-import { MemoryRepositories } from "@slipway/domain/memory/files/MemoryRepositories"
+import type { SandboxId } from "@slipway/domain/ids/SandboxId"
+import { MemoryRepositories, type MemoryRepository } from "@slipway/domain/memory/files/MemoryRepositories"
 import * as SourceHostMemory from "@slipway/domain/memory/source/SourceHostMemory"
+import { PartnerStore } from "@slipway/domain/partner/ports/PartnerStore"
+import { WebhookStore } from "@slipway/domain/partner/ports/WebhookStore"
+import { EVENT_TYPES } from "@slipway/domain/partner/rules/Webhook"
 import { SandboxStore } from "@slipway/domain/sandbox/ports/SandboxStore"
 import { PullRequests } from "@slipway/domain/source/ports/PullRequests"
 import { SourceHost } from "@slipway/domain/source/ports/SourceHost"
 import { headRef } from "@slipway/domain/source/schema/Naming"
 import { RepoName } from "@slipway/domain/source/schema/RepoRef"
 import { HIDDEN, visible } from "@slipway/domain/text/EscapeInvisible"
+import { MachineRepositories, UnusableFolder } from "@slipway/pages/repositories/MachineRepositories"
 import { DateTime, Effect, Layer, Result } from "effect"
-import { visitorIn } from "../testing/Browser.ts"
+import { type Fields, type Visitor, visitorIn } from "../testing/Browser.ts"
 import { drive, layer as http, running } from "../testing/Harness.ts"
 
 /** Everything that Markdown may make of a text. */
@@ -37,8 +42,11 @@ const TEXTS: Readonly<Record<string, string>> = {
 let text = ""
 /** The text as a name of a file or a branch may be. */
 const named = () => `${text.replaceAll(/[/\0\n]/gu, "").slice(0, 200)}.txt`
+/** The text as git lets a branch be named, with no special character but those of markup. */
+const branch = () => ["b-", text.replaceAll(/[\0-\x20\x7f~^:?*[\\/.@{]/gu, "").slice(0, 200)].join("")
 /** The text as a part of one line. */
 const line = (length: number) => text.replaceAll("\n", " ").slice(0, length).trim()
+const picture = () => `${named()}.png`
 const octal = (name: string) => Array.from(Buffer.from(name), (byte) => `\\${byte.toString(8).padStart(3, "0")}`).join("")
 const patch = () =>
   Buffer.from(`diff --git "a/${octal(named())}" "b/${octal(named())}"
@@ -66,35 +74,39 @@ const trees: Partial<WorkingTrees["Service"]> = {
         })
         : Effect.fail(new NotADirectory())
     ),
+  search: () =>
+    Effect.sync(() => ({
+      files: [{ path: named(), lines: [{ number: 1, text: line(200) }], lineCount: 2 }],
+      isComplete: false
+    })),
   compare: (_, path) =>
-    Effect.suspend(() =>
-      path === named()
-        ? Effect.succeed({
-          base: null,
-          head: null,
-          working: { content: text, hash: "0", ref: "working" as const, size: text.length, binary: false }
-        })
+    Effect.suspend(() => {
+      const content = path === named() ? text : null
+      const working = { content, hash: "0", ref: "working", size: text.length, binary: content === null }
+      return content !== null || path === picture()
+        ? Effect.succeed({ base: null, head: null, working })
         : Effect.fail(new FileNotFound())
-    )
+    })
 }
+
+/** Repositories in folders that are named so. */
+const folders = Layer.effect(
+  MachineRepositories,
+  Effect.map(MemoryRepositories, (repositories) => ({
+    list: Effect.sync(() => repositories.names().map((fullName) => ({ fullName, path: `/srv/${line(200)}` }))),
+    add: () => Effect.suspend(() => Effect.fail(new UnusableFolder({ text: line(200) }))),
+    addSample: Effect.die("no sample here"),
+    remove: () => Effect.die("none is removed here"),
+    names: () => Effect.sync(() => [{ name: named(), isFolder: false }])
+  }))
+)
 
 const served = Layer.unwrap(Effect.gen(function*() {
   return http({ trees, host: yield* SourceHost, pulls: yield* PullRequests })
-})).pipe(Layer.provideMerge(SourceHostMemory.layer), Layer.provideMerge(MemoryRepositories.layer))
+})).pipe(Layer.provide(folders), Layer.provideMerge(SourceHostMemory.layer), Layer.provideMerge(MemoryRepositories.layer))
 
-/** The pages that show a text, each by the places where it does. */
-const pagesOf = Effect.fnUntraced(function*(grant: string) {
-  const person = yield* visitorIn(grant, "owner")
-  const { get, key, post } = person
-  const fullName = RepoName.make(`acme/${grant}`)
-  const repository = (yield* MemoryRepositories).add(fullName, { a: "one\n" })
-  const { id, turn } = yield* running(key, {
-    title: line(120),
-    prompt: text.slice(0, 60_000),
-    repos: [{ fullName }],
-    metadata: { "a": line(500) },
-    toolApprovalMode: "prompt"
-  })
+/** Records what the agent does and asks for in its turn. */
+const work = Effect.fnUntraced(function*(id: SandboxId, turn: string) {
   const part = { message_id: "m" }
   const tool = { ...part, part_id: "tool:c", call_id: "c", tool: line(200) }
   yield* drive(id, [
@@ -103,6 +115,8 @@ const pagesOf = Effect.fnUntraced(function*(grant: string) {
       turnId: turn,
       events: [
         { type: "message.updated", data: { ...part, part_id: "m:text", kind: "text", text: text.slice(0, 60_000) } },
+        { type: "message.updated", data: { message_id: "n", part_id: "n:text", kind: "text", text: `needle ${text.slice(0, 4_000)}` } },
+        { type: "message.completed", data: { message_id: "n", finish: "end_turn" } },
         { type: "message.updated", data: { ...part, part_id: "m:reasoning", kind: "reasoning", text: text.slice(0, 60_000) } },
         {
           type: "tool.updated",
@@ -122,11 +136,17 @@ const pagesOf = Effect.fnUntraced(function*(grant: string) {
       approval: { approval_id: "edit", tool: line(200), kind: "edit", paths: [named()], preview: { diff: patch().toString() } }
     }
   ])
-  const headSha = repository.commit(headRef(id), { [named()]: `${text}\n` })
+})
+
+/** Opens the sandbox's pull request into the branch; its head. */
+const publish = Effect.fnUntraced(function*(id: SandboxId, repository: MemoryRepository) {
+  const { fullName } = repository
+  const author = { name: line(100), email: "a@b.test" }
+  const headSha = repository.commit(headRef(id), { [named()]: `${text}\n` }, { message: text, author, seconds: 0 })
   yield* (yield* SourceHost).openDraftPullRequest(fullName, {
     title: line(120),
     body: text.slice(0, 60_000),
-    baseRef: "main",
+    baseRef: branch(),
     headRef: headRef(id),
     headSha,
     at: yield* DateTime.now
@@ -145,13 +165,54 @@ const pagesOf = Effect.fnUntraced(function*(grant: string) {
     }
   } as const
   yield* (yield* SandboxStore).change(id, "policy", () => Result.succeed([published]), yield* DateTime.now)
+  return headSha
+})
+
+/** Registers an endpoint of the grant, and records an attempt that it answered with the text. */
+const deliver = Effect.fnUntraced(function*({ grantId, post }: Visitor) {
+  yield* post("/webhooks", { url: `https://hooks.test/x${line(200).replaceAll("#", "")}`, type: EVENT_TYPES })
+  yield* (yield* PartnerStore).createClaim({ claimId: crypto.randomUUID(), grantId, leadId: "lead", variant: "b", creditAmount: 1 })
+  const store = yield* WebhookStore
+  const at = DateTime.add(yield* DateTime.now, { seconds: 1 })
+  const [endpoint] = yield* store.list(grantId)
+  const claimed = (yield* store.take(at, 1_000)).find(({ endpointId }) => endpointId === endpoint?.id)
+  assert(claimed !== undefined)
+  const outcome = { _tag: "Answered", status: 200, retryAfter: null, body: text.replaceAll("\0", "").slice(0, 1_000) } as const
+  yield* store.record(claimed, { at, durationMillis: 1, outcome }, { _tag: "Delivered" }, at)
+  return claimed.endpointId
+})
+
+/** The pages that show a text, and the answers to forms with it, each by the place where it does. */
+const pagesOf = Effect.fnUntraced(function*(grant: string) {
+  const person = yield* visitorIn(grant, "owner")
+  const { get, key, post } = person
+  const fullName = RepoName.make(`acme/${grant}`)
+  const repository = (yield* MemoryRepositories).add(fullName, { a: "one\n" }, branch())
+  const { id, turn } = yield* running(key, {
+    title: line(120),
+    prompt: text.slice(0, 60_000),
+    repos: [{ fullName, ref: branch() }],
+    metadata: { "a": line(500) },
+    toolApprovalMode: "prompt"
+  })
+  yield* work(id, turn)
+  const headSha = yield* publish(id, repository)
+  const endpoint = yield* deliver(person)
   yield* post("/keys", { name: line(60), scope: "sandboxes", expires: "never" })
+  yield* post("/secrets", { repo: fullName, name: "NPM_TOKEN", value: "7Qm2 is a secret" })
+  yield* post("/secrets/refs", { repo: fullName, ref: branch() })
   const path = encodeURIComponent(named())
+  const typed = encodeURIComponent(line(100))
   const addresses = [
     "/sandboxes",
     "/sandboxes/rows",
-    `/sandboxes/titles?search=${encodeURIComponent(line(100))}`,
-    `/sandboxes?search=${encodeURIComponent(line(100))}`,
+    "/sandboxes/waiting",
+    `/sandboxes/titles?search=${typed}`,
+    "/sandboxes/titles?search=needle",
+    `/sandboxes?search=${typed}`,
+    "/sandboxes?search=needle",
+    `/new/repositories?search=${typed}`,
+    `/new/files?repo=${fullName}&path=`,
     `/sandboxes/${id}`,
     `/sandboxes/${id}?view=log`,
     `/sandboxes/${id}?view=changes`,
@@ -159,8 +220,14 @@ const pagesOf = Effect.fnUntraced(function*(grant: string) {
     `/sandboxes/${id}/read`,
     `/sandboxes/${id}/changes`,
     `/sandboxes/${id}/changes?path=${path}`,
+    `/sandboxes/${id}/changes?layout=split`,
+    `/sandboxes/${id}/changes?path=${path}&layout=split`,
     `/sandboxes/${id}/files`,
     `/sandboxes/${id}/files?path=${path}`,
+    `/sandboxes/${id}/files?path=${encodeURIComponent(picture())}`,
+    `/sandboxes/${id}/files?find=${encodeURIComponent(`${line(60)}~`)}`,
+    `/sandboxes/${id}/files?search=${typed}`,
+    `/sandboxes/${id}/files/names?path=`,
     `/sandboxes/${id}/approvals/run`,
     `/sandboxes/${id}/approvals/edit`,
     `/sandboxes/${id}/terminate`,
@@ -170,13 +237,34 @@ const pagesOf = Effect.fnUntraced(function*(grant: string) {
     "/pulls",
     `/local/${fullName}/pulls/1`,
     `/local/${fullName}/pulls/1?path=${path}`,
+    `/local/${fullName}/pulls/1?layout=split`,
     `/local/${fullName}/pulls/1/merge?sha=${headSha}`,
     "/keys",
     "/audit",
     "/usage",
-    `/secrets?repo=${encodeURIComponent(line(100))}`
+    `/secrets?repo=${typed}`,
+    `/secrets/remove?repo=${fullName}&name=NPM_TOKEN`,
+    "/webhooks",
+    `/webhooks/${endpoint}`,
+    `/webhooks/${endpoint}/remove`,
+    "/repositories",
+    `/repositories?search=${typed}`,
+    `/repositories/remove?name=${fullName}`
   ]
-  return yield* Effect.forEach(addresses, (address) => Effect.map(get(address), (reply) => ({ address, ...reply })))
+  const forms: ReadonlyArray<readonly [address: string, fields: Fields]> = [
+    ["/secrets", { repo: fullName, name: line(60), value: "7Qm2 is a secret" }],
+    ["/secrets/refs", { repo: line(60), ref: line(60) }],
+    ["/webhooks", { url: line(200), type: EVENT_TYPES }],
+    ["/repositories", { name: "acme/other", folder: "/srv/other" }],
+    ["/repositories", { name: line(60), folder: "/srv" }],
+    [`/sandboxes/${id}/rename`, { title: `renamed ${line(100)}`, live: "yes" }]
+  ]
+  const read = yield* Effect.forEach(addresses, (address) => Effect.map(get(address), (reply) => ({ address, ...reply })))
+  const sent = yield* Effect.forEach(
+    forms,
+    ([address, fields]) => Effect.map(post(address, fields), (reply) => ({ address: `form ${address}`, ...reply }))
+  )
+  return [...read, ...sent]
 })
 
 const TAG = /<(?:!doctype html|\/[a-z][a-z0-9]*|([a-z][a-z0-9]*)((?:\s+[a-zA-Z][a-zA-Z0-9-]*(?:="[^"]*")?)*)\s*)>/gu
@@ -197,6 +285,26 @@ const markupOf = (html: string, where: string): ReadonlySet<string> => {
   ))
 }
 
+/** Pages that show the text in fields alone, in addresses, or not at all. */
+const WITHOUT = /usage|audit|repositories\?|^\/new|names|terminate\?|\/keys|text\?|remove|^\/webhooks$|^form/u
+
+/** Places of a page that show a text, by what comes before it. */
+const PLACES: ReadonlyArray<readonly [address: RegExp, ...places: ReadonlyArray<string>]> = [
+  [/^\/sandboxes\?search=needle/u, `class="excerpt">`, `aria-label="Select `],
+  [/^\/sandboxes\/titles\?search=needle/u, `class="excerpt">`],
+  [/^\/sandboxes\/c_\w+$/u, `id="rail"`, `<h1 id="title"`, `<h1 id="title" data-piece="title" title="`, `id="facts"`],
+  [/files\?search=/u, `class="found"><h2>`, `<ul>\n<li><a href`],
+  [/files\?path=.*png$/u, `alt="The picture `],
+  [/^\/sandboxes.*changes\?layout=split/u, `split"><caption`, `class="line`],
+  [/pulls\/1$/u, `<h1 title="`, `id="description-title"`, `<ol class="commits"`, ` into <code>`, `>Merge into `],
+  [/pulls\/1\?layout=split/u, `split"><caption`],
+  [/^\/secrets\?/u, `by repository</caption>\n<thead><tr><th scope="col">Ref`],
+  [/^\/webhooks\/[\w-]{36}$/u, `<summary>Response</summary>`],
+  [/^\/repositories$/u, `<span class="fine">/srv/`, `data-label="Default branch">`],
+  [/^form \/repositories$/u, `role="alert"`],
+  [/rename$/u, `<h1 id="title"`]
+]
+
 const hidden = new RegExp(HIDDEN, "u")
 
 layer(served, { excludeTestServices: true })("foreign text", (it) => {
@@ -216,7 +324,10 @@ layer(served, { excludeTestServices: true })("foreign text", (it) => {
           const more = [...markupOf(page, where)].filter((one) => !allowed.get(at)?.has(one) && one !== "p role")
           assert.deepStrictEqual(more, [], where)
           // Values of fields are sent as they are.
-          const read = page.replaceAll(/ (?:value|href|id|for|data-[a-z]+|action|aria-describedby|aria-labelledby)="[^"]*"/gu, "")
+          const read = page.replaceAll(
+            / (?:value|href|id|for|data-[a-z]+|action|formaction|aria-describedby|aria-labelledby)="[^"]*"/gu,
+            ""
+          )
           const found = hidden.exec(read.replaceAll(/<textarea[^]*?<\/textarea>/gu, ""))
           assert.isNull(found, `${where}: ${JSON.stringify(read.slice(Math.max(0, (found?.index ?? 0) - 80), (found?.index ?? 0) + 40))}`)
         }
@@ -226,9 +337,17 @@ layer(served, { excludeTestServices: true })("foreign text", (it) => {
   it.effect("is shown with the names of what is hidden in it", () =>
     Effect.gen(function*() {
       text = `name \u202egnp.exe \u200b\u001b[31m`
-      for (const { address, text: page } of yield* pagesOf("named")) {
-        if (/usage|audit|terminate\?|\/keys|text\?|secrets/u.test(address)) continue
-        assert.include(page, visible("\u202egnp.exe \u200b"), address)
+      const pages = yield* pagesOf("named")
+      for (const { address, text: page } of pages) {
+        if (!WITHOUT.test(address)) assert.include(page, visible("\u202egnp"), address)
+      }
+      for (const [address, ...places] of PLACES) {
+        const page = pages.find((one) => address.test(one.address))?.text ?? assert.fail(`no page of ${address}`)
+        for (const place of places) {
+          const from = page.indexOf(place)
+          assert.include(page.slice(from, from + 1_500), visible("\u202egnp"), `${address} after ${place}`)
+          assert.isAtLeast(from, 0, `${address} has no ${place}`)
+        }
       }
     }), 120_000)
 })

@@ -80,7 +80,7 @@ const append = (chunks: Array<string | Later>, part: Part, isKept: boolean): voi
 }
 
 /** Attributes whose text people read or hear. */
-const TOLD = /\s(?:title|aria-label)="[^"]*$/u
+const TOLD = /\s(?:title|alt|aria-label)="[^"]*$/u
 
 /** Which parts of a template are in attributes that keep a text as it is. */
 const places = new WeakMap<TemplateStringsArray, ReadonlyArray<boolean>>()

@@ -133,6 +133,52 @@ layer(Shop.layer(), { excludeTestServices: true })("what an agent writes", (it) 
       })
     }))
 
+  it.effect("asks for nothing elsewhere and fits the window, on every page that has it", () =>
+    Effect.gen(function*() {
+      const { server, visit } = yield* Browser
+      const link = yield* linkFor()
+      const text = `${HOSTILE} ${HIDDEN} ![look](https://evil.test/look.png) <link rel=prefetch href=//evil.test> ${"y".repeat(1_000)}`
+      const file = `\u202e${HOSTILE.replaceAll("/", "")}.png`
+      const prompt = [say(text), `[[write path=${JSON.stringify(file)} content=${text}]]`, `[[shell echo '${text}']]`].join(" ")
+      const work = yield* worked
+      const elsewhere: Array<string> = []
+      yield* visit(async (page, context) => {
+        page.on("dialog", () => assert.fail("a script of an agent ran"))
+        context.on("request", (request) => {
+          if (new URL(request.url()).origin !== new URL(server.url).origin) elsewhere.push(request.url())
+        })
+        await signIn(page, link)
+        const id = await work(page, prompt, `T ${HOSTILE} ${HIDDEN}`)
+        const path = encodeURIComponent(file)
+        const addresses = [
+          "/sandboxes",
+          "/sandboxes?search=prefetch",
+          `/sandboxes/${id}`,
+          `/sandboxes/${id}?view=log`,
+          `/sandboxes/${id}/changes`,
+          `/sandboxes/${id}/changes?layout=split`,
+          `/sandboxes/${id}/files`,
+          `/sandboxes/${id}/files?search=prefetch`,
+          `/sandboxes/${id}/files?path=${path}`
+        ]
+        for (const width of [390, 1_440]) {
+          await page.setViewportSize({ width, height: 900 })
+          for (const address of addresses) {
+            await page.goto(address)
+            const { content, wide } = await page.evaluate(() => ({
+              content: document.body.textContent,
+              wide: document.documentElement.scrollWidth
+            }))
+            const where = `${address} at ${width}`
+            assert.isAtMost(wide, width, where)
+            assert.include(content, "⟨RIGHT-TO-LEFT OVERRIDE⟩", where)
+            for (const hidden of HIDDEN.match(/\p{C}/gu) ?? []) assert.notInclude(content, hidden, where)
+          }
+        }
+      })
+      assert.deepStrictEqual(elsewhere, [])
+    }))
+
   it.effect("takes comments on lines of a diff, several of which are one message, with and without scripts", () =>
     Effect.gen(function*() {
       const { visit } = yield* Browser

@@ -12,7 +12,6 @@ import type { Sandbox } from "@slipway/domain/sandbox/rules/Sandbox"
 import { AttentionState } from "@slipway/domain/sandbox/schema/AttentionState"
 import { Sandboxes } from "@slipway/domain/sandbox/usecases/Sandboxes"
 import { nextPage } from "@slipway/domain/store/Page"
-import { visible } from "@slipway/domain/text/EscapeInvisible"
 import { excerptOf } from "@slipway/domain/text/SearchText"
 import * as ListCursor from "@slipway/http/server/ListCursor"
 import { Settings } from "@slipway/http/server/Settings"
@@ -89,9 +88,9 @@ const row = (sandbox: Sandbox, place: Place, costs: boolean): Html => {
   const cost = costs && html`<td data-label="Cost" class="cost">${dollars(usage.costMicroUsd)}</td>`
   return html`
 <tr id="row-${id}" data-item>
-<td class="pick"><input type="checkbox" form="bulk" name="id" value="${id}" aria-label="Select ${visible(title)}">
+<td class="pick"><input type="checkbox" form="bulk" name="id" value="${id}" aria-label="Select ${title}">
 ${pinButton(sandbox, place.pins.has(id))}</td>
-<th scope="row"><a href="/sandboxes/${id}" title="${visible(title)}">${title}</a>${excerptPiece(place.excerpts.get(id))}</th>
+<th scope="row"><a href="/sandboxes/${id}" title="${title}">${title}</a>${excerptPiece(place.excerpts.get(id))}</th>
 <td data-label="State" class="wide">${stateCell(sandbox, place)}</td>
 <td data-label="Repositories">${repos.map(({ fullName }) => fullName).join(", ")}</td>
 <td data-label="Lines" class="lines">${linesOf(place.changes.get(id))}</td>

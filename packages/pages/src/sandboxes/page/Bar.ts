@@ -4,7 +4,6 @@ import { attentionStateOf } from "@slipway/domain/sandbox/rules/AttentionState"
 import { hasTrees, publicationOf, type Sandbox } from "@slipway/domain/sandbox/rules/Sandbox"
 import { isActive } from "@slipway/domain/sandbox/rules/Turn"
 import { isUnderWay } from "@slipway/domain/source/rules/PullState"
-import { visible } from "@slipway/domain/text/EscapeInvisible"
 import { DateTime } from "effect"
 import { html, type Html } from "../../html/Html.ts"
 import { moment } from "../../html/Moments.ts"
@@ -20,8 +19,7 @@ const MAX_SENTENCE = 2_000
 const MAX_VALUE = 200
 
 /** The title. A rename shows in the browser's tab too. */
-export const title = ({ sandbox: { title } }: Shown): Html =>
-  html`<h1 id="title" data-piece="title" title="${visible(title)}">${title}</h1>`
+export const title = ({ sandbox: { title } }: Shown): Html => html`<h1 id="title" data-piece="title" title="${title}">${title}</h1>`
 
 export const rename = ({ csrf, sandbox: { id, title } }: Shown): Html =>
   html`<form id="rename" data-piece="rename" class="rename" method="post" action="/sandboxes/${id}/rename" data-live>${csrf}
