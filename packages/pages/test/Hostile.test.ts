@@ -296,9 +296,9 @@ const PLACES: ReadonlyArray<readonly [address: RegExp, ...places: ReadonlyArray<
   [/files\?search=/u, `class="found"><h2>`, `<ul>\n<li><a href`],
   [/files\?path=.*png$/u, `alt="The picture `],
   [/^\/sandboxes.*changes\?layout=split/u, `split"><caption`, `class="line`],
-  [/pulls\/1$/u, `<h1 title="`, `id="description-title"`, `<ol class="commits"`, ` into <code>`, `>Merge into `],
+  [/pulls\/1$/u, `<h1 title="`, `id="description-title"`, `<ol class="commits"`, `</code> name `, ` into <code>`, `>Merge into `],
   [/pulls\/1\?layout=split/u, `split"><caption`],
-  [/^\/secrets\?/u, `by repository</caption>\n<thead><tr><th scope="col">Ref`],
+  [/^\/secrets\?/u, `<th scope="row"><code>b-`],
   [/^\/webhooks\/[\w-]{36}$/u, `<summary>Response</summary>`],
   [/^\/repositories$/u, `<span class="fine">/srv/`, `data-label="Default branch">`],
   [/^form \/repositories$/u, `role="alert"`],
@@ -345,7 +345,11 @@ layer(served, { excludeTestServices: true })("foreign text", (it) => {
         const page = pages.find((one) => address.test(one.address))?.text ?? assert.fail(`no page of ${address}`)
         for (const place of places) {
           const from = page.indexOf(place)
-          assert.include(page.slice(from, from + 1_500), visible("\u202egnp"), `${address} after ${place}`)
+          assert.include(
+            page.slice(from, from + (place.startsWith("id=") ? 1_500 : 250)),
+            visible("\u202egnp"),
+            `${address} after ${place}`
+          )
           assert.isAtLeast(from, 0, `${address} has no ${place}`)
         }
       }
