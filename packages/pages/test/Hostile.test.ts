@@ -300,7 +300,7 @@ const PLACES: ReadonlyArray<readonly [address: RegExp, ...places: ReadonlyArray<
   [/pulls\/1\?layout=split/u, `split"><caption`],
   [/^\/secrets\?/u, `<th scope="row"><code>b-`],
   [/^\/webhooks\/[\w-]{36}$/u, `<summary>Response</summary>`],
-  [/^\/repositories$/u, `<span class="fine">/srv/`, `data-label="Default branch">`],
+  [/^\/repositories$/u, `<span class="fine">/srv/`, `data-label="Default branch">b-name`],
   [/^form \/repositories$/u, `role="alert"`],
   [/rename$/u, `<h1 id="title"`]
 ]
