@@ -34,7 +34,7 @@ export const plants: Plants = {
     ["finds a key whatever its value", "Object.hasOwn(metadata, key) && metadata[key] === value", "Object.hasOwn(metadata, key)"],
     ["finds a pull request of another repository", pulls, pulls.replace("repo)", "null)")],
     ["finds a pull request that is only asked for", pulls, `pull === "any" && sandbox.publications.length > 0 || ${pulls}`],
-    ["lists what another person pinned", "pinsOf({ grantId, userId }).has(id)", "Array.from(pins.values()).some((one) => one.has(id))"],
+    ["lists what another person pinned", "`${grantId} ${userId}`", "grantId"],
     ["lists everything as pinned", "userId === undefined || pinsOf", "userId !== \"\" || pinsOf"],
     ["pins sandboxes of another grant", "rows.get(id)?.sandbox.grantId !== by.grantId", "!rows.has(id)"],
     ["keeps pins of all grants together", "`${grantId} ${userId}`", "userId"],
