@@ -61,7 +61,7 @@ const ofWorkers = (offers: ReadonlyArray<Offer>, id: string): ReadonlyArray<stri
   return known === undefined ? ["No worker offers it."] : known.problems ?? [known.reason]
 }
 
-/** The isolation of the running workers: of one that may run agents, if there is one. `null`: no worker reports it. */
+/** The isolation of a running worker, of those that may run agents if there are any. `null`: no worker reports it. */
 export const isolation = Effect.map(stored, ({ offers }): AgentIsolation | null => {
   const reported = offers.flatMap(({ isolation = null }) => isolation ?? [])
   return reported.find(({ problem }) => problem === null) ?? reported[0] ?? null
