@@ -14,7 +14,7 @@ import { isUnderWay } from "@slipway/domain/source/rules/PullState"
 import type { Checks, PullRequest } from "@slipway/domain/source/schema/PullRequest"
 import { RepoName } from "@slipway/domain/source/schema/RepoRef"
 import type { StoreUnavailable } from "@slipway/domain/store/StoreUnavailable"
-import { Effect, Schema } from "effect"
+import { Duration, Effect, Schema } from "effect"
 import { HttpRouter } from "effect/http"
 import { type Budget, fit } from "../html/Fit.ts"
 import { html, type Html, type Later, type Part } from "../html/Html.ts"
@@ -27,7 +27,14 @@ import * as FilesAddress from "../sandboxes/files/FilesAddress.ts"
 import * as SandboxChanges from "../sandboxes/files/SandboxChanges.ts"
 import * as PullDetails from "../shared/PullDetails.ts"
 import { checksBadge, pullBadge } from "../shared/PullLabels.ts"
+import * as SharedReadings from "../shared/SharedReadings.ts"
 import * as Markdown from "../text/Markdown.ts"
+
+/** Git's answers about a pull request. A refusal says why there is no patch. */
+interface Read {
+  readonly content: PullRequestContent | null
+  readonly patch: Uint8Array | PullRequestRefused
+}
 
 const decodeRepo = Schema.decodeUnknownOption(RepoName)
 
@@ -42,6 +49,10 @@ const incomplete = Refused.bad("This form is incomplete. Reload the page and try
 /** Bytes of the task, which may be as long as a prompt, of the description, and of the commits. */
 const TASK_BYTES = 32 * 1024
 const COMMITS_BYTES = 32 * 1024
+/** How long git's answers hold while state and branch of a pull request are the same: its base may have moved. */
+const HOLDS = Duration.minutes(1)
+/** Bytes of all patches that are remembered: three of the largest. */
+const MAX_PATCHES = 32 * 2 ** 20
 /** Newest comments that are shown. */
 const MAX_COMMENTS = 20
 
@@ -273,12 +284,36 @@ ${about(found)}
 ${Page.latePlace}</div></div></div>`
 }
 
+/** Asks git once for all who look at the same time, and not again while the answer holds. */
+const reading = Effect.fnUntraced(function*(review: NonNullable<Effect.Success<typeof Review.make>>) {
+  const readings = SharedReadings.make<Read, RepoNotAccessible | SourceHostError | StoreUnavailable>(
+    MAX_PATCHES,
+    ({ patch }) => patch instanceof Uint8Array ? patch.length : 0,
+    yield* Effect.scope
+  )
+
+  return (found: Found) => {
+    const { pullRequest: { headSha, merged, number, state }, repo } = found
+    const version = `${headSha} ${state} ${merged}`
+    const content = Effect.catchTag(review.content(found), "PullRequestRefused", () => Effect.succeed(null))
+    const patch = Effect.catchTag(review.diff(found), "PullRequestRefused", (refused) => Effect.succeed(refused))
+    return readings.read({
+      key: `${repo} ${number}`,
+      state: version,
+      isFresh: (last, ageMillis) => last.version === version && ageMillis < Duration.toMillis(HOLDS),
+      versionOf: ({ patch }) => patch instanceof Uint8Array ? version : null,
+      find: Effect.all({ content, patch }, { concurrency: 2 })
+    })
+  }
+})
+
 export const layer = HttpRouter.use(Effect.fnUntraced(function*(router) {
   const { members } = yield* Effect.provideService(Page.make, HttpRouter.HttpRouter, router)
   const review = yield* Review.make
   // Pull requests of any other host have a page there.
   if (review === null) return
   const layoutOf = yield* DiffLayout.make
+  const readOf = yield* reading(review)
 
   const named = Effect.fnUntraced(function*({ params }: Page.Asked) {
     const repo = yield* Effect.mapError(Effect.fromOption(decodeRepo(`${params["owner"]}/${params["name"]}`)), () => noPull)
@@ -302,17 +337,15 @@ export const layer = HttpRouter.use(Effect.fnUntraced(function*(router) {
     const address = addressOf(found)
     const path = asked.url.searchParams.get("path")
     const view: View = { address, after: yield* FilesAddress.afterOf(asked.url), chosen: yield* layoutOf(asked.url) }
-    const content = Effect.catchTag(review.content(found), "PullRequestRefused", () => Effect.succeed(null))
-    const diff = review.diff(found).pipe(
-      Effect.flatMap((patch) => SandboxChanges.filesOf(patch, path)),
-      Effect.map((files): Part => path === null ? together(files, view) : alone(files, path, view)),
-      Effect.catchTag("PullRequestRefused", (refused) => Effect.succeed(html`<p>${noDiff(refused, pullRequest)}</p>`))
-    )
+    const diffOf = ({ patch }: Read) =>
+      patch instanceof Uint8Array
+        ? Effect.map(SandboxChanges.filesOf(patch, path), (files) => path === null ? together(files, view) : alone(files, path, view))
+        : Effect.succeed(html`<p>${noDiff(patch, pullRequest)}</p>`)
     const budgets = PullDetails.budgets()
     // Git takes longer to tell them than the rest of the page takes.
-    const late = answered(Effect.map(
-      Effect.all([content, diff], { concurrency: 2 }),
-      ([content, diff]) => reviewed(found, content, diff, budgets.comments)
+    const late = answered(Effect.flatMap(
+      readOf(found),
+      (read) => Effect.map(diffOf(read), (diff) => reviewed(found, read.content, diff, budgets.comments))
     ))
     const body = page(member, found, Page.told(asked, MESSAGES), budgets.checks)
     const document = { title: `${title} #${number}`, place: "pulls", body, scripts: ["viewed.js"] } as const

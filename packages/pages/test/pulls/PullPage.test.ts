@@ -16,8 +16,20 @@ import { ask, create, layer as http, type Reply } from "../../testing/Harness.ts
 const HOSTILE = `</h1><script>alert("1")</script>'&\u202e\u001b[31m`
 const SHOWN = "&lt;/h1&gt;&lt;script&gt;alert(&quot;1&quot;)&lt;/script&gt;&#39;&amp;⟨RIGHT-TO-LEFT OVERRIDE⟩⟨ESC⟩[31m"
 
+/** How often git was asked for a diff. */
+let diffs = 0
+
 const served = Layer.unwrap(Effect.gen(function*() {
-  return http({ host: yield* SourceHost, pulls: yield* PullRequests })
+  const pulls = (yield* PullRequests) ?? assert.fail("no pull requests here")
+  const counting: typeof pulls = {
+    ...pulls,
+    diff: (repo, number) =>
+      Effect.suspend(() => {
+        diffs++
+        return pulls.diff(repo, number)
+      })
+  }
+  return http({ host: yield* SourceHost, pulls: counting })
 })).pipe(Layer.provideMerge(SourceHostMemory.layer), Layer.provideMerge(MemoryRepositories.layer))
 
 /** A pull request of a sandbox of the grant. */
@@ -49,6 +61,19 @@ const told = ({ headers, status }: Reply) => [status, headers["location"]]
 const OPEN = { state: "open", merged: false }
 
 layer(served, { excludeTestServices: true })("the page of a pull request", (it) => {
+  it.effect("asks git once while its branch is the same, and again for a new commit", () =>
+    Effect.gen(function*() {
+      const { address, fullName, get, id, repository } = yield* opened("asks")
+      diffs = 0
+      yield* Effect.all([get(address), get(address), get(`${address}?layout=split`)], { concurrency: "unbounded" })
+      assert.include((yield* get(address)).text, `<tr class="removed"><td class="number">2</td>`)
+      assert.strictEqual(diffs, 1)
+      const headSha = repository.commit(headRef(id), { a: "one\n2\nthree\n" })
+      yield* (yield* SourceHost).pullRequestPushed(fullName, 1, { headSha, at: DateTime.makeUnsafe(0) })
+      assert.include((yield* get(address)).text, "three")
+      assert.strictEqual(diffs, 2)
+    }))
+
   it.effect("shows what it changes, with nothing of it taken for markup", () =>
     Effect.gen(function*() {
       const hostile = `${HOSTILE}.txt`
