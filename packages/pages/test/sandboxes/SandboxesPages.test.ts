@@ -1169,6 +1169,18 @@ layer(http({ trees }), { excludeTestServices: true })("the files changed", (it) 
 })
 
 layer(http(), { excludeTestServices: true })("the checkpoints of a sandbox", (it) => {
+  it.effect("are said to be saved from the end of a turn until they are", () =>
+    Effect.gen(function*() {
+      const { get, key } = yield* visitor("saves")
+      const { id, turn } = yield* running(key)
+      const said = Effect.map(get(`/sandboxes/${id}?view=checkpoints`), ({ text }) => /(The first is saved|Saving)[^<]*/u.exec(text)?.[0])
+      assert.strictEqual(yield* said, "The first is saved after the first turn.")
+      yield* drive(id, [{ _tag: "EndTurn", turnId: turn, state: "succeeded" }])
+      assert.strictEqual(yield* said, "Saving a checkpoint…")
+      yield* drive(id, [{ _tag: "RecordCheckpoint", data: { checkpoint: 1, bytes: 1, ms: 1, repos: [] } }])
+      assert.notStrictEqual(yield* said, "Saving a checkpoint…")
+    }))
+
   it.effect("lead to a fork of it, which is made once however often its form is sent", () =>
     Effect.gen(function*() {
       const { get, key, post } = yield* visitor("forker")

@@ -19,8 +19,10 @@ const one = (sandbox: Sandbox, { checkpoint, createdAt }: Checkpoint): Html => {
 
 export const render = (sandbox: Sandbox, checkpoints: ReadonlyArray<Checkpoint>): Html => {
   const none = isSettled(sandbox.status) || !hasTrees(sandbox) ? "No checkpoints." : "The first is saved after the first turn."
+  const isSaving = sandbox.status === "running" && sandbox.owesCheckpoint && !isActive(sandbox.turn)
+  const said = isSaving ? "Saving a checkpoint…" : checkpoints.length === 0 ? none : ""
   return html`<div id="checkpoints" data-piece="checkpoints">
-${checkpoints.length === 0 && html`<p class="fine">${none}</p>`}
+${said !== "" && html`<p class="fine">${said}</p>`}
 <ol class="checkpoints">${checkpoints.toReversed().map((checkpoint) => one(sandbox, checkpoint))}</ol>
 </div>`
 }
