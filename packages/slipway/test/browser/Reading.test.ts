@@ -313,8 +313,8 @@ layer(Shop.layer(), { excludeTestServices: true })("what an agent writes", (it) 
       const { send } = yield* Shop.api
       const link = yield* linkFor()
       const work = yield* worked
-      const lines = Array.from({ length: 80 }, (_, i) => `line ${i}`).join("\n")
-      const files = ["a", "b", "c", "d", "e", "f", "g"].map((name) => `[[write path="${name}.ts" content=${lines}]]`)
+      const lines = (count: number) => Array.from({ length: count }, (_, i) => `line ${i}`).join("\n")
+      const files = ["a", "b", "c", "d", "e", "f", "g"].map((name) => `[[write path="${name}.ts" content=${lines(name === "f" ? 80 : 9)}]]`)
       yield* visit(async (page) => {
         await signIn(page, link)
         const id = await work(page, files.join(" "))
