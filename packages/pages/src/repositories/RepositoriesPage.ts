@@ -159,7 +159,7 @@ autocomplete="off"></div>
 interface Services {
   readonly dashboard: typeof SandboxDashboard.Service
   readonly people: typeof MemberStore.Service
-  /** `null`: there is none to ask. */
+  /** `null`: the service has no source host. */
   readonly source: typeof SourceHost.Service | null
   readonly machine: typeof MachineRepositories.Service | null
   branchOf(name: RepoName): Effect.Effect<string | null>

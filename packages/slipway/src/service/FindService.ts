@@ -95,7 +95,7 @@ export interface Configured {
   readonly dataDirIsSet: boolean
 }
 
-/** The data folder of the service that a command means, or why there is none. */
+/** The data folder of the service that a command addresses; otherwise the reason why none was found. */
 export const findFolder = async (
   { dataDir, dataDirIsSet }: Configured
 ): Promise<{ readonly dataDir: string } | { readonly problem: string }> => {

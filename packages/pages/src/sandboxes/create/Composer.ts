@@ -228,7 +228,7 @@ interface Services {
   readonly dashboard: typeof SandboxDashboard.Service
   readonly ids: typeof Ids.Service
   readonly catalogue: typeof ModelCatalogue.Service
-  /** `null`: there is none to ask for repositories. */
+  /** `null`: the service has no source host. */
   readonly source: typeof SourceHost.Service | null
   readonly people: typeof MemberStore.Service
   readonly machine: typeof MachineRepositories.Service | null

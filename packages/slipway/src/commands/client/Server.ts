@@ -40,8 +40,8 @@ export const asksServer = Flag.String("url").pipe(
 )
 
 /**
- * Asks the server of `--url`, otherwise the one of `SLIPWAY_URL`. If there is none, or if that one cannot be asked, which is said, runs
- * `otherwise`.
+ * Asks the server of `--url`, otherwise the one of `SLIPWAY_URL`. Without either it runs `otherwise`; so it does, with a warning, if the
+ * server of `SLIPWAY_URL` cannot be asked. A failure of the server of `--url` is the answer.
  */
 export const askedOf = Effect.fnUntraced(function*<A, E, R, E2, R2>(
   given: Option.Option<string>,
