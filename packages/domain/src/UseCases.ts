@@ -9,6 +9,7 @@ import { Files } from "./files/usecases/Files.ts"
 import { ModelProviders } from "./models/usecases/ModelProviders.ts"
 import { Partners } from "./partner/usecases/Partners.ts"
 import { Webhooks } from "./partner/usecases/Webhooks.ts"
+import { HandleNews } from "./publishing/usecases/HandleNews.ts"
 import { Publishing } from "./publishing/usecases/Publishing.ts"
 import { Sandboxes } from "./sandbox/usecases/Sandboxes.ts"
 import { SandboxEvents } from "./sandbox/usecases/SandboxEvents.ts"
@@ -24,7 +25,12 @@ export const layerAdministration = Layer.mergeAll(
   Webhooks.layer
 )
 
-const work = Layer.mergeAll(Sandboxes.layer, SandboxEvents.layer, Publishing.layer, Partners.layer)
+const work = Layer.mergeAll(
+  Sandboxes.layer,
+  SandboxEvents.layer,
+  HandleNews.layer.pipe(Layer.provideMerge(Publishing.layer)),
+  Partners.layer
+)
 
 /** The other use cases, with files of trees on any machine: `RemoteTrees`. */
 export const layerWork = Layer.merge(work, Files.layerReaching)

@@ -1,12 +1,13 @@
 /** `SourceHostEvents` from GitHub: webhooks of a GitHub App, signed with its secret. */
 import { verify } from "@octokit/webhooks-methods"
-import { SourceHostEvents, NotAuthentic } from "@slipway/domain/source/ports/SourceHostEvents"
+import { type News, NotAuthentic, SourceHostEvents } from "@slipway/domain/source/ports/SourceHostEvents"
 import { RepoName } from "@slipway/domain/source/schema/RepoRef"
+import { Counter } from "@slipway/domain/text/Text"
 import { Effect, Layer, Option, Redacted, Schema } from "effect"
 
 /** https://docs.github.com/en/webhooks/webhook-events-and-payloads#pull_request, and the similar events of reviews. */
 const PullRequestNews = Schema.fromJsonString(Schema.Struct({
-  pull_request: Schema.Struct({ head: Schema.Struct({ ref: Schema.String }) }),
+  pull_request: Schema.Struct({ number: Counter, head: Schema.Struct({ ref: Schema.String }) }),
   repository: Schema.Struct({ full_name: RepoName })
 }))
 const decode = Schema.decodeUnknownOption(PullRequestNews)
@@ -20,8 +21,10 @@ export const layer = (options: { readonly secret: Redacted.Redacted }): Layer.La
         (yield* Effect.promise(() => verify(Redacted.value(options.secret), body, signature)))
       if (!authentic) return yield* new NotAuthentic()
       return Option.match(decode(body), {
-        onNone: () => null,
-        onSome: ({ pull_request, repository }) => ({ repo: repository.full_name, branch: pull_request.head.ref })
+        onNone: () => [],
+        onSome: ({ pull_request, repository }): ReadonlyArray<News> => [
+          { _tag: "Pull", repo: repository.full_name, branch: pull_request.head.ref, number: pull_request.number }
+        ]
       })
     })
   })

@@ -40,6 +40,15 @@ const within = <A>(operation: string, repo: RepoName, self: Effect.Effect<A, Git
     })
   )
 
+/** GitHub answers `write` for the role `maintain`, and the base role of a custom one. Its 404: there is no such account. */
+const mayWrite = (api: GitHubApi.GitHubApi, access: GitHubApi.Access, { id, login }: { readonly id: string; readonly login: string }) =>
+  api.request(access, "GET", "/collaborators/{username}/permission", { username: login }).pipe(
+    Effect.flatMap((answer) => api.decode(Answers.Permission, answer)),
+    // A login can pass to another account.
+    Effect.map(({ permission, user }) => String(user?.id) === id && ["admin", "maintain", "write"].includes(permission)),
+    onStatus(404, () => Effect.succeed(false))
+  )
+
 const make = Effect.fnUntraced(function*(options: GitHubApi.Options) {
   const api = yield* GitHubApi.make(options)
   const reads = ConditionalReads.make(api)
@@ -73,6 +82,13 @@ const make = Effect.fnUntraced(function*(options: GitHubApi.Options) {
             Effect.map(({ default_branch, full_name }) => ({ fullName: full_name, defaultBranch: default_branch })),
             onStatus(404, () => Effect.fail(new RepoNotAccessible({ repo })))
           ))
+      )
+    ),
+    mayWrite: Effect.fn("SourceHost.mayWrite")((repo: RepoName, author: { readonly id: string; readonly login: string }) =>
+      within(
+        "read who may write",
+        repo,
+        withToken(api, repo, { metadata: "read" }, (access) => mayWrite(api, access, author))
       )
     ),
     remote: Effect.fn("SourceHost.remote")((repo: RepoName, access: "read" | "write") =>

@@ -84,6 +84,8 @@ export class Repository {
   private: boolean
   /** Whether the plan of its owner has drafts. */
   drafts = true
+  /** Accounts with their access; others have none, or may read if the repository is public. */
+  readonly collaborators: Array<User & { readonly permission: "admin" | "write" | "read" }> = []
   readonly formerNames: Array<string> = []
   readonly pulls: Array<Pull> = []
   readonly comments: Array<Comment> = []

@@ -239,6 +239,15 @@ const addReviewComment = ({ body, repository, world }: RepositoryContext, { numb
   )
 }
 
+const readPermission = ({ params, repository, world }: RepositoryContext): Answer => {
+  const same = ({ login }: User) => login.toLowerCase() === params["username"]?.toLowerCase()
+  const known = repository.collaborators.find(same)
+  if (known !== undefined) return ok(Shapes.permission(world.addresses, known, known.permission))
+  const account = [...world.repositories.map(({ owner }) => owner), ...repository.comments.flatMap(({ user }) => user ?? [])].find(same)
+  if (account === undefined) return notFound
+  return ok(Shapes.permission(world.addresses, account, repository.private ? "none" : "read"))
+}
+
 // --- checks ----------------------------------------------------------------------------------------------------------
 
 const listCheckRuns = async (context: RepositoryContext): Promise<Answer> => {
@@ -434,6 +443,7 @@ const routes: ReadonlyArray<Route> = [
     return empty
   }),
   onRepository("GET ", "metadata:read", ({ repository, world }) => ok(Shapes.repository(world.addresses, repository))),
+  onRepository("GET /collaborators/{username}/permission", "metadata:read", readPermission),
   onRepository("GET /branches", "contents:read", listBranches),
   onRepository("GET /branches/{branch+}", "contents:read", readBranch),
   onRepository("GET /git/ref/{ref+}", "contents:read", readRef),

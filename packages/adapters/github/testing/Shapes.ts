@@ -27,6 +27,12 @@ const user = ({ origin }: Addresses, { id, login }: User) => ({
   avatar_url: `${origin}/avatars/u/${id}?v=4`
 } satisfies Shape<"simple-user">)
 
+export const permission = (addresses: Addresses, account: User, permission: "admin" | "write" | "read" | "none") => ({
+  permission,
+  role_name: permission,
+  user: user(addresses, account)
+} satisfies Shape<"repository-collaborator-permission">)
+
 export const app = ({ origin }: Addresses, { appId, installations, slug }: AppAuthentication) => ({
   id: appId,
   slug,

@@ -173,6 +173,8 @@ const make = Effect.fnUntraced(function*(options: Options) {
     refusal: (repos) => refusal(local, repos),
     repositories: (query) => page(local, query),
     repository: (repo) => repository(local, repo),
+    // Only users of this service comment on its own pages.
+    mayWrite: (repo) => Effect.as(repository(local, repo), true),
     remote: (repo) => remote(local, repo),
     findOpenPullRequest: (repo, headRef) => findOpenPullRequest(local, repo, headRef),
     openDraftPullRequest: (repo, draft) => openDraftPullRequest(local, repo, draft),

@@ -179,6 +179,7 @@ const sourceHost = (state: Pulls): SourceHost["Service"] => ({
     }),
   repositories: (query) => Effect.sync(() => pageOfNames(state.repositories.names(), query)),
   repository: (repo) => Effect.map(repositoryOf(state, repo), ({ defaultBranch, fullName }) => ({ fullName, defaultBranch })),
+  mayWrite: (repo) => Effect.map(repositoryOf(state, repo), () => true),
   remote: (repo) => Effect.map(repositoryOf(state, repo), ({ fullName }) => ({ url: `file:///memory/${fullName}`, authorization: null })),
   findOpenPullRequest: (repo, headRef) =>
     Effect.map(

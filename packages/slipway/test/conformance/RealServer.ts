@@ -14,6 +14,7 @@ import { PartnerStore } from "@slipway/domain/partner/ports/PartnerStore"
 import type { PartnerFact } from "@slipway/domain/partner/schema/PartnerEvent"
 import { Partners } from "@slipway/domain/partner/usecases/Partners"
 import { Webhooks } from "@slipway/domain/partner/usecases/Webhooks"
+import { HandleNews } from "@slipway/domain/publishing/usecases/HandleNews"
 import { Publishing } from "@slipway/domain/publishing/usecases/Publishing"
 import { Sandboxes } from "@slipway/domain/sandbox/usecases/Sandboxes"
 import { SandboxEvents } from "@slipway/domain/sandbox/usecases/SandboxEvents"
@@ -113,7 +114,7 @@ const service = Layer.unwrap(Effect.map(directory, (path) => {
       Layer.provide(LocalTrees.layer),
       Layer.provide(CheckpointTreesOnDisk.layer)
     ),
-    Publishing.layer,
+    HandleNews.layer.pipe(Layer.provideMerge(Publishing.layer)),
     Partners.layer,
     Webhooks.layer,
     Secrets.layer,

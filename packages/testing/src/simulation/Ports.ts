@@ -257,6 +257,7 @@ export const sourceOf = (process: Process, faults: Faults, witness: Witness, sou
     // As of a host whose list is not at hand: what it does not let us see comes out at the boot.
     refusal: () => Effect.succeed(null),
     repository: (repo) => call("repository", source.repository(repo)),
+    mayWrite: (repo, author) => call("mayWrite", source.mayWrite(repo, author)),
     remote: (repo, access) => call("remote", source.remote(repo, access)),
     findOpenPullRequest: (repo, head) =>
       call(

@@ -94,6 +94,14 @@ export class SourceHost extends Context.Service<SourceHost, {
    */
   repositories(query: RepositoryQuery): Effect.Effect<ReadonlyArray<RepoName>, SourceHostError>
   repository(repo: RepoName): Effect.Effect<Repository, RepoNotAccessible | SourceHostError>
+  /**
+   * Whether the account may push to the repository, now. Where all users may write, every account may. An account that the host does not
+   * know, or whose login is now another account's, may not.
+   */
+  mayWrite(
+    repo: RepoName,
+    author: { readonly id: string; readonly login: string }
+  ): Effect.Effect<boolean, RepoNotAccessible | SourceHostError>
   /** Credentials for one repository, limited to `access`. */
   remote(repo: RepoName, access: "read" | "write"): Effect.Effect<Remote, RepoNotAccessible | SourceHostError>
   /** The open pull request with the head `headRef`; `null`: none. Reads the host's present state without a cache. */

@@ -28,6 +28,8 @@ export interface HostedRepository {
   /** Merges by a merge commit. */
   merge(head: string, base: string): Effect.Effect<void>
   deleteBranch(branch: string): Effect.Effect<void>
+  /** Accounts, where not every account may write. `renamed` has the login of the writer, and another id. */
+  readonly accounts?: Record<"writer" | "reader" | "stranger" | "renamed", { readonly id: string; readonly login: string }>
   /** Comments on a pull request, or on a line of one of its files, as another user. Left out where comments are impossible. */
   comment?(number: number, comment: { readonly text: string; readonly path?: string; readonly line?: number }): Effect.Effect<void>
 }
@@ -65,6 +67,7 @@ const repositories = <R>(it: Writer<SourceHost | R>, fixture: Fixture<R>, { push
       const draft = { title: "t", body: "", baseRef: "trunk", headRef: "x", headSha: "0".repeat(40), at }
       const errors = [
         yield* refusal(host.repository(unknown)),
+        yield* refusal(host.mayWrite(unknown, { id: "1", login: "ada" })),
         yield* refusal(host.remote(unknown, "read")),
         yield* refusal(host.remote(unknown, "write")),
         yield* refusal(host.findOpenPullRequest(unknown, "x")),
@@ -122,6 +125,19 @@ const repositories = <R>(it: Writer<SourceHost | R>, fixture: Fixture<R>, { push
       for (const spelling of [repo, repo.toUpperCase(), repo.toLowerCase()]) {
         assert.deepStrictEqual(yield* host.repository(RepoName.make(spelling)), { fullName: repo, defaultBranch: "trunk" })
       }
+    }))
+
+  it.effect("says which accounts may write", () =>
+    Effect.gen(function*() {
+      const { host, repo, repository } = yield* pushed
+      const { accounts } = repository
+      if (accounts === undefined) {
+        assert.isTrue(yield* host.mayWrite(repo, { id: "1", login: "ada" }))
+        return
+      }
+      const may = yield* Effect.forEach(Object.entries(accounts), ([name, account]) =>
+        Effect.map(host.mayWrite(repo, account), (may) => [name, may] as const))
+      assert.deepStrictEqual(Object.fromEntries(may), { writer: true, reader: false, stranger: false, renamed: false })
     }))
 
   it.effect("gives a remote whose URL holds no secret", () =>
