@@ -11,6 +11,7 @@ import * as PartnerStoreMemory from "./partner/PartnerStoreMemory.ts"
 import * as WebhookStoreMemory from "./partner/WebhookStoreMemory.ts"
 import * as SandboxStoreMemory from "./sandbox/SandboxStoreMemory.ts"
 import * as FollowedRepositoriesMemory from "./source/FollowedRepositoriesMemory.ts"
+import * as RepositorySettingsMemory from "./source/RepositorySettingsMemory.ts"
 import * as HintsMemory from "./store/HintsMemory.ts"
 
 /** Parts that an embedder may replace. */
@@ -21,8 +22,8 @@ export interface Options {
 
 /**
  * The stores of sandboxes, leases, workers, setups, checkpoints, access, members, sessions, device logins, the audit log, spending,
- * secrets, providers of models, partners, webhooks and followed repositories, with `Hints` and `Ids`. Limits such as `Policy` and
- * `MaxActiveSandboxes` are provided to this layer.
+ * secrets, providers of models, followed repositories and settings of repositories, partners and webhooks, with `Hints` and `Ids`.
+ * Limits such as `Policy` and `MaxActiveSandboxes` are provided to this layer.
  */
 export const layer = ({ ids = IdsMemory.layer }: Options = {}) =>
   // The later a line, the earlier it is built: a store finds those that share a transaction with it.
@@ -32,7 +33,8 @@ export const layer = ({ ids = IdsMemory.layer }: Options = {}) =>
     WebhookStoreMemory.layer,
     SecretStoreMemory.layer,
     ModelProviderStoreMemory.layer,
-    FollowedRepositoriesMemory.layer
+    FollowedRepositoriesMemory.layer,
+    RepositorySettingsMemory.layer
   ).pipe(
     Layer.provideMerge(PartnerStoreMemory.layer),
     Layer.provideMerge(Layer.merge(SessionStoreMemory.layer, DeviceLoginStoreMemory.layer)),

@@ -21,6 +21,7 @@ import * as Migrations from "./Migrations.ts"
 import * as ModelProviderStorePostgres from "./model-provider-store/ModelProviderStorePostgres.ts"
 import { DatabaseSchema } from "./options/DatabaseSchema.ts"
 import * as PartnerStorePostgres from "./partner-store/PartnerStorePostgres.ts"
+import * as RepositorySettingsPostgres from "./repository-settings/RepositorySettingsPostgres.ts"
 import * as SandboxDashboardPostgres from "./sandbox-dashboard/SandboxDashboardPostgres.ts"
 import * as SandboxStorePostgres from "./sandbox-store/SandboxStorePostgres.ts"
 import { SecretsKey } from "./secret-store/SecretsKey.ts"
@@ -50,8 +51,8 @@ const drawn = Layer.sync(Ids, () => drawnFrom(() => randomInt(2 ** 47) / 2 ** 47
 /**
  * The stores over a connection that the caller provides, whose `search_path` begins with the schema of the tables: sandboxes, leases,
  * workers, setups, checkpoints, access, members, sessions, device logins, the audit log, spending, secrets, providers of models,
- * partners, webhooks and the health of the store, with `Hints`, `Ids` and the database's clock. Limits such as `Policy`,
- * `MaxActiveSandboxes`, `Budgets` and `CreditPrice` are provided to this layer.
+ * settings of repositories, partners, webhooks and the health of the store, with `Hints`, `Ids` and the database's clock. Limits such as
+ * `Policy`, `MaxActiveSandboxes`, `Budgets` and `CreditPrice` are provided to this layer.
  */
 export const layerConnected = (
   { checkpoints, ids = drawn, secretsKey = { file: ".slipway/secrets.key", shared: true } }: StoreOptions = {}
@@ -70,6 +71,7 @@ export const layerConnected = (
       SessionStorePostgres.layer,
       SecretStorePostgres.layer,
       ModelProviderStorePostgres.layer,
+      RepositorySettingsPostgres.layer,
       PartnerStorePostgres.layer,
       WebhookStorePostgres.layer,
       SpendingPostgres.layer,

@@ -35,6 +35,7 @@ const stored: Readonly<Record<Action, true>> = {
   "model_provider.removed": true,
   "repository.added": true,
   "repository.removed": true,
+  "repository_settings.changed": true,
   "trusted_ref.listed": true,
   "trusted_ref.removed": true,
   "scope.refused": true,

@@ -48,6 +48,7 @@ export const Action = Schema.Literals([
   "model_provider.removed",
   "repository.added",
   "repository.removed",
+  "repository_settings.changed",
   "scope.refused",
   "approval.decided",
   "sandbox.restored",
