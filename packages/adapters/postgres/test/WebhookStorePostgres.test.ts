@@ -10,7 +10,9 @@ import { register } from "@slipway/testing/runners/Vitest"
 import { DateTime, Effect, Layer, Redacted } from "effect"
 import { SqlClient } from "effect/sql"
 import * as AccessStorePostgres from "../src/access-store/AccessStorePostgres.ts"
+import * as MaintenancePostgres from "../src/maintenance/MaintenancePostgres.ts"
 import * as PartnerStorePostgres from "../src/partner-store/PartnerStorePostgres.ts"
+import * as SandboxStorePostgres from "../src/sandbox-store/SandboxStorePostgres.ts"
 import { type Key, SecretsKey } from "../src/secret-store/SecretsKey.ts"
 import * as WebhookStorePostgres from "../src/webhook-store/WebhookStorePostgres.ts"
 import { database } from "./Stores.ts"
@@ -21,14 +23,21 @@ const Fixture = Layer.effect(
     WebhookFixture.of({
       expireTaken: Effect.orDie(Effect.andThen(
         sql`UPDATE webhook_endpoints SET claimed_until = now() WHERE claimed_until IS NOT NULL`,
-        Effect.asVoid(sql`UPDATE webhook_redeliveries SET claimed_until = now() WHERE claimed_until IS NOT NULL`)
+        Effect.forEach(["webhook_redeliveries", "notification_lines", "notification_redeliveries"], (table) =>
+          sql`UPDATE ${sql(table)} SET claimed_until = now() WHERE claimed_until IS NOT NULL`, { discard: true })
       ))
     }))
 )
 
 register(suite(
   "postgres",
-  Layer.mergeAll(Fixture, PartnerStorePostgres.layer, WebhookStorePostgres.layer.pipe(Layer.provide(SecretsKey.layerEphemeral))).pipe(
+  Layer.mergeAll(
+    Fixture,
+    PartnerStorePostgres.layer,
+    WebhookStorePostgres.layer.pipe(Layer.provide(SecretsKey.layerEphemeral)),
+    SandboxStorePostgres.layer,
+    MaintenancePostgres.layer
+  ).pipe(
     Layer.provideMerge(Access.layer),
     Layer.provideMerge(AccessStorePostgres.layer),
     Layer.provideMerge(Layer.mergeAll(HintsMemory.layer, IdsNode.layer)),

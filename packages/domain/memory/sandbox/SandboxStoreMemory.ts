@@ -34,10 +34,11 @@ import { Workers } from "../../src/sandbox/ports/Workers.ts"
 import type { Command } from "../../src/sandbox/rules/Command.ts"
 import { type KeyedRequest, resolve } from "../../src/sandbox/rules/Idempotency.ts"
 import { Policy } from "../../src/sandbox/rules/Policy.ts"
-import { created, isSettled, type Origin, type Sandbox } from "../../src/sandbox/rules/Sandbox.ts"
+import { created, dateOf, isSettled, type Origin, type Sandbox } from "../../src/sandbox/rules/Sandbox.ts"
 import type { SandboxEvent } from "../../src/sandbox/rules/SandboxEvent.ts"
 import { Hints } from "../../src/store/Hints.ts"
 import { pageOf } from "../../src/store/Page.ts"
+import { MemoryNotifications } from "../partner/MemoryNotifications.ts"
 import { MemoryTasks } from "../partner/PartnerStoreMemory.ts"
 import * as CheckpointsMemory from "./CheckpointsMemory.ts"
 import * as LeasesMemory from "./LeasesMemory.ts"
@@ -56,6 +57,7 @@ interface Dependencies {
   readonly hints: Hints["Service"]
   readonly maxActive: number | null
   readonly tasks: MemoryTasks["Service"] | null
+  readonly notifications: MemoryNotifications["Service"] | null
   readonly audit: AuditLog["Service"] | null
 }
 
@@ -71,10 +73,17 @@ const isKept = ({ rows }: SandboxRows.SandboxRows, { checkpoint, sandboxId }: Or
   rows.get(sandboxId)?.checkpoints.some((kept) => kept.checkpoint === checkpoint) ?? false
 
 const write = Effect.fnUntraced(
-  function*({ hints }: Dependencies, row: Row, events: ReadonlyArray<SandboxEvent>, at: DateTime.Utc, fence: number | null = null) {
+  function*(
+    { hints, notifications }: Dependencies,
+    row: Row,
+    events: ReadonlyArray<SandboxEvent>,
+    at: DateTime.Utc,
+    fence: number | null = null
+  ) {
     if (events.length === 0) return
     const before = row.sandbox
     const entries = SandboxRows.record(row, events, at, yield* DateTime.now, fence)
+    notifications?.write(row.sandbox, entries, dateOf(before, at), (seq) => row.log.some((entry) => entry.seq === seq))
     yield* hints.publish(topicsOf({ before, events, sandbox: row.sandbox }), new Appended(entries))
   }
 )
@@ -197,11 +206,12 @@ export const over = (state: SandboxRows.SandboxRows): Layer.Layer<Kept, never, H
     const limits = yield* Policy
     const maxActive = yield* MaxActiveSandboxes
     const tasks = Option.getOrNull(yield* Effect.serviceOption(MemoryTasks))
+    const notifications = Option.getOrNull(yield* Effect.serviceOption(MemoryNotifications))
     const audit = Option.getOrNull(yield* Effect.serviceOption(AuditLog))
     const access = Option.getOrNull(yield* Effect.serviceOption(AccessStore))
     const { rows } = state
 
-    const deps: Dependencies = { state, hints, maxActive, tasks, audit }
+    const deps: Dependencies = { state, hints, maxActive, tasks, notifications, audit }
 
     const store = SandboxStore.of({
       create: (request) => create(deps, request),

@@ -14,7 +14,8 @@ import { moment } from "../html/Moments.ts"
 
 const reasons: Record<DisabledReason, string> = {
   gone: "The endpoint returned 410 Gone.",
-  retries_exhausted: "Every attempt at the next event failed, for three days."
+  retries_exhausted: "Every attempt at the next event failed, for three days.",
+  not_accepting: "It accepted nothing for a day."
 }
 
 const troubles: Record<Trouble, string> = {

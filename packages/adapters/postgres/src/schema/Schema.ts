@@ -14,6 +14,7 @@ import { credits } from "./credits.ts"
 import { events } from "./events.ts"
 import { localSource } from "./localSource.ts"
 import { models } from "./models.ts"
+import { notifications } from "./notifications.ts"
 import { partner } from "./partner.ts"
 import { publications } from "./publications.ts"
 import { rateLimits } from "./rateLimits.ts"
@@ -37,6 +38,7 @@ const statements = [
   credits,
   partner,
   webhooks,
+  notifications,
   workers,
   secrets,
   localSource
