@@ -93,6 +93,20 @@ export interface NewSandbox {
   readonly toolApprovalMode?: "auto" | "prompt"
   /** At most 16 pairs. */
   readonly metadata?: { readonly [key: string]: string }
+  /** What of its pull requests becomes messages of the sandbox. Absent: as set for the repository, else nothing. */
+  readonly feedback?: Partial<FeedbackPolicy>
+}
+
+/** What a sandbox does with feedback on its pull requests. */
+export interface FeedbackPolicy {
+  /** Reviews and comments of people who may write to the repository: none, those with `@slipway`, or all. Default `off`. */
+  readonly comments: "off" | "mention" | "all"
+  /** `failing`: failing checks, once all checks of the commit are done. Default `off`. */
+  readonly checks: "off" | "failing"
+  /** Rounds without a word of a person, after which feedback is paused: 1 to 20. Default 3. */
+  readonly rounds: number
+  /** Whether the changes of a round are published. Default `true`. */
+  readonly publish: boolean
 }
 
 /** A fork of a sandbox. Absent fields are taken from the original. */
@@ -355,6 +369,29 @@ export type SandboxEvent =
     readonly error?: string
   }>
   | Durable<"sandbox.renamed", { readonly title: string }>
+  | Durable<"feedback.received", {
+    readonly repo: string
+    readonly kind: "review" | "comment" | "checks"
+    /** The newest of it, or the pull request, for people. */
+    readonly url: string
+    /** Logins, at most 20. */
+    readonly authors: ReadonlyArray<string>
+    readonly count: number
+    /** Ids at the source host. Each is delivered once. */
+    readonly items: ReadonlyArray<string>
+    readonly until: string
+    /** Rounds since the last word of a person, with this one; 0: it is a person's word. */
+    readonly round: number
+    /** The new sandbox that goes on with it. Absent: this one does. */
+    readonly sandbox_id?: string
+  }>
+  | Durable<"feedback.replied", {
+    readonly repo: string
+    /** Absent: the reply failed. */
+    readonly url?: string
+  }>
+  | Durable<"feedback.paused", { readonly repo: string; readonly rounds: number }>
+  | Durable<"feedback.resumed", { readonly author: { readonly id: string } }>
   | Durable<"sandbox.error", { readonly code: string; readonly message: string; readonly retryable: boolean }>
   | Durable<"turn.started", {
     readonly prompt_id: string

@@ -67,7 +67,7 @@ const SINCE: Readonly<Record<Version, Readonly<Record<string, ReadonlyArray<stri
   },
   "0060_calls_by_age": {},
   "0061_schema": {
-    sandboxes: ["COLUMN renames integer NOT NULL DEFAULT 0"],
+    sandboxes: ["COLUMN renames integer NOT NULL DEFAULT 0", "COLUMN feedback jsonb"],
     worker_offers: ["COLUMN isolation jsonb"],
     webhook_endpoints: [
       "COLUMN notifications text[] CHECK (cardinality(notifications) > 0)",

@@ -35,7 +35,7 @@ const prepare = Effect.fnUntraced(function*({ ids, limits }: Store, { creation, 
   const events = created(creation)
   const organizationId = yield* TaskOrganization
   const { entries, sandbox } = projectionOf(initial(creation), events, creation.createdAt)
-  const { approvals, publications, usage } = encodeColumns(sandbox)
+  const { approvals, feedback, publications, usage } = encodeColumns(sandbox)
   const { createdAt, ...fixed } = creation
   const { grantId, id } = creation
   const route = creationRoute(creation.origin?.sandboxId ?? null)
@@ -47,6 +47,7 @@ const prepare = Effect.fnUntraced(function*({ ids, limits }: Store, { creation, 
     status: sandbox.status,
     initiator: sandbox.initiator,
     approvals,
+    feedback,
     publications,
     usage,
     revision: sandbox.revision,

@@ -84,6 +84,8 @@ export const sandboxes: ReadonlyArray<string> = [
     recorded_at        timestamptz,
     -- New titles since the creation.
     renames            integer        NOT NULL DEFAULT 0,
+    -- The feedback on its pull requests (docs/decisions/24). Null: none is asked for.
+    feedback           jsonb,
 
     CHECK ((work IS NULL) = (work_since IS NULL)),
     CHECK ((moved IS NULL) = (moved_from IS NULL) AND (moved IS NULL) = (moved_fence IS NULL)),

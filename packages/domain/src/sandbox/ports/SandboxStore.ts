@@ -268,7 +268,8 @@ export const securityEvents = (
 /** The turn that a person's message gets by these events, or `null`. The message with the reason of a denial comes after the denial. */
 const gotten = (events: ReadonlyArray<SandboxEvent>): Uuid | null => {
   for (const event of events) if (event.type === "message.queued") return event.data.message_id
-  const [first] = events
+  // A message of feedback tells of it first.
+  const [first] = events[0]?.type === "feedback.received" ? events.slice(1) : events
   return first?.type === "turn.updated" && first.data.state === "pending" ? first.turn_id ?? null : null
 }
 

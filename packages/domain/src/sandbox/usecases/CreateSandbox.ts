@@ -6,6 +6,9 @@ import type { SandboxId } from "../../ids/SandboxId.ts"
 import { type Catalogue, type Model, ModelId } from "../../models/schema/ModelCatalogue.ts"
 import { ReasoningEffort } from "../../models/schema/ReasoningEffort.ts"
 import { ToolApprovalMode } from "../../models/schema/ToolApprovalMode.ts"
+import { isOn, newFeedback } from "../../source/rules/FeedbackState.ts"
+import { FeedbackPolicy, noFeedback } from "../../source/schema/FeedbackPolicy.ts"
+import type { FeedbackState } from "../../source/schema/FeedbackState.ts"
 import { RepoRef } from "../../source/schema/RepoRef.ts"
 import { Counter } from "../../text/Text.ts"
 import type { Creation, Origin } from "../rules/Sandbox.ts"
@@ -47,7 +50,10 @@ export const CreateSandbox = Schema.Struct({
     description: "`prompt`: the agent asks before every edit and command; `auto`: it never asks.",
     default: "auto"
   }).pipe(Schema.withDecodingDefaultKey(Effect.succeed("auto" as const))),
-  metadata: ownMetadata
+  metadata: ownMetadata,
+  feedback: Schema.optionalKey(FeedbackPolicy.annotateKey({
+    description: "What of its pull requests becomes messages of the sandbox. Default: as set for the repository, else nothing."
+  }))
 }).annotate({ identifier: "CreateSandbox" })
 export type CreateSandbox = typeof CreateSandbox.Type
 
@@ -89,7 +95,12 @@ interface Given {
   readonly createdBy: string
   readonly model: Model
   readonly at: DateTime.Utc
+  /** The default of the repositories. */
+  readonly feedback?: FeedbackPolicy
 }
+
+const feedbackOf = (policy: FeedbackPolicy, at: DateTime.Utc): FeedbackState | null =>
+  isOn({ policy }) || !policy.publish ? newFeedback(policy, at) : null
 
 /** The creation for a request. `origin`: the checkpoint that the sandbox starts with. */
 export const toCreation = (request: CreateSandbox, given: Given, origin: Origin | null = null): Creation => ({
@@ -105,6 +116,7 @@ export const toCreation = (request: CreateSandbox, given: Given, origin: Origin 
   toolApprovalMode: request.toolApprovalMode,
   metadata: request.metadata,
   origin,
+  feedback: feedbackOf(request.feedback ?? given.feedback ?? noFeedback, given.at),
   createdAt: given.at
 })
 
