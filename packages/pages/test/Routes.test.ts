@@ -35,6 +35,7 @@ HttpApi.reflect(InternalApi, reflecting)
 const noPulls = PullRequests.of({
   diff: () => Effect.never,
   content: () => Effect.never,
+  review: () => Effect.never,
   merge: () => Effect.never,
   close: () => Effect.never
 })

@@ -192,9 +192,11 @@ interface Connection {
 const send = (
   { asApp, asInstallation, host }: Connection,
   access: Pick<Access, "token"> | "app",
-  route: `${"GET" | "POST"} ${string}`,
+  route: `${"GET" | "PATCH" | "POST"} ${string}`,
   parameters: Readonly<Record<string, unknown>>,
-  headers: Readonly<Record<string, string>>
+  headers: Readonly<Record<string, string>>,
+  /** Whether a 302, which names the place of a file, is an answer. */
+  takesPlace = false
 ) => {
   let secret = ""
   const octokit = access === "app" ? asApp : asInstallation
@@ -233,7 +235,7 @@ const send = (
         })
     }),
     Effect.filterOrFail(
-      ({ status }) => status < 300,
+      ({ status }) => status < 300 || takesPlace && status === 302,
       ({ status }) => new GitHubFailed({ status, detail: "The repository has moved; use its present name.", retryable: false })
     )
   )
@@ -376,7 +378,7 @@ export const make = Effect.fnUntraced(function*(options: Options) {
     /** A request below the repository. `parameters` fill the path; the rest goes into the query or the body. */
     request: (
       access: Access,
-      method: "GET" | "POST",
+      method: "GET" | "PATCH" | "POST",
       path: string,
       parameters: Readonly<Record<string, unknown>> = {},
       headers: Readonly<Record<string, string>> = {}
@@ -384,6 +386,17 @@ export const make = Effect.fnUntraced(function*(options: Options) {
       const route = `${method} /repos/{owner}/{repo}${path}` as const
       return send(connection, access, route, { owner: access.owner, repo: access.name, ...parameters }, headers).pipe(
         onStatus(401, ({ detail }) => Effect.fail(new TokenRefused({ detail })))
+      )
+    },
+    /** The address of a file below the repository; `null`: GitHub names none. It needs no token. */
+    place: (access: Access, path: string, parameters: Readonly<Record<string, unknown>>) => {
+      const filled = { owner: access.owner, repo: access.name, ...parameters }
+      return send(connection, access, `GET /repos/{owner}/{repo}${path}`, filled, {}, true).pipe(
+        onStatus(401, ({ detail }) => Effect.fail(new TokenRefused({ detail }))),
+        Effect.map(({ headers }) => {
+          const url = URL.parse(headers["location"] ?? "")
+          return url === null || isOpenLine(url) ? null : url
+        })
       )
     }
   }

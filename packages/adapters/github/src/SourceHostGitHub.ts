@@ -28,7 +28,7 @@ export type { Options } from "./GitHubApi.ts"
 const OPEN: Permissions = { metadata: "read", contents: "read", pull_requests: "write" }
 
 /** Converts GitHub's errors to the port's. */
-const within = <A>(operation: string, repo: RepoName, self: Effect.Effect<A, GitHubFailed | RepoNotAccessible | SourceHostError>) =>
+export const within = <A>(operation: string, repo: RepoName, self: Effect.Effect<A, GitHubFailed | RepoNotAccessible | SourceHostError>) =>
   Effect.catchTag(
     self,
     "GitHubFailed",

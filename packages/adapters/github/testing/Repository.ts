@@ -34,7 +34,9 @@ export interface Comment {
   readonly number: number
   /** `null`: the account was deleted. */
   readonly user: User | null
-  readonly body: string
+  body: string
+  /** A text of a review on all of a pull request. */
+  readonly isReview: boolean
   /** The file of a comment on code. */
   readonly path: string | null
   /** `null`: the comment is outdated, or on all of a file. */
@@ -42,6 +44,7 @@ export interface Comment {
   /** The line where it was written; `null` for a comment on all of a file. */
   readonly originalLine: number | null
   readonly createdAt: string
+  updatedAt: string
 }
 
 export interface CheckRun {
@@ -52,6 +55,9 @@ export interface CheckRun {
   conclusion: "success" | "failure" | "neutral" | "cancelled" | "skipped" | "timed_out" | "action_required" | null
   startedAt: string | null
   completedAt: string | null
+  readonly annotations: ReadonlyArray<{ readonly path: string; readonly line: number; readonly message: string }>
+  /** Of the job that it is; `null`: it is of another program. */
+  readonly log: string | null
 }
 
 export interface WorkflowRun {
@@ -207,20 +213,22 @@ export class Repository {
     fields: {
       readonly user?: User | null
       readonly body?: string
+      readonly isReview?: boolean
       readonly path?: string
       readonly line?: number | null
       readonly originalLine?: number
     }
   ): Comment {
-    const { body = "", line = null, originalLine = line, path = null, user = { id: 1, login: "octocat" } } = fields
-    const comment = { id: this.nextId(), number, user, body, path, line, originalLine, createdAt: this.instant() }
+    const { body = "", isReview = false, line = null, originalLine = line, path = null, user = { id: 1, login: "octocat" } } = fields
+    const createdAt = this.instant()
+    const comment = { id: this.nextId(), number, user, body, isReview, path, line, originalLine, createdAt, updatedAt: createdAt }
     this.comments.push(comment)
     return comment
   }
 
   checkRun(headSha: string, fields: Partial<Omit<CheckRun, "id" | "headSha">> = {}): CheckRun {
-    const { completedAt = null, conclusion = null, name = "check", startedAt = null, status = "queued" } = fields
-    const run = { id: this.nextId(), headSha, name, status, conclusion, startedAt, completedAt }
+    const { annotations = [], completedAt = null, conclusion = null, log = null, name = "check", startedAt = null, status = "queued" } = fields
+    const run = { id: this.nextId(), headSha, name, status, conclusion, startedAt, completedAt, annotations, log }
     this.checkRuns.push(run)
     return run
   }

@@ -1,7 +1,7 @@
 /** The part of GitHub's REST API that the server has: who may ask for what, and what is answered. */
 import { type AppAuthentication, isGranted, type Level, type Permissions, type Token } from "./AppAuthentication.ts"
 import type { Signature } from "./BareRepository.ts"
-import type { Pull, Repository, User } from "./Repository.ts"
+import type { CheckRun, Comment, Pull, Repository, User } from "./Repository.ts"
 import * as Shapes from "./Shapes.ts"
 
 export interface Answer {
@@ -208,17 +208,37 @@ const readPull = async ({ repository, world }: RepositoryContext, pull: Pull): P
   return ok(Shapes.pull(world.addresses, repository, pull))
 }
 
+const isChanged = ({ call }: RepositoryContext, { updatedAt }: Comment): boolean => updatedAt >= (call.query.get("since") ?? "")
+
+const reviews = (context: RepositoryContext, { number }: Pull): Answer =>
+  page(
+    context,
+    context.repository.comments.filter((comment) => comment.number === number && comment.isReview),
+    (items) => items.map((comment) => Shapes.review(context.world.addresses, context.repository, comment))
+  )
+
+const updateIssueComment = ({ body, params, repository, world }: RepositoryContext): Answer => {
+  const comment = repository.comments.find(({ id, isReview, path }) => String(id) === params["id"] && path === null && !isReview)
+  if (comment === undefined) return notFound
+  if (comment.user?.login !== bot(world.app).login) return refuse(403, "Resource not accessible by integration")
+  comment.body = String(body["body"])
+  comment.updatedAt = repository.instant()
+  return ok(Shapes.issueComment(world.addresses, repository, comment))
+}
+
 const issueComments = (context: RepositoryContext, { number }: Pull): Answer =>
   page(
     context,
-    context.repository.comments.filter((comment) => comment.number === number && comment.path === null),
+    context.repository.comments.filter((comment) =>
+      comment.number === number && comment.path === null && !comment.isReview && isChanged(context, comment)
+    ),
     (items) => items.map((comment) => Shapes.issueComment(context.world.addresses, context.repository, comment))
   )
 
 const reviewComments = (context: RepositoryContext, { number }: Pull): Answer =>
   page(
     context,
-    context.repository.comments.filter((comment) => comment.number === number && comment.path !== null),
+    context.repository.comments.filter((comment) => comment.number === number && comment.path !== null && isChanged(context, comment)),
     (items) => items.map((comment) => Shapes.reviewComment(context.world.addresses, context.repository, comment, comment.path ?? ""))
   )
 
@@ -283,6 +303,18 @@ const updateCheckRun = ({ body, params, repository, world }: RepositoryContext):
   Object.assign(run, checkRunFields({ ...body, name: body["name"] ?? run.name }))
   return ok(Shapes.checkRun(world.addresses, repository, run))
 }
+
+const withCheckRun = (handle: (context: RepositoryContext, run: CheckRun) => Answer) => (context: RepositoryContext): Answer => {
+  const run = context.repository.checkRuns.find(({ id }) => String(id) === context.params["id"])
+  return run === undefined ? notFound : handle(context, run)
+}
+
+const listAnnotations = (context: RepositoryContext, { annotations }: CheckRun): Answer =>
+  page(context, annotations, (items) => items.map(Shapes.annotation))
+
+/** GitHub sends to a file at another host. */
+const jobLog = ({ world }: RepositoryContext, { id, log }: CheckRun): Answer =>
+  log === null ? notFound : { status: 302, headers: { location: `${world.addresses.origin}/logs/${id}` } }
 
 const listWorkflowRuns = (context: RepositoryContext): Answer => {
   const { call: { query }, repository, world } = context
@@ -459,6 +491,10 @@ const routes: ReadonlyArray<Route> = [
   onRepository("PATCH /pulls/{number}", "pull_requests:write", withPull(updatePull)),
   onRepository("GET /pulls/{number}/comments", "pull_requests:read", withPull(reviewComments)),
   onRepository("POST /pulls/{number}/comments", "pull_requests:write", withPull(addReviewComment)),
+  onRepository("GET /pulls/{number}/reviews", "pull_requests:read", withPull(reviews)),
+  onRepository("PATCH /issues/comments/{id}", "pull_requests:write", updateIssueComment),
+  onRepository("GET /check-runs/{id}/annotations", "checks:read", withCheckRun(listAnnotations)),
+  onRepository("GET /actions/jobs/{id}/logs", "actions:read", withCheckRun(jobLog)),
   // Documented is either of this and "issues"; of pull requests it is this one: https://github.com/vitejs/vite-ecosystem-ci/pull/487
   onRepository("GET /issues/{number}/comments", "pull_requests:read", withPull(issueComments)),
   onRepository("POST /issues/{number}/comments", "pull_requests:write", withPull(addIssueComment)),

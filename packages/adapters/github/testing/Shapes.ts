@@ -21,7 +21,7 @@ const user = ({ origin }: Addresses, { id, login }: User) => ({
   id,
   login,
   node_id: nodeId("U", id),
-  type: "User",
+  type: login.endsWith("[bot]") ? "Bot" : "User",
   site_admin: false,
   html_url: `${origin}/${login}`,
   avatar_url: `${origin}/avatars/u/${id}?v=4`
@@ -155,8 +155,26 @@ export const issueComment = (addresses: Addresses, from: Repository, comment: Co
   user: comment.user === null ? null : user(addresses, comment.user),
   body: comment.body,
   created_at: comment.createdAt,
-  updated_at: comment.createdAt
+  updated_at: comment.updatedAt
 } satisfies Shape<"issue-comment">)
+
+export const review = (addresses: Addresses, from: Repository, comment: Comment) => ({
+  id: comment.id,
+  node_id: nodeId("PRR", comment.id),
+  user: comment.user === null ? null : user(addresses, comment.user),
+  body: comment.body,
+  state: "COMMENTED",
+  html_url: `${addresses.origin}/${from.fullName}/pull/${comment.number}#pullrequestreview-${comment.id}`,
+  submitted_at: comment.createdAt
+} satisfies Shape<"pull-request-review">)
+
+export const annotation = ({ line, message, path }: CheckRun["annotations"][number]) => ({
+  path,
+  start_line: line,
+  end_line: line,
+  annotation_level: "failure",
+  message
+} satisfies Shape<"check-annotation">)
 
 export const reviewComment = (addresses: Addresses, from: Repository, comment: Comment, path: string) => ({
   id: comment.id,
@@ -172,7 +190,7 @@ export const reviewComment = (addresses: Addresses, from: Repository, comment: C
   user: comment.user === null ? null : user(addresses, comment.user),
   body: comment.body,
   created_at: comment.createdAt,
-  updated_at: comment.createdAt
+  updated_at: comment.updatedAt
 } satisfies Shape<"pull-request-review-comment">)
 
 export const checkRun = ({ api, origin }: Addresses, from: Repository, run: CheckRun) => ({
@@ -187,7 +205,8 @@ export const checkRun = ({ api, origin }: Addresses, from: Repository, run: Chec
   status: run.status,
   conclusion: run.conclusion,
   started_at: run.startedAt,
-  completed_at: run.completedAt
+  completed_at: run.completedAt,
+  ...(run.log === null ? {} : { app: { slug: "github-actions" } })
 } satisfies Shape<"check-run">)
 
 export const workflowRun = ({ api, origin }: Addresses, from: Repository, run: WorkflowRun) => ({

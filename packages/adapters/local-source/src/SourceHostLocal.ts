@@ -15,6 +15,7 @@ import { Context, DateTime, Effect, Layer, Option } from "effect"
 import { SqlClient } from "effect/sql"
 import * as LocalGit from "./LocalGit.ts"
 import { LocalRepositories, type LocalRepository } from "./LocalRepositories.ts"
+import { commentsOf, toComment } from "./PullComments.ts"
 import { insert, isSame, numbered, openFor, type Row, update } from "./PullRows.ts"
 
 export interface Options {
@@ -162,7 +163,9 @@ const pullRequestDetails = Effect.fn("SourceHost.pullRequestDetails")((local: Lo
       const row = yield* guard(numbered(local.sql, repo, number))
       if (Option.isNone(row)) return yield* noSuch(operation)
       const seen = yield* look(local.sql, repository, row.value, yield* DateTime.now)
-      return { pullRequest: toPullRequest(local.options, repository, seen), checks: noChecks, comments: [], pending: false }
+      const pullRequest = toPullRequest(local.options, repository, seen)
+      const comments = (yield* guard(commentsOf(local.sql, repo, number))).map((comment) => toComment(pullRequest.url, comment))
+      return { pullRequest, checks: noChecks, comments, pending: false }
     }))
 })
 

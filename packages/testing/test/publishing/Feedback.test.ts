@@ -44,7 +44,7 @@ const failed = (headSha: string, at: number): HeadChecks => ({
   headSha,
   state: "failed",
   at: later(at),
-  failing: [{ name: "test", url: "https://host/run", annotations: [{ path: "a.ts", line: 3, message: "expected 1" }], log: "line 1\nline 2" }]
+  failing: [{ name: "test", url: "https://host/run", summary: "", annotations: [{ path: "a.ts", line: 3, message: "expected 1" }], log: "line 1\nline 2" }]
 })
 const pull = (items: ReadonlyArray<FeedbackItem>, checks: HeadChecks | null = null): PullFeedback => ({
   isOpen: true,
@@ -229,7 +229,7 @@ describe("the message", () => {
   it("has the annotations and the end of the log of failing checks", () => {
     const text = messageOf(place, {
       items: [],
-      checks: { ...failed("abc", 1), failing: [{ name: "test", url: "https://host/run", annotations: [{ path: "a.ts", line: 3, message: "no" }], log: `${"old line\n".repeat(20_000)}the end` }] }
+      checks: { ...failed("abc", 1), failing: [{ name: "test", url: "https://host/run", summary: "", annotations: [{ path: "a.ts", line: 3, message: "no" }], log: `${"old line\n".repeat(20_000)}the end` }] }
     })
     assert.include(text, "Failing check test (https://host/run):\n> a.ts:3: no")
     assert.isTrue(text.endsWith("> old line\n> the end"))
@@ -241,7 +241,7 @@ describe("the message", () => {
     [Arbitrary.schema(Schema.Array(Schema.String).check(Schema.isMaxLength(MAX_ITEMS))), Arbitrary.schema(Schema.Int.check(Schema.isBetween({ minimum: 1, maximum: 60_000 })))],
     ([bodies, times]) => {
       const items = bodies.map((body, i) => item(String(i), i, { body: i % 3 === 0 ? body.repeat(times).slice(0, 60_000) : body, path: body, url: body, author: { ...author("x"), login: body } }))
-      const text = messageOf({ ...place, url: bodies[0] ?? "" }, { items, checks: { ...failed("a", 1), failing: bodies.map((log) => ({ name: log, url: log, annotations: [], log: log.repeat(100) })) } })
+      const text = messageOf({ ...place, url: bodies[0] ?? "" }, { items, checks: { ...failed("a", 1), failing: bodies.map((log) => ({ name: log, url: log, summary: log, annotations: [], log: log.repeat(100) })) } })
       assert.isTrue(Schema.is(Prompt)(text))
     }
   )

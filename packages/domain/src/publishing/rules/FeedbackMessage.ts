@@ -67,13 +67,15 @@ const itemPart = (item: FeedbackItem): Part => ({
   isTail: false
 })
 
-const checkParts = ({ annotations, log, name, url }: FailingCheck): ReadonlyArray<Part> => [
+const checkParts = ({ annotations, log, name, summary, url }: FailingCheck): ReadonlyArray<Part> => [
   {
     head: `Failing check ${oneLine(name, 100)}${url === "" ? "" : ` (${oneLine(url)})`}:`,
-    quote: annotations.length === 0
-      ? "> (no annotations)"
-      : annotations.map((annotation) => quoted(`${annotation.path}${annotation.line === null ? "" : `:${annotation.line}`}: ${annotation.message}`))
-        .join("\n"),
+    quote: annotations.length === 0 && summary.trim() === ""
+      ? "> (nothing more is known)"
+      : [
+        ...(summary.trim() === "" ? [] : [quoted(summary)]),
+        ...annotations.map(({ line, message, path }) => quoted(`${path}${line === null ? "" : `:${line}`}: ${message}`))
+      ].join("\n"),
     isTail: false
   },
   ...(log.trim() === "" ? [] : [{ head: `The end of the log of ${oneLine(name, 100)}:`, quote: quoted(log), isTail: true }])

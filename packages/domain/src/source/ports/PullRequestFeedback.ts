@@ -44,6 +44,8 @@ export interface CheckAnnotation {
 export interface FailingCheck {
   readonly name: string
   readonly url: string
+  /** What the check itself says: at most {@link MAX_FEEDBACK_TEXT} characters. Often empty. */
+  readonly summary: string
   readonly annotations: ReadonlyArray<CheckAnnotation>
   /** The last {@link MAX_LOG_TAIL} bytes of its log; empty if the host has none or does not show it. */
   readonly log: string
@@ -73,16 +75,21 @@ export interface PullFeedback {
 
 type Trouble = RepoNotAccessible | SourceHostError
 
+/** What of a pull request is read. */
+export interface ReadOptions {
+  /** Items that last changed before may be left out. */
+  readonly since: DateTime.Utc
+  readonly checks: boolean
+  /** Commits whose failing checks are known: of these `failing` may be empty. */
+  readonly knownChecks: ReadonlySet<string>
+}
+
 /** Checked by `PullRequestFeedbackContract`. */
 export class PullRequestFeedback extends Context.Service<PullRequestFeedback, {
   /**
-   * Reads the pull request. `checks`: whether its checks are read. `knownChecks`: commits whose failing checks are known; of these
-   * neither annotations nor logs are read. The service's own comments are by a bot.
+   * Reads the pull request. The service's own comments are by a bot. Of a closed one neither items nor checks are read.
    */
-  read(repo: RepoName, number: number, options: { readonly checks: boolean; readonly knownChecks: ReadonlySet<string> }): Effect.Effect<
-    PullFeedback,
-    Trouble
-  >
+  read(repo: RepoName, number: number, options: ReadOptions): Effect.Effect<PullFeedback, Trouble>
   /**
    * Writes a comment on the pull request, or replaces the text of the one that an earlier reply with this key wrote. Exactly one
    * comment has the key, also after a reply was cut off. Returns its address. `text`: at most {@link MAX_REPLY} characters.
