@@ -14,6 +14,7 @@ import * as AccessStorePostgres from "./access-store/AccessStorePostgres.ts"
 import * as CheckpointsPostgres from "./checkpoints/CheckpointsPostgres.ts"
 import * as Database from "./Database.ts"
 import * as DeviceLoginStorePostgres from "./device-login-store/DeviceLoginStorePostgres.ts"
+import * as FeedbackWatchesPostgres from "./feedback-watches/FeedbackWatchesPostgres.ts"
 import * as HintsPostgres from "./HintsPostgres.ts"
 import * as LeasesPostgres from "./leases/LeasesPostgres.ts"
 import * as MaintenancePostgres from "./maintenance/MaintenancePostgres.ts"
@@ -64,6 +65,7 @@ export const layerConnected = (
       SandboxDashboardPostgres.layer,
       checkpoints === undefined ? CheckpointsPostgres.layer : CheckpointsPostgres.layerIn(checkpoints),
       SetupsPostgres.layer,
+      FeedbackWatchesPostgres.layer,
       WorkersPostgres.layer,
       SandboxStorePostgres.layer,
       AccessStorePostgres.layer,

@@ -12,6 +12,7 @@ import * as MaintenanceContract from "@slipway/testing/contracts/sandbox/Mainten
 import * as SandboxDashboardContract from "@slipway/testing/contracts/sandbox/SandboxDashboardContract"
 import { at, make, running, StoreFixture } from "@slipway/testing/contracts/sandbox/SandboxStates"
 import { limited, MAX_ACTIVE, suite } from "@slipway/testing/contracts/sandbox/SandboxStoreContract"
+import * as FeedbackWatchesContract from "@slipway/testing/contracts/publishing/FeedbackWatchesContract"
 import * as SetupsContract from "@slipway/testing/contracts/sandbox/SetupsContract"
 import * as WorkersContract from "@slipway/testing/contracts/sandbox/WorkersContract"
 import { register } from "@slipway/testing/runners/Vitest"
@@ -38,6 +39,7 @@ register(WorkersContract.suite("postgres", Layer.provideMerge(ageing, layer)))
 register(CheckpointsContract.suite("postgres", layer))
 register(ForksContract.suite("postgres", layer))
 register(SetupsContract.suite("postgres", layer))
+register(FeedbackWatchesContract.suite("postgres", layer))
 register(CheckpointsContract.streaming("postgres", layer, held))
 register(limited("postgres", layer.pipe(Layer.provide(Layer.succeed(MaxActiveSandboxes, MAX_ACTIVE)))))
 

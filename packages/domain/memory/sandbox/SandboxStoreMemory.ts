@@ -9,6 +9,7 @@ import * as Scheduler from "effect/Scheduler"
 import { AccessStore } from "../../src/access/ports/AccessStore.ts"
 import { AuditLog } from "../../src/access/ports/AuditLog.ts"
 import type { SandboxId } from "../../src/ids/SandboxId.ts"
+import { FeedbackWatches } from "../../src/publishing/ports/FeedbackWatches.ts"
 import { ConcurrencyLimitExceeded, MaxActiveSandboxes } from "../../src/sandbox/ports/ActiveSandboxes.ts"
 import { CheckpointNotFound, Checkpoints } from "../../src/sandbox/ports/Checkpoints.ts"
 import { Leases } from "../../src/sandbox/ports/Leases.ts"
@@ -41,6 +42,7 @@ import { pageOf } from "../../src/store/Page.ts"
 import { MemoryNotifications } from "../partner/MemoryNotifications.ts"
 import { MemoryTasks } from "../partner/PartnerStoreMemory.ts"
 import * as CheckpointsMemory from "./CheckpointsMemory.ts"
+import * as FeedbackWatchesMemory from "./FeedbackWatchesMemory.ts"
 import * as LeasesMemory from "./LeasesMemory.ts"
 import * as MaintenanceMemory from "./MaintenanceMemory.ts"
 import * as SandboxDashboardMemory from "./SandboxDashboardMemory.ts"
@@ -49,7 +51,7 @@ import { isExpired, leased, newestFirst, newRow, type Row, rowOf } from "./Sandb
 import * as SetupsMemory from "./SetupsMemory.ts"
 import * as WorkersMemory from "./WorkersMemory.ts"
 
-type Kept = SandboxStore | SandboxDashboard | Leases | Maintenance | Checkpoints | Setups | Workers
+type Kept = FeedbackWatches | SandboxStore | SandboxDashboard | Leases | Maintenance | Checkpoints | Setups | Workers
 
 /** Parts of the layer that its writes use. `null`: not provided. */
 interface Dependencies {
@@ -264,6 +266,7 @@ export const over = (state: SandboxRows.SandboxRows): Layer.Layer<Kept, never, H
       Context.add(Maintenance, MaintenanceMemory.make(state, limits, access)),
       Context.add(Checkpoints, CheckpointsMemory.make(state)),
       Context.add(Setups, SetupsMemory.make(state)),
+      Context.add(FeedbackWatches, FeedbackWatchesMemory.make(state)),
       Context.add(Workers, WorkersMemory.make(state))
     )
   }))

@@ -7,7 +7,7 @@ import { turnPending } from "@slipway/domain/sandbox/rules/Transition"
 import { MAX_PROMPT, Prompt } from "@slipway/domain/sandbox/schema/Command"
 import type { FeedbackItem, HeadChecks, PullFeedback } from "@slipway/domain/source/ports/PullRequestFeedback"
 import { MAX_DELIVERED, MAX_ITEMS, newFeedback, SERVICE_AUTHOR } from "@slipway/domain/source/rules/FeedbackState"
-import { type FeedbackPolicy, noFeedback } from "@slipway/domain/source/schema/FeedbackPolicy"
+import { type FeedbackPolicy, NO_FEEDBACK } from "@slipway/domain/source/schema/FeedbackPolicy"
 import * as Arbitrary from "effect/Arbitrary"
 import * as DateTime from "effect/DateTime"
 import * as Schema from "effect/Schema"
@@ -78,7 +78,7 @@ describe("which feedback becomes a message", () => {
     assert.deepStrictEqual(delivered(decided(running(), seen, 100)), ["1", "2", "3"])
     assert.deepStrictEqual(delivered(decided(running({ ...all, comments: "mention" }), seen, 100)), ["2"])
     assert.deepStrictEqual(delivered(decided(running({ ...all, comments: "off" }), seen, 100)), "Nothing")
-    assert.deepStrictEqual(delivered(decided(running(noFeedback), seen, 100)), "Nothing")
+    assert.deepStrictEqual(delivered(decided(running(NO_FEEDBACK), seen, 100)), "Nothing")
   })
 
   it("only of people who may write to the repository, never of bots", () => {

@@ -133,6 +133,22 @@ export const sandboxes: ReadonlyArray<string> = [
     PRIMARY KEY (grant_id, user_id, sandbox_id)
   )`,
 
+  // Pull requests of sandboxes with feedback, kept by triggers (docs/decisions/24). look_at: null until something changes.
+  `CREATE TABLE IF NOT EXISTS feedback_watches (
+    sandbox_id    text        NOT NULL REFERENCES sandboxes ON DELETE CASCADE,
+    repo          text        NOT NULL,
+    branch        text        NOT NULL,
+    look_at       timestamptz,
+    -- Counts changes and notices, so that one during a look is not lost.
+    noticed       bigint      NOT NULL,
+    failures      integer     NOT NULL DEFAULT 0,
+    fence         bigint      NOT NULL DEFAULT 0,
+    claimed_until timestamptz,
+    PRIMARY KEY (sandbox_id, repo)
+  )`,
+  "CREATE INDEX IF NOT EXISTS feedback_watches_due ON feedback_watches (look_at) WHERE look_at IS NOT NULL",
+  "CREATE INDEX IF NOT EXISTS feedback_watches_branch ON feedback_watches (lower(repo), branch)",
+
   // Running sandboxes without work, kept by triggers. They are counted here: the table is narrow, so their own rows are not read.
   "CREATE TABLE IF NOT EXISTS resting_sandboxes (sandbox_id text PRIMARY KEY)"
 ]

@@ -4,9 +4,19 @@
  */
 import type * as DateTime from "effect/DateTime"
 import * as Duration from "effect/Duration"
+import * as Result from "effect/Result"
 import type { Ids } from "../../ids/Ids.ts"
 import type { SandboxId } from "../../ids/SandboxId.ts"
-import { promptsOf } from "../../sandbox/rules/Command.ts"
+import {
+  type Command,
+  promptsOf,
+  type QueueFull,
+  type SandboxNotRunning,
+  sendMessage,
+  type SteeringUnsupported,
+  type TurnActive,
+  type Verdict
+} from "../../sandbox/rules/Command.ts"
 import { hasTrees, isSettled, publicationOf, type Sandbox } from "../../sandbox/rules/Sandbox.ts"
 import type { FeedbackKind, SandboxEvent, SandboxEventOf } from "../../sandbox/rules/SandboxEvent.ts"
 import { turnPending } from "../../sandbox/rules/Transition.ts"
@@ -138,7 +148,8 @@ export const decideFeedback = (sandbox: Sandbox, { mayWrite, pull, repo }: Obser
 const kindOf = ({ items }: Batch): FeedbackKind =>
   items.some(({ kind }) => kind !== "comment") ? "review" : items.length > 0 ? "comment" : "checks"
 
-type Received = SandboxEventOf<"feedback.received">["data"]
+/** The data of `feedback.received`. */
+export type Received = SandboxEventOf<"feedback.received">["data"]
 
 /** The data of the event of a batch. */
 export const receivedOf = (repo: RepoName, url: string, batch: Batch, now: DateTime.Utc): Received => {
@@ -167,6 +178,40 @@ export const deliver = (
   const id = turnId(ids, sandbox.id, promptsOf(sandbox) + 1)
   return [{ type: "feedback.received", turn_id: id, data: received }, turnPending(id, text, SERVICE_AUTHOR)]
 }
+
+/** Feedback that a person gives to a running sandbox. It waits for the active turn. */
+export const requestFeedback = (
+  ids: Pick<Ids["Service"], "derive">,
+  received: Received,
+  text: string,
+  authorId: string
+): Command<QueueFull | SandboxNotRunning | SteeringUnsupported | TurnActive> => {
+  const message = sendMessage(ids, text, authorId, { whenBusy: "queue", canSteer: () => false })
+  return {
+    ...message,
+    decide: (current) =>
+      Result.map(message.decide(current), (verdict): Verdict => {
+        if (verdict.outcome !== "applied") return verdict
+        const [first] = verdict.events
+        const id = first?.type === "message.queued" ? first.data.message_id : first?.turn_id
+        return {
+          outcome: "applied",
+          events: [{ type: "feedback.received", ...(id === undefined ? {} : { turn_id: id }), data: received }, ...verdict.events]
+        }
+      })
+  }
+}
+
+/** More rounds, which a person asks for. Safe to repeat. */
+export const resumeFeedback = (ids: Pick<Ids["Service"], "derive">, authorId: string): Command<never> => ({
+  identity: ({ feedback, id, revision }) => ids.derive(`${id}/resume-feedback/${feedback?.paused === true ? revision : "none"}`),
+  approvalId: null,
+  decide: ({ sandbox: { feedback } }) =>
+    Result.succeed({
+      outcome: "applied",
+      events: feedback?.paused === true ? [{ type: "feedback.resumed", data: { author: { id: authorId } } }] : []
+    })
+})
 
 /** The event with which an ended sandbox leaves its feedback to the new one. */
 export const handOver = (received: Received, continuedBy: SandboxId): ReadonlyArray<SandboxEvent> => [

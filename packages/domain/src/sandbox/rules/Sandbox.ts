@@ -7,7 +7,7 @@ import type * as DateTime from "effect/DateTime"
 import { noTokenCounts, noUsage } from "../../models/rules/Usage.ts"
 import * as FeedbackState from "../../source/rules/FeedbackState.ts"
 import { isUnderWay } from "../../source/rules/PullState.ts"
-import { noFeedback } from "../../source/schema/FeedbackPolicy.ts"
+import { NO_FEEDBACK } from "../../source/schema/FeedbackPolicy.ts"
 import { sameRepo } from "../../source/schema/Naming.ts"
 import type { RepoName } from "../../source/schema/RepoRef.ts"
 import { saturatingAdd } from "../../text/Counters.ts"
@@ -252,7 +252,7 @@ const evolveFeedback = (sandbox: Sandbox, event: SandboxEvent, at: DateTime.Utc)
   if (event.type === "feedback.received") {
     const { authors, count, items, round, sandbox_id, until } = event.data
     const repo = sandbox.repos.find(({ fullName }) => fullName.toLowerCase() === event.data.repo.toLowerCase())?.fullName
-    const before = feedback ?? FeedbackState.newFeedback(noFeedback, sandbox.createdAt)
+    const before = feedback ?? FeedbackState.newFeedback(NO_FEEDBACK, sandbox.createdAt)
     return repo === undefined ? feedback : FeedbackState.delivered(
       before,
       { repo, authors, count, ids: items, until, round, turnId: event.turn_id ?? null, sandboxId: sandbox_id ?? null },

@@ -7,7 +7,7 @@ import { type Catalogue, type Model, ModelId } from "../../models/schema/ModelCa
 import { ReasoningEffort } from "../../models/schema/ReasoningEffort.ts"
 import { ToolApprovalMode } from "../../models/schema/ToolApprovalMode.ts"
 import { isOn, newFeedback } from "../../source/rules/FeedbackState.ts"
-import { FeedbackPolicy, noFeedback } from "../../source/schema/FeedbackPolicy.ts"
+import { FeedbackPolicy, NO_FEEDBACK } from "../../source/schema/FeedbackPolicy.ts"
 import type { FeedbackState } from "../../source/schema/FeedbackState.ts"
 import { RepoRef } from "../../source/schema/RepoRef.ts"
 import { Counter } from "../../text/Text.ts"
@@ -37,6 +37,15 @@ const ownMetadata = Metadata.annotateKey({
   default: {}
 }).pipe(Schema.withDecodingDefaultKey(Effect.succeed({})))
 
+const { checks, comments, publish, rounds } = FeedbackPolicy.fields
+/** What a creation says about feedback. */
+const FeedbackChoice = Schema.Struct({
+  comments: Schema.optionalKey(comments),
+  checks: Schema.optionalKey(checks),
+  rounds: Schema.optionalKey(rounds),
+  publish: Schema.optionalKey(publish)
+}).annotate({ identifier: "FeedbackChoice" })
+
 /** The body of a creation (docs/interface.md 4.2) with its defaults. Decoding refuses unknown fields. */
 export const CreateSandbox = Schema.Struct({
   repos: Repos.annotateKey({ description: "The repositories: 1 to 16 different ones; case is ignored." }),
@@ -51,9 +60,9 @@ export const CreateSandbox = Schema.Struct({
     default: "auto"
   }).pipe(Schema.withDecodingDefaultKey(Effect.succeed("auto" as const))),
   metadata: ownMetadata,
-  feedback: Schema.optionalKey(FeedbackPolicy.annotateKey({
-    description: "What of its pull requests becomes messages of the sandbox. Default: as set for the repository, else nothing."
-  }))
+  feedback: Schema.optionalKey(FeedbackChoice).annotateKey({
+    description: "What of its pull requests becomes messages of the sandbox. Omitted fields are as set for its first repository."
+  })
 }).annotate({ identifier: "CreateSandbox" })
 export type CreateSandbox = typeof CreateSandbox.Type
 
@@ -95,7 +104,7 @@ interface Given {
   readonly createdBy: string
   readonly model: Model
   readonly at: DateTime.Utc
-  /** The default of the repositories. */
+  /** As set for the first repository. */
   readonly feedback?: FeedbackPolicy
 }
 
@@ -116,7 +125,7 @@ export const toCreation = (request: CreateSandbox, given: Given, origin: Origin 
   toolApprovalMode: request.toolApprovalMode,
   metadata: request.metadata,
   origin,
-  feedback: feedbackOf(request.feedback ?? given.feedback ?? noFeedback, given.at),
+  feedback: feedbackOf({ ...NO_FEEDBACK, ...given.feedback, ...request.feedback }, given.at),
   createdAt: given.at
 })
 

@@ -9,6 +9,7 @@ import { Ids, type Uuid } from "../../ids/Ids.ts"
 import type { SandboxId } from "../../ids/SandboxId.ts"
 import { Spending, type SpendingRefused } from "../../models/ports/Spending.ts"
 import { ModelCatalogue } from "../../models/schema/ModelCatalogue.ts"
+import { RepositorySettings } from "../../source/ports/RepositorySettings.ts"
 import { SourceHost } from "../../source/ports/SourceHost.ts"
 import { RepoName } from "../../source/schema/RepoRef.ts"
 import { PageLimit, readPage } from "../../store/Page.ts"
@@ -121,7 +122,7 @@ export class Sandboxes extends Context.Service<Sandboxes, {
 }>()("@slipway/domain/Sandboxes") {
   /**
    * Without `Spending` there are neither budgets nor credits; without `SourceHost` any repository is accepted. Without `Checkpoints`
-   * none are stored, without `Setups` no setup is known.
+   * none are stored, without `Setups` no setup is known, without `RepositorySettings` repositories have none.
    */
   static readonly layer = Layer.effect(
     Sandboxes,
@@ -134,7 +135,8 @@ export class Sandboxes extends Context.Service<Sandboxes, {
       const kept = yield* Effect.serviceOption(Checkpoints)
       const setups = yield* Effect.serviceOption(Setups)
       const beforeCreate = yield* BeforeCreate
-      const deps = { store, ids, catalogue, spending, source, kept, beforeCreate }
+      const settings = yield* Effect.serviceOption(RepositorySettings)
+      const deps = { store, ids, catalogue, spending, source, kept, beforeCreate, settings }
       yield* declare
 
       return Sandboxes.of({
