@@ -2,9 +2,11 @@
 import { Redaction } from "@slipway/domain/environment/redaction/Redaction"
 import { CommitAuthor, CommitMessage } from "@slipway/domain/publishing/rules/Publication"
 import * as GitHubApi from "@slipway/github/GitHubApi"
+import * as PullRequestFeedbackGitHub from "@slipway/github/PullRequestFeedbackGitHub"
 import * as SourceHostEventsGitHub from "@slipway/github/SourceHostEventsGitHub"
 import * as SourceHostGitHub from "@slipway/github/SourceHostGitHub"
 import { LocalPullRequests } from "@slipway/local-source/LocalPullRequests"
+import * as PullRequestFeedbackLocal from "@slipway/local-source/PullRequestFeedbackLocal"
 import * as SourceHostLocal from "@slipway/local-source/SourceHostLocal"
 import { Effect, Layer, Redacted } from "effect"
 import { readFile } from "node:fs/promises"
@@ -18,12 +20,16 @@ const privateKey = (file: string) =>
     catch: () => new InvalidSetting({ setting: settings.privateKeyFile.name, expected: "a file that this process can read", found: file })
   }).pipe(Effect.tap((key) => Redaction.useSync((redactor) => redactor.learn(Redacted.value(key)))))
 
-/** The source host of this process, with `PullRequests` if the host has no pages for them. */
+/** The source host of this process, the feedback on its pull requests, and `PullRequests` if the host has no pages for them. */
 export const host = ({ github }: Pick<Settings, "github">, publicUrl: string) =>
   github === null
-    ? LocalPullRequests.layerPages.pipe(Layer.provideMerge(SourceHostLocal.layer({ publicUrl })))
-    : Layer.unwrap(Effect.map(privateKey(github.privateKeyFile), (privateKey) =>
-      SourceHostGitHub.layer({ appId: github.appId, apiUrl: github.apiUrl, privateKey })))
+    ? Layer.merge(LocalPullRequests.layerPages, PullRequestFeedbackLocal.layer).pipe(
+      Layer.provideMerge(SourceHostLocal.layer({ publicUrl }))
+    )
+    : Layer.unwrap(Effect.map(privateKey(github.privateKeyFile), (privateKey) => {
+      const app = { appId: github.appId, apiUrl: github.apiUrl, privateKey }
+      return Layer.merge(SourceHostGitHub.layer(app), PullRequestFeedbackGitHub.layer(app))
+    }))
 
 /** The GitHub App as registered at GitHub. Every error says what to check. */
 export const app = ({ apiUrl, appId, privateKeyFile }: NonNullable<Settings["github"]>) =>
