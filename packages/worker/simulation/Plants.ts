@@ -23,6 +23,7 @@ const SANDBOX = "domain/src/sandbox/rules/Sandbox.ts"
 const STORE = "domain/memory/sandbox/SandboxStoreMemory.ts"
 const WEBHOOK = "domain/src/partner/rules/Webhook.ts"
 const WEBHOOKS = "domain/memory/partner/WebhookStoreMemory.ts"
+const NOTIFICATIONS = "domain/memory/partner/NotificationsMemory.ts"
 const SPENDING = "domain/memory/models/SpendingMemory.ts"
 
 export const plants: ReadonlyArray<Plant> = [
@@ -405,6 +406,14 @@ export const plants: ReadonlyArray<Plant> = [
     module: WEBHOOK,
     from: "return { cursor: sequence - 1, failures: attempt, dueAt: next.at, disabled: null }",
     to: "return { cursor: sequence, failures: attempt, dueAt: next.at, disabled: null }"
+  },
+  {
+    name: "notification-out-of-order",
+    mistake: "the newest notification of a sandbox is sent before those that wait",
+    rule: "notifications of a sandbox come in the order of its log",
+    module: NOTIFICATIONS,
+    from: "queued.get(sandboxId)?.find((one)",
+    to: "queued.get(sandboxId)?.findLast((one)"
   },
   {
     name: "gone-and-asked",

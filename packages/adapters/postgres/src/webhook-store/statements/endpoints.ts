@@ -112,9 +112,11 @@ export const updateRefusal = (
   id: string,
   since: DateTime.Utc | null,
   disabled: DeliveryProgress["disabled"]
-) =>
-  sql`
-    UPDATE webhook_endpoints SET refusing_since = ${since === null ? null : iso(since)} ${
-    disabled === null ? sql`` : sql`, disabled_at = ${iso(disabled.at)}, disabled_reason = ${storedReason(disabled.reason)},
-      silenced_at = ${disabled.reason === "not_accepting" ? iso(disabled.at) : null}`
-  } WHERE id = ${id}`
+) => {
+  const refusing = sql`refusing_since = ${since === null ? null : iso(since)}`
+  if (disabled === null) return sql`UPDATE webhook_endpoints SET ${refusing} WHERE id = ${id}`
+  return sql`
+    UPDATE webhook_endpoints SET ${refusing}, disabled_at = ${iso(disabled.at)}, disabled_reason = ${storedReason(disabled.reason)},
+      silenced_at = ${disabled.reason === "not_accepting" ? iso(disabled.at) : null}
+    WHERE id = ${id}`
+}

@@ -162,7 +162,8 @@ export const purgeQueued = (sql: SqlClient.SqlClient, before: DateTime.Utc, limi
         (SELECT sandbox_id, seq, at FROM notifications WHERE at < ${iso(before)} ORDER BY at LIMIT ${limit})
         UNION
         SELECT sandbox_id, seq, at FROM (
-          SELECT n.sandbox_id, n.seq, n.at, row_number() OVER (PARTITION BY s.grant_id ORDER BY n.at DESC, n.sandbox_id, n.seq DESC) AS place
+          SELECT n.sandbox_id, n.seq, n.at,
+            row_number() OVER (PARTITION BY s.grant_id ORDER BY n.at DESC, n.sandbox_id, n.seq DESC) AS place
           FROM notifications n JOIN sandboxes s ON s.id = n.sandbox_id
         ) placed WHERE place > ${MAX_QUEUED_OF_GRANT}
       ) old ORDER BY at, sandbox_id, seq LIMIT ${limit}
