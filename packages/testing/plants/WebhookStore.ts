@@ -99,7 +99,6 @@ export const plants: Plants = {
       ["tells of a removal that was none", "yield* kept(key)\n      endpoints", "endpoints"],
       ["sends the feed to an endpoint of notifications alone", "feedTypes(endpoint.types)?.length === 0 || ", ""],
       ["leaves the lines of an endpoint waiting when it is enabled", "dueAt: dueAt === null ? null : at }", "dueAt }"],
-      ["sends notifications for an endpoint that is removed", "      listeners.delete(key.id)\n", ""],
       ["counts an event of the feed that was accepted for nothing", "next._tag === \"Delivered\" ? null : found.endpoint.refusingSince",
         "found.endpoint.refusingSince"],
       ["repeats a notification twice", "if (!manualNotifications.has(eventId)) manualNotifications", "manualNotifications"]

@@ -28,7 +28,7 @@ const attempted = counters(
   OUTCOMES
 )
 const notified = counters(
-  "slipway_notification_attempts_total",
+  "slipway_webhook_notification_attempts_total",
   "Attempts of this worker to deliver a notification to a webhook, by what came of it.",
   "outcome",
   OUTCOMES
@@ -72,7 +72,7 @@ export const notify = Effect.fn("DeliverWebhooks.notify")(function*(taken: Taken
   if (next._tag === "Skip") yield* Effect.logWarning("a notification failed for the last time and is skipped", { sandboxId, sequence: seq })
 })
 
-/** Takes what is due, and makes up to {@link CONCURRENCY} attempts at once, until the scope closes. */
+/** A loop that takes what is due, and makes up to {@link CONCURRENCY} attempts at once. Attempts end with the scope. */
 const deliver = Effect.fnUntraced(function*<A extends { readonly endpointId: string }, E, R>(
   take: (now: DateTime.Utc, limit: number) => Effect.Effect<ReadonlyArray<A>, E, R>,
   attempt: (taken: A) => Effect.Effect<void, E, R>
@@ -106,7 +106,7 @@ const deliver = Effect.fnUntraced(function*<A extends { readonly endpointId: str
   })
   yield* Effect.addFinalizer(() => Effect.timeoutOption(idle, lastAttempts))
   // An endpoint that got its event is checked again at once: it may have another.
-  yield* Effect.forkScoped(Effect.forever(Effect.andThen(look, Effect.andThen(Effect.timeoutOption(ended.await, tick), ended.close))))
+  return Effect.forever(Effect.andThen(look, Effect.andThen(Effect.timeoutOption(ended.await, tick), ended.close)))
 })
 
 /** Runs until the scope closes. */
@@ -115,9 +115,11 @@ export const start = Effect.fn("DeliverWebhooks.start")(function*() {
   const { purge } = yield* Timing
   yield* attempted.declare
   yield* notified.declare
-  yield* deliver(store.take, (taken) => Effect.annotateLogs(attempt(taken), { eventId: taken.event.id }))
-  yield* deliver(store.takeNotifications, notify)
+  const events = yield* deliver(store.take, (taken) => Effect.annotateLogs(attempt(taken), { eventId: taken.event.id }))
+  const notifications = yield* deliver(store.takeNotifications, notify)
   yield* purgeLog().pipe(surviving, Effect.repeat(Schedule.spaced(purge)), Effect.forkScoped)
+  // One fiber, which ends first: none of them takes anything more while attempts of the other end.
+  yield* Effect.forkScoped(Effect.all([events, notifications], { concurrency: "unbounded", discard: true }))
 })
 
 /** Deletes attempts and notifications older than `LOG_RETENTION`. */

@@ -367,7 +367,8 @@ const endpointsOfLines = (it: Writer<Requirements>) => {
       yield* deliver(yield* takeOne(endpoint, after(5)), after(5))
       assert.deepInclude(yield* find(endpoint), { refusingSince: null })
       yield* record(yield* takeOne(endpoint, after(10)), retry(20), broken, after(10))
-      yield* record(yield* takeOne(endpoint, after(20)), retry(day + 10), broken, after(20))
+      yield* record(yield* takeOne(endpoint, after(20)), retry(day + 9), broken, after(20))
+      yield* record(yield* takeOne(endpoint, after(day + 9)), retry(day + 10), broken, after(day + 9))
       assert.deepInclude(yield* find(endpoint), { refusingSince: after(10), disabled: null })
       const late = yield* takeOne(endpoint, after(day + 10))
       const told = yield* appended(record(late, retry(day + 500), broken, after(day + 10)))
@@ -479,12 +480,16 @@ const again = (it: Writer<Requirements>) => {
       assert(manual !== undefined && more.length === 0)
       assert.deepStrictEqual([manual.notification.seq, manual.manual, manual.attempt], [first, true, 1])
       assert.strictEqual(inLine.notification.seq, second)
+      // It is on its way.
+      yield* store.redeliver(endpoint, eventId, after(3))
+      assert.deepStrictEqual(yield* take(endpoint, after(3)), [])
       yield* (yield* WebhookFixture).expireTaken
       const repeated = (yield* take(endpoint, after(3))).find((one) => one.manual)
       assert(repeated !== undefined)
       assert.isFalse(yield* record(manual, { _tag: "Gone" }))
       assert.isTrue(yield* record(repeated, { _tag: "Gone" }, broken, after(4)))
       assert.isFalse(yield* record(repeated, { _tag: "Gone" }, broken, after(4)))
+      assert.deepStrictEqual((yield* take(endpoint, after(4))).filter((one) => one.manual), [])
       assert.isNull((yield* find(endpoint)).disabled)
       const entry = (attempt: number, manual: boolean, minutes: number, outcome: Outcome) => ({
         eventId,
