@@ -11,6 +11,7 @@ import type { SqlClient } from "effect/sql/SqlClient"
 import type { SqlError } from "effect/sql/SqlError"
 import { randomInt } from "node:crypto"
 import * as AccessStorePostgres from "./access-store/AccessStorePostgres.ts"
+import * as AutomationStorePostgres from "./automation-store/AutomationStorePostgres.ts"
 import * as CheckpointsPostgres from "./checkpoints/CheckpointsPostgres.ts"
 import * as Database from "./Database.ts"
 import * as DeviceLoginStorePostgres from "./device-login-store/DeviceLoginStorePostgres.ts"
@@ -52,8 +53,8 @@ const drawn = Layer.sync(Ids, () => drawnFrom(() => randomInt(2 ** 47) / 2 ** 47
 /**
  * The stores over a connection that the caller provides, whose `search_path` begins with the schema of the tables: sandboxes, leases,
  * workers, setups, checkpoints, access, members, sessions, device logins, the audit log, spending, secrets, providers of models,
- * settings of repositories, partners, webhooks and the health of the store, with `Hints`, `Ids` and the database's clock. Limits such as
- * `Policy`, `MaxActiveSandboxes`, `Budgets` and `CreditPrice` are provided to this layer.
+ * settings of repositories, partners, webhooks, automations and the health of the store, with `Hints`, `Ids` and the database's clock.
+ * Limits such as `Policy`, `MaxActiveSandboxes`, `Budgets` and `CreditPrice` are provided to this layer.
  */
 export const layerConnected = (
   { checkpoints, ids = drawn, secretsKey = { file: ".slipway/secrets.key", shared: true } }: StoreOptions = {}
@@ -76,6 +77,7 @@ export const layerConnected = (
       RepositorySettingsPostgres.layer,
       PartnerStorePostgres.layer,
       WebhookStorePostgres.layer,
+      AutomationStorePostgres.layer,
       SpendingPostgres.layer,
       StoreHealthPostgres.layer
     )),

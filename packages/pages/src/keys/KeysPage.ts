@@ -21,6 +21,7 @@ const OPENS: Record<Scope, string> = {
   secrets: "choose branches whose setups get secrets",
   "partner:ingest": "send partner events",
   "metrics:read": "read metrics",
+  automations: "manage automations",
   models: "connect providers of models"
 }
 

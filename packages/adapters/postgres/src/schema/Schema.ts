@@ -9,6 +9,7 @@ import { Effect } from "effect"
 import { SqlClient } from "effect/sql"
 import { access } from "./access.ts"
 import { auditLog } from "./auditLog.ts"
+import { automations } from "./automations.ts"
 import { checkpoints } from "./checkpoints.ts"
 import { credits } from "./credits.ts"
 import { events } from "./events.ts"
@@ -41,7 +42,8 @@ const statements = [
   notifications,
   workers,
   secrets,
-  localSource
+  localSource,
+  automations
 ].flat()
 
 const namesOf = (pattern: RegExp) => statements.flatMap((statement) => pattern.exec(statement)?.[1] ?? [])
