@@ -35,6 +35,7 @@ const HELPS = {
   "409 turn_active": "Send it with `whenBusy` `queue` or `steer`, interrupt the turn, or wait for its end.",
   "409 queue_full": "Cancel a waiting message, or wait for the next turn.",
   "409 steering_unsupported": "Send it with `whenBusy` `queue`.",
+  "409 automation_paused": "Enable the automation.",
   "409 scope_unsupported": "Decide this one call, without `scope`.",
   "409 message_not_waiting": "Nothing: the error says why. Interrupt its turn if it has begun.",
   "409 invalid_request": "Nothing new to publish: retry after a change.",

@@ -6,6 +6,8 @@ import { Ids } from "@slipway/domain/ids/Ids"
 import { Duration, Effect, type FileSystem, Layer, type Path, type Scope } from "effect"
 import { type Etag, type HttpPlatform, HttpRouter, type HttpServer, type HttpServerError } from "effect/http"
 import { HttpApiBuilder } from "effect/http-api"
+import * as AutomationsHandlers from "./handlers/AutomationsHandlers.ts"
+import * as AutomationTriggerHandler from "./handlers/AutomationTriggerHandler.ts"
 import * as CheckpointsHandlers from "./handlers/CheckpointsHandlers.ts"
 import * as Documents from "./handlers/Documents.ts"
 import * as EventsHandlers from "./handlers/EventsHandlers.ts"
@@ -53,13 +55,18 @@ const api = Layer.mergeAll(
   HttpApiBuilder.layer(Api).pipe(Layer.provide(Handlers)),
   HttpApiBuilder.layer(InternalApi).pipe(
     Layer.provide(
-      Layer.mergeAll(InternalHandlers.layer, WebhooksHandlers.layer, TrustedRefsHandlers.layer, ModelsHandlers.layer).pipe(
-        Layer.provide([Authenticated.layer, JsonBody.layer])
-      )
+      Layer.mergeAll(
+        InternalHandlers.layer,
+        WebhooksHandlers.layer,
+        TrustedRefsHandlers.layer,
+        ModelsHandlers.layer,
+        AutomationsHandlers.layer
+      ).pipe(Layer.provide([Authenticated.layer, JsonBody.layer]))
     )
   ),
   Documents.layer,
-  SourceHostEventsHandler.layer
+  SourceHostEventsHandler.layer,
+  AutomationTriggerHandler.layer
 )
 
 /** Every route with its middleware, for a router. Without `pages` every answer is for programs. */

@@ -42,6 +42,8 @@ const scopeAt = (path: string): Scope =>
     ? "metrics:read"
     : path.startsWith("/api/internal/v1/webhook-endpoints")
     ? "webhooks"
+    : path.startsWith("/api/internal/v1/automations")
+    ? "automations"
     : path.startsWith("/api/internal/v1/trusted-refs")
     ? "secrets"
     : path.startsWith("/api/internal/v1/models")
@@ -203,7 +205,7 @@ const rows: ReadonlyArray<Row> = [
     name: "good session, elsewhere",
     given: Effect.map(visitor("curious", "approved"), ({ request }) => request),
     refusal: [403, "insufficient_scope", LACKING],
-    scopes: ["partner:ingest", "webhooks", "secrets", "metrics:read", "models"]
+    scopes: ["partner:ingest", "webhooks", "secrets", "metrics:read", "models", "automations"]
   },
   // The last one: every other key is of this organization too.
   {

@@ -28,6 +28,7 @@ import * as Server from "@slipway/http/Server"
 import { Settings } from "@slipway/http/server/Settings"
 import * as IdsNode from "@slipway/machine/node/IdsNode"
 import * as WebhookSenderHttp from "@slipway/machine/webhooks/WebhookSenderHttp"
+import * as WebhookSignaturesNode from "@slipway/machine/webhooks/WebhookSignaturesNode"
 import { DateTime, Effect, Layer, Redacted } from "effect"
 import { HttpServer } from "effect/http"
 import { type IncomingHttpHeaders, request as nodeRequest } from "node:http"
@@ -89,6 +90,7 @@ export const services = (
     Layer.provide(Layer.succeed(MaxActiveSandboxes, maxActiveSandboxes ?? null))
   )
   const machine = Layer.mergeAll(
+    WebhookSignaturesNode.layer,
     WebhookSenderHttp.layer({ allowPrivate: false, lookup: async (name) => [name.startsWith("private.") ? "10.0.0.1" : "93.184.215.14"] }),
     Layer.mock(WorkingTrees, { folder: () => "", isWhole: () => Effect.succeed(true), ...trees }),
     Layer.mock(SourceHost, { name: "test", refusal: () => Effect.succeed(null), repositories: () => Effect.succeed([]), ...host })

@@ -1,6 +1,7 @@
 /** Every page for people. */
 import { Effect, Layer } from "effect"
 import * as Assets from "./assets/Assets.ts"
+import * as AutomationsPages from "./automations/AutomationsPages.ts"
 import * as KeysPage from "./keys/KeysPage.ts"
 import * as Page from "./layout/Page.ts"
 import * as ModelsPage from "./models/ModelsPage.ts"
@@ -37,7 +38,8 @@ const routes = Layer.mergeAll(
   AuditPage.layer,
   UsagePage.layer,
   SecretsPages.layer,
-  WebhooksPages.layer
+  WebhooksPages.layer,
+  AutomationsPages.layer
 ).pipe(Layer.provide(Rail.layer))
 
 /** For `Server.layer` and `Embed.make` of `@slipway/http`. */

@@ -4,6 +4,12 @@
  */
 import { GrantNotFound as NoSuchGrant } from "@slipway/domain/access/ports/AccessStore"
 import {
+  AutomationNotFound as NoSuchAutomation,
+  AutomationPaused as PausedAutomation,
+  TooManyAutomations as AutomationLimit,
+  TooManyRuns as RunLimit
+} from "@slipway/domain/automation/ports/AutomationStore"
+import {
   TooManyTrustedRefs as TrustedRefLimit,
   TrustedRefNotFound as NoSuchTrustedRef
 } from "@slipway/domain/environment/ports/SecretStore"
@@ -255,3 +261,11 @@ export const IncompleteProvider = onWire(400, "invalid_request", ProviderIncompl
 export const ProviderNotFound = onWire(404, "not_found", NoSuchProvider)
 /** The feed of the grant has no such event. */
 export const PartnerEventNotFound = onWire(404, "not_found", NoSuchEvent)
+/** The grant has no such automation. */
+export const AutomationNotFound = onWire(404, "not_found", NoSuchAutomation)
+/** The automation starts no runs until it is enabled. */
+export const AutomationPaused = onWire(409, "automation_paused", PausedAutomation)
+/** The grant has as many automations as a grant may have. */
+export const TooManyAutomations = onWire(409, "conflict", AutomationLimit)
+/** The automation met its limits too often today. */
+export const TooManyRuns = onWire(409, "conflict", RunLimit)

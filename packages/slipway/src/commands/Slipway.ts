@@ -60,6 +60,10 @@ const operate = {
   doctor: { about: "Check what agents need on this machine", load: async () => (await import("./setup/Doctor.ts")).doctor },
   backup: { about: "Write a backup into a new folder", load: async () => (await import("./service/Backup.ts")).backup },
   restore: { about: "Make a data folder from a backup", load: async () => (await import("./service/Restore.ts")).restore },
+  automations: {
+    about: "Automations: schedules, webhooks, mentions and labels that create sandboxes",
+    load: async () => (await import("./client/Automations.ts")).automations
+  },
   webhooks: {
     about: "Endpoints that receive the events of partner feeds",
     load: async () => (await import("./admin/Webhooks.ts")).webhooks

@@ -27,6 +27,7 @@ import * as TreeServer from "@slipway/worker-link/TreeServer"
 import * as CheckpointTreesOnDisk from "@slipway/worker/checkpoint/CheckpointTreesOnDisk"
 import * as DeliverWebhooks from "@slipway/worker/jobs/DeliverWebhooks"
 import * as FollowFeedback from "@slipway/worker/jobs/FollowFeedback"
+import * as RunAutomations from "@slipway/worker/jobs/RunAutomations"
 import { AllowedEgress } from "@slipway/worker/setup/RunSetup"
 import { Timing } from "@slipway/worker/shared/Timing"
 import { AllowNoIsolation } from "@slipway/worker/turn/Agent"
@@ -264,7 +265,8 @@ export const layer = (settings: Settings.Settings, publicUrl: string, postgres =
     )
     // Announces its address only after the isolation check, which may stop it.
     const permitted = settings.isolation === "auto" ? Layer.empty : machine
-    const served = role === "worker" ? domain : http(settings, publicUrl).pipe(Layer.provide(permitted), Layer.provideMerge(domain))
+    const served = (role === "worker" ? RunAutomations.layer : Layer.merge(http(settings, publicUrl).pipe(Layer.provide(permitted)), RunAutomations.layer))
+      .pipe(Layer.provideMerge(domain))
     if (here === null) {
       yield* Effect.flatMap(modelsHere, (now) => reportModels(settings, now()))
       return served.pipe(Layer.provideMerge(machine))

@@ -8,6 +8,7 @@ import { EmbeddedPostgres } from "@slipway/embedded-postgres/EmbeddedPostgres"
 import { LocalRepositories } from "@slipway/local-source/LocalRepositories"
 import * as IdsNode from "@slipway/machine/node/IdsNode"
 import * as WebhookSenderHttp from "@slipway/machine/webhooks/WebhookSenderHttp"
+import * as WebhookSignaturesNode from "@slipway/machine/webhooks/WebhookSignaturesNode"
 import * as AutomationStorePostgres from "@slipway/postgres/automation-store/AutomationStorePostgres"
 import * as Database from "@slipway/postgres/Database"
 import * as Migrations from "@slipway/postgres/Migrations"
@@ -72,7 +73,7 @@ export const layer = (
     owner ? secrets(settings) : Layer.empty,
     Layer.provide(UseCases.layerAdministration, Layer.succeed(KeysPerUser, settings.keysPerUser))
   ).pipe(
-    Layer.provideMerge(WebhookSenderHttp.layer({ allowPrivate: settings.webhookPrivate })),
+    Layer.provideMerge(Layer.merge(WebhookSenderHttp.layer({ allowPrivate: settings.webhookPrivate }), WebhookSignaturesNode.layer)),
     Layer.provideMerge(LocalRepositories.layer),
     Layer.provideMerge(
       Stores.layerConnected({
