@@ -15,6 +15,7 @@ import type { PartnerFact } from "@slipway/domain/partner/schema/PartnerEvent"
 import { Partners } from "@slipway/domain/partner/usecases/Partners"
 import { Webhooks } from "@slipway/domain/partner/usecases/Webhooks"
 import { HandleNews } from "@slipway/domain/publishing/usecases/HandleNews"
+import { Automations } from "@slipway/domain/automation/usecases/Automations"
 import { Publishing } from "@slipway/domain/publishing/usecases/Publishing"
 import { Sandboxes } from "@slipway/domain/sandbox/usecases/Sandboxes"
 import { SandboxEvents } from "@slipway/domain/sandbox/usecases/SandboxEvents"
@@ -30,6 +31,7 @@ import * as SandboxHostNone from "@slipway/machine/none/SandboxHostNone"
 import * as WebhookSenderHttp from "@slipway/machine/webhooks/WebhookSenderHttp"
 import { pages } from "@slipway/pages/Pages"
 import * as AccessStorePostgres from "@slipway/postgres/access-store/AccessStorePostgres"
+import * as AutomationStorePostgres from "@slipway/postgres/automation-store/AutomationStorePostgres"
 import * as CheckpointsPostgres from "@slipway/postgres/checkpoints/CheckpointsPostgres"
 import * as DeviceLoginStorePostgres from "@slipway/postgres/device-login-store/DeviceLoginStorePostgres"
 import * as HintsPostgres from "@slipway/postgres/HintsPostgres"
@@ -86,7 +88,12 @@ const service = Layer.unwrap(Effect.map(directory, (path) => {
     DeviceLoginStorePostgres.layer,
     SessionStorePostgres.layer,
     PartnerStorePostgres.layer,
-    Layer.mergeAll(WebhookStorePostgres.layer, SecretStorePostgres.layer, ModelProviderStorePostgres.layer).pipe(
+    Layer.mergeAll(
+      WebhookStorePostgres.layer,
+      AutomationStorePostgres.layer,
+      SecretStorePostgres.layer,
+      ModelProviderStorePostgres.layer
+    ).pipe(
       Layer.provide(SecretsKey.layerEphemeral)
     ),
     WebhookSenderHttp.layer({ allowPrivate: false }),
@@ -107,7 +114,7 @@ const service = Layer.unwrap(Effect.map(directory, (path) => {
     for (const repo of REPOS) yield* local.register(repo, makeRepository(join(path, repo.replace("/", "-"))))
   }))
   const domain = Layer.mergeAll(
-    Sandboxes.layer,
+    Automations.layer.pipe(Layer.provideMerge(Sandboxes.layer)),
     SandboxEvents.layer,
     Files.layerReaching.pipe(
       Layer.provide(RemoteTrees.layerLocal),

@@ -191,7 +191,7 @@ describe("a run that cannot start", () => {
 
   it.effect("is refused with the code of the embedder", () =>
     Effect.map(after(() => Effect.void), (code) => assert.strictEqual(code, "plan_expired")).pipe(
-      Effect.provide(layer.pipe(Layer.provide(Layer.succeed(BeforeCreate, () => new CreationDenied({ code: "plan_expired", message: "No." })))))
+      Effect.provide(layer.pipe(Layer.provide(Layer.succeed(BeforeCreate, () => new CreationDenied({ code: "plan_expired", reason: "No." })))))
     ))
 
   it.effect("is refused without its repository", () =>
