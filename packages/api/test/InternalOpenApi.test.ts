@@ -33,7 +33,17 @@ it("its document names every status, and describes every parameter", () => {
     listModels: [...everywhere, "200"].sort(),
     listModelProviders: [...everywhere, "200"].sort(),
     setModelProvider: [...withBody, "200"].sort(),
-    removeModelProvider: [...everywhere, "204", "404"].sort()
+    removeModelProvider: [...everywhere, "204", "404"].sort(),
+    createAutomation: [...withBody, "201", "409"].sort(),
+    listAutomations: [...everywhere, "200"].sort(),
+    getAutomation: [...everywhere, "200", "404"].sort(),
+    changeAutomation: [...withBody, "200", "404"].sort(),
+    deleteAutomation: [...everywhere, "204", "404"].sort(),
+    rotateAutomationSecret: [...withBody, "200", "404"].sort(),
+    enableAutomation: [...withBody, "200", "404"].sort(),
+    pauseAutomation: [...withBody, "200", "404"].sort(),
+    runAutomation: [...withBody, "200", "404", "409"].sort(),
+    listAutomationRuns: [...everywhere, "200", "404"].sort()
   })
   for (const { description, parameters } of operations) {
     assert.isNotEmpty(description)
