@@ -1,5 +1,6 @@
 /** The pages of automations as HTML: whom they serve, what they show and escape, and what their forms do. */
 import { assert, layer } from "@effect/vitest"
+import { MemberStore } from "@slipway/domain/access/ports/MemberStore"
 import { AutomationStore } from "@slipway/domain/automation/ports/AutomationStore"
 import { DateTime, Effect } from "effect"
 import { type Fields, owner, redirected, textOf, type Visitor, visitorAs } from "../testing/Browser.ts"
@@ -64,7 +65,7 @@ layer(http(), { excludeTestServices: true })("the pages of automations", (it) =>
         maxRunning: 2,
         maxPerDay: 30
       })
-      assert.strictEqual(automation.createdBy, mine.userId)
+      assert.strictEqual(automation.createdBy, (yield* (yield* MemberStore).owner).userId)
       const list = yield* mine.get("/automations")
       isPage(list, 200, "Automations")
       assert.include(list.text, `<a href="/automations/${automation.id}">Nightly</a>`)
@@ -109,7 +110,7 @@ layer(http(), { excludeTestServices: true })("the pages of automations", (it) =>
         isPage(reply, 400, "Automations")
         assert.include(textOf(reply), problem)
         assert.include(reply.text, `role="alert"`)
-        assert.include(reply.text, "Line one")
+        assert.include(reply.text, more["prompt"] === undefined ? "Line one" : "{{issue.title}}</textarea>")
       }
       isPage(yield* mine.post("/automations", { name: "only" }), 400)
       assert.deepStrictEqual(yield* automationsOf(mine), [])

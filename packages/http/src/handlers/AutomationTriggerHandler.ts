@@ -3,7 +3,7 @@
  * the body, so it is read as text, and the address has no secret.
  */
 import { RunResource } from "@slipway/api/groups/AutomationsApi"
-import { AutomationPaused, Misfitting, RateLimited, TooManyRuns, Unauthorized, UnsupportedMediaType } from "@slipway/api/shared/Errors"
+import { InvalidRequest, RateLimited, Refusal, Unauthorized, UnsupportedMediaType } from "@slipway/api/shared/Errors"
 import { MAX_PAYLOAD } from "@slipway/domain/automation/rules/Event"
 import { Automations } from "@slipway/domain/automation/usecases/Automations"
 import { ByteSize, Clock, Effect, Option, Schema } from "effect"
@@ -18,6 +18,7 @@ import { toRun, TRIGGER_PATH } from "./AutomationsHandlers.ts"
 const CHALLENGE = "Signature realm=\"slipway\""
 
 const encode = Schema.encodeSync(RunResource)
+const conflict = (code: string, reason: string) => new Refusal({ status: 409, code, reason, headers: {} })
 
 export const layer = HttpRouter.use(Effect.fnUntraced(function*(router) {
   const automations = yield* Automations
@@ -51,8 +52,12 @@ export const layer = HttpRouter.use(Effect.fnUntraced(function*(router) {
         timestamp: headers["webhook-timestamp"] ?? "",
         signature: headers["webhook-signature"] ?? "",
         body
-      }).pipe(Effect.catchTag("NotSigned", ({ message }) =>
-        Effect.andThen(count(forged), Unauthorized.make(message, { "www-authenticate": CHALLENGE }))))
+      }).pipe(Effect.catchTags({
+        NotSigned: ({ message }) => Effect.andThen(count(forged), Unauthorized.make(message, { "www-authenticate": CHALLENGE })),
+        InvalidRequest: ({ message }) => InvalidRequest.make(message),
+        AutomationPaused: ({ message }) => conflict("automation_paused", message),
+        TooManyRuns: ({ message }) => conflict("conflict", message)
+      }))
       return json(JSON.stringify(encode(toRun(run))))
     })
   )
