@@ -34,20 +34,26 @@ interface Sent {
   readonly headers?: Record<string, string>
 }
 /** Sends a signed request, as the reference implementation signs it. */
-const send = Effect.fnUntraced(function*(automationId: string, secret: string, { body = "{\"alert\":{\"title\":\"Down\"}}", headers, id = "msg_1", late = 0 }: Sent = {}) {
-  const at = new Date((yield* Clock.currentTimeMillis) - late * 1000)
-  return yield* ask(`${AUTOMATIONS}/${automationId}/trigger`, {
-    method: "POST",
-    body,
-    headers: {
-      "content-type": "application/json",
-      "webhook-id": id,
-      "webhook-timestamp": String(Math.floor(at.getTime() / 1000)),
-      "webhook-signature": new Webhook(secret).sign(id, at, body),
-      ...headers
-    }
-  })
-})
+const send = Effect.fnUntraced(
+  function*(
+    automationId: string,
+    secret: string,
+    { body = "{\"alert\":{\"title\":\"Down\"}}", headers, id = "msg_1", late = 0 }: Sent = {}
+  ) {
+    const at = new Date((yield* Clock.currentTimeMillis) - late * 1000)
+    return yield* ask(`${AUTOMATIONS}/${automationId}/trigger`, {
+      method: "POST",
+      body,
+      headers: {
+        "content-type": "application/json",
+        "webhook-id": id,
+        "webhook-timestamp": String(Math.floor(at.getTime() / 1000)),
+        "webhook-signature": new Webhook(secret).sign(id, at, body),
+        ...headers
+      }
+    })
+  }
+)
 
 layer(http(), { excludeTestServices: true })("automations", (it) => {
   it.effect("are there for their scope alone", () =>
@@ -210,18 +216,23 @@ layer(http(), { excludeTestServices: true })("signed requests", (it) => {
       const { id, secret } = yield* add(key, { ...onWebhook, maxRunning: 5 })
       const replaced = json(yield* post(`/${id}/rotate-secret`, key))
       assert.notStrictEqual(replaced.secret, secret)
-      for (const [n, each] of [secret, replaced.secret].entries()) assert.strictEqual((yield* send(id, each, { id: `msg_${n}` })).status, 200)
+      for (const [n, each] of [secret, replaced.secret].entries()) {
+        assert.strictEqual((yield* send(id, each, { id: `msg_${n}` })).status, 200)
+      }
       assert.notInclude((yield* get("", key)).text, "whsec_")
     }))
 })
 
-layer(http({ settings: { requestsPerMinute: 20, refusedKeysPerMinute: 3 } }), { excludeTestServices: true })("floods of signed requests", (it) => {
-  it.effect("are held back by address, forged ones earlier", () =>
-    Effect.gen(function*() {
-      const wrong = `whsec_${Buffer.from("another secret").toString("base64")}`
-      for (let i = 0; i < 3; i++) refused(yield* send(absent, wrong), 401, "unauthorized")
-      const reply = yield* send(absent, wrong)
-      refused(reply, 429, "rate_limited")
-      assert.isAbove(Number(reply.headers["retry-after"]), 0)
-    }))
-})
+layer(http({ settings: { requestsPerMinute: 20, refusedKeysPerMinute: 3 } }), { excludeTestServices: true })(
+  "floods of signed requests",
+  (it) => {
+    it.effect("are held back by address, forged ones earlier", () =>
+      Effect.gen(function*() {
+        const wrong = `whsec_${Buffer.from("another secret").toString("base64")}`
+        for (let i = 0; i < 3; i++) refused(yield* send(absent, wrong), 401, "unauthorized")
+        const reply = yield* send(absent, wrong)
+        refused(reply, 429, "rate_limited")
+        assert.isAbove(Number(reply.headers["retry-after"]), 0)
+      }))
+  }
+)

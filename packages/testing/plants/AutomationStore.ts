@@ -40,7 +40,7 @@ export const plants: Plants = {
     ["takes the record of a worker that lost the run", "kept.fence !== taken.fence || ", ""],
     ["takes a record twice", " || kept.run.outcome.type !== \"starting\") return false", ") return false"],
     ["does not count refused runs", "...owner.automation, ...progress }", "...owner.automation }"],
-    ["does not tell of refused runs", "if (outcome.type === \"refused\") yield*", "if (false) yield*"],
+    ["does not tell of refused runs", "told(\"automation_run.refused\", key, at, { runId: taken.id, reason: outcome.code })", ""],
     ["does not tell that it paused", "if (isPaused) yield*", "if (false) yield*"],
     ["begins a page of the log where the last one ended", "position < before", "position <= before"],
     ["tells the log oldest first", ".toReversed()\n", "\n"],

@@ -33,7 +33,7 @@ const automation = {
   pausedAt: Schema.NullOr(Timestamp),
   /** Runs in a row that could not start. */
   failures: Counter,
-  /** Of a schedule that is enabled. */
+  /** `null` unless it is an enabled schedule. */
   nextRunAt: Schema.NullOr(Timestamp),
   /** Where signed requests start its runs; `null`: it has no webhook. */
   url: Schema.NullOr(Schema.String),
@@ -58,12 +58,12 @@ export const RunResource = Schema.Struct({
   trigger: Schema.String,
   at: Timestamp,
   outcome: Schema.Literals(["starting", "started", "refused", "skipped"]),
-  /** Of a run that started. */
+  /** `null` unless it started. */
   sandboxId: Schema.NullOr(SandboxId),
-  /** Of a run that was refused: the code of the error, and a sentence. */
+  /** The error's code and sentence; `null` unless it was refused. */
   code: Schema.NullOr(Schema.String),
   message: Schema.NullOr(Schema.String),
-  /** Of a run that was skipped: the limit that it met. */
+  /** The limit that it met; `null` unless it was skipped. */
   limit: Schema.NullOr(Schema.Literals(["running", "day"]))
 }).annotate({ identifier: "AutomationRun" })
 /** The decoded run. */

@@ -215,7 +215,9 @@ const starting = (state: State): Omit<AutomationStore["Service"], Managing> => {
       const isPaused = owner.automation.paused === null && progress.paused !== null
       owner.automation = { ...owner.automation, ...progress }
       const key = owner.automation
-      if (outcome.type === "refused") yield* audit.append([told("automation_run.refused", key, at, { runId: taken.id, reason: outcome.code })])
+      if (outcome.type === "refused") {
+        yield* audit.append([told("automation_run.refused", key, at, { runId: taken.id, reason: outcome.code })])
+      }
       if (isPaused) yield* audit.append([told("automation.paused", key, at, { reason: "failures" })])
       return true
     }),

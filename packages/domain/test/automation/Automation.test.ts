@@ -1,5 +1,15 @@
 import { assert, describe, it } from "@effect/vitest"
-import { afterRun, type Automation, creationKey, dueRun, enabled, limitOf, nextRun, PAUSED_AFTER, runId } from "@slipway/domain/automation/rules/Automation"
+import {
+  afterRun,
+  type Automation,
+  creationKey,
+  dueRun,
+  enabled,
+  limitOf,
+  nextRun,
+  PAUSED_AFTER,
+  runId
+} from "@slipway/domain/automation/rules/Automation"
 import { AutomationSettings, type Trigger } from "@slipway/domain/automation/schema/Automation"
 import { reader } from "@slipway/domain/text/InvalidRequest"
 import * as DateTime from "effect/DateTime"
@@ -72,7 +82,11 @@ describe("a schedule", () => {
   })
 
   it("starts with its next time when it is enabled", () => {
-    assert.deepStrictEqual(enabled(automation, utc("2026-11-05T12:00:00Z")), { failures: 0, paused: null, dueAt: utc("2026-11-06T06:00:00Z") })
+    assert.deepStrictEqual(enabled(automation, utc("2026-11-05T12:00:00Z")), {
+      failures: 0,
+      paused: null,
+      dueAt: utc("2026-11-06T06:00:00Z")
+    })
   })
 })
 
@@ -111,7 +125,8 @@ describe("runs", () => {
 
 describe("settings", () => {
   const read = reader(AutomationSettings, "automation")
-  const refusal = (more: object) => Result.match(read({ ...settings, ...more }), { onFailure: ({ message }) => message, onSuccess: () => "" })
+  const refusal = (more: object) =>
+    Result.match(read({ ...settings, ...more }), { onFailure: ({ message }) => message, onSuccess: () => "" })
 
   it("have defaults", () => {
     const { maxPerDay: _d, maxRunning: _r, toolApprovalMode: _t, ...least } = settings
@@ -131,7 +146,9 @@ describe("settings", () => {
   })
 
   it("refuse schedules that have no times, that run by the second, and unknown zones", () => {
-    for (const cron of ["", "0 7 * *", "* * * * * *", "61 * * * *", "0 0 30 2 *", "0 0 31 4,6 *", "0 0 29 2 *", "0 0 31 2 */2", "0  7 * * *"]) {
+    for (
+      const cron of ["", "0 7 * *", "* * * * * *", "61 * * * *", "0 0 30 2 *", "0 0 31 4,6 *", "0 0 29 2 *", "0 0 31 2 */2", "0  7 * * *"]
+    ) {
       assert.include(refusal({ trigger: { type: "schedule", cron } }), "trigger.cron", cron)
     }
     assert.strictEqual(refusal({ trigger: { type: "schedule", cron: "0 0 31 2 1" } }), "")
@@ -141,8 +158,13 @@ describe("settings", () => {
   })
 
   it("refuse what is out of bounds", () => {
-    for (const more of [{ maxRunning: 0 }, { maxRunning: 21 }, { maxPerDay: 201 }, { maxPerDay: 1.5 }, { repos: [] }, { name: " " }, { name: "a\nb" }, { prompt: " " },
-      { prompt: "x".repeat(20_001) }, { trigger: { type: "label", label: "" } }, { trigger: { type: "push" } }, { unknown: 1 }]) {
+    for (
+      const more of [{ maxRunning: 0 }, { maxRunning: 21 }, { maxPerDay: 201 }, { maxPerDay: 1.5 }, { repos: [] }, { name: " " }, {
+        name: "a\nb"
+      }, { prompt: " " }, { prompt: "x".repeat(20_001) }, { trigger: { type: "label", label: "" } }, { trigger: { type: "push" } }, {
+        unknown: 1
+      }]
+    ) {
       assert.notStrictEqual(refusal(more), "", JSON.stringify(more))
     }
   })

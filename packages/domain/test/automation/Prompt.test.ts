@@ -31,7 +31,9 @@ describe("prompts", () => {
   it("have values of the payload as data, by their path", () => {
     assert.strictEqual(data(filled("{{payload.a.b}}", { a: { b: "x" } })), "<data name=\"payload.a.b\">x</data>")
     assert.strictEqual(data(filled("{{payload.a.1}}", { a: [1, { c: true }] })), "<data name=\"payload.a.1\">{\"c\":true}</data>")
-    for (const payload of [null, 7, {}, { a: null }, "a"]) assert.strictEqual(data(filled("{{payload.a.b}}", payload)), "<data name=\"payload.a.b\"></data>")
+    for (const payload of [null, 7, {}, { a: null }, "a"]) {
+      assert.strictEqual(data(filled("{{payload.a.b}}", payload)), "<data name=\"payload.a.b\"></data>")
+    }
     assert.strictEqual(data(filled("{{payload.constructor}}", {})), "<data name=\"payload.constructor\"></data>")
   })
 
@@ -82,7 +84,9 @@ describe("news", () => {
 
   it("mention the service by its name alone, outside of quoted lines", () => {
     for (const body of ["@slipway", "hey @Slipway, fix it", "> old\n(@slipway)"]) assert.isTrue(isMentioned(body), body)
-    for (const body of ["slipway", "> @slipway fix", "me@slipway.dev", "@slipway-bot", "@acme/@slipway", "@slipways"]) assert.isFalse(isMentioned(body), body)
+    for (const body of ["slipway", "> @slipway fix", "me@slipway.dev", "@slipway-bot", "@acme/@slipway", "@slipways"]) {
+      assert.isFalse(isMentioned(body), body)
+    }
   })
 
   it("of programs start nothing", () => {
@@ -108,7 +112,9 @@ describe("signed requests", () => {
   it("are of the present, and have an id that can be stored", () => {
     for (const offset of [-300, 0, 300]) assert.isTrue(isTimely({ id: "msg_1", timestamp: String(seconds + offset) }, at))
     for (const offset of [-301, 301]) assert.isFalse(isTimely({ id: "msg_1", timestamp: String(seconds + offset) }, at))
-    for (const timestamp of ["", "x", `${seconds}.5`, `-${seconds}`, `${seconds} `]) assert.isFalse(isTimely({ id: "msg_1", timestamp }, at))
+    for (const timestamp of ["", "x", `${seconds}.5`, `-${seconds}`, `${seconds} `]) {
+      assert.isFalse(isTimely({ id: "msg_1", timestamp }, at))
+    }
     for (const id of ["", "a b", "\u00e9", "x".repeat(256)]) assert.isFalse(isTimely({ id, timestamp: String(seconds) }, at))
   })
 })

@@ -15,19 +15,19 @@ export const TRIGGER_PATH = "/api/internal/v1/automations/:automationId/trigger"
 /** The absolute address of an automation's webhook. */
 export const triggerUrl = (publicUrl: string, id: string): string => publicUrl + TRIGGER_PATH.replace(":automationId", id)
 
-const toResource = (publicUrl: string) =>
-({ createdAt, createdBy, dueAt, failures, id, paused, settings }: Automation): AutomationResource => ({
-  id,
-  ...settings,
-  state: paused === null ? "enabled" : "paused",
-  pausedReason: paused?.reason ?? null,
-  pausedAt: paused?.at ?? null,
-  failures,
-  nextRunAt: paused === null ? dueAt : null,
-  url: settings.trigger.type === "webhook" ? triggerUrl(publicUrl, id) : null,
-  createdBy,
-  createdAt
-})
+const toResource =
+  (publicUrl: string) => ({ createdAt, createdBy, dueAt, failures, id, paused, settings }: Automation): AutomationResource => ({
+    id,
+    ...settings,
+    state: paused === null ? "enabled" : "paused",
+    pausedReason: paused?.reason ?? null,
+    pausedAt: paused?.at ?? null,
+    failures,
+    nextRunAt: paused === null ? dueAt : null,
+    url: settings.trigger.type === "webhook" ? triggerUrl(publicUrl, id) : null,
+    createdBy,
+    createdAt
+  })
 
 /** A run as the API has it. */
 export const toRun = ({ at, id, outcome, triggerId }: Run): RunResource => ({

@@ -135,16 +135,25 @@ const kindField = (draft: Draft, isNew: boolean): Html =>
 
 /** The fields of one kind of trigger. Of a new automation all are shown, because the page works without a script. */
 const triggerFields = (draft: Draft, isNew: boolean): Html => {
-  const hidden = (id: keyof Draft) => html`<input type="hidden" name="${id}" value="${draft[id]}">
+  const hidden = (id: keyof Draft) =>
+    html`<input type="hidden" name="${id}" value="${draft[id]}">
 `
   const ofSchedule = isNew || draft.trigger === "schedule"
   const ofLabel = isNew || draft.trigger === "label"
   return html`${
     ofSchedule
       ? html`${
-        field("cron", "Times of a schedule", draft.cron, html`Minute, hour, day of month, month, day of week: <code>0 7 * * 1-5</code> is at
-7:00 on weekdays.`, html` spellcheck="false"`)
-      }${field("timeZone", "Time zone of a schedule", draft.timeZone, html`Such as <code>Europe/Berlin</code>.`, html` spellcheck="false"`)}`
+        field(
+          "cron",
+          "Times of a schedule",
+          draft.cron,
+          html`Minute, hour, day of month, month, day of week: <code>0 7 * * 1-5</code> is at
+7:00 on weekdays.`,
+          html` spellcheck="false"`
+        )
+      }${
+        field("timeZone", "Time zone of a schedule", draft.timeZone, html`Such as <code>Europe/Berlin</code>.`, html` spellcheck="false"`)
+      }`
       : html`${hidden("cron")}${hidden("timeZone")}`
   }${ofLabel ? field("label", "Label that starts it", draft.label, false, html` maxlength="50"`) : hidden("label")}`
 }
@@ -163,7 +172,9 @@ export const render = (
 <h2 id="form">${isNew ? "New automation" : "Settings"}</h2>
 ${csrf}
 ${problem !== null && html`<p class="problem" role="alert" id="problem">${problem}</p>`}
-${field("name", "Name", draft.name, false, html` required maxlength="120"`)}${kindField(draft, isNew)}${triggerFields(draft, isNew)}<div class="field">
+${field("name", "Name", draft.name, false, html` required maxlength="120"`)}${kindField(draft, isNew)}${
+    triggerFields(draft, isNew)
+  }<div class="field">
 <label for="repos">Repositories</label>
 <textarea id="repos" name="repos" required rows="2" spellcheck="false" autocapitalize="none" aria-describedby="repos-hint">${draft.repos}</textarea>
 <p class="hint" id="repos-hint">One a line: <code>owner/name</code>, or <code>owner/name@branch</code>.</p>
@@ -181,7 +192,15 @@ ${field("model", "Model", draft.model, html`Empty: the default.`, html` spellche
 <option value="prompt"${draft.approvals === "prompt" && html` selected`}>ask before each</option>
 </select>
 </div>
-${field("maxRunning", "Active sandboxes at once", draft.maxRunning, html`1 to 20. More events are skipped.`, html` required inputmode="numeric"`)}${
+${
+    field(
+      "maxRunning",
+      "Active sandboxes at once",
+      draft.maxRunning,
+      html`1 to 20. More events are skipped.`,
+      html` required inputmode="numeric"`
+    )
+  }${
     field("maxPerDay", "Runs in 24 hours", draft.maxPerDay, html`1 to 200. More events are skipped.`, html` required inputmode="numeric"`)
   }<button>${isNew ? "Create automation" : "Save"}</button>
 </form>`

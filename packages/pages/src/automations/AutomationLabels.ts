@@ -26,11 +26,13 @@ export const triggerOf = (trigger: Trigger): Html => {
 export const stateOf = ({ paused }: Automation): Html =>
   paused === null
     ? html`<span class="state good">enabled</span>`
-    : html`<span class="state ${paused.reason === "failures" ? "bad" : "wait"}">paused</span> since ${moment(paused.at)}. ${reasons[paused.reason]}`
+    : html`<span class="state ${paused.reason === "failures" ? "bad" : "wait"}">paused</span> since ${moment(paused.at)}. ${
+      reasons[paused.reason]
+    }`
 
 export const nextOf = ({ dueAt, paused }: Automation): Html => paused === null && dueAt !== null ? moment(dueAt) : html`–`
 
-/** What started a run: the part before the event's id. */
+/** The kind of event in the id of a run's trigger: the part before the slash. */
 const triggers: Readonly<Record<string, string>> = {
   schedule: "schedule",
   webhook: "signed request",
@@ -49,6 +51,8 @@ export const outcomeOf = (outcome: Outcome): Html => {
     case "refused":
       return html`<span class="state bad">not started</span> ${visible(outcome.message)}`
     case "skipped":
-      return html`<span class="state wait">skipped</span> ${outcome.limit === "day" ? "The limit of a day is reached." : "Too many of its sandboxes are active."}`
+      return html`<span class="state wait">skipped</span> ${
+        outcome.limit === "day" ? "The limit of a day is reached." : "Too many of its sandboxes are active."
+      }`
   }
 }

@@ -2,8 +2,8 @@
 import { principalOf } from "@slipway/domain/access/rules/Session"
 import { type Automation, type Run, RUN_RETENTION } from "@slipway/domain/automation/rules/Automation"
 import { Automations } from "@slipway/domain/automation/usecases/Automations"
-import { AnyUuid } from "@slipway/domain/partner/schema/Attribution"
 import { SIGNS_ALONG } from "@slipway/domain/partner/rules/Webhook"
+import { AnyUuid } from "@slipway/domain/partner/schema/Attribution"
 import { Counter } from "@slipway/domain/text/Text"
 import { triggerUrl } from "@slipway/http/handlers/AutomationsHandlers"
 import { Settings } from "@slipway/http/server/Settings"
@@ -56,8 +56,10 @@ const facts = (automation: Automation, publicUrl: string): Html => {
   const { createdAt, id, settings } = automation
   return html`<dl class="facts">
 <dt>Trigger</dt><dd>${triggerOf(settings.trigger)}</dd>
-${settings.trigger.type === "webhook" && html`<dt>Address</dt><dd><code>${triggerUrl(publicUrl, id)}</code></dd>
-`}<dt>State</dt><dd>${stateOf(automation)}</dd>
+${
+    settings.trigger.type === "webhook" && html`<dt>Address</dt><dd><code>${triggerUrl(publicUrl, id)}</code></dd>
+`
+  }<dt>State</dt><dd>${stateOf(automation)}</dd>
 <dt>Next run</dt><dd>${nextOf(automation)}</dd>
 <dt>Created</dt><dd>${moment(createdAt)}</dd>
 </dl>`
@@ -92,7 +94,8 @@ ${given === null && Page.told(asked, MESSAGES)}
 ${facts(automation, publicUrl)}
 <div class="actions">
 ${action("run", "Run now", false)}${isPaused ? action("enable", "Enable", false) : action("pause", "Pause", true)}${
-      automation.settings.trigger.type === "webhook" && html`<a class="button quiet" href="/automations/${id}/rotate-secret">Replace the secret</a>
+      automation.settings.trigger.type === "webhook" &&
+      html`<a class="button quiet" href="/automations/${id}/rotate-secret">Replace the secret</a>
 `
     }<a class="button danger" href="/automations/${id}/remove">Remove</a>
 </div>
@@ -132,16 +135,19 @@ ${
     )
   }, Effect.catchTag("AutomationNotFound", notFound))
 
-  const run: Handler = Effect.fnUntraced(function*(member, asked) {
-    const id = yield* idOf(asked)
-    const { outcome } = yield* automations.runNow(member.visit.place.grantId, id)
-    const isStarted = outcome.type === "started" || outcome.type === "starting"
-    return Page.redirect(`/automations/${id}?done=${isStarted ? "started" : "not-started"}`)
-  }, Effect.catchTags({
-    AutomationNotFound: notFound,
-    AutomationPaused: ({ message }) => Effect.fail(new Refused({ status: 409, title: "Paused", text: message })),
-    TooManyRuns: ({ message }) => Effect.fail(new Refused({ status: 409, title: "Too many runs", text: message }))
-  }))
+  const run: Handler = Effect.fnUntraced(
+    function*(member, asked) {
+      const id = yield* idOf(asked)
+      const { outcome } = yield* automations.runNow(member.visit.place.grantId, id)
+      const isStarted = outcome.type === "started" || outcome.type === "starting"
+      return Page.redirect(`/automations/${id}?done=${isStarted ? "started" : "not-started"}`)
+    },
+    Effect.catchTags({
+      AutomationNotFound: notFound,
+      AutomationPaused: ({ message }) => Effect.fail(new Refused({ status: 409, title: "Paused", text: message })),
+      TooManyRuns: ({ message }) => Effect.fail(new Refused({ status: 409, title: "Too many runs", text: message }))
+    })
+  )
 
   const enable: Handler = Effect.fnUntraced(function*(member, asked) {
     const { id } = yield* automations.enable(member.visit.place.grantId, yield* idOf(asked))

@@ -265,7 +265,9 @@ export const layer = (settings: Settings.Settings, publicUrl: string, postgres =
     )
     // Announces its address only after the isolation check, which may stop it.
     const permitted = settings.isolation === "auto" ? Layer.empty : machine
-    const served = (role === "worker" ? RunAutomations.layer : Layer.merge(http(settings, publicUrl).pipe(Layer.provide(permitted)), RunAutomations.layer))
+    const served = (role === "worker"
+      ? RunAutomations.layer
+      : Layer.merge(http(settings, publicUrl).pipe(Layer.provide(permitted)), RunAutomations.layer))
       .pipe(Layer.provideMerge(domain))
     if (here === null) {
       yield* Effect.flatMap(modelsHere, (now) => reportModels(settings, now()))

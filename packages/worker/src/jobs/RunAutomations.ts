@@ -2,9 +2,9 @@
  * Starts the runs of automations: of schedules that are due, and those that another process began and did not end. Any number of
  * workers may do it: the store gives each run to one, and its sandbox is created once, whoever creates it.
  */
-import { Automations } from "@slipway/domain/automation/usecases/Automations"
 import { AutomationStore } from "@slipway/domain/automation/ports/AutomationStore"
 import { RUN_RETENTION } from "@slipway/domain/automation/rules/Automation"
+import { Automations } from "@slipway/domain/automation/usecases/Automations"
 import { Cause, DateTime, Duration, Effect, Layer, Schedule } from "effect"
 import { Timing } from "../shared/Timing.ts"
 

@@ -103,11 +103,15 @@ describe("the job", () => {
       assert.lengthOf(yield* sandboxes(by), 1)
     }).pipe(Effect.scoped, Effect.provide(layer)))
 
-  const deaths: ReadonlyArray<readonly [string, (store: AutomationStore["Service"], of: Sandboxes["Service"]) => Context.Context<never>]> = [
-    ["before it creates the sandbox", (_, of) => Context.make(Sandboxes, { ...of, create: () => Effect.interrupt }) as Context.Context<never>],
-    ["before it records the sandbox", (store) => Context.make(AutomationStore, { ...store, record: () => Effect.interrupt }) as Context.Context<never>],
-    ["with a bug before it records", (store) => Context.make(AutomationStore, { ...store, record: () => Effect.die("a bug") }) as Context.Context<never>]
-  ]
+  const deaths: ReadonlyArray<readonly [string, (store: AutomationStore["Service"], of: Sandboxes["Service"]) => Context.Context<never>]> =
+    [
+      ["before it creates the sandbox",
+        (_, of) => Context.make(Sandboxes, { ...of, create: () => Effect.interrupt }) as Context.Context<never>],
+      ["before it records the sandbox",
+        (store) => Context.make(AutomationStore, { ...store, record: () => Effect.interrupt }) as Context.Context<never>],
+      ["with a bug before it records",
+        (store) => Context.make(AutomationStore, { ...store, record: () => Effect.die("a bug") }) as Context.Context<never>]
+    ]
   for (const [when, dying] of deaths) {
     it.effect(`makes one sandbox of a run whose process died ${when}`, () =>
       Effect.gen(function*() {
@@ -162,14 +166,18 @@ describe("a run that cannot start", () => {
       const { outcome } = yield* (yield* Automations).runNow(by.grantId, automation.id)
       assert.deepStrictEqual(yield* outcomes(automation), [outcome])
       assert.deepStrictEqual(yield* sandboxes(by), [])
-      const audited = (yield* (yield* AuditLog).list({ since: null, limit: 100 })).filter(({ action }) => action === "automation_run.refused")
+      const audited = (yield* (yield* AuditLog).list({ since: null, limit: 100 })).filter(({ action }) =>
+        action === "automation_run.refused"
+      )
       assert.lengthOf(audited, 1)
       return outcome.type === "refused" ? outcome.code : outcome.type
     })
 
   it.effect("is refused once its grant is revoked", () =>
     Effect.map(
-      after(({ grantId }) => Effect.flatMap(AccessStore, (access) => Effect.flatMap(DateTime.now, (now) => access.revokeGrant(grantId, now)))),
+      after(({ grantId }) =>
+        Effect.flatMap(AccessStore, (access) => Effect.flatMap(DateTime.now, (now) => access.revokeGrant(grantId, now)))
+      ),
       (code) => assert.strictEqual(code, "grant_revoked")
     ).pipe(Effect.provide(layer)))
 
@@ -191,7 +199,9 @@ describe("a run that cannot start", () => {
 
   it.effect("is refused with the code of the embedder", () =>
     Effect.map(after(() => Effect.void), (code) => assert.strictEqual(code, "plan_expired")).pipe(
-      Effect.provide(layer.pipe(Layer.provide(Layer.succeed(BeforeCreate, () => new CreationDenied({ code: "plan_expired", reason: "No." })))))
+      Effect.provide(
+        layer.pipe(Layer.provide(Layer.succeed(BeforeCreate, () => new CreationDenied({ code: "plan_expired", reason: "No." }))))
+      )
     ))
 
   it.effect("is refused without its repository", () =>

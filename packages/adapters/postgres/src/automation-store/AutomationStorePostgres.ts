@@ -205,7 +205,9 @@ const record = Effect.fn("AutomationStore.record")(
     const key = taken.automation
     const progress = afterRun(found.value, outcome, at)
     yield* Statements.updateProgress(sql, key.id, progress)
-    if (outcome.type === "refused") yield* audit.append([told("automation_run.refused", key, at, { runId: taken.id, reason: outcome.code })])
+    if (outcome.type === "refused") {
+      yield* audit.append([told("automation_run.refused", key, at, { runId: taken.id, reason: outcome.code })])
+    }
     if (found.value.paused === null && progress.paused !== null) {
       yield* audit.append([told("automation.paused", key, at, { reason: "failures" })])
     }

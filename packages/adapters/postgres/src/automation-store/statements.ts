@@ -161,7 +161,9 @@ export const selectRuns = (sql: SqlClient.SqlClient, id: string, before: number 
     Result: RunRow,
     execute: () =>
       sql`
-      SELECT ${runColumns(sql)} FROM automation_runs r WHERE automation_id = ${id} ${before === null ? sql`` : sql`AND position < ${before}`}
+      SELECT ${runColumns(sql)} FROM automation_runs r WHERE automation_id = ${id} ${
+        before === null ? sql`` : sql`AND position < ${before}`
+      }
       ORDER BY position DESC LIMIT ${limit}`
   })(undefined)
 

@@ -1,9 +1,14 @@
 /** Which events start runs, and what they say: signed requests, comments and labels. */
 import type * as DateTime from "effect/DateTime"
 import type { News } from "../../source/ports/SourceHostEvents.ts"
-import type { SignedRequest } from "../ports/WebhookSignatures.ts"
 import type { Automation } from "./Automation.ts"
 import type { Facts } from "./Prompt.ts"
+
+/** The id and the time of a signed request, as they came. */
+interface Sent {
+  readonly id: string
+  readonly timestamp: string
+}
 
 /** How far the clocks of sender and receiver may differ, in seconds (Standard Webhooks). */
 export const TOLERANCE = 300
@@ -12,12 +17,12 @@ export const TOLERANCE = 300
 export const MAX_PAYLOAD = 64 * 1024
 
 /** Whether the request may be checked and counted: an id of 1 to 255 printable characters, and a present time. */
-export const isTimely = ({ id, timestamp }: Pick<SignedRequest, "id" | "timestamp">, now: DateTime.Utc): boolean =>
+export const isTimely = ({ id, timestamp }: Sent, now: DateTime.Utc): boolean =>
   /^[\x21-\x7e]{1,255}$/u.test(id) && /^\d{1,12}$/u.test(timestamp) &&
   Math.abs(Math.floor(now.epochMilliseconds / 1000) - Number(timestamp)) <= TOLERANCE
 
 /** The facts of a signed request. */
-export const factsOfWebhook = ({ id }: Pick<SignedRequest, "id">, payload: unknown, at: DateTime.Utc): Facts => ({
+export const factsOfWebhook = ({ id }: Pick<Sent, "id">, payload: unknown, at: DateTime.Utc): Facts => ({
   triggerId: `webhook/${id}`,
   at,
   repo: null,
@@ -29,7 +34,8 @@ export const factsOfWebhook = ({ id }: Pick<SignedRequest, "id">, payload: unkno
 export type IssueNews = Extract<News, { readonly _tag: "Comment" | "Labelled" }>
 
 /** Whether the text mentions `@slipway` outside of quoted lines. */
-export const isMentioned = (body: string): boolean => body.split("\n").some((line) => !line.startsWith(">") && /(?<![\w@/.-])@slipway(?![\w-])/iu.test(line))
+export const isMentioned = (body: string): boolean =>
+  body.split("\n").some((line) => !line.startsWith(">") && /(?<![\w@/.-])@slipway(?![\w-])/iu.test(line))
 
 /** Whether the news could start a run of any automation. Programs' comments and labels start none, so that two cannot call each other. */
 export const mayStart = (news: News): news is IssueNews =>
@@ -38,7 +44,9 @@ export const mayStart = (news: News): news is IssueNews =>
 /** Whether the automation listens to the news. Repositories and labels are compared in any case of letters. */
 export const isFor = ({ settings: { repos, trigger } }: Pick<Automation, "settings">, news: IssueNews): boolean =>
   repos.some(({ fullName }) => fullName.toLowerCase() === news.repo.toLowerCase()) &&
-  (news._tag === "Comment" ? trigger.type === "mention" : trigger.type === "label" && trigger.label.toLowerCase() === news.label.toLowerCase())
+  (news._tag === "Comment"
+    ? trigger.type === "mention"
+    : trigger.type === "label" && trigger.label.toLowerCase() === news.label.toLowerCase())
 
 /** The facts of the news. */
 export const factsOfNews = (news: IssueNews, at: DateTime.Utc): Facts => ({

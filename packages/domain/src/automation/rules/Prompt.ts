@@ -9,7 +9,7 @@ import { visible } from "../../text/EscapeInvisible.ts"
 import type { AutomationSettings } from "../schema/Automation.ts"
 import { payloadPath, PLACEHOLDER } from "../schema/Template.ts"
 
-/** What an event says. */
+/** The contents of an event. */
 export interface Facts {
   /** Makes a run of the event, and of each repetition the same run: 1 to 300 characters. */
   readonly triggerId: string
@@ -53,7 +53,9 @@ export const promptOf = ({ name, prompt }: Pick<AutomationSettings, "name" | "pr
     if (placeholder === "automation.name") return name
     if (placeholder === "run.time") return time
     const path = payloadPath(placeholder)
-    const value = path === null ? (Object.hasOwn(facts.values, placeholder) ? facts.values[placeholder] ?? "" : "") : valueAt(facts.payload, path)
+    const value = path === null
+      ? (Object.hasOwn(facts.values, placeholder) ? facts.values[placeholder] ?? "" : "")
+      : valueAt(facts.payload, path)
     const data = quoted(value, Math.min(MAX_VALUE, left))
     left = Math.max(0, left - data.length)
     hasData = true

@@ -10,7 +10,7 @@ import { isKnown, namesIn, Template } from "./Template.ts"
 /** Characters of a label's name, as at GitHub. */
 const MAX_LABEL = 50
 
-/** What starts runs. */
+/** The start of runs. */
 export const Trigger = Schema.Union([
   Schema.Struct({
     type: Schema.Literal("schedule"),
@@ -40,7 +40,8 @@ const fields = {
   ).annotateKey({ description: "A name for people." }),
   trigger: Trigger,
   repos: CreateSandbox.fields.repos.annotateKey({
-    description: "The repositories of its sandboxes. With `mention` and `label`: those that are followed; the sandbox has the event's alone."
+    description:
+      "The repositories of its sandboxes. With `mention` and `label`: those that are followed; the sandbox has the event's alone."
   }),
   prompt: Template.annotateKey({ description: "The task, with placeholders such as `{{issue.title}}`." }),
   model: CreateSandbox.fields.model,
@@ -58,7 +59,9 @@ const fields = {
 export const AutomationSettings = Schema.Struct(fields).check(
   Schema.makeFilter(({ prompt, trigger }: { readonly prompt: string; readonly trigger: Trigger }) => {
     const unknown = namesIn(prompt).find((name) => !isKnown(trigger.type, name))
-    return unknown === undefined ? undefined : { path: ["prompt"], issue: `unknown placeholder {{${unknown}}} for a ${trigger.type} trigger` }
+    return unknown === undefined
+      ? undefined
+      : { path: ["prompt"], issue: `unknown placeholder {{${unknown}}} for a ${trigger.type} trigger` }
   })
 ).annotate({ identifier: "AutomationSettings" })
 export type AutomationSettings = typeof AutomationSettings.Type

@@ -29,14 +29,17 @@ const MAX_DEPTH = 8
 /** The names of `payload.a.b`; `null`: another placeholder. An array's elements have their numbers as names. */
 export const payloadPath = (name: string): ReadonlyArray<string> | null => {
   const [root, ...path] = name.split(".")
-  return root === "payload" && path.length > 0 && path.length <= MAX_DEPTH && path.every((part) => /^[\w-]{1,64}$/u.test(part)) ? path : null
+  return root === "payload" && path.length > 0 && path.length <= MAX_DEPTH && path.every((part) => /^[\w-]{1,64}$/u.test(part))
+    ? path
+    : null
 }
 
 /** Matches each placeholder of a template, with its name as the first group. The names are short, so matching takes linear time. */
 export const PLACEHOLDER = /\{\{([^{}]{0,700})\}\}/gu
 
 /** The names in the template's placeholders, in order. */
-export const namesIn = (template: string): ReadonlyArray<string> => Array.from(template.matchAll(PLACEHOLDER), ([, name = ""]) => name.trim())
+export const namesIn = (template: string): ReadonlyArray<string> =>
+  Array.from(template.matchAll(PLACEHOLDER), ([, name = ""]) => name.trim())
 
 /** Whether a trigger of this kind fills the placeholder in. */
 export const isKnown = (kind: TriggerKind, name: string): boolean =>

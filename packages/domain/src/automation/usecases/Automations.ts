@@ -13,6 +13,7 @@ import type { Principal } from "../../access/schema/Principal.ts"
 import { Ids } from "../../ids/Ids.ts"
 import {
   type ApprovalsUnsupported,
+  type Catalogue,
   choose,
   type InvalidModel,
   type InvalidReasoningEffort,
@@ -27,13 +28,20 @@ import { type RepoNotAccessible, SourceHost } from "../../source/ports/SourceHos
 import type { RepoName } from "../../source/schema/RepoRef.ts"
 import type { StoreUnavailable } from "../../store/StoreUnavailable.ts"
 import { InvalidRequest } from "../../text/InvalidRequest.ts"
-import { AutomationNotFound, type AutomationPaused, AutomationStore, type Begun, type TooManyAutomations, type TooManyRuns } from "../ports/AutomationStore.ts"
+import {
+  AutomationNotFound,
+  type AutomationPaused,
+  AutomationStore,
+  type Begun,
+  type TooManyAutomations,
+  type TooManyRuns
+} from "../ports/AutomationStore.ts"
 import { type SignedRequest, WebhookSignatures } from "../ports/WebhookSignatures.ts"
 import type { Automation, Run } from "../rules/Automation.ts"
 import { factsOfNews, factsOfWebhook, isFor, isTimely, mayStart } from "../rules/Event.ts"
 import { type Facts, requestOf } from "../rules/Prompt.ts"
 import type { AutomationSettings } from "../schema/Automation.ts"
-import { startRun } from "./StartRun.ts"
+import { startRun, type Starting } from "./StartRun.ts"
 
 /** The request is not the sender's, too old, or for no automation. Sending it again does not help. */
 export class NotSigned extends Schema.TaggedError<NotSigned>()("NotSigned", {}) {
@@ -116,151 +124,190 @@ export class Automations extends Context.Service<Automations, {
   static readonly layer = Layer.effect(
     Automations,
     Effect.gen(function*() {
-      const store = yield* AutomationStore
-      const ids = yield* Ids
-      const catalogue = yield* ModelCatalogue
-      const source = yield* Effect.serviceOption(SourceHost)
-      const signatures = yield* Effect.serviceOption(WebhookSignatures)
-      const followed = yield* Effect.serviceOption(FollowedRepositories)
-      const deps = { store, sandboxes: yield* Sandboxes, access: yield* AccessStore, members: yield* MemberStore }
-
-      const check = Effect.fnUntraced(function*({ test }: { readonly test: boolean }, settings: AutomationSettings) {
-        yield* Effect.fromResult(choose(catalogue, {
-          model: settings.model,
-          reasoningEffort: settings.reasoningEffort,
-          toolApprovalMode: settings.toolApprovalMode,
-          offlineOnly: test
-        }))
-        const refused = Option.isNone(source) ? null : yield* source.value.refusal(settings.repos.map(({ fullName }) => fullName))
-        if (refused !== null) return yield* refused
-        if (settings.trigger.type === "webhook" && Option.isNone(signatures)) {
-          return yield* new InvalidRequest({ field: "trigger.type", reason: "this service takes no webhooks" })
-        }
-      })
-
-      /** Follows the repositories before the store has the automation, so that none is missed when the process dies in between. */
-      const follow = Effect.fnUntraced(function*(id: string, settings: AutomationSettings) {
-        if (Option.isNone(followed)) return
-        const now = yield* DateTime.now
-        for (const repo of listensTo(settings)) yield* followed.value.follow(repo, reasonOf(id), now)
-      })
-      const unfollow = Effect.fnUntraced(function*(id: string, repos: ReadonlyArray<RepoName>) {
-        if (Option.isNone(followed)) return
-        for (const repo of repos) yield* followed.value.unfollow(repo, reasonOf(id))
-      })
-
-      const begin = Effect.fnUntraced(function*({ grantId, id, settings }: Automation, facts: Facts, force: boolean) {
-        const request = requestOf(id, settings, facts, DateTime.formatIso(facts.at))
-        return yield* store.begin({ grantId, id }, { triggerId: facts.triggerId, at: facts.at, request }, force)
-      })
-      /** A run whose outcome cannot be recorded now is left to the workers. */
-      const start = ({ run, taken }: Begun): Effect.Effect<Run> =>
-        taken === null ? Effect.succeed(run) : startRun(deps, taken).pipe(
-          Effect.map((outcome) => ({ ...run, outcome })),
-          Effect.catch((error) => Effect.as(Effect.logWarning("a run of an automation waits for another attempt", { reason: error.message }), run))
-        )
-
-      return Automations.of({
-        create: Effect.fn("Automations.create")(function*(by, settings) {
-          yield* check(by, settings)
-          const secret = settings.trigger.type === "webhook" ? yield* mintSecret(ids) : null
-          const id = yield* ids.uuid7
-          yield* follow(id, settings)
-          const automation = yield* store.create({
-            id,
-            grantId: by.grantId,
-            createdBy: by.userId,
-            test: by.test,
-            createdAt: yield* DateTime.now,
-            settings
-          }, secret).pipe(Effect.tapErrorTag("TooManyAutomations", () => unfollow(id, listensTo(settings))))
-          return { automation, secret }
-        }),
-        list: (grantId) => store.list(grantId),
-        find: (grantId, id) => Effect.flatMap(keyOf(grantId, id), store.find),
-        change: Effect.fn("Automations.change")(function*(by, id, settings) {
-          const key = yield* keyOf(by.grantId, id)
-          const automation = yield* store.find(key)
-          if (automation.settings.trigger.type !== settings.trigger.type) {
-            return yield* new InvalidRequest({ field: "trigger.type", reason: "the type of a trigger cannot change: make another automation" })
-          }
-          yield* check(automation, settings)
-          yield* follow(key.id, settings)
-          const changed = yield* store.change(key, settings, yield* DateTime.now)
-          const kept = new Set(listensTo(settings).map((repo) => repo.toLowerCase()))
-          yield* unfollow(key.id, listensTo(automation.settings).filter((repo) => !kept.has(repo.toLowerCase())))
-          return changed
-        }),
-        remove: Effect.fn("Automations.remove")(function*(grantId, id) {
-          const key = yield* keyOf(grantId, id)
-          const { settings } = yield* store.find(key)
-          yield* store.remove(key, yield* DateTime.now)
-          yield* unfollow(key.id, listensTo(settings))
-        }),
-        rotateSecret: Effect.fn("Automations.rotateSecret")(function*(grantId, id) {
-          const key = yield* keyOf(grantId, id)
-          const { settings } = yield* store.find(key)
-          if (settings.trigger.type !== "webhook") return yield* new InvalidRequest({ field: "trigger.type", reason: "it has no webhook" })
-          const secret = yield* mintSecret(ids)
-          return { automation: yield* store.rotate(key, secret, yield* DateTime.now), secret }
-        }),
-        enable: Effect.fn("Automations.enable")(function*(grantId, id) {
-          return yield* store.enable(yield* keyOf(grantId, id), yield* DateTime.now)
-        }),
-        pause: Effect.fn("Automations.pause")(function*(grantId, id) {
-          return yield* store.pause(yield* keyOf(grantId, id), yield* DateTime.now)
-        }),
-        runs: Effect.fn("Automations.runs")(function*(grantId, id, { before, limit }) {
-          const found = yield* store.runs(yield* keyOf(grantId, id), { before, limit: limit + 1 })
-          const runs = found.slice(0, limit)
-          return { runs, nextCursor: found.length > limit ? runs.at(-1)?.position ?? null : null }
-        }),
-        runNow: Effect.fn("Automations.runNow")(function*(grantId, id) {
-          const automation = yield* store.find(yield* keyOf(grantId, id))
-          const facts = { triggerId: `manual/${yield* ids.uuid7}`, at: yield* DateTime.now, repo: null, values: {}, payload: null }
-          return yield* start(yield* begin(automation, facts, true))
-        }),
-        trigger: Effect.fn("Automations.trigger")(
-          function*(id, request) {
-            const now = yield* DateTime.now
-            const known = yield* store.secretsOf(yield* decodeId(id))
-            if (!isTimely(request, now)) return yield* new NotSigned()
-            const isSigned = Option.isSome(signatures) &&
-              signing(known.secrets, now).some(({ value }) => signatures.value.matches(request, value))
-            if (!isSigned) return yield* new NotSigned()
-            const payload = parseJson((): unknown => JSON.parse(request.body))
-            if (Result.isFailure(payload)) return yield* new InvalidRequest({ field: "body", reason: "JSON expected" })
-            return yield* start(yield* begin(known.automation, factsOfWebhook(request, payload.success, now), false))
-          },
-          Effect.catchTags({ AutomationNotFound: () => new NotSigned(), SchemaError: () => new NotSigned() })
-        ),
-        onNews: Effect.fn("Automations.onNews")(function*(news) {
-          if (!mayStart(news)) return
-          const found = (yield* store.following(news.repo, MAX_STARTED)).filter((automation) => isFor(automation, news))
-          if (found.length === 0 || Option.isNone(source) || !(yield* source.value.mayWrite(news.repo, news.author))) return
-          const facts = factsOfNews(news, yield* DateTime.now)
-          for (const automation of found) {
-            yield* Effect.catchTags(Effect.flatMap(begin(automation, facts, false), start), {
-              // Deleted, paused or at its limits meanwhile.
-              AutomationNotFound: () => Effect.void,
-              AutomationPaused: () => Effect.void,
-              TooManyRuns: () => Effect.void
-            })
-          }
-        }),
-        work: Effect.fn("Automations.work")(function*(limit) {
-          const due = (yield* store.beginDue(yield* DateTime.now, limit)).flatMap(({ taken }) => taken ?? [])
-          const left = limit - due.length
-          const found = [...due, ...(left > 0 ? yield* store.take(left) : [])]
-          for (const taken of found) {
-            yield* Effect.catchCause(startRun(deps, taken), (cause) =>
-              Effect.logWarning("a run of an automation waits for another attempt", cause).pipe(
-                Effect.annotateLogs({ automationId: taken.automation.id, runId: taken.id })
-              ))
-          }
-          return found.length
-        })
-      })
+      const ports: Ports = {
+        store: yield* AutomationStore,
+        ids: yield* Ids,
+        catalogue: yield* ModelCatalogue,
+        source: yield* Effect.serviceOption(SourceHost),
+        signatures: yield* Effect.serviceOption(WebhookSignatures),
+        followed: yield* Effect.serviceOption(FollowedRepositories),
+        sandboxes: yield* Sandboxes,
+        access: yield* AccessStore,
+        members: yield* MemberStore
+      }
+      return Automations.of({ ...managing(ports), ...starting(ports) })
     })
   )
+}
+
+interface Ports extends Starting {
+  readonly ids: Ids["Service"]
+  readonly catalogue: Catalogue
+  readonly source: Option.Option<SourceHost["Service"]>
+  readonly signatures: Option.Option<WebhookSignatures["Service"]>
+  readonly followed: Option.Option<FollowedRepositories["Service"]>
+}
+
+/** Refuses settings that the service cannot run. */
+const checking = ({ catalogue, signatures, source }: Ports) =>
+  Effect.fnUntraced(function*({ test }: { readonly test: boolean }, settings: AutomationSettings) {
+  yield* Effect.fromResult(choose(catalogue, {
+    model: settings.model,
+    reasoningEffort: settings.reasoningEffort,
+    toolApprovalMode: settings.toolApprovalMode,
+    offlineOnly: test
+  }))
+  const refused = Option.isNone(source) ? null : yield* source.value.refusal(settings.repos.map(({ fullName }) => fullName))
+  if (refused !== null) return yield* refused
+  if (settings.trigger.type === "webhook" && Option.isNone(signatures)) {
+    return yield* new InvalidRequest({ field: "trigger.type", reason: "this service takes no webhooks" })
+  }
+})
+
+/** Keeps the repositories followed whose news an automation needs. */
+const following = ({ followed }: Ports) => {
+  /** Follows the repositories before the store has the automation, so that none is missed when the process dies in between. */
+  const follow = Effect.fnUntraced(function*(id: string, settings: AutomationSettings) {
+    if (Option.isNone(followed)) return
+    const now = yield* DateTime.now
+    for (const repo of listensTo(settings)) yield* followed.value.follow(repo, reasonOf(id), now)
+  })
+  const unfollow = Effect.fnUntraced(function*(id: string, repos: ReadonlyArray<RepoName>) {
+    if (Option.isNone(followed)) return
+    for (const repo of repos) yield* followed.value.unfollow(repo, reasonOf(id))
+  })
+  return { follow, unfollow }
+}
+
+type Managing = "change" | "create" | "enable" | "find" | "list" | "pause" | "remove" | "rotateSecret" | "runs"
+
+const managing = (ports: Ports): Pick<Automations["Service"], Managing> => {
+  const { ids, store } = ports
+  const check = checking(ports)
+  const { follow, unfollow } = following(ports)
+  return {
+    create: Effect.fn("Automations.create")(function*(by, settings) {
+      yield* check(by, settings)
+      const secret = settings.trigger.type === "webhook" ? yield* mintSecret(ids) : null
+      const id = yield* ids.uuid7
+      yield* follow(id, settings)
+      const automation = yield* store.create({
+        id,
+        grantId: by.grantId,
+        createdBy: by.userId,
+        test: by.test,
+        createdAt: yield* DateTime.now,
+        settings
+      }, secret).pipe(Effect.tapErrorTag("TooManyAutomations", () => unfollow(id, listensTo(settings))))
+      return { automation, secret }
+    }),
+    list: (grantId) => store.list(grantId),
+    find: (grantId, id) => Effect.flatMap(keyOf(grantId, id), store.find),
+    change: Effect.fn("Automations.change")(function*(by, id, settings) {
+      const key = yield* keyOf(by.grantId, id)
+      const automation = yield* store.find(key)
+      if (automation.settings.trigger.type !== settings.trigger.type) {
+        return yield* new InvalidRequest({
+          field: "trigger.type",
+          reason: "the type of a trigger cannot change: make another automation"
+        })
+      }
+      yield* check(automation, settings)
+      yield* follow(key.id, settings)
+      const changed = yield* store.change(key, settings, yield* DateTime.now)
+      const kept = new Set(listensTo(settings).map((repo) => repo.toLowerCase()))
+      yield* unfollow(key.id, listensTo(automation.settings).filter((repo) => !kept.has(repo.toLowerCase())))
+      return changed
+    }),
+    remove: Effect.fn("Automations.remove")(function*(grantId, id) {
+      const key = yield* keyOf(grantId, id)
+      const { settings } = yield* store.find(key)
+      yield* store.remove(key, yield* DateTime.now)
+      yield* unfollow(key.id, listensTo(settings))
+    }),
+    rotateSecret: Effect.fn("Automations.rotateSecret")(function*(grantId, id) {
+      const key = yield* keyOf(grantId, id)
+      const { settings } = yield* store.find(key)
+      if (settings.trigger.type !== "webhook") return yield* new InvalidRequest({ field: "trigger.type", reason: "it has no webhook" })
+      const secret = yield* mintSecret(ids)
+      return { automation: yield* store.rotate(key, secret, yield* DateTime.now), secret }
+    }),
+    enable: Effect.fn("Automations.enable")(function*(grantId, id) {
+      return yield* store.enable(yield* keyOf(grantId, id), yield* DateTime.now)
+    }),
+    pause: Effect.fn("Automations.pause")(function*(grantId, id) {
+      return yield* store.pause(yield* keyOf(grantId, id), yield* DateTime.now)
+    }),
+    runs: Effect.fn("Automations.runs")(function*(grantId, id, { before, limit }) {
+      const found = yield* store.runs(yield* keyOf(grantId, id), { before, limit: limit + 1 })
+      const runs = found.slice(0, limit)
+      return { runs, nextCursor: found.length > limit ? runs.at(-1)?.position ?? null : null }
+    })
+  }
+}
+
+const starting = (ports: Ports): Omit<Automations["Service"], Managing> => {
+  const { ids, signatures, source, store } = ports
+  const begin = Effect.fnUntraced(function*({ grantId, id, settings }: Automation, facts: Facts, force: boolean) {
+    const request = requestOf(id, settings, facts, DateTime.formatIso(facts.at))
+    return yield* store.begin({ grantId, id }, { triggerId: facts.triggerId, at: facts.at, request }, force)
+  })
+  /** A run whose outcome cannot be recorded now is left to the workers. */
+  const start = ({ run, taken }: Begun): Effect.Effect<Run> =>
+    taken === null ? Effect.succeed(run) : startRun(ports, taken).pipe(
+      Effect.map((outcome) => ({ ...run, outcome })),
+      Effect.catch((error) =>
+        Effect.as(Effect.logWarning("a run of an automation waits for another attempt", { reason: error.message }), run)
+      )
+    )
+  return {
+    runNow: Effect.fn("Automations.runNow")(function*(grantId, id) {
+      const automation = yield* store.find(yield* keyOf(grantId, id))
+      const facts = { triggerId: `manual/${yield* ids.uuid7}`, at: yield* DateTime.now, repo: null, values: {}, payload: null }
+      return yield* start(yield* begin(automation, facts, true))
+    }),
+    trigger: Effect.fn("Automations.trigger")(
+      function*(id, request) {
+        const now = yield* DateTime.now
+        const known = yield* store.secretsOf(yield* decodeId(id))
+        if (!isTimely(request, now)) return yield* new NotSigned()
+        const isSigned = Option.isSome(signatures) &&
+          signing(known.secrets, now).some(({ value }) => signatures.value.matches(request, value))
+        if (!isSigned) return yield* new NotSigned()
+        const payload = parseJson((): unknown => JSON.parse(request.body))
+        if (Result.isFailure(payload)) return yield* new InvalidRequest({ field: "body", reason: "JSON expected" })
+        return yield* start(yield* begin(known.automation, factsOfWebhook(request, payload.success, now), false))
+      },
+      Effect.catchTags({ AutomationNotFound: () => new NotSigned(), SchemaError: () => new NotSigned() })
+    ),
+    onNews: Effect.fn("Automations.onNews")(function*(news) {
+      if (!mayStart(news)) return
+      const found = (yield* store.following(news.repo, MAX_STARTED)).filter((automation) => isFor(automation, news))
+      if (found.length === 0 || Option.isNone(source) || !(yield* source.value.mayWrite(news.repo, news.author))) return
+      const facts = factsOfNews(news, yield* DateTime.now)
+      for (const automation of found) {
+        yield* Effect.catchTags(Effect.flatMap(begin(automation, facts, false), start), {
+          // Deleted, paused or at its limits meanwhile.
+          AutomationNotFound: () => Effect.void,
+          AutomationPaused: () => Effect.void,
+          TooManyRuns: () => Effect.void
+        })
+      }
+    }),
+    work: Effect.fn("Automations.work")(function*(limit) {
+      const due = (yield* store.beginDue(yield* DateTime.now, limit)).flatMap(({ taken }) => taken ?? [])
+      const left = limit - due.length
+      const found = [...due, ...(left > 0 ? yield* store.take(left) : [])]
+      for (const taken of found) {
+        yield* Effect.catchCause(
+          startRun(ports, taken),
+          (cause) =>
+            Effect.logWarning("a run of an automation waits for another attempt", cause).pipe(
+              Effect.annotateLogs({ automationId: taken.automation.id, runId: taken.id })
+            )
+        )
+      }
+      return found.length
+    })
+  }
 }

@@ -73,13 +73,16 @@ const create = Effect.fnUntraced(function*(deps: Starting, { automation, id, req
 
 /** A bug leaves the run to the next attempt, and ends it when the time for starting is over. */
 const orRefuse = (taken: TakenRun) => (cause: Cause.Cause<StoreUnavailable>) =>
-  Effect.flatMap(DateTime.now, (now) =>
-    Cause.hasInterrupts(cause) || !Cause.hasDies(cause) || DateTime.isLessThan(now, DateTime.addDuration(taken.at, STARTING_TIME))
-      ? Effect.failCause(cause)
-      : Effect.as(
-        Effect.logError("a run of an automation could not be started", cause),
-        refused("internal_error", "The service failed. Its log has the reason.")
-      ))
+  Effect.flatMap(
+    DateTime.now,
+    (now) =>
+      Cause.hasInterrupts(cause) || !Cause.hasDies(cause) || DateTime.isLessThan(now, DateTime.addDuration(taken.at, STARTING_TIME))
+        ? Effect.failCause(cause)
+        : Effect.as(
+          Effect.logError("a run of an automation could not be started", cause),
+          refused("internal_error", "The service failed. Its log has the reason.")
+        )
+  )
 
 /** Returns the outcome. Fails while the stores cannot be asked; then another attempt follows. */
 export const startRun = Effect.fn("Automations.startRun")(function*(deps: Starting, taken: TakenRun) {

@@ -56,9 +56,13 @@ const Runs = Schema.Struct({ data: Schema.Array(Run) })
 const triggerOf = ({ trigger: { cron, label, timeZone, type } }: Automation): string =>
   cron === undefined ? (label === undefined ? type : `${type} ${visible(label)}`) : `${cron} ${timeZone}`
 const stateOf = ({ pausedReason, state }: Automation): string => pausedReason === "failures" ? "paused: five runs could not start" : state
-const reposOf = ({ repos }: Automation): string => repos.map(({ fullName, ref }) => ref === undefined ? fullName : `${fullName}@${ref}`).join(" ")
+const reposOf = ({ repos }: Automation): string =>
+  repos.map(({ fullName, ref }) => ref === undefined ? fullName : `${fullName}@${ref}`).join(" ")
 const outcomeOf = ({ limit, message, outcome, sandboxId }: Run): string =>
-  sandboxId ?? (message === null ? (limit === null ? outcome : `skipped: limit ${limit === "day" ? "of a day" : "of active sandboxes"}`) : visible(message))
+  sandboxId ??
+    (message === null
+      ? (limit === null ? outcome : `skipped: limit ${limit === "day" ? "of a day" : "of active sandboxes"}`)
+      : visible(message))
 
 const described = (one: Automation): string =>
   columns([
@@ -76,12 +80,13 @@ const described = (one: Automation): string =>
   ])
 
 /** A command on one automation that asks the server once. */
-const asking = <A, I>(schema: Schema.Codec<A, I>, path: string, method: "GET" | "POST", text: (found: A, id: string) => string) =>
-({ automation, json, url }: { readonly automation: string; readonly json: boolean; readonly url: Option.Option<string> }) =>
-  Server.interruptible(Effect.gen(function*() {
-    const found = yield* Server.send(yield* Server.find(url), schema, `${PATH}/${automation}${path}`, method)
-    yield* print(json, found, () => text(found, automation))
-  }))
+const asking =
+  <A, I>(schema: Schema.Codec<A, I>, path: string, method: "GET" | "POST", text: (found: A, id: string) => string) =>
+  ({ automation, json, url }: { readonly automation: string; readonly json: boolean; readonly url: Option.Option<string> }) =>
+    Server.interruptible(Effect.gen(function*() {
+      const found = yield* Server.send(yield* Server.find(url), schema, `${PATH}/${automation}${path}`, method)
+      yield* print(json, found, () => text(found, automation))
+    }))
 
 const list = Command.make("list", { json, url: Server.url }, ({ json, url }) =>
   Server.interruptible(Effect.gen(function*() {
@@ -112,8 +117,13 @@ const repoOf = (given: string) => {
 
 const flags = {
   name: Argument.String("name").pipe(Argument.withDescription("A name for people")),
-  prompt: Flag.String("prompt").pipe(Flag.withDescription(`The task, up to ${MAX_TEMPLATE} characters, with placeholders such as {{issue.title}}`)),
-  repo: Flag.String("repo").pipe(Flag.withDescription("A repository, as owner/name or owner/name@branch; repeat for more"), Flag.atLeast(1)),
+  prompt: Flag.String("prompt").pipe(
+    Flag.withDescription(`The task, up to ${MAX_TEMPLATE} characters, with placeholders such as {{issue.title}}`)
+  ),
+  repo: Flag.String("repo").pipe(
+    Flag.withDescription("A repository, as owner/name or owner/name@branch; repeat for more"),
+    Flag.atLeast(1)
+  ),
   cron: Flag.String("cron").pipe(Flag.withDescription("Run at these times: minute, hour, day of month, month, day of week"), Flag.optional),
   timeZone: Flag.String("time-zone").pipe(Flag.withDescription("The time zone of --cron"), Flag.withDefault("UTC")),
   webhook: Flag.Boolean("webhook").pipe(Flag.withDescription("Run for each signed request")),
@@ -166,7 +176,8 @@ const add = Command.make("add", { ...flags, json, url: Server.url }, (given) =>
         description: "Every Monday at seven"
       },
       {
-        command: "slipway automations add \"Fix issues\" --label slipway --repo acme/shop --prompt \"Fix this issue: {{issue.title}} {{issue.body}}\"",
+        command:
+          "slipway automations add \"Fix issues\" --label slipway --repo acme/shop --prompt \"Fix this issue: {{issue.title}} {{issue.body}}\"",
         description: "For each issue that gets the label"
       }
     ])
@@ -187,7 +198,9 @@ const runs = Command.make(
       ...data.map((run) => [run.at, run.trigger, outcomeOf(run)])
     ]))
 ).pipe(
-  Command.withDescription(`Show the newest 100 runs of the last 30 days: their sandboxes, or why they did not start.\n\n${Server.exitCodesText}`),
+  Command.withDescription(
+    `Show the newest 100 runs of the last 30 days: their sandboxes, or why they did not start.\n\n${Server.exitCodesText}`
+  ),
   Command.withShortDescription("Show runs of the last 30 days"),
   Command.withExamples([{ command: "slipway automations runs <automation>", description: "Newest first" }])
 )
@@ -195,8 +208,15 @@ const runs = Command.make(
 const run = Command.make(
   "run",
   { automation: id, json, url: Server.url },
-  asking(Run, "/run", "POST", (run) =>
-    run.sandboxId === null ? `The run did not start. ${outcomeOf(run)}` : `Sandbox ${run.sandboxId} starts. Follow it with: slipway attach ${run.sandboxId}`)
+  asking(
+    Run,
+    "/run",
+    "POST",
+    (run) =>
+      run.sandboxId === null
+        ? `The run did not start. ${outcomeOf(run)}`
+        : `Sandbox ${run.sandboxId} starts. Follow it with: slipway attach ${run.sandboxId}`
+  )
 ).pipe(
   Command.withDescription(`Run an automation now, also a paused one, within its limits.\n\n${Server.exitCodesText}`),
   Command.withShortDescription("Run an automation now"),
@@ -206,8 +226,12 @@ const run = Command.make(
 const enable = Command.make(
   "enable",
   { automation: id, json, url: Server.url },
-  asking(Automation, "/enable", "POST", (one) =>
-    `Automation ${one.id} is enabled.${one.nextRunAt === null ? "" : ` Its next run is at ${one.nextRunAt}.`}`)
+  asking(
+    Automation,
+    "/enable",
+    "POST",
+    (one) => `Automation ${one.id} is enabled.${one.nextRunAt === null ? "" : ` Its next run is at ${one.nextRunAt}.`}`
+  )
 ).pipe(
   Command.withDescription(`Enable an automation that is paused.\n\n${Server.exitCodesText}`),
   Command.withShortDescription("Enable an automation"),
@@ -227,23 +251,31 @@ const disable = Command.make(
 const rotate = Command.make(
   "rotate",
   { automation: id, json, url: Server.url },
-  asking(WithSecret, "/rotate-secret", "POST", ({ secret }) =>
-    `${secret}\n\nThe previous secret is valid for 24 more hours. The new secret is shown only now: keep it safe.`)
+  asking(
+    WithSecret,
+    "/rotate-secret",
+    "POST",
+    ({ secret }) => `${secret}\n\nThe previous secret is valid for 24 more hours. The new secret is shown only now: keep it safe.`
+  )
 ).pipe(
   Command.withDescription(`Replace the secret of an automation's webhook. The new one is shown once.\n\n${Server.exitCodesText}`),
   Command.withShortDescription("Replace the secret of a webhook"),
   Command.withExamples([{ command: "slipway automations rotate <automation>", description: "Senders have 24 hours to take it up" }])
 )
 
-const remove = Command.make("remove", { automation: id, json, url: Server.url }, ({ automation, json, url }) =>
-  Server.interruptible(Effect.gen(function*() {
-    yield* Server.send(yield* Server.find(url), Schema.Null, `${PATH}/${automation}`, "DELETE")
-    yield* print(json, { id: automation }, () => `Automation ${automation} is removed, with its log. Its sandboxes stay.`)
-  }))).pipe(
-    Command.withDescription(`Remove an automation, with its log. Its sandboxes stay.\n\n${Server.exitCodesText}`),
-    Command.withShortDescription("Remove an automation"),
-    Command.withExamples([{ command: "slipway automations remove <automation>", description: "It cannot be undone" }])
-  )
+const remove = Command.make(
+  "remove",
+  { automation: id, json, url: Server.url },
+  ({ automation, json, url }) =>
+    Server.interruptible(Effect.gen(function*() {
+      yield* Server.send(yield* Server.find(url), Schema.Null, `${PATH}/${automation}`, "DELETE")
+      yield* print(json, { id: automation }, () => `Automation ${automation} is removed, with its log. Its sandboxes stay.`)
+    }))
+).pipe(
+  Command.withDescription(`Remove an automation, with its log. Its sandboxes stay.\n\n${Server.exitCodesText}`),
+  Command.withShortDescription("Remove an automation"),
+  Command.withExamples([{ command: "slipway automations remove <automation>", description: "It cannot be undone" }])
+)
 
 export const automations = Command.make("automations").pipe(
   Command.withDescription(

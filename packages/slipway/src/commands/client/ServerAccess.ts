@@ -120,7 +120,13 @@ export const connect = async (given: string | undefined): Promise<ServerAccess> 
       throw failure === null ? error : new Failed(failure)
     }
   }
-  return { url, client, failureOf: failed, call, send: (path, method = "GET", body) => call((signal) => jsonAt(url + path, apiKey, method, body, signal)) }
+  return {
+    url,
+    client,
+    failureOf: failed,
+    call,
+    send: (path, method = "GET", body) => call((signal) => jsonAt(url + path, apiKey, method, body, signal))
+  }
 }
 
 const keptFor = (url: string): string | undefined => {

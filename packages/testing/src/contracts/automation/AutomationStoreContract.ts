@@ -58,7 +58,13 @@ const add = Effect.fnUntraced(function*(trigger: Trigger, more: Partial<Automati
 const beginning = (triggerId: string, when = at): Beginning => ({
   triggerId,
   at: when,
-  request: { repos: [{ fullName: "acme/Shop" }], prompt: "Do 'it'.", toolApprovalMode: "auto", title: "T", metadata: { automation_id: "x" } }
+  request: {
+    repos: [{ fullName: "acme/Shop" }],
+    prompt: "Do 'it'.",
+    toolApprovalMode: "auto",
+    title: "T",
+    metadata: { automation_id: "x" }
+  }
 })
 const begin = (key: AutomationKey, triggerId: string, when = at, force = false) =>
   AutomationStore.use((store) => store.begin(key, beginning(triggerId, when), force))
@@ -157,6 +163,9 @@ const managing = (it: Writer<Requirements>) => {
       assert.deepStrictEqual(yield* find(automation), enabled)
     }))
 
+}
+
+const details = (it: Writer<Requirements>) => {
   it.effect("keeps the secret of a webhook, and the one before it for a day", () =>
     Effect.gen(function*() {
       const store = yield* AutomationStore
@@ -421,6 +430,7 @@ const logging = (it: Writer<Requirements>) => {
 export const suite = (name: string, layer: Layer.Layer<Requirements, unknown>) =>
   define(`AutomationStore (${name})`, layer, (it) => {
     managing(it)
+    details(it)
     starting(it)
     limits(it)
     logging(it)
