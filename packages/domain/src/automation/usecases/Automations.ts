@@ -151,18 +151,18 @@ interface Ports extends Starting {
 /** Refuses settings that the service cannot run. */
 const checking = ({ catalogue, signatures, source }: Ports) =>
   Effect.fnUntraced(function*({ test }: { readonly test: boolean }, settings: AutomationSettings) {
-  yield* Effect.fromResult(choose(catalogue, {
-    model: settings.model,
-    reasoningEffort: settings.reasoningEffort,
-    toolApprovalMode: settings.toolApprovalMode,
-    offlineOnly: test
-  }))
-  const refused = Option.isNone(source) ? null : yield* source.value.refusal(settings.repos.map(({ fullName }) => fullName))
-  if (refused !== null) return yield* refused
-  if (settings.trigger.type === "webhook" && Option.isNone(signatures)) {
-    return yield* new InvalidRequest({ field: "trigger.type", reason: "this service takes no webhooks" })
-  }
-})
+    yield* Effect.fromResult(choose(catalogue, {
+      model: settings.model,
+      reasoningEffort: settings.reasoningEffort,
+      toolApprovalMode: settings.toolApprovalMode,
+      offlineOnly: test
+    }))
+    const refused = Option.isNone(source) ? null : yield* source.value.refusal(settings.repos.map(({ fullName }) => fullName))
+    if (refused !== null) return yield* refused
+    if (settings.trigger.type === "webhook" && Option.isNone(signatures)) {
+      return yield* new InvalidRequest({ field: "trigger.type", reason: "this service takes no webhooks" })
+    }
+  })
 
 /** Keeps the repositories followed whose news an automation needs. */
 const following = ({ followed }: Ports) => {

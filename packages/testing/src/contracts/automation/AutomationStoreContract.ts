@@ -162,7 +162,6 @@ const managing = (it: Writer<Requirements>) => {
       assert.deepStrictEqual(yield* store.enable(automation, after(48 * 60)), enabled)
       assert.deepStrictEqual(yield* find(automation), enabled)
     }))
-
 }
 
 const details = (it: Writer<Requirements>) => {
