@@ -12,7 +12,8 @@ import { failures } from "../server/access/Authenticate.ts"
 import { json } from "../server/reply/Respond.ts"
 import { Routes } from "../server/Routes.ts"
 import { Settings } from "../server/Settings.ts"
-import { toRun, TRIGGER_PATH } from "./AutomationsHandlers.ts"
+import { TRIGGER_PATH } from "../server/TriggerUrl.ts"
+import { toRun } from "./AutomationsHandlers.ts"
 
 /** There is no registered scheme for signed bodies. */
 const CHALLENGE = "Signature realm=\"slipway\""

@@ -8,12 +8,7 @@ import { Automations, type WithSecret } from "@slipway/domain/automation/usecase
 import { Effect, Redacted } from "effect"
 import { HttpApiBuilder } from "effect/http-api"
 import { Settings } from "../server/Settings.ts"
-
-/** The path to which signed requests are sent. */
-export const TRIGGER_PATH = "/api/internal/v1/automations/:automationId/trigger"
-
-/** The absolute address of an automation's webhook. */
-export const triggerUrl = (publicUrl: string, id: string): string => publicUrl + TRIGGER_PATH.replace(":automationId", id)
+import { triggerUrl } from "../server/TriggerUrl.ts"
 
 const toResource =
   (publicUrl: string) => ({ createdAt, createdBy, dueAt, failures, id, paused, settings }: Automation): AutomationResource => ({

@@ -118,44 +118,49 @@ ${hint !== false && html`<p class="hint" id="${id}-hint">${hint}</p>`}
 </div>
 `
 
+const hiddenField = (name: keyof Draft, value: string): Html =>
+  html`<input type="hidden" name="${name}" value="${value}">
+`
+
 /** The kind of a trigger that exists stays, so it is a hidden field. */
-const kindField = (draft: Draft, isNew: boolean): Html =>
-  isNew
-    ? html`<div class="field">
+const kindField = (draft: Draft, isNew: boolean): Html => {
+  if (!isNew) return hiddenField("trigger", draft.trigger)
+  const options = Object.entries(KINDS).map(([kind, name]) =>
+    html`<option value="${kind}"${kind === draft.trigger && html` selected`}>${name}</option>`
+  )
+  return html`<div class="field">
 <label for="trigger">Starts by</label>
-<select id="trigger" name="trigger">${
-      Object.entries(KINDS).map(([kind, name]) =>
-        html`<option value="${kind}"${kind === draft.trigger && html` selected`}>${name}</option>`
-      )
-    }</select>
+<select id="trigger" name="trigger">${options}</select>
 </div>
 `
-    : html`<input type="hidden" name="trigger" value="${draft.trigger}">
-`
+}
+
+const scheduleFields = ({ cron, timeZone }: Draft): Html => {
+  const times = html`Minute, hour, day of month, month, day of week: <code>0 7 * * 1-5</code> is at 7:00 on weekdays.`
+  const zone = html`Such as <code>Europe/Berlin</code>.`
+  const plain = html` spellcheck="false"`
+  return html`${field("cron", "Times of a schedule", cron, times, plain)}
+${field("timeZone", "Time zone of a schedule", timeZone, zone, plain)}`
+}
 
 /** The fields of one kind of trigger. Of a new automation all are shown, because the page works without a script. */
 const triggerFields = (draft: Draft, isNew: boolean): Html => {
-  const hidden = (id: keyof Draft) =>
-    html`<input type="hidden" name="${id}" value="${draft[id]}">
-`
-  const ofSchedule = isNew || draft.trigger === "schedule"
-  const ofLabel = isNew || draft.trigger === "label"
-  return html`${
-    ofSchedule
-      ? html`${
-        field(
-          "cron",
-          "Times of a schedule",
-          draft.cron,
-          html`Minute, hour, day of month, month, day of week: <code>0 7 * * 1-5</code> is at
-7:00 on weekdays.`,
-          html` spellcheck="false"`
-        )
-      }${
-        field("timeZone", "Time zone of a schedule", draft.timeZone, html`Such as <code>Europe/Berlin</code>.`, html` spellcheck="false"`)
-      }`
-      : html`${hidden("cron")}${hidden("timeZone")}`
-  }${ofLabel ? field("label", "Label that starts it", draft.label, false, html` maxlength="50"`) : hidden("label")}`
+  const schedule = isNew || draft.trigger === "schedule"
+    ? scheduleFields(draft)
+    : html`${hiddenField("cron", draft.cron)}${hiddenField("timeZone", draft.timeZone)}`
+  const label = isNew || draft.trigger === "label"
+    ? field("label", "Label that starts it", draft.label, false, html` maxlength="50"`)
+    : hiddenField("label", draft.label)
+  return html`${schedule}${label}`
+}
+
+/** Numbers that limit an automation. */
+const limitFields = ({ maxPerDay, maxRunning }: Draft): Html => {
+  const more = html` required inputmode="numeric"`
+  const running = html`1 to 20. More events are skipped.`
+  const daily = html`1 to 200. More events are skipped.`
+  return html`${field("maxRunning", "Active sandboxes at once", maxRunning, running, more)}
+${field("maxPerDay", "Runs in 24 hours", maxPerDay, daily, more)}`
 }
 
 /** The form. `problem`: why it was refused. */
@@ -172,11 +177,13 @@ export const render = (
 <h2 id="form">${isNew ? "New automation" : "Settings"}</h2>
 ${csrf}
 ${problem !== null && html`<p class="problem" role="alert" id="problem">${problem}</p>`}
-${field("name", "Name", draft.name, false, html` required maxlength="120"`)}${kindField(draft, isNew)}${
-    triggerFields(draft, isNew)
-  }<div class="field">
+${field("name", "Name", draft.name, false, html` required maxlength="120"`)}
+${kindField(draft, isNew)}
+${triggerFields(draft, isNew)}
+<div class="field">
 <label for="repos">Repositories</label>
-<textarea id="repos" name="repos" required rows="2" spellcheck="false" autocapitalize="none" aria-describedby="repos-hint">${draft.repos}</textarea>
+<textarea id="repos" name="repos" required rows="2" spellcheck="false" autocapitalize="none"
+aria-describedby="repos-hint">${draft.repos}</textarea>
 <p class="hint" id="repos-hint">One a line: <code>owner/name</code>, or <code>owner/name@branch</code>.</p>
 </div>
 <div class="field">
@@ -185,22 +192,14 @@ ${field("name", "Name", draft.name, false, html` required maxlength="120"`)}${ki
 <p class="hint" id="prompt-hint">Values of the event are inserted as data. Schedule: ${placeholders("schedule")}. Signed request: also
 <code>{{payload.alert.title}}</code>, by the path in its JSON. Mention: ${placeholders("mention")}. Label: ${placeholders("label")}.</p>
 </div>
-${field("model", "Model", draft.model, html`Empty: the default.`, html` spellcheck="false"`)}<div class="field">
+${field("model", "Model", draft.model, html`Empty: the default.`, html` spellcheck="false"`)}
+<div class="field">
 <label for="approvals">Edits and commands</label>
 <select id="approvals" name="approvals">
 <option value="auto"${draft.approvals === "auto" && html` selected`}>never ask</option>
 <option value="prompt"${draft.approvals === "prompt" && html` selected`}>ask before each</option>
 </select>
 </div>
-${
-    field(
-      "maxRunning",
-      "Active sandboxes at once",
-      draft.maxRunning,
-      html`1 to 20. More events are skipped.`,
-      html` required inputmode="numeric"`
-    )
-  }${
-    field("maxPerDay", "Runs in 24 hours", draft.maxPerDay, html`1 to 200. More events are skipped.`, html` required inputmode="numeric"`)
-  }<button>${isNew ? "Create automation" : "Save"}</button>
+${limitFields(draft)}
+<button>${isNew ? "Create automation" : "Save"}</button>
 </form>`

@@ -10,6 +10,8 @@ const reasons: Record<PauseReason, string> = {
   failures: `${PAUSED_AFTER} runs in a row could not start.`
 }
 
+const limits = { day: "The limit of a day is reached.", running: "Too many of its sandboxes are active." }
+
 export const triggerOf = (trigger: Trigger): Html => {
   switch (trigger.type) {
     case "schedule":
@@ -23,12 +25,11 @@ export const triggerOf = (trigger: Trigger): Html => {
   }
 }
 
-export const stateOf = ({ paused }: Automation): Html =>
-  paused === null
-    ? html`<span class="state good">enabled</span>`
-    : html`<span class="state ${paused.reason === "failures" ? "bad" : "wait"}">paused</span> since ${moment(paused.at)}. ${
-      reasons[paused.reason]
-    }`
+export const stateOf = ({ paused }: Automation): Html => {
+  if (paused === null) return html`<span class="state good">enabled</span>`
+  const kind = paused.reason === "failures" ? "bad" : "wait"
+  return html`<span class="state ${kind}">paused</span> since ${moment(paused.at)}. ${reasons[paused.reason]}`
+}
 
 export const nextOf = ({ dueAt, paused }: Automation): Html => paused === null && dueAt !== null ? moment(dueAt) : html`–`
 
@@ -51,8 +52,6 @@ export const outcomeOf = (outcome: Outcome): Html => {
     case "refused":
       return html`<span class="state bad">not started</span> ${visible(outcome.message)}`
     case "skipped":
-      return html`<span class="state wait">skipped</span> ${
-        outcome.limit === "day" ? "The limit of a day is reached." : "Too many of its sandboxes are active."
-      }`
+      return html`<span class="state wait">skipped</span> ${limits[outcome.limit]}`
   }
 }

@@ -2,8 +2,9 @@
 import { principalOf } from "@slipway/domain/access/rules/Session"
 import type { Automation } from "@slipway/domain/automation/rules/Automation"
 import { Automations, type WithSecret } from "@slipway/domain/automation/usecases/Automations"
-import { triggerUrl } from "@slipway/http/handlers/AutomationsHandlers"
+import { visible } from "@slipway/domain/text/EscapeInvisible"
 import { Settings } from "@slipway/http/server/Settings"
+import { triggerUrl } from "@slipway/http/server/TriggerUrl"
 import { Effect, Result } from "effect"
 import { columnHeads, html, type Html } from "../html/Html.ts"
 import { shownOnce } from "../keys/ShownOnce.ts"
@@ -16,7 +17,7 @@ const MESSAGES = { removed: "Automation removed." }
 const row = (automation: Automation): Html =>
   html`
 <tr>
-<th scope="row"><a href="/automations/${automation.id}">${automation.settings.name}</a></th>
+<th scope="row"><a href="/automations/${automation.id}">${visible(automation.settings.name)}</a></th>
 <td data-label="Trigger">${triggerOf(automation.settings.trigger)}</td>
 <td data-label="State">${stateOf(automation)}</td>
 <td data-label="Next run">${nextOf(automation)}</td>

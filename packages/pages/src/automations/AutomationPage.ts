@@ -4,9 +4,10 @@ import { type Automation, type Run, RUN_RETENTION } from "@slipway/domain/automa
 import { Automations } from "@slipway/domain/automation/usecases/Automations"
 import { SIGNS_ALONG } from "@slipway/domain/partner/rules/Webhook"
 import { AnyUuid } from "@slipway/domain/partner/schema/Attribution"
+import { visible } from "@slipway/domain/text/EscapeInvisible"
 import { Counter } from "@slipway/domain/text/Text"
-import { triggerUrl } from "@slipway/http/handlers/AutomationsHandlers"
 import { Settings } from "@slipway/http/server/Settings"
+import { triggerUrl } from "@slipway/http/server/TriggerUrl"
 import { Duration, Effect, Result, Schema } from "effect"
 import { columnHeads, html, type Html } from "../html/Html.ts"
 import { exactMoment, moment } from "../html/Moments.ts"
@@ -54,12 +55,11 @@ const row = ({ at, outcome, triggerId }: Run): Html =>
 
 const facts = (automation: Automation, publicUrl: string): Html => {
   const { createdAt, id, settings } = automation
+  const address = settings.trigger.type === "webhook" && html`<dt>Address</dt><dd><code>${triggerUrl(publicUrl, id)}</code></dd>`
   return html`<dl class="facts">
 <dt>Trigger</dt><dd>${triggerOf(settings.trigger)}</dd>
-${
-    settings.trigger.type === "webhook" && html`<dt>Address</dt><dd><code>${triggerUrl(publicUrl, id)}</code></dd>
-`
-  }<dt>State</dt><dd>${stateOf(automation)}</dd>
+${address}
+<dt>State</dt><dd>${stateOf(automation)}</dd>
 <dt>Next run</dt><dd>${nextOf(automation)}</dd>
 <dt>Created</dt><dd>${moment(createdAt)}</dd>
 </dl>`
@@ -89,29 +89,29 @@ export const make = Effect.gen(function*() {
 </tbody></table>`
     const newest = before !== null && html`<a href="/automations/${id}">Newest</a> `
     const older = nextCursor !== null && html`<a href="/automations/${id}?before=${nextCursor}" rel="next">Older</a>`
-    const body = html`<h1>${automation.settings.name}</h1>
+    const rotate = automation.settings.trigger.type === "webhook" &&
+      html`<a class="button quiet" href="/automations/${id}/rotate-secret">Replace the secret</a>`
+    const form = AutomationForm.render({
+      action: `/automations/${id}`,
+      csrf,
+      draft: given?.draft ?? AutomationForm.draftOf(automation.settings),
+      isNew: false,
+      problem: given?.problem ?? null
+    })
+    const body = html`<h1>${visible(automation.settings.name)}</h1>
 ${given === null && Page.told(asked, MESSAGES)}
 ${facts(automation, publicUrl)}
 <div class="actions">
-${action("run", "Run now", false)}${isPaused ? action("enable", "Enable", false) : action("pause", "Pause", true)}${
-      automation.settings.trigger.type === "webhook" &&
-      html`<a class="button quiet" href="/automations/${id}/rotate-secret">Replace the secret</a>
-`
-    }<a class="button danger" href="/automations/${id}/remove">Remove</a>
+${action("run", "Run now", false)}
+${isPaused ? action("enable", "Enable", false) : action("pause", "Pause", true)}
+${rotate}
+<a class="button danger" href="/automations/${id}/remove">Remove</a>
 </div>
 <h2 id="log">Runs</h2>
 ${runs.length === 0 ? html`<p>${before === null ? "No runs yet." : "No older runs."}</p>` : table}
 <p class="actions">${newest}${older}</p>
 <p class="fine">Runs are kept for ${Duration.toDays(RUN_RETENTION)} days.</p>
-${
-      AutomationForm.render({
-        action: `/automations/${id}`,
-        csrf,
-        draft: given?.draft ?? AutomationForm.draftOf(automation.settings),
-        isNew: false,
-        problem: given?.problem ?? null
-      })
-    }`
+${form}`
     return Page.show({ title: "Automation", place: "automations", body }, member, { status: given?.status ?? 200 })
   })
 
@@ -190,7 +190,7 @@ ${shownOnce({ label: "Secret", secret, then: `/automations/${id}`, more })}`
   const askToRemove: Handler = Effect.fnUntraced(function*(member, asked) {
     const { id, settings } = yield* automations.find(member.visit.place.grantId, yield* idOf(asked))
     const body = html`<h1>Remove this automation?</h1>
-<p><strong>${settings.name}</strong> starts no more runs, and the list of its runs is deleted permanently. Its sandboxes stay.</p>
+<p><strong>${visible(settings.name)}</strong> starts no more runs, and the list of its runs is deleted permanently. Its sandboxes stay.</p>
 <div class="actions">
 <form method="post" action="/automations/${id}/remove">${member.csrf}<button class="danger">Remove automation</button></form>
 <a class="button quiet" href="/automations/${id}">Cancel</a>

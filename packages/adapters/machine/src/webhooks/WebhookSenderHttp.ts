@@ -4,7 +4,7 @@
  */
 import { type SignedRequest, TargetRefused, WebhookSender } from "@slipway/domain/partner/ports/WebhookSender"
 import { ATTEMPT_TIME, type Outcome, type Trouble } from "@slipway/domain/partner/rules/Webhook"
-import { type DateTime, Duration, Effect, Latch, Layer, Redacted } from "effect"
+import { type DateTime, Duration, Effect, Latch, Layer } from "effect"
 import { lookup as resolve, Resolver } from "node:dns/promises"
 import { request as httpRequest } from "node:http"
 import { request as httpsRequest } from "node:https"

@@ -155,17 +155,17 @@ export const endRun = (
     WHERE id = ${id} AND fence = ${fence} AND outcome = 'starting' RETURNING 1`
 
 /** Runs of an automation, newest first, below a position; by the index over automation and position. */
-export const selectRuns = (sql: SqlClient.SqlClient, id: string, before: number | null, limit: number) =>
-  runs({
+export const selectRuns = (sql: SqlClient.SqlClient, id: string, before: number | null, limit: number) => {
+  const older = before === null ? sql`` : sql`AND position < ${before}`
+  return runs({
     Request: Schema.Void,
     Result: RunRow,
     execute: () =>
       sql`
-      SELECT ${runColumns(sql)} FROM automation_runs r WHERE automation_id = ${id} ${
-        before === null ? sql`` : sql`AND position < ${before}`
-      }
+      SELECT ${runColumns(sql)} FROM automation_runs r WHERE automation_id = ${id} ${older}
       ORDER BY position DESC LIMIT ${limit}`
   })(undefined)
+}
 
 /** The oldest ended runs, by the index over time. Rows that another process purges are skipped. */
 export const purgeRuns = (sql: SqlClient.SqlClient, before: DateTime.Utc, limit: number) =>

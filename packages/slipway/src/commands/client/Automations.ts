@@ -176,8 +176,8 @@ const add = Command.make("add", { ...flags, json, url: Server.url }, (given) =>
         description: "Every Monday at seven"
       },
       {
-        command:
-          "slipway automations add \"Fix issues\" --label slipway --repo acme/shop --prompt \"Fix this issue: {{issue.title}} {{issue.body}}\"",
+        command: "slipway automations add \"Fix issues\" --label slipway --repo acme/shop " +
+          "--prompt \"Fix this issue: {{issue.title}} {{issue.body}}\"",
         description: "For each issue that gets the label"
       }
     ])
