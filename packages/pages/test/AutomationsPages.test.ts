@@ -101,7 +101,7 @@ layer(http(), { excludeTestServices: true })("the pages of automations", (it) =>
         [{ repos: "shop" }, "repos[0].fullName"],
         [{ maxRunning: "0" }, "maxRunning"],
         [{ maxPerDay: "many" }, "maxPerDay"],
-        [{ model: "absent/model" }, "models of"],
+        [{ model: "absent/model" }, "There is no such model."],
         [{ trigger: "push" }, "trigger"],
         [{ name: " " }, "name"]
       ]

@@ -109,7 +109,15 @@ const readItems = Effect.fnUntraced(function*({ access, reads }: Reading, number
   for (const { body, html_url: url, id, submitted_at: at, user } of reviews) {
     if (at == null || (body ?? "").trim() === "") continue
     items.push({
-      id: `review:${id}`, kind: "review", author: authorOf(user), body: body ?? "", path: null, line: null, url, at, updatedAt: at
+      id: `review:${id}`,
+      kind: "review",
+      author: authorOf(user),
+      body: body ?? "",
+      path: null,
+      line: null,
+      url,
+      at,
+      updatedAt: at
     })
   }
   for (const comment of codePages.flat()) {
@@ -131,7 +139,15 @@ const readItems = Effect.fnUntraced(function*({ access, reads }: Reading, number
   }
   for (const { body, created_at: at, html_url: url, id, updated_at: updatedAt, user } of pages.flat()) {
     items.push({
-      id: `comment:${id}`, kind: "comment", author: authorOf(user), body: body ?? "", path: null, line: null, url, at, updatedAt
+      id: `comment:${id}`,
+      kind: "comment",
+      author: authorOf(user),
+      body: body ?? "",
+      path: null,
+      line: null,
+      url,
+      at,
+      updatedAt
     })
   }
   return items.sort((a, b) => DateTime.Order(a.at, b.at) || (a.id < b.id ? -1 : 1))
@@ -145,8 +161,11 @@ const readFailing = Effect.fnUntraced(function*({ access, api }: Reading, run: R
   // The check run of a job has its id. Logs are gone after some weeks, and other programs' checks have none.
   const place = run.app?.slug !== "github-actions" || access.permissions["actions"] === undefined
     ? null
-    : yield* Effect.catchTag(api.place(access, "/actions/jobs/{id}/logs", { id: run.id }), "GitHubFailed", (failure) =>
-      failure.retryable ? Effect.fail(failure) : Effect.succeed(null))
+    : yield* Effect.catchTag(
+      api.place(access, "/actions/jobs/{id}/logs", { id: run.id }),
+      "GitHubFailed",
+      (failure) => failure.retryable ? Effect.fail(failure) : Effect.succeed(null)
+    )
   const failing: FailingCheck = {
     name: run.name,
     url: run.html_url ?? "",
@@ -180,9 +199,9 @@ const readChecks = Effect.fnUntraced(function*(reading: Reading, headSha: string
     ...runs.map(({ conclusion, status }) => stateOf({ status, ...(conclusion === null ? {} : { conclusion }) })),
     ...workflows.map(stateOf)
   ]
-  const ends = [...runs.map((run) => instantOf(run.completed_at)), ...workflows.map(({ updatedAt }) => instantOf(updatedAt))].flatMap((at) =>
-    at === null || at._tag === "None" ? [] : [at.value]
-  )
+  const ends = [...runs.map((run) => instantOf(run.completed_at)), ...workflows.map(({ updatedAt }) => instantOf(updatedAt))].flatMap((
+    at
+  ) => at === null || at._tag === "None" ? [] : [at.value])
   const at = ends.length === 0 ? null : ends.reduce(DateTime.max)
   const state = states.length === 0
     ? "none" as const
@@ -191,7 +210,9 @@ const readChecks = Effect.fnUntraced(function*(reading: Reading, headSha: string
     : states.includes("failure")
     ? "failed" as const
     : "passed" as const
-  const failed = runs.filter((run) => stateOf({ status: run.status, ...(run.conclusion === null ? {} : { conclusion: run.conclusion }) }) === "failure")
+  const failed = runs.filter((run) =>
+    stateOf({ status: run.status, ...(run.conclusion === null ? {} : { conclusion: run.conclusion }) }) === "failure"
+  )
     .sort((a, b) => a.name < b.name ? -1 : 1).slice(0, MAX_FAILING_CHECKS)
   const failing = state !== "failed" || known.has(headSha)
     ? []
@@ -243,7 +264,12 @@ const make = Effect.fnUntraced(function*(options: GitHubApi.Options) {
       return within(
         operation,
         repo,
-        withHeldToken(api, held, repo, (access) => read({ api, reads, access }, number, options).pipe(onStatus(404, noPullRequest(operation))))
+        withHeldToken(
+          api,
+          held,
+          repo,
+          (access) => read({ api, reads, access }, number, options).pipe(onStatus(404, noPullRequest(operation)))
+        )
       )
     }),
     reply: Effect.fn("PullRequestFeedback.reply")((repo: RepoName, number: number, key: string, text: string) => {
@@ -251,7 +277,12 @@ const make = Effect.fnUntraced(function*(options: GitHubApi.Options) {
       return within(
         operation,
         repo,
-        withToken(api, repo, WRITE, (access) => reply({ api, reads, access }, number, key, text).pipe(onStatus(404, noPullRequest(operation))))
+        withToken(
+          api,
+          repo,
+          WRITE,
+          (access) => reply({ api, reads, access }, number, key, text).pipe(onStatus(404, noPullRequest(operation)))
+        )
       )
     })
   })

@@ -38,7 +38,8 @@ register(PullRequestFeedbackContract.suite("github", layer, {
             ...(line === undefined ? {} : { line })
           }).id
         ),
-      edit: (_, said, text) => Effect.sync(() => void Object.assign(there.comments[find(said)]!, { body: text, updatedAt: there.instant() })),
+      edit: (_, said, text) =>
+        Effect.sync(() => void Object.assign(there.comments[find(said)]!, { body: text, updatedAt: there.instant() })),
       remove: (_, said) => Effect.sync(() => void there.comments.splice(find(said), 1)),
       check: (headSha, checks) =>
         Effect.sync(() => {
@@ -121,7 +122,11 @@ it.layer(layer)("Feedback at GitHub", (it) => {
   it.effect("gives the wait that GitHub asks for", () =>
     Effect.gen(function*() {
       const { feedback, number, repo, server } = yield* opened
-      server.strike({ method: "GET", url: /reviews/u, outcome: { status: 429, body: { message: "slow down" }, headers: { "retry-after": "77" } } })
+      server.strike({
+        method: "GET",
+        url: /reviews/u,
+        outcome: { status: 429, body: { message: "slow down" }, headers: { "retry-after": "77" } }
+      })
       const error = yield* Effect.flip(feedback.read(repo, number, read))
       assert.strictEqual(error._tag === "SourceHostError" ? error.retryAfter : undefined, 77)
     }))

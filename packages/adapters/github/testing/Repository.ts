@@ -227,7 +227,8 @@ export class Repository {
   }
 
   checkRun(headSha: string, fields: Partial<Omit<CheckRun, "id" | "headSha">> = {}): CheckRun {
-    const { annotations = [], completedAt = null, conclusion = null, log = null, name = "check", startedAt = null, status = "queued" } = fields
+    const { annotations = [], completedAt = null, conclusion = null, log = null, name = "check", startedAt = null, status = "queued" } =
+      fields
     const run = { id: this.nextId(), headSha, name, status, conclusion, startedAt, completedAt, annotations, log }
     this.checkRuns.push(run)
     return run

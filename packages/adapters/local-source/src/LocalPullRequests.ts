@@ -15,8 +15,8 @@ import { find, list, type Pulls, select } from "./FindPulls.ts"
 import type * as LocalGit from "./LocalGit.ts"
 import { LocalRepositories, type LocalRepository } from "./LocalRepositories.ts"
 import { merge } from "./MergePull.ts"
-import { review } from "./ReviewPull.ts"
 import type { Done, LocalPullRequest, PullFailure } from "./PullCommands.ts"
+import { review } from "./ReviewPull.ts"
 
 export class LocalPullRequests extends Context.Service<LocalPullRequests, {
   /** In order of the last change, newest first. `unreadable`: repositories whose open pull requests could not be read. */

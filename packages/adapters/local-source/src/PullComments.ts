@@ -1,6 +1,6 @@
 /** The comments on pull requests of repositories on this machine. */
-import type { NewReview } from "@slipway/domain/source/ports/PullRequests"
 import type { FeedbackItem } from "@slipway/domain/source/ports/PullRequestFeedback"
+import type { NewReview } from "@slipway/domain/source/ports/PullRequests"
 import { type CommentWithText, MAX_COMMENT } from "@slipway/domain/source/schema/PullRequest"
 import type { RepoName } from "@slipway/domain/source/schema/RepoRef"
 import { Instant } from "@slipway/postgres/sql/Instant"
@@ -81,7 +81,10 @@ export const putReply = (sql: SqlClient.SqlClient, repo: RepoName, number: numbe
 export const commentUrl = (pullUrl: string, id: bigint): string => `${pullUrl}#comment-${id}`
 
 /** As feedback. */
-export const toItem = (pullUrl: string, { author, authorId, body, createdAt, id, isReview, line, path, updatedAt }: CommentRow): FeedbackItem => ({
+export const toItem = (
+  pullUrl: string,
+  { author, authorId, body, createdAt, id, isReview, line, path, updatedAt }: CommentRow
+): FeedbackItem => ({
   id: `local:${id}`,
   kind: path !== null ? "review_comment" : isReview ? "review" : "comment",
   author: { id: authorId ?? "", login: author, isBot: authorId === null },

@@ -1,6 +1,6 @@
 import { assert, it } from "@effect/vitest"
-import { PullRequests } from "@slipway/domain/source/ports/PullRequests"
 import { PullRequestFeedback } from "@slipway/domain/source/ports/PullRequestFeedback"
+import { PullRequests } from "@slipway/domain/source/ports/PullRequests"
 import { SourceHost } from "@slipway/domain/source/ports/SourceHost"
 import { RepoName } from "@slipway/domain/source/schema/RepoRef"
 import * as TestPostgres from "@slipway/embedded-postgres/testing/TestPostgres"
@@ -9,6 +9,7 @@ import * as Migrations from "@slipway/postgres/Migrations"
 import * as PullRequestFeedbackContract from "@slipway/testing/contracts/source/PullRequestFeedbackContract"
 import { register } from "@slipway/testing/runners/Vitest"
 import { DateTime, Effect, Layer } from "effect"
+import { SqlClient } from "effect/sql"
 import { randomUUID } from "node:crypto"
 import { writeFileSync } from "node:fs"
 import { join } from "node:path"
@@ -16,7 +17,6 @@ import { LocalPullRequests } from "../src/LocalPullRequests.ts"
 import { LocalRepositories } from "../src/LocalRepositories.ts"
 import * as PullRequestFeedbackLocal from "../src/PullRequestFeedbackLocal.ts"
 import * as SourceHostLocal from "../src/SourceHostLocal.ts"
-import { SqlClient } from "effect/sql"
 
 const layer = Layer.merge(PullRequestFeedbackLocal.layer, LocalPullRequests.layerPages).pipe(
   Layer.provideMerge(SourceHostLocal.layer({ publicUrl: "https://slipway.example" })),
@@ -61,7 +61,13 @@ const fixture: PullRequestFeedbackContract.Fixture<LocalRepositories | SqlClient
       say: Effect.fnUntraced(function*(number, { isBot = false, kind, line = null, login, path, text }) {
         const at = yield* DateTime.now
         const comments = path === undefined ? [] : [{ path, line, text }]
-        const review = { key: String(++reviews), author: { id: `user_${login}`, login }, text: path === undefined ? text : "", comments, at }
+        const review = {
+          key: String(++reviews),
+          author: { id: `user_${login}`, login },
+          text: path === undefined ? text : "",
+          comments,
+          at
+        }
         yield* Effect.orDie(pulls!.review(here.fullName, number, review))
         // Only the service and reviews write comments; those of others are made here.
         yield* Effect.orDie(sql`
@@ -82,8 +88,21 @@ it.layer(layer)("Reviews of local pull requests", (it) => {
     const here = yield* repository({ a: "one\n" })
     const headSha = yield* here.commit("slipway/x", { a: "two\n" })
     const at = yield* DateTime.now
-    const { number } = yield* host.openDraftPullRequest(here.fullName, { title: "T", body: "", baseRef: "trunk", headRef: "slipway/x", headSha, at })
-    const review = { key: "1", author: { id: "user_1", login: "Maria" }, text: "All of it.", comments: [{ path: "a", line: 1, text: "Rename." }], at }
+    const { number } = yield* host.openDraftPullRequest(here.fullName, {
+      title: "T",
+      body: "",
+      baseRef: "trunk",
+      headRef: "slipway/x",
+      headSha,
+      at
+    })
+    const review = {
+      key: "1",
+      author: { id: "user_1", login: "Maria" },
+      text: "All of it.",
+      comments: [{ path: "a", line: 1, text: "Rename." }],
+      at
+    }
     return { host, pulls, here, number, review }
   })
 

@@ -70,7 +70,14 @@ export const storesOver = Layer.mergeAll(SandboxStorePostgres.layer, LeasesPostg
 
 /** All, on a database of their own. */
 export const stores = <E>(checkpoints: Layer.Layer<Checkpoints, E, SqlClient.SqlClient>) =>
-  Layer.mergeAll(storesOver, SandboxDashboardPostgres.layer, SetupsPostgres.layer, FeedbackWatchesPostgres.layer, WorkersPostgres.layer, checkpoints).pipe(
+  Layer.mergeAll(
+    storesOver,
+    SandboxDashboardPostgres.layer,
+    SetupsPostgres.layer,
+    FeedbackWatchesPostgres.layer,
+    WorkersPostgres.layer,
+    checkpoints
+  ).pipe(
     Layer.provideMerge(Layer.mergeAll(HintsPostgres.layer, IdsNode.layer)),
     Layer.provideMerge(database())
   )

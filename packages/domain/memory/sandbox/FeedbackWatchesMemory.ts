@@ -3,8 +3,8 @@ import * as DateTime from "effect/DateTime"
 import * as Effect from "effect/Effect"
 import type { SandboxId } from "../../src/ids/SandboxId.ts"
 import { CLAIM_TIME, FeedbackWatches, type TakenWatch } from "../../src/publishing/ports/FeedbackWatches.ts"
-import { headRef } from "../../src/source/schema/Naming.ts"
 import type { Sandbox } from "../../src/sandbox/rules/Sandbox.ts"
+import { headRef } from "../../src/source/schema/Naming.ts"
 import type { SandboxRows } from "./SandboxRows.ts"
 
 interface Watch extends TakenWatch {

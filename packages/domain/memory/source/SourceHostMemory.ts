@@ -3,6 +3,7 @@ import * as Context from "effect/Context"
 import * as DateTime from "effect/DateTime"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
+import { PullRequestFeedback } from "../../src/source/ports/PullRequestFeedback.ts"
 import {
   type Ended,
   MAX_COMMIT_TITLE,
@@ -14,10 +15,9 @@ import {
 import { pageOfNames, RepoNotAccessible, SourceHostError, SourceHost } from "../../src/source/ports/SourceHost.ts"
 import { noChecks, type PullRequest } from "../../src/source/schema/PullRequest.ts"
 import type { RepoName } from "../../src/source/schema/RepoRef.ts"
-import { PullRequestFeedback } from "../../src/source/ports/PullRequestFeedback.ts"
 import { patch } from "../files/MemoryPatch.ts"
-import { feedback, make as makeFeedback, MemoryFeedback, toComment } from "./PullRequestFeedbackMemory.ts"
 import { changedLines, MemoryRepositories, type MemoryRepository, readNote } from "../files/MemoryRepositories.ts"
+import { feedback, make as makeFeedback, MemoryFeedback, toComment } from "./PullRequestFeedbackMemory.ts"
 
 /** The state of the layer: pull requests of each repository, in the order of their numbers. */
 interface Pulls {

@@ -70,6 +70,9 @@ describe("requests", () => {
     assert.include(request.prompt, "<data name=\"issue.title\">Broken</data> <data name=\"comment.author\">ada</data>")
     assert.deepInclude(request, { title: "On mention", toolApprovalMode: "prompt", metadata: { automation_id: "id" } })
     assert.notProperty(request, "model")
+    assert.notProperty(request, "feedback")
+    const feedback = { comments: "all" } as const
+    assert.deepInclude(requestOf("id", { ...settings, feedback }, factsOfNews(comment, at), time), { feedback })
   })
 
   it("have all repositories without an event's", () => {

@@ -13,8 +13,8 @@ import { Feedback } from "@slipway/domain/publishing/usecases/Feedback"
 import { SandboxStore } from "@slipway/domain/sandbox/ports/SandboxStore"
 import { publicationOf, type Sandbox } from "@slipway/domain/sandbox/rules/Sandbox"
 import type { SandboxEvent } from "@slipway/domain/sandbox/rules/SandboxEvent"
-import { fromWire } from "@slipway/domain/sandbox/schema/SandboxEvent"
 import { turnPending } from "@slipway/domain/sandbox/rules/Transition"
+import { fromWire } from "@slipway/domain/sandbox/schema/SandboxEvent"
 import { PullRequestFeedback } from "@slipway/domain/source/ports/PullRequestFeedback"
 import { PullRequests } from "@slipway/domain/source/ports/PullRequests"
 import { SourceHost, SourceHostError } from "@slipway/domain/source/ports/SourceHost"
@@ -47,8 +47,19 @@ const world = Effect.fnUntraced(function*(policy = all) {
   const createdAt = yield* DateTime.now
   yield* store.create({
     creation: {
-      id, grantId: "grant-1", createdBy: "user-1", title: "Fix", repos: [{ fullName: repo }], prompt: "Fix", model: offlineDemo.id,
-      agentRuntime: offlineDemo.agentRuntime, reasoningEffort: null, toolApprovalMode: "auto", metadata: {}, origin: null, createdAt,
+      id,
+      grantId: "grant-1",
+      createdBy: "user-1",
+      title: "Fix",
+      repos: [{ fullName: repo }],
+      prompt: "Fix",
+      model: offlineDemo.id,
+      agentRuntime: offlineDemo.agentRuntime,
+      reasoningEffort: null,
+      toolApprovalMode: "auto",
+      metadata: {},
+      origin: null,
+      createdAt,
       feedback: newFeedback(policy, createdAt)
     },
     keyed: null
@@ -73,7 +84,17 @@ const world = Effect.fnUntraced(function*(policy = all) {
     const at = yield* DateTime.now
     const name = memory.nextId()
     const author = { id: isBot ? "bot" : "maria", login: "maria", isBot }
-    const item = { id: `comment:${name}`, kind: "comment" as const, author, body, path: null, line: null, url: `${pull.url}#${name}`, at, updatedAt: at }
+    const item = {
+      id: `comment:${name}`,
+      kind: "comment" as const,
+      author,
+      body,
+      path: null,
+      line: null,
+      url: `${pull.url}#${name}`,
+      at,
+      updatedAt: at
+    }
     memory.items(pull).push(item)
     yield* (yield* FeedbackWatches).noticed(repo, HEAD, at)
   })
@@ -214,7 +235,12 @@ it.effect("failing checks start rounds until there were enough, and a bot's comm
     const pull: PullRequest = here.pull
     for (const sha of ["1", "2", "3", "4"]) {
       const at = yield* DateTime.now
-      here.memory.checks.set(heads()[0] ?? "", { headSha: sha, state: "failed", at, failing: [{ name: "test", url: pull.url, summary: "no", annotations: [], log: "" }] })
+      here.memory.checks.set(heads()[0] ?? "", {
+        headSha: sha,
+        state: "failed",
+        at,
+        failing: [{ name: "test", url: pull.url, summary: "no", annotations: [], log: "" }]
+      })
       const watches = yield* FeedbackWatches
       yield* watches.noticed(repo, HEAD, at)
       yield* live(here)

@@ -67,7 +67,7 @@ export const promptOf = ({ name, prompt }: Pick<AutomationSettings, "name" | "pr
 
 /** The creation of a run's sandbox. */
 export const requestOf = (id: string, settings: AutomationSettings, facts: Facts, time: string): CreateSandbox => {
-  const { model, name, reasoningEffort, repos, toolApprovalMode } = settings
+  const { feedback, model, name, reasoningEffort, repos, toolApprovalMode } = settings
   const own = facts.repo?.toLowerCase()
   return {
     repos: own === undefined ? repos : repos.filter(({ fullName }) => fullName.toLowerCase() === own),
@@ -75,6 +75,7 @@ export const requestOf = (id: string, settings: AutomationSettings, facts: Facts
     ...(model === undefined ? {} : { model }),
     ...(reasoningEffort === undefined ? {} : { reasoningEffort }),
     toolApprovalMode,
+    ...(feedback === undefined ? {} : { feedback }),
     title: name,
     metadata: { automation_id: id }
   }

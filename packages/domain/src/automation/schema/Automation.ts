@@ -47,6 +47,7 @@ const fields = {
   model: CreateSandbox.fields.model,
   reasoningEffort: CreateSandbox.fields.reasoningEffort,
   toolApprovalMode: CreateSandbox.fields.toolApprovalMode,
+  feedback: CreateSandbox.fields.feedback,
   maxRunning: limit(20).annotateKey({ description: "Active sandboxes of it at once.", default: 1 }).pipe(
     Schema.withDecodingDefaultKey(Effect.succeed(1))
   ),

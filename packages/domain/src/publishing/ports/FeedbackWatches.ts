@@ -39,5 +39,8 @@ export class FeedbackWatches extends Context.Service<FeedbackWatches, {
    * Ends a claim. `lookAt`: `null`, not before something changes. A change or notice since the claim makes it due at once. `false`:
    * another worker has claimed it since, and nothing was changed.
    */
-  record(taken: TakenWatch, end: { readonly lookAt: DateTime.Utc | null; readonly failures: number }): Effect.Effect<boolean, StoreUnavailable>
+  record(
+    taken: TakenWatch,
+    end: { readonly lookAt: DateTime.Utc | null; readonly failures: number }
+  ): Effect.Effect<boolean, StoreUnavailable>
 }>()("@slipway/domain/FeedbackWatches") {}

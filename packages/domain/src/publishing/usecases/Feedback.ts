@@ -149,8 +149,11 @@ const step = Effect.fnUntraced(function*(deps: Dependencies, watch: TakenWatch) 
       case null:
         return null
       case "publish":
-        yield* change(deps, id, (present) =>
-          nextStep(present) === "publish" ? Result.getOrElse(requestPublication(present, repo), () => []) : [])
+        yield* change(
+          deps,
+          id,
+          (present) => nextStep(present) === "publish" ? Result.getOrElse(requestPublication(present, repo), () => []) : []
+        )
         return null
       case "reply":
         sandbox = yield* tell(deps, sandbox, { number, round, watch })
@@ -183,8 +186,7 @@ const step = Effect.fnUntraced(function*(deps: Dependencies, watch: TakenWatch) 
   return made._tag === "Deliver" && refused !== null ? DateTime.addDuration(now, LONGEST_BACKOFF) : null
 })
 
-const backoff = (failures: number): Duration.Duration =>
-  Duration.min(Duration.seconds(30 * 2 ** Math.min(failures, 10)), LONGEST_BACKOFF)
+const backoff = (failures: number): Duration.Duration => Duration.min(Duration.seconds(30 * 2 ** Math.min(failures, 10)), LONGEST_BACKOFF)
 
 /** Looks, and records when to look again. */
 const look = Effect.fnUntraced(function*(deps: Dependencies, watch: TakenWatch) {
@@ -199,7 +201,10 @@ const look = Effect.fnUntraced(function*(deps: Dependencies, watch: TakenWatch) 
         Effect.logInfo("feedback could not be read or answered yet", { reason: message }).pipe(
           Effect.andThen(DateTime.now),
           Effect.map((now) => ({
-            lookAt: DateTime.addDuration(now, retryAfter === undefined ? backoff(watch.failures) : Duration.seconds(Math.max(retryAfter, 1))),
+            lookAt: DateTime.addDuration(
+              now,
+              retryAfter === undefined ? backoff(watch.failures) : Duration.seconds(Math.max(retryAfter, 1))
+            ),
             failures: watch.failures + 1
           }))
         )
@@ -335,4 +340,3 @@ export class Feedback extends Context.Service<Feedback, {
         : Effect.void)
   )
 }
-

@@ -65,7 +65,14 @@ const openedOf = <R>(fixture: Fixture<R>) =>
     const repository = yield* fixture.repository({ a: "one\n" })
     const headSha = yield* repository.commit("slipway/x", { a: "two\n" }, "Change")
     const repo = repository.fullName
-    const { number, url } = yield* host.openDraftPullRequest(repo, { title: "t", body: "", baseRef: "trunk", headRef: "slipway/x", headSha, at })
+    const { number, url } = yield* host.openDraftPullRequest(repo, {
+      title: "t",
+      body: "",
+      baseRef: "trunk",
+      headRef: "slipway/x",
+      headSha,
+      at
+    })
     const read = (more: Partial<ReadOptions> = {}) => feedback.read(repo, number, { ...all, ...more })
     const reply = (key: string, text: string) => feedback.reply(repo, number, key, text)
     return { feedback, repository, repo, number, url, headSha, read, reply }
