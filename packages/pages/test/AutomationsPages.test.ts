@@ -145,6 +145,12 @@ layer(http(), { excludeTestServices: true })("the pages of automations", (it) =>
       const to = (done: string) => `/automations/${id}?done=${done}`
       redirected(yield* mine.post(`/automations/${id}`, { ...filled, name: "Weekly", maxRunning: "1" }), to("saved"))
       isPage(yield* mine.post(`/automations/${id}`, { ...filled, trigger: "webhook" }), 400)
+      const store = yield* AutomationStore
+      const { createdAt, settings } = (yield* automationsOf(mine))[0] ?? assert.fail("it is gone")
+      const feedback = { comments: "all" } as const
+      yield* store.change({ grantId: mine.grantId, id }, { ...settings, feedback }, createdAt)
+      yield* mine.post(`/automations/${id}`, { ...filled, name: "Weekly", maxRunning: "1" })
+      assert.deepStrictEqual((yield* automationsOf(mine))[0]?.settings.feedback, feedback, "the form does not show it")
       redirected(yield* mine.post(`/automations/${id}/pause`, {}), to("paused"))
       const [paused] = yield* automationsOf(mine)
       assert.deepStrictEqual([paused?.settings.name, paused?.paused?.reason], ["Weekly", "paused"])
