@@ -31,7 +31,11 @@ export class GitHubFailed extends Schema.TaggedError<GitHubFailed>()("GitHubFail
   detail: Schema.String,
   retryable: Schema.Boolean,
   /** Seconds. */
-  retryAfter: Schema.optionalKey(Schema.Int)
+  retryAfter: Schema.optionalKey(Schema.Int),
+  /** The least seconds between two requests for the same, if GitHub named them. */
+  pollInterval: Schema.optionalKey(Schema.Int),
+  /** The id of the repository, if it has another name now. */
+  movedTo: Schema.optionalKey(Schema.Int)
 }) {
   override get message() {
     return this.detail
@@ -151,7 +155,9 @@ const waitOf = (status: number, headers: Answer["headers"], message: string): nu
 export const failureOf = (status: number, headers: Answer["headers"], message: string): GitHubFailed => {
   const detail = message === "" ? `GitHub answered with status ${status}.` : `GitHub says: ${message}`
   const retryAfter = waitOf(status, headers, message)
+  const pollInterval = Number(headers["x-poll-interval"] ?? Number.NaN)
   return new GitHubFailed({
+    ...(Number.isSafeInteger(pollInterval) ? { pollInterval } : {}),
     status,
     detail,
     retryable: retryAfter !== undefined || status >= 500,
@@ -183,14 +189,26 @@ export const isOpenLine = ({ hostname, protocol }: URL): boolean =>
 interface Connection {
   /** Such as `github.com`. */
   readonly host: string
+  /** Without a slash at its end. */
+  readonly apiUrl: string
   /** Signs each request, and corrects a wrong clock of this machine. */
   readonly asApp: Octokit
   readonly asInstallation: Octokit
 }
 
+/**
+ * The id in the address of a repository that was renamed or transferred. No redirection is followed: credentials go to addresses that we
+ * make ourselves. https://docs.github.com/en/rest/using-the-rest-api/best-practices-for-using-the-rest-api#follow-redirects
+ */
+const movedIn = (apiUrl: string, location: string | undefined): number | undefined => {
+  const prefix = `${apiUrl}/repositories/`
+  const id = location?.startsWith(prefix) === true ? Number(/^\d{1,15}(?=\/|\?|$)/u.exec(location.slice(prefix.length))?.[0]) : Number.NaN
+  return Number.isSafeInteger(id) ? id : undefined
+}
+
 /** Sends one request once. `access: "app"`: signed with the App's key. */
 const send = (
-  { asApp, asInstallation, host }: Connection,
+  { apiUrl, asApp, asInstallation, host }: Connection,
   access: Pick<Access, "token"> | "app",
   route: `${"GET" | "PATCH" | "POST"} ${string}`,
   parameters: Readonly<Record<string, unknown>>,
@@ -236,7 +254,15 @@ const send = (
     }),
     Effect.filterOrFail(
       ({ status }) => status < 300 || takesPlace && status === 302,
-      ({ status }) => new GitHubFailed({ status, detail: "The repository has moved; use its present name.", retryable: false })
+      ({ headers, status }) => {
+        const movedTo = movedIn(apiUrl, headers["location"])
+        return new GitHubFailed({
+          status,
+          detail: "The repository has moved; use its present name.",
+          retryable: false,
+          ...(movedTo === undefined ? {} : { movedTo })
+        })
+      }
     )
   )
 }
@@ -269,10 +295,16 @@ const mint = Effect.fn("GitHubApi.mint")(function*(
 ) {
   const [owner = "", name = ""] = repo.split("/")
   const hidden = new RepoNotAccessible({ repo })
-  const installation = yield* ofApp(connection, "GET /repos/{owner}/{repo}/installation", { owner, repo: name }).pipe(
-    Effect.flatMap((answer) => decode(connection.host, Installation, answer)),
+  const { answer, id } = yield* ofApp(connection, "GET /repos/{owner}/{repo}/installation", { owner, repo: name }).pipe(
+    Effect.map((answer) => ({ answer, id: null })),
+    Effect.catchIf(({ movedTo }) => movedTo !== undefined, ({ movedTo = 0 }) =>
+      Effect.map(
+        ofApp(connection, "GET /repositories/{repository_id}/installation", { repository_id: movedTo }),
+        (answer) => ({ answer, id: movedTo })
+      )),
     onStatus(404, () => Effect.fail(hidden))
   )
+  const installation = yield* decode(connection.host, Installation, answer)
   if (typeof installation.suspended_at === "string") return yield* hidden
   const has = ([permission, level]: readonly [string, "read" | "write"]) => includes(installation.permissions[permission], level)
   const missing = Object.entries(needed).filter((entry) => entry[0] !== "metadata" && !has(entry)).map(([permission, level]) =>
@@ -285,7 +317,7 @@ const mint = Effect.fn("GitHubApi.mint")(function*(
   const permissions = { ...needed, ...Object.fromEntries(Object.entries(wanted).filter(has)) }
   const minted = yield* ofApp(connection, "POST /app/installations/{installation_id}/access_tokens", {
     installation_id: installation.id,
-    repositories: [name],
+    ...(id === null ? { repositories: [name] } : { repository_ids: [id] }),
     permissions
   }).pipe(
     Effect.flatMap((answer) => decode(connection.host, Minted, answer)),
@@ -361,6 +393,7 @@ export const make = Effect.fnUntraced(function*(options: Options) {
   }
   const connection: Connection = {
     host,
+    apiUrl,
     asApp: new Octokit({ ...settings, authStrategy: createAppAuth, auth: { appId, privateKey } }),
     asInstallation: new Octokit(settings)
   }

@@ -21,7 +21,7 @@ import * as GitHubApi from "./GitHubApi.ts"
 import { type Access, onStatus, type Permissions } from "./GitHubApi.ts"
 import { logTail } from "./LogTail.ts"
 import { type HeldTokens, withHeldToken, withToken } from "./RepositoryTokens.ts"
-import { within } from "./SourceHostGitHub.ts"
+import { within } from "./Within.ts"
 
 const WRITE: Permissions = { metadata: "read", pull_requests: "write" }
 

@@ -17,28 +17,16 @@ import * as AccountRepositories from "./AccountRepositories.ts"
 import * as Answers from "./Answers.ts"
 import * as ConditionalReads from "./ConditionalReads.ts"
 import * as GitHubApi from "./GitHubApi.ts"
-import { type GitHubFailed, onStatus, type Permissions } from "./GitHubApi.ts"
+import { onStatus, type Permissions } from "./GitHubApi.ts"
 import * as Installations from "./Installations.ts"
 import * as PullRequests from "./PullRequests.ts"
 import { type HeldTokens, READ, withHeldToken, withToken } from "./RepositoryTokens.ts"
+import { within } from "./Within.ts"
 
 export type { Options } from "./GitHubApi.ts"
 
 /** Without permission to read contents, GitHub refuses a pull request of a private repository: "not all refs are readable". */
 const OPEN: Permissions = { metadata: "read", contents: "read", pull_requests: "write" }
-
-/** Converts GitHub's errors to the port's. */
-export const within = <A>(operation: string, repo: RepoName, self: Effect.Effect<A, GitHubFailed | RepoNotAccessible | SourceHostError>) =>
-  Effect.catchTag(
-    self,
-    "GitHubFailed",
-    Effect.fnUntraced(function*({ detail, retryAfter, retryable, status }) {
-      yield* Effect.logWarning("GitHub did not do what it was asked to", { operation, repo, status, detail })
-      // Blocked for legal reasons.
-      if (status === 451) return yield* new RepoNotAccessible({ repo })
-      return yield* new SourceHostError({ operation, detail, retryable, ...(retryAfter === undefined ? {} : { retryAfter }) })
-    })
-  )
 
 /** GitHub answers `write` for the role `maintain`, and the base role of a custom one. Its 404: there is no such account. */
 const mayWrite = (api: GitHubApi.GitHubApi, access: GitHubApi.Access, { id, login }: { readonly id: string; readonly login: string }) =>

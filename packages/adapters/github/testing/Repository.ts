@@ -72,6 +72,15 @@ export interface WorkflowRun {
   readonly createdAt: string
 }
 
+/** An entry of the repository's list of events. */
+export interface Event {
+  readonly id: string
+  readonly type: string
+  readonly actor: User
+  readonly createdAt: string
+  readonly payload: object
+}
+
 /** State that all repositories of a server share. */
 interface Surroundings {
   readonly nextId: () => number
@@ -97,6 +106,9 @@ export class Repository {
   readonly comments: Array<Comment> = []
   readonly checkRuns: Array<CheckRun> = []
   readonly workflowRuns: Array<WorkflowRun> = []
+  /** Oldest first. Only tests write them: GitHub lists events some time after they happened. */
+  readonly events: Array<Event> = []
+  pollIntervalSeconds = 60
   readonly #surroundings: Surroundings
   #last = 0
   #queue: Promise<unknown> = Promise.resolve()
@@ -250,6 +262,13 @@ export class Repository {
     }
     this.workflowRuns.push(run)
     return run
+  }
+
+  /** Adds to the list of events. */
+  event(type: string, payload: object, actor: User = { id: 1, login: "octocat" }): Event {
+    const event = { id: String(this.nextId()), type, actor, createdAt: this.instant(), payload }
+    this.events.push(event)
+    return event
   }
 
   /** The old name answers with a redirection from now on. */

@@ -108,9 +108,12 @@ const mint = ({ body, params, world }: Context): Answer => {
   if (Object.entries(permissions).some(([name, level]) => !isGranted(installation.permissions, name, level))) {
     return refuse(422, "The permissions requested are not granted to this installation.")
   }
+  const ids = body["repository_ids"] as ReadonlyArray<number> | undefined
   const names = body["repositories"] as ReadonlyArray<string> | undefined
-  const chosen = names?.map((name) => {
-    const found = findRepository(world, installation.account, name)
+  const chosen = (ids ?? names)?.map((wanted) => {
+    const found = typeof wanted === "number"
+      ? repositories.find(({ id }) => id === wanted)
+      : findRepository(world, installation.account, wanted)
     return found !== undefined && app.installationOf(installation.account, found.name) === installation ? found : undefined
   })
   if (chosen?.includes(undefined)) {
@@ -178,7 +181,10 @@ const listPulls = (context: RepositoryContext): Answer => {
     (state === "all" || pull.state === state) && (branch === undefined || isTheirs && pull.headRef === branch) &&
     (base === null || pull.baseRef === base)
   )
-  return page(context, pulls.toReversed(), (items) => items.map((pull) => Shapes.pullSimple(world.addresses, repository, pull)))
+  const ordered = query.get("sort") === "updated"
+    ? pulls.toSorted((a, b) => a.updatedAt < b.updatedAt ? 1 : a.updatedAt > b.updatedAt ? -1 : b.number - a.number)
+    : pulls.toReversed()
+  return page(context, ordered, (items) => items.map((pull) => Shapes.pullSimple(world.addresses, repository, pull)))
 }
 
 const updatePull = async ({ body, repository, world }: RepositoryContext, pull: Pull): Promise<Answer> => {
@@ -315,6 +321,16 @@ const listAnnotations = (context: RepositoryContext, { annotations }: CheckRun):
 /** GitHub sends to a file at another host. */
 const jobLog = ({ world }: RepositoryContext, { id, log }: CheckRun): Answer =>
   log === null ? notFound : { status: 302, headers: { location: `${world.addresses.origin}/logs/${id}` } }
+
+const listEvents = (context: RepositoryContext): Answer => {
+  const { repository, world } = context
+  const answer = page(
+    context,
+    repository.events.slice(-300).toReversed(),
+    (items) => items.map((event) => Shapes.event(world.addresses, repository, event))
+  )
+  return { ...answer, headers: { ...answer.headers, "x-poll-interval": String(repository.pollIntervalSeconds) } }
+}
 
 const listWorkflowRuns = (context: RepositoryContext): Answer => {
   const { call: { query }, repository, world } = context
@@ -453,6 +469,11 @@ const routes: ReadonlyArray<Route> = [
     const found = repository === undefined ? undefined : world.app.installationOf(repository.owner.login, repository.name)
     return found === undefined ? notFound : ok(Shapes.installation(world.addresses, world.app, found))
   }),
+  route("GET /repositories/{id}/installation", "app", ({ params, world }) => {
+    const repository = world.repositories.find(({ id }) => String(id) === params["id"])
+    const found = repository === undefined ? undefined : world.app.installationOf(repository.owner.login, repository.name)
+    return found === undefined ? notFound : ok(Shapes.installation(world.addresses, world.app, found))
+  }),
   route("GET /users/{username}/installation", "app", ({ params, world }) => {
     const found = world.app.installations.find(({ account }) => account.toLowerCase() === params["username"]?.toLowerCase())
     return found === undefined ? notFound : ok(Shapes.installation(world.addresses, world.app, found))
@@ -485,6 +506,7 @@ const routes: ReadonlyArray<Route> = [
   onRepository("POST /git/blobs", "contents:write", addBlob),
   onRepository("POST /git/trees", "contents:write", addTree),
   onRepository("POST /git/commits", "contents:write", addCommit),
+  onRepository("GET /events", "metadata:read", listEvents),
   onRepository("GET /pulls", "pull_requests:read", listPulls),
   onRepository("POST /pulls", "pull_requests:write", openPull),
   onRepository("GET /pulls/{number}", "pull_requests:read", withPull(readPull)),

@@ -1,7 +1,7 @@
 /** The data of the server, in the shapes of GitHub's REST API: fewer fields, all of which GitHub has. */
 import type { components } from "@octokit/openapi-types"
 import type { AppAuthentication, Installation } from "./AppAuthentication.ts"
-import type { CheckRun, Comment, Pull, Repository, User, WorkflowRun } from "./Repository.ts"
+import type { CheckRun, Comment, Event, Pull, Repository, User, WorkflowRun } from "./Repository.ts"
 
 type Part<T> = T extends ReadonlyArray<infer A> ? ReadonlyArray<Part<A>> : T extends object ? { readonly [K in keyof T]?: Part<T[K]> } : T
 type Shape<Name extends keyof components["schemas"]> = Part<components["schemas"][Name]>
@@ -225,3 +225,13 @@ export const workflowRun = ({ api, origin }: Addresses, from: Repository, run: W
   created_at: run.createdAt,
   updated_at: run.createdAt
 } satisfies Shape<"workflow-run">)
+
+export const event = ({ api }: Addresses, from: Repository, { actor, createdAt, id, payload, type }: Event) => ({
+  id,
+  type,
+  actor: { id: actor.id, login: actor.login, gravatar_id: "", url: `${api}/users/${actor.login}`, avatar_url: "" },
+  repo: { id: from.id, name: from.fullName, url: `${api}/repos/${from.fullName}` },
+  payload,
+  public: !from.private,
+  created_at: createdAt
+})

@@ -16,6 +16,7 @@ import * as CheckpointsPostgres from "./checkpoints/CheckpointsPostgres.ts"
 import * as Database from "./Database.ts"
 import * as DeviceLoginStorePostgres from "./device-login-store/DeviceLoginStorePostgres.ts"
 import * as FeedbackWatchesPostgres from "./feedback-watches/FeedbackWatchesPostgres.ts"
+import * as FollowedRepositoriesPostgres from "./followed-repositories/FollowedRepositoriesPostgres.ts"
 import * as HintsPostgres from "./HintsPostgres.ts"
 import * as LeasesPostgres from "./leases/LeasesPostgres.ts"
 import * as MaintenancePostgres from "./maintenance/MaintenancePostgres.ts"
@@ -53,8 +54,8 @@ const drawn = Layer.sync(Ids, () => drawnFrom(() => randomInt(2 ** 47) / 2 ** 47
 /**
  * The stores over a connection that the caller provides, whose `search_path` begins with the schema of the tables: sandboxes, leases,
  * workers, setups, checkpoints, access, members, sessions, device logins, the audit log, spending, secrets, providers of models,
- * settings of repositories, partners, webhooks, automations and the health of the store, with `Hints`, `Ids` and the database's clock.
- * Limits such as `Policy`, `MaxActiveSandboxes`, `Budgets` and `CreditPrice` are provided to this layer.
+ * settings of repositories, followed repositories, partners, webhooks, automations and the health of the store, with `Hints`, `Ids` and
+ * the database's clock. Limits such as `Policy`, `MaxActiveSandboxes`, `Budgets` and `CreditPrice` are provided to this layer.
  */
 export const layerConnected = (
   { checkpoints, ids = drawn, secretsKey = { file: ".slipway/secrets.key", shared: true } }: StoreOptions = {}
@@ -79,6 +80,7 @@ export const layerConnected = (
       WebhookStorePostgres.layer,
       AutomationStorePostgres.layer,
       SpendingPostgres.layer,
+      FollowedRepositoriesPostgres.layer,
       StoreHealthPostgres.layer
     )),
     Layer.provideMerge(Layer.mergeAll(

@@ -23,7 +23,7 @@ const AT_ONCE = 8
 export const layer = HttpRouter.use(Effect.fnUntraced(function*(router) {
   const configured = yield* Effect.serviceOption(SourceHostEvents)
   if (Option.isNone(configured)) return
-  const { handle } = yield* HandleNews
+  const { sent } = yield* HandleNews
   const scope = yield* Effect.scope
   const turnstile = Semaphore.makeUnsafe(AT_ONCE)
   const routes = yield* Routes
@@ -41,7 +41,7 @@ export const layer = HttpRouter.use(Effect.fnUntraced(function*(router) {
         ({ message }) => Effect.fail(Unauthorized.make(message, { "www-authenticate": CHALLENGE }))
       )
       yield* Effect.forEach(news, (one) =>
-        handle(one).pipe(
+        sent(one).pipe(
           turnstile.withPermits(1),
           Effect.catch((error) =>
             Effect.logWarning("what the source host told of could not be looked at", {

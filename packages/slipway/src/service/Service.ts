@@ -27,6 +27,7 @@ import * as TreeServer from "@slipway/worker-link/TreeServer"
 import * as CheckpointTreesOnDisk from "@slipway/worker/checkpoint/CheckpointTreesOnDisk"
 import * as DeliverWebhooks from "@slipway/worker/jobs/DeliverWebhooks"
 import * as FollowFeedback from "@slipway/worker/jobs/FollowFeedback"
+import * as FollowRepositories from "@slipway/worker/jobs/FollowRepositories"
 import * as RunAutomations from "@slipway/worker/jobs/RunAutomations"
 import { AllowedEgress } from "@slipway/worker/setup/RunSetup"
 import { Timing } from "@slipway/worker/shared/Timing"
@@ -265,9 +266,11 @@ export const layer = (settings: Settings.Settings, publicUrl: string, postgres =
     )
     // Announces its address only after the isolation check, which may stop it.
     const permitted = settings.isolation === "auto" ? Layer.empty : machine
+    // What begins without a request.
+    const begun = Layer.merge(RunAutomations.layer, FollowRepositories.layer.pipe(Layer.provide(Source.polling(settings))))
     const served = (role === "worker"
-      ? RunAutomations.layer
-      : Layer.merge(http(settings, publicUrl).pipe(Layer.provide(permitted)), RunAutomations.layer))
+      ? begun
+      : Layer.merge(http(settings, publicUrl).pipe(Layer.provide(permitted)), begun))
       .pipe(Layer.provideMerge(domain))
     if (here === null) {
       yield* Effect.flatMap(modelsHere, (now) => reportModels(settings, now()))

@@ -3,6 +3,7 @@ import { Redaction } from "@slipway/domain/environment/redaction/Redaction"
 import { CommitAuthor, CommitMessage } from "@slipway/domain/publishing/rules/Publication"
 import * as GitHubApi from "@slipway/github/GitHubApi"
 import * as PullRequestFeedbackGitHub from "@slipway/github/PullRequestFeedbackGitHub"
+import * as RepositoryNewsGitHub from "@slipway/github/RepositoryNewsGitHub"
 import * as SourceHostEventsGitHub from "@slipway/github/SourceHostEventsGitHub"
 import * as SourceHostGitHub from "@slipway/github/SourceHostGitHub"
 import { LocalPullRequests } from "@slipway/local-source/LocalPullRequests"
@@ -48,6 +49,13 @@ export const app = ({ apiUrl, appId, privateKeyFile }: NonNullable<Settings["git
 /** The events that GitHub sends, if webhooks are configured. */
 export const news = ({ github }: Pick<Settings, "github">) =>
   github === null || github.webhookSecret === null ? Layer.empty : SourceHostEventsGitHub.layer({ secret: github.webhookSecret })
+
+/** Asks GitHub for news of repositories. The local host tells of its own by itself. */
+export const polling = ({ github }: Pick<Settings, "github">) =>
+  github === null ?
+    Layer.empty :
+    Layer.unwrap(Effect.map(privateKey(github.privateKeyFile), (privateKey) =>
+      RepositoryNewsGitHub.layer({ appId: github.appId, apiUrl: github.apiUrl, privateKey })))
 
 /** The author and the message of commits. */
 export const commits = ({ commit }: Pick<Settings, "commit">) =>

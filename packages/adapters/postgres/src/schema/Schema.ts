@@ -13,6 +13,7 @@ import { automations } from "./automations.ts"
 import { checkpoints } from "./checkpoints.ts"
 import { credits } from "./credits.ts"
 import { events } from "./events.ts"
+import { followedRepositories } from "./followedRepositories.ts"
 import { localSource } from "./localSource.ts"
 import { models } from "./models.ts"
 import { notifications } from "./notifications.ts"
@@ -43,7 +44,8 @@ const statements = [
   workers,
   secrets,
   localSource,
-  automations
+  automations,
+  followedRepositories
 ].flat()
 
 const namesOf = (pattern: RegExp) => statements.flatMap((statement) => pattern.exec(statement)?.[1] ?? [])

@@ -3,13 +3,16 @@ import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import type { StoreUnavailable } from "../../store/StoreUnavailable.ts"
 import type { RepoNotAccessible, SourceHostError } from "./SourceHost.ts"
-import type { News } from "./SourceHostEvents.ts"
+import type { News, PullNews } from "./SourceHostEvents.ts"
+
+/** News with the name by which the repository is followed. A pull request has its branch. */
+export type HeardNews = Exclude<News, PullNews> | PullNews & { readonly branch: string }
 
 /**
- * Handles one piece of news. It may get the same twice, late and out of order, and calls itself decide what is theirs. After a failure
+ * Handles one piece of news. A listener decides which are its own, and may get the same twice, late and out of order. After a failure
  * with `StoreUnavailable`, or a `SourceHostError` that is retryable, polled news are given again.
  */
-export type NewsListener = (news: News) => Effect.Effect<void, RepoNotAccessible | SourceHostError | StoreUnavailable>
+export type NewsListener = (news: HeardNews) => Effect.Effect<void, RepoNotAccessible | SourceHostError | StoreUnavailable>
 
 const ignored: NewsListener = () => Effect.void
 

@@ -54,6 +54,14 @@ export interface Said {
   readonly at: DateTime.Utc
 }
 
+/** Either `branch` or `number` is not null. `number: null`: the branch may have a pull request. */
+export interface PullNews {
+  readonly _tag: "Pull"
+  readonly repo: RepoName
+  readonly branch: string | null
+  readonly number: number | null
+}
+
 /**
  * News of a repository. They may come twice, late and out of order. `Pull`: a pull request changed (review, comment, check, push, close).
  * The change itself has to be asked for. `Comment`: a new comment, or the text of a new issue or pull request. `Labelled`: a label was
@@ -61,7 +69,7 @@ export interface Said {
  * of the repository are lost, so each followed pull request counts as changed.
  */
 export type News =
-  | { readonly _tag: "Pull"; readonly repo: RepoName; readonly branch: string; readonly number: number | null }
+  | PullNews
   | { readonly _tag: "Comment" } & Said
   | { readonly _tag: "Labelled"; readonly label: string } & Said
   | { readonly _tag: "Renamed"; readonly from: RepoName; readonly repo: RepoName }
