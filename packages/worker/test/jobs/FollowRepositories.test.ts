@@ -107,7 +107,7 @@ it.effect("asks each ten minutes only while the host sends news by itself", () =
   }).pipe(Effect.scoped, Effect.provide(layer))
 })
 
-it.effect("keeps the cursor until its news are handled, and gives up after a few failures", () => {
+it.effect("keeps the cursor until its news are handled", () => {
   let fails = true
   const { handled, layer, polls } = world({
     poll: () => answer([pull], "next"),
@@ -123,10 +123,21 @@ it.effect("keeps the cursor until its news are handled, and gives up after a few
     yield* pass(6)
     assert.deepInclude(handled, pull)
     assert.strictEqual(polls.at(-1)?.cursor, "next")
-    fails = true
-    yield* pass(200)
-    // Five failures with the same cursor, then the news are given up and the wait begins anew.
-    assert.isAtLeast(polls.length, 10)
+  }).pipe(Effect.scoped, Effect.provide(layer))
+})
+
+it.effect("gives up news that failed again and again, so that later ones come", () => {
+  const { layer, polls } = world({
+    poll: () => answer([pull], "next"),
+    handle: () => Effect.fail(new StoreUnavailable({ cause: "down" }))
+  })
+  return Effect.gen(function*() {
+    yield* follow()
+    yield* FollowRepositories.start()
+    // Polls after 0, 1, 3, 7, 15 and 31 minutes.
+    yield* pass(33)
+    assert.deepStrictEqual(polls.slice(0, 6).map(({ cursor }) => cursor), [null, null, null, null, null, null])
+    assert.strictEqual(polls[6]?.cursor, "next")
   }).pipe(Effect.scoped, Effect.provide(layer))
 })
 
