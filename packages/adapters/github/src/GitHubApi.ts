@@ -286,6 +286,18 @@ const ofApp = (connection: Connection, route: `${"GET" | "POST"} ${string}`, par
       })
   )
 
+/** Signs the request itself: the library signs only addresses that it knows. */
+const installationOfMoved = Effect.fnUntraced(function*(connection: Connection, repositoryId: number) {
+  const signed = yield* Effect.tryPromise({
+    try: async () => (await connection.asApp.auth({ type: "app" })) as { readonly token: string },
+    catch: () => new GitHubFailed({ status: null, detail: "The App's key cannot sign a request.", retryable: false })
+  })
+  const route = "GET /repositories/{repository_id}/installation"
+  return yield* send(connection, { token: Redacted.make(signed.token) }, route, { repository_id: repositoryId }, {
+    authorization: `bearer ${signed.token}`
+  })
+})
+
 /** A new token with all of `needed`, and the permissions of `wanted` that the installation has. */
 const mint = Effect.fn("GitHubApi.mint")(function*(
   connection: Connection,
@@ -297,11 +309,10 @@ const mint = Effect.fn("GitHubApi.mint")(function*(
   const hidden = new RepoNotAccessible({ repo })
   const { answer, id } = yield* ofApp(connection, "GET /repos/{owner}/{repo}/installation", { owner, repo: name }).pipe(
     Effect.map((answer) => ({ answer, id: null })),
-    Effect.catchIf(({ movedTo }) => movedTo !== undefined, ({ movedTo = 0 }) =>
-      Effect.map(
-        ofApp(connection, "GET /repositories/{repository_id}/installation", { repository_id: movedTo }),
-        (answer) => ({ answer, id: movedTo })
-      )),
+    Effect.catchIf(
+      ({ movedTo }) => movedTo !== undefined,
+      ({ movedTo = 0 }) => Effect.map(installationOfMoved(connection, movedTo), (answer) => ({ answer, id: movedTo }))
+    ),
     onStatus(404, () => Effect.fail(hidden))
   )
   const installation = yield* decode(connection.host, Installation, answer)

@@ -18,6 +18,7 @@ import { hasTrees, publicationOf, type Publication, type Sandbox } from "../../s
 import { type RepoNotFound, type RepoRequired, selectRepo } from "../../sandbox/rules/SelectRepo.ts"
 import { RepoNotAccessible, SourceHost, SourceHostError } from "../../source/ports/SourceHost.ts"
 import { isUnderWay } from "../../source/rules/PullState.ts"
+import { sameRepo } from "../../source/schema/Naming.ts"
 import { sandboxOf } from "../../source/schema/PullRequest.ts"
 import { type CommentWithText, noChecks, type PullRequest, type PullRequestStatus, withoutText } from "../../source/schema/PullRequest.ts"
 import type { RepoName } from "../../source/schema/RepoRef.ts"
@@ -68,6 +69,21 @@ const tell = Effect.fnUntraced(
   Effect.catchTag("SandboxNotFound", () => Effect.void),
   Effect.catchTag("StaleLease", Effect.die)
 )
+
+/**
+ * The sandbox's name for the repository that the host now calls `named`; `null`: the sandbox does not have it. The host is asked only
+ * about repositories with pull requests, in case one was renamed.
+ */
+const presentRepo = Effect.fnUntraced(function*({ host }: Dependencies, sandbox: Sandbox, named: RepoName) {
+  const same = selectRepo(sandbox, named)
+  if (Result.isSuccess(same)) return same.success
+  for (const { fullName } of sandbox.repos) {
+    if ((publicationOf(sandbox, fullName)?.number ?? null) === null) continue
+    const present = yield* Effect.result(host.repository(fullName))
+    if (Result.isSuccess(present) && sameRepo(present.success.fullName, named)) return fullName
+  }
+  return null
+})
 
 const describe = Effect.fnUntraced(function*(deps: Dependencies, sandbox: Sandbox, repo: RepoName) {
   const publication = publicationOf(sandbox, repo)
@@ -172,11 +188,11 @@ export class Publishing extends Context.Service<Publishing, {
             const id = sandboxOf(branch)
             if (id === undefined) return
             const { sandbox } = yield* store.change(id, "policy", () => Result.succeed([]), yield* DateTime.now)
-            const repo = selectRepo(sandbox, named)
-            if (Result.isFailure(repo)) return
-            const number = publicationOf(sandbox, repo.success)?.number ?? null
+            const repo = yield* presentRepo(deps, sandbox, named)
+            if (repo === null) return
+            const number = publicationOf(sandbox, repo)?.number ?? null
             if (number === null) return
-            yield* tell(deps, sandbox, repo.success, (yield* host.pullRequestDetails(repo.success, number)).pullRequest)
+            yield* tell(deps, sandbox, repo, (yield* host.pullRequestDetails(repo, number)).pullRequest)
           },
           Effect.catchTag("SandboxNotFound", () => Effect.void),
           Effect.catchTag("StaleLease", Effect.die)
