@@ -9,7 +9,7 @@ const Text = optional(Schema.NullOr(Schema.String))
 
 const Account = Schema.Struct({ id: Counter, login: Schema.String, type: optional(Schema.String) })
 const Head = Schema.Struct({ ref: Schema.String })
-/** Of a pull request from a fork, GitHub names a branch of another repository. */
+/** For a pull request from a fork, the branch is in another repository. */
 const Pull = Schema.Struct({
   number: Counter,
   head: Head,

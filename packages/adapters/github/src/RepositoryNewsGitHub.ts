@@ -132,7 +132,7 @@ const first = (since: DateTime.Utc): Cursor => {
   return { turn: 0, pulls: at, runs: at, eventsSince: at, events: [], page: 1, tags: {} }
 }
 
-/** An unreadable cursor is one of a later version: everything may be news. */
+/** An unreadable cursor was written by another version: everything may be news. */
 const cursorOf = (text: string | null, since: DateTime.Utc): Cursor =>
   text === null ? first(since) : Option.getOrElse(Schema.decodeUnknownOption(CursorText)(text), () => first(since))
 

@@ -50,7 +50,7 @@ const following = Effect.gen(function*() {
   return yield* HandleNews
 })
 
-it.effect("news of a repository that nobody follows only change its publications", () => {
+it.effect("news of an unfollowed repository only change its publications", () => {
   const { heard, layer } = world()
   return Effect.gen(function*() {
     const { sent } = yield* HandleNews

@@ -57,7 +57,7 @@ export class HandleNews extends Context.Service<HandleNews, {
       return HandleNews.of({
         polled,
         sent: Effect.fn("HandleNews.sent")(function*(news) {
-          // Sandboxes whose repository nobody follows have pull requests too. Comments change none, so their branch is not asked for.
+          // Sandboxes whose repository is not followed have pull requests too. Comments change none, so their branch is not asked for.
           if (news._tag === "Pull" && news.branch !== null) yield* publishing.follow(news.repo, news.branch)
           if (followed === null) return
           if (news._tag === "Renamed") yield* followed.renamed(news.from, news.repo)

@@ -13,7 +13,7 @@ export const MAX_REASON = 100
 export interface ClaimedRepository {
   /** The name by which it is followed. */
   readonly repo: RepoName
-  /** What the source host said at the last poll; `null`: the repository was never asked. */
+  /** The answer of the last poll; `null`: the repository was never polled. */
   readonly cursor: string | null
   /** Since when it is followed. */
   readonly followedAt: DateTime.Utc

@@ -42,7 +42,7 @@ export interface Said {
    */
   readonly id: string
   readonly repo: RepoName
-  /** Of the issue or pull request. */
+  /** The number of the issue or pull request. */
   readonly number: number
   readonly isPull: boolean
   /** Of the issue or pull request. At most {@link MAX_NEWS_TITLE} characters. */
