@@ -8,6 +8,7 @@ import { SlipwayError } from "./SlipwayError.ts"
 import { backoff, type CallOptions, type ClientOptions, pause, type Query, segment, Transport } from "./Transport.ts"
 import type {
   ApprovalDecision,
+  ChangeRequest,
   ApproveOptions,
   CheckpointPage,
   CommandResult,
@@ -318,6 +319,16 @@ export class SlipwayClient {
       cancel: () => attempt.close()
     }, { highWaterMark: 0 })
     return new Response(body, { status: response.status, headers: response.headers })
+  }
+
+  /** Gives the agent comments, or the failing checks, as its next message; what it changes is published. */
+  requestChanges(id: string, request: ChangeRequest, options: CallOptions = {}): Promise<MessageResult> {
+    return this.#post(() => `${sandboxPath(id)}/feedback`, request, options)
+  }
+
+  /** Feedback goes on after a pause. Safe to repeat. */
+  resumeFeedback(id: string, options: CallOptions = {}): Promise<CommandResult> {
+    return this.#post(() => `${sandboxPath(id)}/feedback/resume`, undefined, options)
   }
 
   /** Opens or updates the draft pull request, within 20 s. `detailsPending`: ask again with `getPullRequest`. Safe to repeat. */

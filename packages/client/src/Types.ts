@@ -109,6 +109,22 @@ export interface FeedbackPolicy {
   readonly publish: boolean
 }
 
+/** What a person wants changed: `text`, `comments` or `checks`. */
+export interface ChangeRequest {
+  /** May be left out with one repository. */
+  readonly repo?: string
+  readonly text?: string
+  /** At most 100. */
+  readonly comments?: ReadonlyArray<{
+    readonly path: string
+    /** Absent: all of the file. */
+    readonly line?: number
+    readonly text: string
+  }>
+  /** `true`: the agent gets the failing checks. */
+  readonly checks?: boolean
+}
+
 /** A fork of a sandbox. Absent fields are taken from the original. */
 export interface Fork {
   /** 1 to 60000 characters. */

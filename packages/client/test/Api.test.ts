@@ -174,6 +174,8 @@ describe("the addresses of the promise client", () => {
       client.getFileContent(id, "a&b", { repo: "acme/shop" }),
       client.downloadFile(id, "a&b", { repo: "acme/shop" }),
       client.diffFiles(id, { from: 1, to: "working", path: "a&b", repo: "acme/shop" }),
+      client.requestChanges(id, { checks: true }),
+      client.resumeFeedback(id),
       client.publishPullRequest(id),
       client.getPullRequest(id, { repo: "acme/shop" }),
       client.listPartnerEvents({ after: "2", limit: 3 })

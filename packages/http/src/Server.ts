@@ -11,6 +11,7 @@ import * as AutomationTriggerHandler from "./handlers/AutomationTriggerHandler.t
 import * as CheckpointsHandlers from "./handlers/CheckpointsHandlers.ts"
 import * as Documents from "./handlers/Documents.ts"
 import * as EventsHandlers from "./handlers/EventsHandlers.ts"
+import * as FeedbackHandlers from "./handlers/FeedbackHandlers.ts"
 import * as FilesHandlers from "./handlers/FilesHandlers.ts"
 import * as HealthHandlers from "./handlers/HealthHandlers.ts"
 import * as InternalHandlers from "./handlers/InternalHandlers.ts"
@@ -39,6 +40,7 @@ const Handlers = Layer.mergeAll(
   EventsHandlers.layer,
   FilesHandlers.layer,
   PullRequestsHandlers.layer,
+  FeedbackHandlers.layer,
   PartnerHandlers.layer,
   HealthHandlers.layer,
   MetricsHandlers.layer

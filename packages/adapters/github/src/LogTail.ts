@@ -33,7 +33,7 @@ const tail = async (url: URL, signal: AbortSignal): Promise<Uint8Array> => {
   return whole?.subarray(-MAX_LOG_TAIL) ?? new Uint8Array()
 }
 
-/** The last `MAX_LOG_TAIL` bytes as text; empty if they cannot be read. The file is foreign, and so is its server: no credentials go there. */
+/** The last `MAX_LOG_TAIL` bytes as text; empty if they cannot be read. No credentials go to the foreign server. */
 export const logTail = (url: URL): Effect.Effect<string> =>
   Effect.tryPromise(async (signal) => new TextDecoder().decode(await tail(url, signal))).pipe(
     Effect.timeout(TIMEOUT),

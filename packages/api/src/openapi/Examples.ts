@@ -261,6 +261,11 @@ export const examples: Readonly<Record<string, unknown>> = {
   ApprovalDecision: { decision: "deny", reason: "Keep the old signature: the plugin uses it." },
   CommandResult: command,
   SendMessage: { prompt: "Now add a test for the empty cart." },
+  RequestChanges: {
+    text: "Please keep the old signature.",
+    comments: [{ path: "src/cart.ts", line: 12, text: "This drops the rounding." }]
+  },
+  FeedbackChoice: { comments: "all", checks: "failing", rounds: 3 },
   MessageResult: { ...command, turnId },
   Message: message,
   MessagePage: { data: [message], nextCursor: null },

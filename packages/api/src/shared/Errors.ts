@@ -38,6 +38,7 @@ import {
   TooManyEndpoints as EndpointLimit
 } from "@slipway/domain/partner/ports/WebhookStore"
 import { FactConflict as Contradiction } from "@slipway/domain/partner/rules/Attribution"
+import { NoFailingChecks as NothingFails } from "@slipway/domain/publishing/usecases/Feedback"
 import {
   BranchMoved as MovedBranch,
   MergeConflict as Conflict,
@@ -190,6 +191,8 @@ export const CreationDenied = Schema.Struct({ error: Schema.Struct({ code: Schem
   ),
   HttpApiSchema.status(403)
 )
+/** No check of the pull request fails, or some still run. */
+export const NoFailingChecks = onWire(409, "no_failing_checks", NothingFails)
 /** The `Idempotency-Key` was used for another request. */
 export const IdempotencyConflict = onWire(409, "idempotency_conflict", KeyConflict)
 /** Credits are enforced and used up. */

@@ -50,6 +50,7 @@ export const layer = HttpRouter.use(Effect.fnUntraced(function*(router) {
   yield* members("/sandboxes/:sandboxId/messages", { POST: forms.send, formBytes: Form.PROMPT_BYTES })
   yield* members("/sandboxes/:sandboxId/messages/:messageId/take-back", { POST: forms.takeBack })
   yield* members("/sandboxes/:sandboxId/pull-request", { POST: forms.publish })
+  yield* members("/sandboxes/:sandboxId/feedback", { POST: forms.feedback })
   yield* members("/sandboxes/:sandboxId/rename", { POST: forms.rename })
   yield* members("/sandboxes/:sandboxId/pin", { POST: forms.pin })
   yield* members("/sandboxes/:sandboxId/send-back", { GET: yield* SendBack.make })

@@ -157,7 +157,7 @@ const AFTER_END: ReadonlySet<SandboxEvent["type"]> = new Set([
   "usage.updated"
 ])
 
-/** Throws where a sandbox has more than publications, feedback, usage and titles after it was terminated: its pull request may go on living. */
+/** Throws where a sandbox has more than publications, feedback, usage and titles after it was terminated: its pull request may go on. */
 export const endsForGood = (log: Log): void => {
   const end = log.findIndex((event) => event.type === "sandbox.status" && event.data.status === "terminated")
   const after = end < 0 ? [] : log.slice(end + 1).filter(({ type }) => !AFTER_END.has(type))

@@ -308,7 +308,8 @@ describe("the message", () => {
     const told = { repo, turnId: "t", count: 2, authors: ["maria"], step: "reply", outcome: "succeeded", published: "" } as const
     assert.strictEqual(
       replyOf(told, { title: "T", url: "https://slipway/s/1" }),
-      "The agent is done with 2 comments of `maria`. Its changes are in this pull request. [The sandbox](https://slipway/s/1) has the details."
+      "The agent is done with 2 comments of `maria`. Its changes are in this pull request. " +
+        "[The sandbox](https://slipway/s/1) has the details."
     )
     assert.include(
       replyOf({ ...told, published: "The branch moved." }, { title: "T", url: "" }),

@@ -46,6 +46,8 @@ export const MESSAGES = {
   taken_back: "Removed from the queue.",
   restoring: "Restoring the checkpoint…",
   renamed: "Renamed.",
+  fixing: "The agent gets the failing checks.",
+  resumed: "Feedback continues.",
   pinned: "Pinned.",
   unpinned: "Unpinned.",
   opened: "Draft pull request opened.",

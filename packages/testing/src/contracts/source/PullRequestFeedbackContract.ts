@@ -188,7 +188,7 @@ const checks = <R>(it: Writer<PullRequestFeedback | SourceHost | R>, opened: Ret
       assert.deepStrictEqual((yield* read()).checks, { headSha, state: "none", at: null, failing: [] })
     }))
 
-  it.effect("checks run until all are done, whatever failed; then it has the annotations of those that failed, and the ends of their logs", () =>
+  it.effect("checks run until all are done, whatever failed; then those that failed have annotations and the ends of their logs", () =>
     Effect.gen(function*() {
       const { headSha, read, repository } = yield* opened
       if (repository.check === undefined) return

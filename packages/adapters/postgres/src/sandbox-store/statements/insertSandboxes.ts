@@ -29,8 +29,8 @@ export const insertSandboxes = (sql: SqlClient.SqlClient, prepared: ReadonlyArra
         ), made AS (
           INSERT INTO sandboxes (
             id, grant_id, created_by, created_at, title, repos, repo_names, prompt, model, agent_runtime, reasoning_effort,
-            tool_approval_mode, metadata, origin, feedback, status, initiator, status_at, approvals, publications, usage, revision, last_seq,
-            recorded_at, log_bytes, deadline_at, work, work_since, work_seq
+            tool_approval_mode, metadata, origin, feedback, status, initiator, status_at, approvals, publications, usage, revision,
+            last_seq, recorded_at, log_bytes, deadline_at, work, work_since, work_seq
           )
           SELECT id, "grantId", "createdBy", at, title, repos, "repoNames", prompt, model, "agentRuntime", "reasoningEffort",
             "toolApprovalMode", metadata, origin, feedback, status, initiator, at, approvals, publications, usage, revision, "lastSeq", at,
