@@ -20,9 +20,11 @@ import type { Sandbox } from "@slipway/domain/sandbox/rules/Sandbox"
 import { decide, type SystemCommand } from "@slipway/domain/sandbox/rules/SystemCommand"
 import { turnId } from "@slipway/domain/sandbox/rules/Turn"
 import { PullRequests } from "@slipway/domain/source/ports/PullRequests"
+import { PullRequestFeedback } from "@slipway/domain/source/ports/PullRequestFeedback"
 import { SourceHost } from "@slipway/domain/source/ports/SourceHost"
 import type { SourceHostEvents } from "@slipway/domain/source/ports/SourceHostEvents"
 import { StoreHealth } from "@slipway/domain/store/StoreHealth"
+import { Feedback } from "@slipway/domain/publishing/usecases/Feedback"
 import * as UseCases from "@slipway/domain/UseCases"
 import * as Server from "@slipway/http/Server"
 import { Settings } from "@slipway/http/server/Settings"
@@ -47,6 +49,7 @@ interface Options<R> {
   /** Trees for readers of checkpoints, and commits that trees learn from them. None without it. */
   readonly restored?: Partial<Pick<CheckpointTrees["Service"], "find" | "learn">>
   readonly host?: Partial<SourceHost["Service"]>
+  readonly feedback?: Partial<PullRequestFeedback["Service"]>
   /** Whose pull requests have no pages of their own. */
   readonly pulls?: typeof PullRequests.Service
   /** The source host tells by itself what happens there. */
@@ -71,6 +74,7 @@ export const services = (
     access = (store) => store,
     catalogue = offline,
     dashboard = (dashboard) => dashboard,
+    feedback = {},
     host = {},
     maxActiveSandboxes,
     providers = (store) => store,
@@ -95,7 +99,8 @@ export const services = (
     Layer.mock(WorkingTrees, { folder: () => "", isWhole: () => Effect.succeed(true), ...trees }),
     Layer.mock(SourceHost, { name: "test", refusal: () => Effect.succeed(null), repositories: () => Effect.succeed([]), ...host })
   )
-  return Layer.merge(UseCases.layerAdministration, UseCases.layerWork).pipe(
+  return Layer.mergeAll(UseCases.layerAdministration, UseCases.layerWork, Feedback.layer).pipe(
+    Layer.provide(Layer.mock(PullRequestFeedback, { ...feedback })),
     Layer.provide(RemoteTrees.layerLocal),
     Layer.provide(LocalTrees.layer),
     Layer.provide(Layer.effect(CheckpointTrees, Effect.map(CheckpointTrees, (none) => ({ ...none, ...restored })))),

@@ -3,7 +3,7 @@ import { CommandResult } from "@slipway/domain/sandbox/schema/Command"
 import { MAX_REVIEW_COMMENTS } from "@slipway/domain/source/ports/PullRequests"
 import { text } from "@slipway/domain/text/Text"
 import { Schema } from "effect"
-import { HttpApiEndpoint, HttpApiGroup, HttpApiSchema, OpenApi } from "effect/http-api"
+import { HttpApiEndpoint, HttpApiGroup, OpenApi } from "effect/http-api"
 import {
   BudgetExceeded,
   NoCredits,
@@ -52,7 +52,7 @@ export class FeedbackApi extends HttpApiGroup.make("feedback", { topLevel: true 
     HttpApiEndpoint.post("requestChanges", "/", {
       params: inSandbox,
       payload: RequestChanges,
-      success: MessageResult.pipe(HttpApiSchema.status(201)),
+      success: MessageResult,
       error: [
         NoCredits,
         BudgetExceeded,
