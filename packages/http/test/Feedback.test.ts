@@ -59,7 +59,7 @@ layer(http({ feedback: { read } }), { excludeTestServices: true })("a request fo
       const bodies = [{}, { comments: [] }, { checks: false }, { text: "" }, { text: "x", other: 1 }, { comments: [{ path: "a", line: 0, text: "x" }] },
         { comments: Array.from({ length: 101 }, () => ({ path: "a", text: "x" })) }]
       for (const body of bodies) refused(yield* postJson(address, key, body), 400, "invalid_request")
-      const other = yield* mintKey()
+      const other = yield* mintKey({ grant: "other" })
       refused(yield* postJson(address, other.key, { text: "x" }), 404, "not_found")
       refused(yield* ask(`${address}/resume`, { key: other.key, method: "POST" }), 404, "not_found")
       refused(yield* postJson(address, key, { text: "x", repo: "acme/unknown" }), 404, "repo_not_found")
