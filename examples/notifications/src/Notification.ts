@@ -15,7 +15,7 @@ export interface Notification {
 
 const text = (value: unknown): string => typeof value === "string" ? value : ""
 
-/** What happened, in one line for people; `null`: nothing that they need to know. */
+/** The event in one line for people; `null`: nothing that they need to know. */
 export const sentenceOf = ({ data, sandbox, type }: Notification): string | null => {
   switch (type) {
     case "sandbox.status":

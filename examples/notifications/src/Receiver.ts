@@ -46,7 +46,7 @@ export const makeReceiver = (secret: string, handle: (notification: Notification
     try {
       await handle(notification)
     } catch (error) {
-      console.error(`notification ${id} failed: ${error instanceof Error ? error.message : String(error)}`)
+      process.stderr.write(`notification ${id} failed: ${error instanceof Error ? error.message : String(error)}\n`)
       return 502
     }
     handled.add(id)

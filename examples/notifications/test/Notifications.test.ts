@@ -15,7 +15,7 @@ const PUBLIC = "https://slipway.example.com"
 const listening = (server: Server) =>
   new Promise<string>((done) => server.listen(0, "127.0.0.1", () => done(`http://127.0.0.1:${(server.address() as AddressInfo).port}`)))
 
-/** What was posted, and how the next request is answered. */
+/** The posted requests, and the answers to the next ones. */
 const posted: Array<{ readonly path: string; readonly authorization: string | undefined; readonly body: any }> = []
 let answers: Array<{ readonly status: number; readonly body: string }> = []
 const other = createServer((request, response) => {
@@ -92,13 +92,14 @@ test("a request that is unsigned, old, changed or too large is refused, and noth
 test("Slack gets a message of blocks, in which nothing of the title is markup", async () => {
   assert.equal(await deliver(slack, notification()), 204)
   const [message] = posted
-  assert.equal(message?.path, "/slack")
-  const [header, section, context, actions] = message?.body.blocks
+  assert(message)
+  assert.equal(message.path, "/slack")
+  const [header, section, context, actions] = message.body.blocks
   assert.deepEqual(header.text, { type: "plain_text", text: "Fix *all* <https://evil.example|bugs>", emoji: false })
   assert.equal(section.text.text, "The agent asks for an approval: Run &lt;!channel&gt; `rm`.")
   assert.equal(context.elements[0].text, "running · acme/shop")
   assert.equal(actions.elements[0].url, `${PUBLIC}/sandboxes/c_abcdefghijkl`)
-  assert.ok(!message?.body.text.includes("<"))
+  assert.ok(!message.body.text.includes("<"))
 })
 
 test("Linear gets a comment at the issue that the metadata name, and none without one", async () => {

@@ -291,7 +291,7 @@ it.layer(
         )
       }
       assert.deepStrictEqual(told, ["sandbox.ended", "sandbox.failed", "sandbox.ended", "turn.completed"])
-      // What is deleted of the log is deleted here.
+      // Notifications go with their events.
       yield* sql`DELETE FROM sandbox_events WHERE sandbox_id = ${id}`
       assert.deepStrictEqual(yield* sql`SELECT FROM notifications WHERE sandbox_id = ${id}`, [])
     }))

@@ -1,6 +1,6 @@
 /** The queue of notifications in memory, shared by the stores of sandboxes and of webhooks. */
 import * as Context from "effect/Context"
-import * as DateTime from "effect/DateTime"
+import type * as DateTime from "effect/DateTime"
 import type { Uuid } from "../../src/ids/Ids.ts"
 import type { SandboxId } from "../../src/ids/SandboxId.ts"
 import { type LineProgress, MAX_QUEUED, type Notification, notificationTypes } from "../../src/partner/rules/Notification.ts"

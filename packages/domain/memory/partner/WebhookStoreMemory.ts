@@ -21,7 +21,6 @@ import {
 import {
   atHead,
   enabled,
-  type Endpoint,
   feedTypes,
   MAX_ENDPOINTS,
   rotated,

@@ -54,7 +54,7 @@ interface Known {
 
 /** The notifications of a sandbox for an endpoint. */
 interface KnownLine {
-  /** `seq` of the last one that was delivered or passed over; `null`: none was. */
+  /** `seq` of the last delivered or skipped notification; `null`: none. */
   finished: number | null
   /** The last taken attempt that is not recorded yet. */
   taken: { readonly fence: number; readonly at: number; readonly seq: number; readonly attempt: number } | null
@@ -284,8 +284,8 @@ export class WebhookWitness {
         this.#rule("of a notification that was taken anew nothing is recorded", isCurrent, `${url} ${fence}`)
         if (line.recording?.fence === fence) this.#finishes(line, seq, next)
         const { grantId, id } = known
-        const endpoint = yield* Effect.option(store.find({ grantId, id }))
-        if (endpoint._tag === "Some" && endpoint.value.disabled !== null) known.isDisabled = true
+        const endpoint = (yield* Effect.orDie(store.list(grantId))).find((one) => one.id === id)
+        if (endpoint !== undefined && endpoint.disabled !== null) known.isDisabled = true
       }))
   }
 

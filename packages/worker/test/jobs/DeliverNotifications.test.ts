@@ -168,7 +168,7 @@ layer(postgres, { excludeTestServices: true })("notifications", (it) => {
         const first = new Set(Array.from(logs, ([id, [entry]]) => notificationId(id, entry?.seq ?? 0)))
         const failed = (yield* (yield* Webhooks).deliveries(grantId, bad.endpoint.id, { before: null, limit: 1000 })).deliveries
         for (const { eventId } of failed) assert.isTrue(first.has(eventId))
-        // What failed comes later, in order. From here on everything is accepted.
+        // From here on everything is accepted: failed events come now, in order.
         const asked = bad.receiver.received.length
         bad.receiver.answers.length = 0
         yield* (yield* Webhooks).enable(grantId, bad.endpoint.id)

@@ -6,7 +6,7 @@ const textual = (types: ReadonlyArray<string>) => types.map((type) => `'${type}'
 const ofEvents = textual(NOTIFICATION_TYPES.filter((type) => !type.startsWith("sandbox.")))
 
 /**
- * What webhook endpoints are told of sandboxes. Triggers of the log write it, in the transaction of the event: so do processes of earlier
+ * The queue of notifications for webhook endpoints. Triggers of the log write it, in the transaction of the event: so do processes of earlier
  * versions. See `Notification` of the domain.
  */
 export const notifications: ReadonlyArray<string> = [

@@ -13,5 +13,6 @@ export const NOTIFICATION_TYPES = [
   "feedback.paused"
 ] as const
 
+/** One of {@link NOTIFICATION_TYPES}. */
 export const NotificationType = Schema.Literals(NOTIFICATION_TYPES)
 export type NotificationType = typeof NotificationType.Type

@@ -187,7 +187,9 @@ const queue = (it: Writer<Requirements>) => {
       yield* (yield* WebhookFixture).expireTaken
       assert.deepStrictEqual(yield* typesOf(ended), [["sandbox.failed"], ["sandbox.ended"]])
     }))
+}
 
+const choices = (it: Writer<Requirements>) => {
   it.effect("tells nothing of other grants, and each endpoint what it chose: the feed, notifications, or both", () =>
     Effect.gen(function*() {
       const store = yield* WebhookStore
@@ -295,7 +297,9 @@ const lines = (it: Writer<Requirements>) => {
       const given = yield* Effect.forEach(Array.from({ length: 8 }), () => take(endpoint), { concurrency: "unbounded" })
       assert.deepStrictEqual(given.flat().map(({ notification }) => notification.seq), [seq])
     }))
+}
 
+const turns = (it: Writer<Requirements>) => {
   it.effect("gives the attempt of a worker that died to another one, and takes nothing more from the first", () =>
     Effect.gen(function*() {
       const { id: grantId } = yield* newGrant
@@ -399,7 +403,9 @@ const endpointsOfLines = (it: Writer<Requirements>) => {
       }
       assert.isNull((yield* find(endpoint)).refusingSince)
     }))
+}
 
+const endings = (it: Writer<Requirements>) => {
   it.effect("disables an endpoint that is gone, and goes on with what was not delivered when it is enabled", () =>
     Effect.gen(function*() {
       const { id: grantId } = yield* newGrant
@@ -539,7 +545,10 @@ const again = (it: Writer<Requirements>) => {
 /** All rules of notifications. */
 export const notifications = (it: Writer<Requirements>) => {
   queue(it)
+  choices(it)
   lines(it)
+  turns(it)
   endpointsOfLines(it)
+  endings(it)
   again(it)
 }

@@ -119,7 +119,7 @@ export const updateLine = (
       claimed_until = NULL
     WHERE sandbox_id = ${sandboxId} AND endpoint_id = ${endpointId}`
 
-/** What waits is due at once, with all attempts. */
+/** Makes waiting lines due at once, with all attempts. */
 export const enableLines = (sql: SqlClient.SqlClient, endpointId: string, at: DateTime.Utc) =>
   sql`UPDATE notification_lines SET failures = 0, due_at = ${iso(at)} WHERE endpoint_id = ${endpointId} AND due_at IS NOT NULL`
 
