@@ -5,7 +5,7 @@
  * https://docs.github.com/en/rest/activity/events
  */
 import { type PolledNews, RepositoryNews } from "@slipway/domain/source/ports/RepositoryNews"
-import { SourceHostError } from "@slipway/domain/source/ports/SourceHost"
+import type { SourceHostError } from "@slipway/domain/source/ports/SourceHost"
 import type { News } from "@slipway/domain/source/ports/SourceHostEvents"
 import { RepoName } from "@slipway/domain/source/schema/RepoRef"
 import { Counter } from "@slipway/domain/text/Text"
