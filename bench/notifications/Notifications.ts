@@ -92,7 +92,12 @@ const measureAll = Effect.fnUntraced(function*({ quick }: Options) {
       yield* (yield* WebhookStore).register(endpoint, Redacted.make("whsec_a"))
     }
     const sandboxes = new Map<string, ReadonlyArray<SandboxId>>()
-    for (const grant of [heard, alone]) sandboxes.set(grant, yield* Effect.forEach(Array.from({ length: CLIENTS * 4 }), () => create(grant)))
+    for (const grant of [heard, alone]) {
+      sandboxes.set(
+        grant,
+        yield* Effect.forEach(Array.from({ length: CLIENTS * 4 }), () => create(grant))
+      )
+    }
     const created = new Map<string, Array<number>>([[heard, []], [alone, []]])
     const changed = new Map<string, Array<number>>([[heard, []], [alone, []]])
     for (let round = 0; round < ROUNDS; round++) {

@@ -1,8 +1,8 @@
 import { assert, it } from "@effect/vitest"
 import { Access } from "@slipway/domain/access/usecases/Access"
 import { Ids } from "@slipway/domain/ids/Ids"
-import * as HintsMemory from "@slipway/domain/memory/store/HintsMemory"
 import { SandboxId } from "@slipway/domain/ids/SandboxId"
+import * as HintsMemory from "@slipway/domain/memory/store/HintsMemory"
 import { offlineDemo } from "@slipway/domain/models/schema/ModelCatalogue"
 import { PartnerStore } from "@slipway/domain/partner/ports/PartnerStore"
 import { WebhookStore } from "@slipway/domain/partner/ports/WebhookStore"
@@ -275,7 +275,9 @@ it.layer(
         assert.deepStrictEqual(row?.types ?? [], notificationTypes(type, wire))
       }
       for (const [seq, [type, wire]] of wires.entries()) {
-        yield* sql`INSERT INTO sandbox_events (sandbox_id, seq, at, type, wire) VALUES (${id}, ${seq + 2}, ${DateTime.formatIso(at)}, ${type}, ${wire})`
+        yield* sql`
+          INSERT INTO sandbox_events (sandbox_id, seq, at, type, wire)
+          VALUES (${id}, ${seq + 2}, ${DateTime.formatIso(at)}, ${type}, ${wire})`
       }
       const store = yield* WebhookStore
       const told: Array<string> = []

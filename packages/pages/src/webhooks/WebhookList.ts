@@ -88,7 +88,8 @@ export const make = Effect.gen(function*() {
     const body = html`<h1>Webhooks</h1>
 ${told}
 <p>Slipway sends events of the grant <strong>${name}</strong> and its sandboxes to your service by POST, in order. Verify the
-signature with the endpoint's secret, ignore a <code>webhook-id</code> that you have seen, and read the <a href="/docs">feed</a> after an outage.</p>
+signature with the endpoint's secret, ignore a <code>webhook-id</code> that you have seen, and read the <a href="/docs">feed</a>
+after an outage.</p>
 ${endpoints.length === 0 ? html`<p>No webhooks yet.</p>` : table}
 ${registerForm(csrf, draft)}`
     return Page.show({ title: "Webhooks", place: "webhooks", body }, member, { status })

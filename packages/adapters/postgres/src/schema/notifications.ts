@@ -6,8 +6,8 @@ const textual = (types: ReadonlyArray<string>) => types.map((type) => `'${type}'
 const ofEvents = textual(NOTIFICATION_TYPES.filter((type) => !type.startsWith("sandbox.")))
 
 /**
- * The queue of notifications for webhook endpoints. Triggers of the log write it, in the transaction of the event: so do processes of earlier
- * versions. See `Notification` of the domain.
+ * The queue of notifications for webhook endpoints. Triggers of the log write it, in the transaction of the event, also for processes of
+ * earlier versions. See `Notification` of the domain.
  */
 export const notifications: ReadonlyArray<string> = [
   // An event that some endpoint wants. The log has its text.
