@@ -17,7 +17,7 @@ export const plants: Plants = {
         "deadlineAt > :deadlineAt"],
       ["leaves the booting sandboxes of revoked grants", "('queued', 'creating', 'running') LIMIT", "('queued', 'running') LIMIT"],
       ["finds more of revoked grants than it is asked for", "'running') LIMIT :limit", "'running') LIMIT :limit + 1"],
-      ["purges what ended at the last moment only later", "endedAt <= :endedBefore", "endedAt < :endedBefore"],
+      ["purges what ended at the last moment only later", "endedAt <= ${BEFORE}", "endedAt < ${BEFORE}"],
       ["purges more than it is told", "purgedSeq < lastSeq LIMIT :limit", "purgedSeq < lastSeq LIMIT :limit + 1"],
       ["has heads of deleted logs", "> :after AND purgedSeq < lastSeq ORDER", "> :after ORDER"],
       ["says that a log ends before its newest event", "SELECT id, lastSeq FROM", "SELECT id, 1 AS lastSeq FROM"],

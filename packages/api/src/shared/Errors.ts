@@ -58,7 +58,8 @@ import {
   SteeringUnsupported as NoSteering,
   TurnActive as ActiveTurn
 } from "@slipway/domain/sandbox/rules/Command"
-import { IdempotencyConflict as KeyConflict } from "@slipway/domain/sandbox/rules/Idempotency"
+import { IdempotencyConflict as KeyConflict, SandboxDeleted as KeyOfDeleted } from "@slipway/domain/sandbox/rules/Idempotency"
+import { SandboxNotFinished as Unfinished } from "@slipway/domain/sandbox/rules/Sandbox"
 import { RepoNotFound as NoSuchRepo, RepoRequired as RepoMissing } from "@slipway/domain/sandbox/rules/SelectRepo"
 import { NoCheckpoint as NothingToForkFrom } from "@slipway/domain/sandbox/usecases/CreateSandbox"
 import { CursorAhead as CursorBeyondHead, CursorExpired as CursorTooOld } from "@slipway/domain/sandbox/usecases/SandboxEvents"
@@ -195,6 +196,10 @@ export const CreationDenied = Schema.Struct({ error: Schema.Struct({ code: Schem
 export const NoFailingChecks = onWire(409, "no_failing_checks", NothingFails)
 /** The `Idempotency-Key` was used for another request. */
 export const IdempotencyConflict = onWire(409, "idempotency_conflict", KeyConflict)
+/** The sandbox that the `Idempotency-Key` made was deleted. */
+export const SandboxDeleted = onWire(409, "sandbox_deleted", KeyOfDeleted)
+/** The sandbox has not ended, so it cannot be deleted. */
+export const SandboxNotFinished = onWire(409, "sandbox_not_finished", Unfinished)
 /** Credits are enforced and used up. */
 export const NoCredits = onWire(402, "no_credits", CreditsUsedUp)
 /** A spending budget of the grant, or of the sandbox, is used up. */

@@ -27,15 +27,16 @@ import {
   topicsOf,
   securityEvents,
   conclude,
+  deleted,
   summaryOf,
   type ListQuery
 } from "../../src/sandbox/ports/SandboxStore.ts"
 import { Setups } from "../../src/sandbox/ports/Setups.ts"
 import { Workers } from "../../src/sandbox/ports/Workers.ts"
 import type { Command } from "../../src/sandbox/rules/Command.ts"
-import { type KeyedRequest, resolve } from "../../src/sandbox/rules/Idempotency.ts"
+import { type KeyedRequest, resolve, SandboxDeleted } from "../../src/sandbox/rules/Idempotency.ts"
 import { Policy } from "../../src/sandbox/rules/Policy.ts"
-import { created, dateOf, isSettled, type Origin, type Sandbox } from "../../src/sandbox/rules/Sandbox.ts"
+import { created, dateOf, isSettled, mayDelete, type Origin, type Sandbox } from "../../src/sandbox/rules/Sandbox.ts"
 import type { SandboxEvent } from "../../src/sandbox/rules/SandboxEvent.ts"
 import { Hints } from "../../src/store/Hints.ts"
 import { pageOf } from "../../src/store/Page.ts"
@@ -47,7 +48,7 @@ import * as LeasesMemory from "./LeasesMemory.ts"
 import * as MaintenanceMemory from "./MaintenanceMemory.ts"
 import * as SandboxDashboardMemory from "./SandboxDashboardMemory.ts"
 import * as SandboxRows from "./SandboxRows.ts"
-import { isExpired, leased, newestFirst, newRow, type Row, rowOf } from "./SandboxRows.ts"
+import { isExpired, isStart, leased, newestFirst, newRow, type Row, rowOf } from "./SandboxRows.ts"
 import * as SetupsMemory from "./SetupsMemory.ts"
 import * as WorkersMemory from "./WorkersMemory.ts"
 
@@ -95,6 +96,7 @@ const replay = Effect.fn("SandboxStore.replay")(
     const bound = state.keys.get(scopeOf(grantId, keyed, forkOf))
     if (bound === undefined || isExpired(bound, yield* DateTime.now)) return null
     yield* Effect.fromResult(resolve(bound.fingerprint, keyed))
+    if (state.deleted.has(bound.id)) return yield* new SandboxDeleted()
     return (yield* Effect.orDie(rowOf(state, bound.id))).sandbox
   }
 )
@@ -119,7 +121,7 @@ const create = Effect.fn("SandboxStore.create")(
     const forkOf = origin?.sandboxId ?? null
     const known = keyed === null ? null : yield* replay(deps, creation.grantId, keyed, forkOf)
     if (known !== null) return { sandbox: known, replayed: true }
-    if (rows.has(creation.id)) return yield* new SandboxIdTaken()
+    if (rows.has(creation.id) || state.deleted.has(creation.id)) return yield* new SandboxIdTaken()
     if (origin !== null && !isKept(state, origin)) return yield* new CheckpointNotFound()
     if (maxActive !== null) {
       const active = Array.from(rows.values()).filter(({ sandbox }) => sandbox.grantId === creation.grantId && !isSettled(sandbox.status))
@@ -198,6 +200,28 @@ const change = Effect.fn("SandboxStore.change")(function*<E>(
   return { before, events, sandbox: row.sandbox }
 }, asTransaction)
 
+const remove = Effect.fn("SandboxStore.delete")(
+  function*({ audit, hints, state }: Dependencies, { grantId, id }: Parameters<SandboxStore["Service"]["find"]>[0], now: DateTime.Utc) {
+    const { checkpoints, pushed, sandbox } = yield* rowOf(state, id, grantId)
+    yield* Effect.fromResult(mayDelete(sandbox))
+    const { createdAt, status, statusAt } = sandbox
+    state.rows.delete(id)
+    state.deleted.set(id, {
+      id,
+      grantId,
+      createdAt,
+      status,
+      statusAt,
+      deletedAt: now,
+      pushed,
+      checkpoints: checkpoints.filter(({ checkpoint }) => isStart(state, id, checkpoint))
+    })
+    if (audit !== null) yield* audit.append([deleted(id, now)])
+    yield* hints.publish([id])
+  },
+  asTransaction
+)
+
 /** Process-local. State dies with the layer. */
 export const layer: Layer.Layer<Kept, never, Hints> = Layer.unwrap(Effect.sync(() => over(SandboxRows.make())))
 
@@ -249,6 +273,8 @@ export const over = (state: SandboxRows.SandboxRows): Layer.Layer<Kept, never, H
 
       change: (id, by, decide, now) => change(deps, id, by, decide, now),
 
+      delete: (key, now) => remove(deps, key, now),
+
       traces: (id, turnId) =>
         Effect.sync(() => {
           const traces = rows.get(id)?.traces
@@ -261,7 +287,7 @@ export const over = (state: SandboxRows.SandboxRows): Layer.Layer<Kept, never, H
     })
 
     return Context.make(SandboxStore, store).pipe(
-      Context.add(SandboxDashboard, SandboxDashboardMemory.make(state)),
+      Context.add(SandboxDashboard, SandboxDashboardMemory.make(state, audit)),
       Context.add(Leases, LeasesMemory.make(state, limits, hints)),
       Context.add(Maintenance, MaintenanceMemory.make(state, limits, access)),
       Context.add(Checkpoints, CheckpointsMemory.make(state)),

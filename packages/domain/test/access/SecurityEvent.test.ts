@@ -8,6 +8,7 @@ const stored: Readonly<Record<Action, true>> = {
   "key.first_used": true,
   "key.revoked": true,
   "grant.revoked": true,
+  "retention.set": true,
   "user.added": true,
   "user.bound": true,
   "user.renamed": true,
@@ -48,7 +49,10 @@ const stored: Readonly<Record<Action, true>> = {
   "scope.refused": true,
   "approval.decided": true,
   "sandbox.restored": true,
-  "sandbox.forked": true
+  "sandbox.forked": true,
+  "sandbox.deleted": true,
+  "sandbox.archived": true,
+  "sandbox.unarchived": true
 }
 
 describe("a stored security event", () => {

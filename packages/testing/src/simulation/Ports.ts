@@ -120,6 +120,7 @@ const sandboxesOf = ({ call, process, witness }: Way, store: SandboxStore["Servi
         () => Effect.sync(() => isWorker ? witness.losesAnswer(process, id, written, last) : undefined)
       )
     }),
+  delete: (key, now) => call(`delete ${key.id}`, store.delete(key, now)),
   approvals: (id, ids) => call(`approvals ${id}`, store.approvals(id, ids), look),
   traces: (id, turnId) => call(`traces ${id}`, store.traces(id, turnId), look),
   purged: (id) => call(`purged ${id}`, store.purged(id), look)

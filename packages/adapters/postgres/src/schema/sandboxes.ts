@@ -86,6 +86,10 @@ export const sandboxes: ReadonlyArray<string> = [
     renames            integer        NOT NULL DEFAULT 0,
     -- The feedback on its pull requests (docs/decisions/24). Null: none is asked for.
     feedback           jsonb,
+    -- Hidden from lists for people (docs/decisions/29).
+    archived_at        timestamptz(3),
+    -- Set: a tombstone. Every other text and document of the row is empty, and no reader may see the row.
+    deleted_at         timestamptz(3),
 
     CHECK ((work IS NULL) = (work_since IS NULL)),
     CHECK ((moved IS NULL) = (moved_from IS NULL) AND (moved IS NULL) = (moved_fence IS NULL)),
@@ -96,6 +100,8 @@ export const sandboxes: ReadonlyArray<string> = [
   "CREATE INDEX IF NOT EXISTS sandboxes_due ON sandboxes (deadline_at) WHERE deadline_at IS NOT NULL",
   `CREATE INDEX IF NOT EXISTS sandboxes_purge ON sandboxes (status_at)
   WHERE status IN ('succeeded', 'failed', 'terminated') AND (purged_before IS NULL OR purged_before < status_at)`,
+  // Deletions that are not finished: long logs go in parts.
+  `CREATE INDEX IF NOT EXISTS sandboxes_deleting ON sandboxes (id) WHERE deleted_at IS NOT NULL AND purged_seq < last_seq`,
   // Workers choose from these.
   "CREATE INDEX IF NOT EXISTS sandboxes_work ON sandboxes (work, work_since, created_at, id) WHERE work IS NOT NULL",
   "CREATE INDEX IF NOT EXISTS sandboxes_at_rest ON sandboxes (machine) WHERE status = 'running' AND work IS NULL",

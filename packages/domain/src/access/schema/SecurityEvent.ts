@@ -19,6 +19,7 @@ export const Action = Schema.Literals([
   "key.first_used",
   "key.revoked",
   "grant.revoked",
+  "retention.set",
   "user.added",
   "user.bound",
   "user.renamed",
@@ -59,7 +60,10 @@ export const Action = Schema.Literals([
   "scope.refused",
   "approval.decided",
   "sandbox.restored",
-  "sandbox.forked"
+  "sandbox.forked",
+  "sandbox.deleted",
+  "sandbox.archived",
+  "sandbox.unarchived"
 ])
 export type Action = typeof Action.Type
 

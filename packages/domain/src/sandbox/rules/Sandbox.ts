@@ -3,7 +3,9 @@
  * their times, so the same history always gives the same sandbox. `Transition.ts` has the state machine, `TimeLimit.ts` the time
  * limits, `SystemCommand.ts` and `Command.ts` the commands.
  */
+import * as Data from "effect/Data"
 import type * as DateTime from "effect/DateTime"
+import * as Result from "effect/Result"
 import { noTokenCounts, noUsage } from "../../models/rules/Usage.ts"
 import * as FeedbackState from "../../source/rules/FeedbackState.ts"
 import { isUnderWay } from "../../source/rules/PullState.ts"
@@ -23,6 +25,17 @@ export type { Creation, Origin, Publication, Sandbox, SetupTime } from "../schem
 
 /** Whether the sandbox has ended. Workers have nothing left to do, except for a terminate command. */
 export const isSettled = (status: SandboxStatus): boolean => status === "succeeded" || status === "failed" || status === "terminated"
+
+/** The sandbox has not ended, so it cannot be deleted. A retry helps after it was terminated. */
+export class SandboxNotFinished extends Data.TaggedError("SandboxNotFinished") {
+  override get message() {
+    return "The sandbox has not finished. Terminate it first."
+  }
+}
+
+/** Whether the sandbox may be deleted (docs/decisions/29). */
+export const mayDelete = ({ status }: Pick<Sandbox, "status">): Result.Result<void, SandboxNotFinished> =>
+  isSettled(status) ? Result.void : Result.fail(new SandboxNotFinished())
 
 /** Whether there are trees to read and to publish: live ones, or those of the last checkpoint after a sandbox succeeded or failed. */
 export const hasTrees = ({ checkpoint, status }: Pick<Sandbox, "checkpoint" | "status">): boolean =>

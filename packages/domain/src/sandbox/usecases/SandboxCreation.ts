@@ -23,7 +23,7 @@ import type { ConcurrencyLimitExceeded } from "../ports/ActiveSandboxes.ts"
 import type { BeforeCreate, CreationDenied } from "../ports/BeforeCreate.ts"
 import { TaskOrganization } from "../ports/SandboxFacts.ts"
 import type { SandboxStore } from "../ports/SandboxStore.ts"
-import { type IdempotencyConflict, keyed, type KeyedRequest } from "../rules/Idempotency.ts"
+import { type IdempotencyConflict, keyed, type KeyedRequest, type SandboxDeleted } from "../rules/Idempotency.ts"
 import type { Origin } from "../rules/Sandbox.ts"
 import type { IdempotencyKey } from "../schema/Idempotency.ts"
 import { asCreation, type CreateSandbox, type ForkSandbox, NoCheckpoint, toCreation } from "./CreateSandbox.ts"
@@ -38,6 +38,7 @@ export type CreationRefused =
   | InvalidModel
   | InvalidReasoningEffort
   | RepoNotAccessible
+  | SandboxDeleted
   | SpendingRefused
   | StoreUnavailable
 

@@ -1,5 +1,6 @@
 /** The use cases of clients: create, read, list, command. Each call loads, decides and commits once. */
 import * as Context from "effect/Context"
+import * as DateTime from "effect/DateTime"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Option from "effect/Option"
@@ -31,7 +32,7 @@ import type {
   TurnActive
 } from "../rules/Command.ts"
 import type { IdempotencyConflict } from "../rules/Idempotency.ts"
-import { isSettled, type Sandbox } from "../rules/Sandbox.ts"
+import { isSettled, type Sandbox, type SandboxNotFinished } from "../rules/Sandbox.ts"
 import type { ApprovalDecision } from "../schema/Approval.ts"
 import type { IdempotencyKey } from "../schema/Idempotency.ts"
 import type { WhenBusy } from "../schema/MessageQueue.ts"
@@ -107,6 +108,8 @@ export class Sandboxes extends Context.Service<Sandboxes, {
   >
   /** Gives the sandbox another title, in any status. */
   rename(by: Principal, id: SandboxId, title: string): Effect.Effect<CommandResult, SandboxNotFound | StoreUnavailable>
+  /** Deletes an ended sandbox and its data for good (`SandboxStore.delete`). The caller checks that `by` may delete. */
+  delete(by: Principal, id: SandboxId): Effect.Effect<void, SandboxNotFinished | SandboxNotFound | StoreUnavailable>
   /** Prompts and complete messages of the agent after the event `after`, oldest first. */
   messages(by: Principal, id: SandboxId, page: { readonly after: number; readonly limit: number }): Effect.Effect<
     ReadonlyArray<Message>,
@@ -157,6 +160,7 @@ export class Sandboxes extends Context.Service<Sandboxes, {
           SandboxCommands.sendMessage(deps, by, id, prompt, key, whenBusy),
         cancelMessage: (by, id, messageId) => SandboxCommands.cancelMessage(deps, by, id, messageId),
         rename: (by, id, title) => SandboxCommands.rename(deps, by, id, title),
+        delete: (by, id) => Effect.flatMap(DateTime.now, (now) => store.delete({ grantId: by.grantId, id }, now)),
         messages: Effect.fn("Sandboxes.messages")(function*(by, id, page) {
           const { after, limit } = yield* Effect.fromResult(readPage(page))
           yield* store.find({ grantId: by.grantId, id })

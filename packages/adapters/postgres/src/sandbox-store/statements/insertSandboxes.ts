@@ -63,7 +63,11 @@ export const insertSandboxes = (sql: SqlClient.SqlClient, prepared: ReadonlyArra
     (rows) => new Set(rows.map(({ id }) => id))
   )
 
-/** Keeps the checkpoint that a fork starts from: `Checkpoints.prune` waits for this lock, and then sees the fork. */
+/** Keeps the checkpoint that a fork starts from: `Checkpoints.prune` and deletions wait for this lock, and then see the fork. */
 export const lockCheckpoint = (sql: SqlClient.SqlClient, sandboxId: string, checkpoint: number) =>
   sql`
           SELECT FROM checkpoints WHERE sandbox_id = ${sandboxId} AND checkpoint = ${checkpoint} FOR KEY SHARE`
+
+/** Whether a sandbox is deleted. Asked after `lockCheckpoint`, which a deletion may have held: only another statement sees what it did. */
+export const isDeleted = (sql: SqlClient.SqlClient, sandboxId: string) =>
+  Effect.map(sql`SELECT FROM sandboxes WHERE id = ${sandboxId} AND deleted_at IS NOT NULL`, (rows) => rows.length > 0)
