@@ -1,13 +1,13 @@
 /**
- * Facts from the operator's own systems (docs/decisions/11.1), the webhooks, trusted refs and automations of a grant, and
- * the models. Not part of the
- * public interface and its document. Facts need the scope `partner:ingest`, in any grant.
+ * Facts from the operator's own systems (docs/decisions/11.1), the webhooks, trusted refs and automations of a grant, the models, and
+ * deleting and archiving sandboxes. Not part of the public interface and its document. Facts need the scope `partner:ingest`, in any grant.
  */
 import { Claimant, ClaimTerms, Invoice, Project } from "@slipway/domain/partner/schema/Attribution"
 import { Timestamp } from "@slipway/domain/time/Timestamp"
 import { Schema, Struct } from "effect"
 import { HttpApi, HttpApiEndpoint, HttpApiGroup, HttpApiSchema, OpenApi } from "effect/http-api"
 import { AutomationsApi } from "./groups/AutomationsApi.ts"
+import { KeepingApi } from "./groups/KeepingApi.ts"
 import { ModelsApi } from "./groups/ModelsApi.ts"
 import { TrustedRefsApi } from "./groups/TrustedRefsApi.ts"
 import { WebhooksApi } from "./groups/WebhooksApi.ts"
@@ -97,6 +97,8 @@ const ids: Record<string, string> = {
   eventId: "Id of an event in the grant's feed.",
   repo: "The repository, as `owner/name`, in any case of letters.",
   ref: "A listed ref, as it was listed.",
+  sandboxId: "Id of a sandbox of the key's grant.",
+  ids: "1 to 100 ids of sandboxes, with commas between them.",
   provider: "Name of the provider.",
   automationId: "Id of an automation of the key's grant."
 }
@@ -108,6 +110,7 @@ export class InternalApi extends HttpApi.make("slipway-internal")
   .add(TrustedRefsApi)
   .add(ModelsApi)
   .add(AutomationsApi)
+  .add(KeepingApi)
   .annotate(HttpApi.PayloadParseOptions, { onExcessProperty: "error" })
   .annotateMerge(OpenApi.annotations({
     title: "Slipway, for its operator",
@@ -115,7 +118,7 @@ export class InternalApi extends HttpApi.make("slipway-internal")
     summary: "How sign-up and billing tell Slipway of claims, projects and payments, grants of their webhooks, and programs of its models",
     description: "Facts need a key with the scope `partner:ingest`, and every such call may be repeated. Webhooks need a key of their " +
       "grant with the scope `webhooks`, the refs whose setups have secrets one with `secrets`, the models of the service one with " +
-      "`models`, automations one of their grant with `automations`.",
+      "`models`, automations one of their grant with `automations`. Deleting sandboxes needs `sandboxes:delete`.",
     license: { name: "Apache-2.0", url: "https://www.apache.org/licenses/LICENSE-2.0.html" },
     servers: [{ url: "/", description: "This server" }],
     transform: (spec) => {
@@ -133,7 +136,8 @@ export class InternalApi extends HttpApi.make("slipway-internal")
             apiKey: {
               type: "http",
               scheme: "bearer",
-              description: "An API key with the scope `partner:ingest`, `webhooks`, `secrets`, `models` or `automations`."
+              description: "An API key with the scope `partner:ingest`, `webhooks`, `secrets`, `models`, `automations`, `sandboxes` or " +
+                "`sandboxes:delete`."
             }
           }
         }

@@ -43,7 +43,11 @@ it("its document names every status, and describes every parameter", () => {
     enableAutomation: [...withBody, "200", "404"].sort(),
     pauseAutomation: [...withBody, "200", "404"].sort(),
     runAutomation: [...withBody, "200", "404", "409"].sort(),
-    listAutomationRuns: [...everywhere, "200", "404"].sort()
+    listAutomationRuns: [...everywhere, "200", "404"].sort(),
+    archivedSandboxes: [...everywhere, "200"].sort(),
+    deleteSandbox: [...everywhere, "204", "404", "409"].sort(),
+    archiveSandbox: [...withBody, "204", "404"].sort(),
+    unarchiveSandbox: [...withBody, "204", "404"].sort()
   })
   for (const { description, parameters } of operations) {
     assert.isNotEmpty(description)

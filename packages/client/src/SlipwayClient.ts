@@ -144,6 +144,32 @@ export class SlipwayClient {
     return this.#post(() => `${sandboxPath(id)}/terminate`, undefined, options)
   }
 
+  /**
+   * Deletes an ended sandbox and its data for good. The key needs the scope `sandboxes:delete`. Rejects with `not_found` once it is deleted,
+   * also where a lost answer was asked for again.
+   */
+  async deleteSandbox(id: string, { signal }: CallOptions = {}): Promise<void> {
+    await this.#transport.json<void>({ method: "DELETE", path: sandboxPath(id), isInternal: true, signal })
+  }
+
+  /** Hides a sandbox from the pages and from `slipway ps`, or shows it again. The API is unchanged by it. Safe to repeat. */
+  async archiveSandbox(id: string, isArchived = true, { signal }: CallOptions = {}): Promise<void> {
+    const path = `${sandboxPath(id)}/${isArchived ? "archive" : "unarchive"}`
+    await this.#transport.json<void>({ method: "POST", path, isInternal: true, signal })
+  }
+
+  /** The archived ones of up to 100 sandboxes. */
+  async archivedSandboxes(ids: ReadonlyArray<string>, { signal }: CallOptions = {}): Promise<ReadonlyArray<string>> {
+    const query = { ids: ids.join(",") }
+    const reply = await this.#transport.json<{ readonly data: ReadonlyArray<string> }>({
+      path: "/sandboxes/archived",
+      query,
+      isInternal: true,
+      signal
+    })
+    return reply.data
+  }
+
   /** Ends the active turn; the sandbox continues. */
   interruptTurn(id: string, options: CallOptions = {}): Promise<CommandResult> {
     return this.#post(() => `${sandboxPath(id)}/interrupt`, undefined, options)

@@ -111,8 +111,8 @@ export type Events = [
 // ---------------------------------------------------------------------------------------------------------------
 // Addresses
 
-/** Methods of the client besides the API's operations. */
-const CONVENIENCES = ["approve", "deny", "snapshot"]
+/** Methods of the client besides the API's operations; the last ones are of the internal API. */
+const CONVENIENCES = ["approve", "deny", "snapshot", "deleteSandbox", "archiveSandbox", "archivedSandboxes"]
 
 describe("the names of operations", () => {
   const operations: Array<string> = []

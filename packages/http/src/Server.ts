@@ -15,6 +15,7 @@ import * as FeedbackHandlers from "./handlers/FeedbackHandlers.ts"
 import * as FilesHandlers from "./handlers/FilesHandlers.ts"
 import * as HealthHandlers from "./handlers/HealthHandlers.ts"
 import * as InternalHandlers from "./handlers/InternalHandlers.ts"
+import * as KeepingHandlers from "./handlers/KeepingHandlers.ts"
 import * as MessagesHandlers from "./handlers/MessagesHandlers.ts"
 import * as MetricsHandlers from "./handlers/MetricsHandlers.ts"
 import * as ModelsHandlers from "./handlers/ModelsHandlers.ts"
@@ -62,7 +63,8 @@ const api = Layer.mergeAll(
         WebhooksHandlers.layer,
         TrustedRefsHandlers.layer,
         ModelsHandlers.layer,
-        AutomationsHandlers.layer
+        AutomationsHandlers.layer,
+        KeepingHandlers.layer
       ).pipe(Layer.provide([Authenticated.layer, JsonBody.layer]))
     )
   ),

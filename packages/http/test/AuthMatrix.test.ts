@@ -38,7 +38,11 @@ HttpApi.reflect(InternalApi, reflecting)
 
 /** Stated here again, so that a scope that is looked for elsewhere is seen (docs/decisions/9 and 11). */
 const scopeAt = (path: string): Scope =>
-  path === "/metrics"
+  path === "/api/internal/v1/sandboxes/x"
+    ? "sandboxes:delete"
+    : path.startsWith("/api/internal/v1/sandboxes/")
+    ? "sandboxes"
+    : path === "/metrics"
     ? "metrics:read"
     : path.startsWith("/api/internal/v1/webhook-endpoints")
     ? "webhooks"

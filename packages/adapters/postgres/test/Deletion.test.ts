@@ -94,7 +94,7 @@ it.live("no table has a word of a deleted sandbox", () =>
       tables.map(({ name }) => name),
       (name) => Effect.map(sql`SELECT FROM ${sql(name)} x WHERE x::text LIKE ${`%${made.id}%`} LIMIT 1`, ({ length }) => length > 0)
     )
-    assert.deepStrictEqual([...of].sort(), ["audit_log", "sandboxes"])
+    assert.deepStrictEqual([...of].sort(), ["audit_log", "checkpoint_marks", "sandboxes"])
   }).pipe(Effect.provide(layer)))
 
 it.live("of a process that died in the middle of a long log nothing is read, and the next purge finishes it", () =>

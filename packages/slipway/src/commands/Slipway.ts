@@ -21,7 +21,10 @@ const work = {
     load: async () => (await import("./client/Checkpoints.ts")).checkpoints
   },
   open: { about: "Open the page of a sandbox in a browser", load: async () => (await sandboxes()).open },
-  stop: { about: "End a sandbox permanently, or only its turn", load: async () => (await sandboxes()).stop }
+  stop: { about: "End a sandbox permanently, or only its turn", load: async () => (await sandboxes()).stop },
+  archive: { about: "Hide sandboxes from lists", load: async () => (await sandboxes()).archive },
+  unarchive: { about: "Show archived sandboxes in lists again", load: async () => (await sandboxes()).unarchive },
+  delete: { about: "Delete ended sandboxes and their data for good", load: async () => (await sandboxes()).remove }
 }
 
 const repositories = {
@@ -44,7 +47,7 @@ const access = {
     load: async () => (await import("./admin/SignInLink.ts")).signInLink
   },
   keys: { about: "API keys: list, create, revoke", load: async () => (await import("./admin/Keys.ts")).keys },
-  grants: { about: "API access grants: list, create, set a budget, revoke", load: async () => (await import("./admin/Grants.ts")).grants },
+  grants: { about: "API access grants: list, create, set a budget or a retention, revoke", load: async () => (await import("./admin/Grants.ts")).grants },
   users: { about: "Users: list, approve, disapprove", load: async () => (await import("./admin/Users.ts")).users },
   members: { about: "Members of an organization: list, add, remove", load: async () => (await import("./admin/Members.ts")).members },
   orgs: { about: "Organizations: list, create, suspend, resume", load: async () => (await import("./admin/Organizations.ts")).orgs },
@@ -93,7 +96,9 @@ const synonyms: Partial<Record<Name, ReadonlyArray<string>>> = {
   message: ["send", "reply", "prompt"],
   approve: ["approvals", "deny"],
   open: ["view", "web", "browse"],
-  stop: ["terminate", "kill", "end", "delete", "interrupt"],
+  stop: ["terminate", "kill", "end", "interrupt"],
+  delete: ["remove", "rm", "purge"],
+  archive: ["hide"],
   repos: ["repositories"],
   "sign-in-link": ["signin", "sign-in"],
   serve: ["server", "up"]

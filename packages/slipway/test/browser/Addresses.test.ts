@@ -148,6 +148,9 @@ layer(Shop.layer([REPO], { SLIPWAY_SECRETS_KEY_FILE: keyFile, SLIPWAY_WEBHOOK_PR
             "/local/:owner/:name/pulls/:number/merge": [await addressOn(pull, `${pull}/merge`)],
             "/sandboxes": ["/sandboxes", "/sandboxes?search=nothing"],
             "/sandboxes/terminate": [`/sandboxes/terminate?id=${id}`],
+            "/sandboxes/archive": [`/sandboxes/archive?id=${id}`],
+            "/sandboxes/unarchive": [`/sandboxes/unarchive?id=${id}`],
+            "/sandboxes/delete": [`/sandboxes/delete?id=${id}`],
             "/sandboxes/:sandboxId": [
               one,
               ...["changes", "files", "pull", "checkpoints", "log"].map((view) =>
