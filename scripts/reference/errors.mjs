@@ -29,6 +29,8 @@ const HELPS = {
   "405 method_not_allowed": "Use a method that `Allow` names.",
   "408 request_timeout": "Send the headers within 10 s, the whole request within 30 s.",
   "409 idempotency_conflict": "Use another key for another request. For the first answer repeat the first request exactly.",
+  "409 sandbox_deleted": "Use another key: the sandbox that this key created was deleted.",
+  "409 sandbox_not_finished": "End the sandbox first, and delete it once it ended.",
   "409 concurrency_limit_exceeded": "Retry after another sandbox of the grant ended, or end one.",
   "409 sandbox_not_running": "Wait until it runs; fork an ended sandbox.",
   "409 agent_disconnected": "Retry after `Retry-After`, while a worker restores the files or returns.",

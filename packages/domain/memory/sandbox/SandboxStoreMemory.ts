@@ -201,8 +201,8 @@ const change = Effect.fn("SandboxStore.change")(function*<E>(
 }, asTransaction)
 
 const remove = Effect.fn("SandboxStore.delete")(
-  function*({ audit, hints, state }: Dependencies, { grantId, id }: Parameters<SandboxStore["Service"]["find"]>[0], now: DateTime.Utc) {
-    const { checkpoints, pushed, sandbox } = yield* rowOf(state, id, grantId)
+  function*({ audit, hints, notifications, state }: Dependencies, { grantId, id }: Parameters<SandboxStore["Service"]["find"]>[0], now: DateTime.Utc) {
+    const { checkpoints, log, pushed, sandbox } = yield* rowOf(state, id, grantId)
     yield* Effect.fromResult(mayDelete(sandbox))
     const { createdAt, status, statusAt } = sandbox
     state.rows.delete(id)
@@ -216,6 +216,9 @@ const remove = Effect.fn("SandboxStore.delete")(
       pushed,
       checkpoints: checkpoints.filter(({ checkpoint }) => isStart(state, id, checkpoint))
     })
+    log.length = 0
+    notifications?.queued.delete(id)
+    for (const { lines } of notifications?.listeners.values() ?? []) lines.delete(id)
     if (audit !== null) yield* audit.append([deleted(id, now)])
     yield* hints.publish([id])
   },

@@ -58,12 +58,16 @@ export const bury = (sql: SqlClient.SqlClient, { grantId, id }: SandboxKey, now:
         WHERE id = ${id} AND grant_id = ${grantId} AND deleted_at IS NULL RETURNING 1`
 }
 
-/** Deletes its rows in tables with few of them. Pushed commits stay: secrets depend on them (docs/decisions/17). */
+/** Deletes its rows in tables with few of them, with the answers of webhook endpoints, which may quote it. Pushed commits stay: secrets depend on them (docs/decisions/17). */
 export const deleteRows = Effect.fnUntraced(function*(sql: SqlClient.SqlClient, { grantId, id }: SandboxKey) {
-  for (const table of ["search_texts", "commands", "approvals", "traces", "sandbox_setups"]) {
+  const tables = ["search_texts", "commands", "approvals", "traces", "sandbox_setups", "notifications", "notification_lines"]
+  for (const table of tables) {
     yield* sql`DELETE FROM ${sql(table)} WHERE sandbox_id = ${id}`
   }
   yield* sql`DELETE FROM sandbox_pins WHERE grant_id = ${grantId} AND sandbox_id = ${id}`
+  yield* sql`
+        DELETE FROM webhook_deliveries
+        WHERE sandbox_id = ${id} AND endpoint_id IN (SELECT id FROM webhook_endpoints WHERE grant_id = ${grantId})`
   yield* sql`DELETE FROM idempotency_keys WHERE grant_id = ${grantId} AND route = ${messagesRoute(id)}`
 })
 
