@@ -247,8 +247,8 @@ export const plants: ReadonlyArray<Plant> = [
     mistake: "a log is forgotten when its sandbox was created long ago, not when it ended",
     rule: "the log of a sandbox is kept for its time after its end",
     module: "domain/memory/sandbox/MaintenanceMemory.ts",
-    from: "DateTime.isLessThanOrEqualTo(statusAt, endedBefore)",
-    to: "DateTime.isLessThanOrEqualTo(DateTime.subtract(statusAt, { seconds: 20 }), endedBefore)"
+    from: "DateTime.isLessThanOrEqualTo(statusAt, own.get(grantId) ?? endedBefore)",
+    to: "DateTime.isLessThanOrEqualTo(DateTime.subtract(statusAt, { seconds: 20 }), own.get(grantId) ?? endedBefore)"
   },
   {
     name: "keys-for-a-day",
