@@ -267,6 +267,14 @@ export const plants: ReadonlyArray<Plant> = [
     to: "DateTime.isLessThan(DateTime.add(boundAt, { days: 40 * RETENTION_DAYS }), now)"
   },
   {
+    name: "deletion-leaves-checkpoint",
+    mistake: "a deletion leaves the checkpoints of the sandbox",
+    rule: "a deleted sandbox leaves no checkpoint without a fork",
+    module: STORE,
+    from: "checkpoints: checkpoints.filter(({ checkpoint }) => isStart(state, id, checkpoint))",
+    to: "checkpoints"
+  },
+  {
     name: "last-checkpoint-kept",
     mistake: "the last checkpoint of what is over is kept for ever",
     rule: "after its time a checkpoint is forgotten",
