@@ -24,7 +24,8 @@ layer(http(), { excludeTestServices: true })("deleting a sandbox", (it) => {
       const gone = yield* remove(id, key)
       assert.deepStrictEqual([gone.status, gone.text], [204, ""])
       for (
-        const path of ["", "/setup", "/messages", "/events", "/events?after=0", "/events/stream", "/checkpoints", "/files/tree", "/pull-request"]
+        const path of ["", "/setup", "/messages", "/events", "/events?after=0", "/events/stream", "/checkpoints", "/files/tree",
+          "/pull-request"]
       ) {
         refused(yield* ask(`${SANDBOXES}/${id}${path}`, { key }), 404, "not_found")
       }

@@ -3,8 +3,9 @@ import { type Plants, plantsIn } from "./Plant.ts"
 const example = "examples/sqlite-store/src"
 const kit = "packages/domain/src/sandbox/kit"
 
-const erased = (without: string) => ["keys", "events", "messages", "approvals", "receipts", "traces", "setups"]
-  .filter((table) => table !== without).map((table) => `"${table}"`).join(", ")
+const erased = (without: string) =>
+  ["keys", "events", "messages", "approvals", "receipts", "traces", "setups"]
+    .filter((table) => table !== without).map((table) => `"${table}"`).join(", ")
 const tables = erased("")
 const forks = "flatMap(({ forks, put }) => forks > 0 ? [] : [put])"
 
@@ -30,7 +31,8 @@ export const plants: Plants = {
       ["deletes sandboxes of other grants", "const row = yield* rowOf(statements, id, grantId)\n      yield* Effect.fromResult(mayDelete",
         "const row = yield* rowOf(statements, id)\n      yield* Effect.fromResult(mayDelete"],
       ["finds what is deleted", "row === undefined || row.deletedAt !== null ||", "row === undefined ||"],
-      ["keeps the key usable", "() => Effect.fail(new SandboxDeleted()))", "() => Effect.succeed(null))\n    if (row === null) return null"],
+      ["keeps the key usable", "() => Effect.fail(new SandboxDeleted()))",
+        "() => Effect.succeed(null))\n    if (row === null) return null"],
       ["leaves the checkpoints", "yield* purgeContents(id, (yield* contents(id))." + forks + ")", ""],
       ["frees the checkpoint of a fork", "forks > 0 ? [] : [put]", "[put]"],
       ["leaves the lease to the worker that holds it", "fence: fence + 1", "fence"],
@@ -46,7 +48,8 @@ export const plants: Plants = {
     ]),
     ...plantsIn(`${kit}/Rows.ts`, [
       ["leaves a head of a deleted log", "purgedSeq: row.lastSeq,", "purgedSeq: row.purgedSeq,"],
-      ["leaves a publication to do", "  work: null,\n  workSince: null,\n  unsaved: 0", "  work: row.work,\n  workSince: row.workSince,\n  unsaved: 0"]
+      ["leaves a publication to do", "  work: null,\n  workSince: null,\n  unsaved: 0",
+        "  work: row.work,\n  workSince: row.workSince,\n  unsaved: 0"]
     ])
   ]
 }

@@ -11,7 +11,10 @@ import { Area, NeededScope } from "../shared/Routing.ts"
 const Ids = Schema.String.check(Schema.isMaxLength(MAX_LIMIT * 15)).pipe(
   Schema.decodeTo(
     Schema.Array(SandboxId).check(Schema.isMaxLength(MAX_LIMIT)),
-    SchemaTransformation.transform({ decode: (text): ReadonlyArray<string> => text.split(","), encode: (ids: ReadonlyArray<string>) => ids.join(",") })
+    SchemaTransformation.transform({
+      decode: (text): ReadonlyArray<string> => text.split(","),
+      encode: (ids: ReadonlyArray<string>) => ids.join(",")
+    })
   )
 )
 
@@ -33,7 +36,8 @@ export class KeepingApi extends HttpApiGroup.make("keeping", { topLevel: true })
       error: [SandboxNotFound, SandboxNotFinished]
     }).annotate(NeededScope, "sandboxes:delete").annotateMerge(OpenApi.annotations({
       summary: "Delete a sandbox",
-      description: "Deletes an ended sandbox and its data for good: prompts, messages, events, setup output, and checkpoints that no fork " +
+      description:
+        "Deletes an ended sandbox and its data for good: prompts, messages, events, setup output, and checkpoints that no fork " +
         "needs. Its idempotency key answers 409 `sandbox_deleted` from then on. A repetition is 404."
     })),
     HttpApiEndpoint.post("archiveSandbox", "/:sandboxId/archive", {

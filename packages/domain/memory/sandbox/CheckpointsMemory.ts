@@ -77,7 +77,9 @@ export const make = (state: SandboxRows): Checkpoints["Service"] => {
         }
         for (const row of rows.values()) {
           if (count === limit) break
-          const checkpoints = row.checkpoints.filter(({ checkpoint }) => isKept(row, checkpoint, own.get(row.sandbox.grantId) ?? endedBefore))
+          const checkpoints = row.checkpoints.filter(({ checkpoint }) =>
+            isKept(row, checkpoint, own.get(row.sandbox.grantId) ?? endedBefore)
+          )
           const contents = row.contents.filter((content) => !isLeftover(row, content))
           if (checkpoints.length === row.checkpoints.length && contents.length === row.contents.length) continue
           row.checkpoints = checkpoints

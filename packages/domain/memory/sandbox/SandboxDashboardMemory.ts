@@ -112,14 +112,15 @@ export const make = (state: SandboxRows, audit: AuditLog["Service"] | null): San
       return changed
     }),
 
-    archived: (grantId, ids) =>
-      Effect.sync(() => new Set(ids.filter((id) => rows.get(id)?.sandbox.grantId === grantId && isArchived(id)))),
+    archived: (grantId, ids) => Effect.sync(() => new Set(ids.filter((id) => rows.get(id)?.sandbox.grantId === grantId && isArchived(id)))),
 
     list: (grantId, query) =>
       Effect.sync(() => {
         const { after, archived, limit, pinnedBy: userId } = query
         const isPinned = (id: SandboxId) => userId === undefined || pinsOf({ grantId, userId }).has(id)
-        const looked = of(grantId, archived).filter((sandbox) => (after === null || newestFirst(after, sandbox) < 0) && isPinned(sandbox.id))
+        const looked = of(grantId, archived).filter((sandbox) =>
+          (after === null || newestFirst(after, sandbox) < 0) && isPinned(sandbox.id)
+        )
           .slice(0, LOOKED_THROUGH)
         const found = looked.filter(({ id }) => {
           const row = rows.get(id)

@@ -201,7 +201,11 @@ const change = Effect.fn("SandboxStore.change")(function*<E>(
 }, asTransaction)
 
 const remove = Effect.fn("SandboxStore.delete")(
-  function*({ audit, hints, notifications, state }: Dependencies, { grantId, id }: Parameters<SandboxStore["Service"]["find"]>[0], now: DateTime.Utc) {
+  function*(
+    { audit, hints, notifications, state }: Dependencies,
+    { grantId, id }: Parameters<SandboxStore["Service"]["find"]>[0],
+    now: DateTime.Utc
+  ) {
     const { checkpoints, log, pushed, sandbox } = yield* rowOf(state, id, grantId)
     yield* Effect.fromResult(mayDelete(sandbox))
     const { createdAt, status, statusAt } = sandbox

@@ -47,7 +47,10 @@ const access = {
     load: async () => (await import("./admin/SignInLink.ts")).signInLink
   },
   keys: { about: "API keys: list, create, revoke", load: async () => (await import("./admin/Keys.ts")).keys },
-  grants: { about: "API access grants: list, create, set a budget or a retention, revoke", load: async () => (await import("./admin/Grants.ts")).grants },
+  grants: {
+    about: "API access grants: list, create, set a budget or a retention, revoke",
+    load: async () => (await import("./admin/Grants.ts")).grants
+  },
   users: { about: "Users: list, approve, disapprove", load: async () => (await import("./admin/Users.ts")).users },
   members: { about: "Members of an organization: list, add, remove", load: async () => (await import("./admin/Members.ts")).members },
   orgs: { about: "Organizations: list, create, suspend, resume", load: async () => (await import("./admin/Organizations.ts")).orgs },

@@ -37,7 +37,8 @@ export const settings = {
     name: "SLIPWAY_RETENTION_DAYS",
     type: Type.days(RETENTION_BOUNDS.least, RETENTION_BOUNDS.most),
     default: "30",
-    about: "How long events, setup output and checkpoints of ended sandboxes are kept. A grant may have its own: `slipway grants retention`.",
+    about:
+      "How long events, setup output and checkpoints of ended sandboxes are kept. A grant may have its own: `slipway grants retention`.",
     role: "all"
   }),
   lost: Setting.withDefault({

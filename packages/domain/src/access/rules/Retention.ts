@@ -10,7 +10,12 @@ export const isRetention = (days: number): boolean =>
   Number.isInteger(days) && days >= RETENTION_BOUNDS.least && days <= RETENTION_BOUNDS.most
 
 /** By grant with its own retention: the end up to which its sandboxes lose their data at `now`. */
-export const ownTimes = (grants: ReadonlyArray<Pick<Grant, "id" | "retentionDays">>, now: DateTime.Utc): ReadonlyMap<string, DateTime.Utc> =>
-  new Map(grants.flatMap(({ id, retentionDays }) =>
-    retentionDays === null ? [] : [[id, DateTime.subtract(now, { days: retentionDays })] as const]
-  ))
+export const ownTimes = (
+  grants: ReadonlyArray<Pick<Grant, "id" | "retentionDays">>,
+  now: DateTime.Utc
+): ReadonlyMap<string, DateTime.Utc> =>
+  new Map(
+    grants.flatMap(({ id, retentionDays }) =>
+      retentionDays === null ? [] : [[id, DateTime.subtract(now, { days: retentionDays })] as const]
+    )
+  )

@@ -14,7 +14,15 @@ import { nextDeadline } from "../rules/TimeLimit.ts"
 import { Sandbox } from "../schema/Sandbox.ts"
 import { fromWire } from "../schema/SandboxEvent.ts"
 import { recordCheckpoints } from "./CheckpointRows.ts"
-import { type EndedBefore, type LeasableRow, type LeaseRow, type MessageRow, type SandboxRow, StatementError, type Statements } from "./Statements.ts"
+import {
+  type EndedBefore,
+  type LeasableRow,
+  type LeaseRow,
+  type MessageRow,
+  type SandboxRow,
+  StatementError,
+  type Statements
+} from "./Statements.ts"
 
 const State = Schema.fromJsonString(Sandbox)
 const encode = Schema.encodeSync(State, { disableChecks: true })

@@ -74,7 +74,9 @@ const commit = <A extends Written, E>({ hints, statements }: Store, body: Effect
 /** The row of a sandbox, of this grant if one is named. */
 const rowOf = Effect.fnUntraced(function*({ sandboxes }: Statements, id: SandboxId, grantId?: string) {
   const [row] = yield* sandboxes([id])
-  return row === undefined || row.deletedAt !== null || grantId !== undefined && row.grantId !== grantId ? yield* new SandboxNotFound() : row
+  return row === undefined || row.deletedAt !== null || grantId !== undefined && row.grantId !== grantId
+    ? yield* new SandboxNotFound()
+    : row
 })
 
 /** The row that the writer may change. */

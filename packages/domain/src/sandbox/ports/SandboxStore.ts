@@ -244,7 +244,11 @@ export const topicsOf = ({ before, events, sandbox }: Recorded): ReadonlyArray<T
     : [sandbox.id]
 
 /** The security event for a deletion. */
-export const deleted = (sandboxId: SandboxId, at: DateTime.Utc): SecurityEvent => ({ action: "sandbox.deleted", at, subjects: { sandboxId } })
+export const deleted = (sandboxId: SandboxId, at: DateTime.Utc): SecurityEvent => ({
+  action: "sandbox.deleted",
+  at,
+  subjects: { sandboxId }
+})
 
 /** The security events for these events: a person's decisions, withdrawals and forks. */
 export const securityEvents = (

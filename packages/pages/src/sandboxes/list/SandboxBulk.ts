@@ -75,7 +75,9 @@ const handlers = (sandboxes: typeof Sandboxes.Service, { done, explained, isDang
 <p>${explained}</p>
 <form method="post" action="/sandboxes/${name}">${member.csrf}
 <ul>${list}</ul>
-<div class="actions"><button${isDangerous && html` class="danger"`}>${verb}</button> <a class="button quiet" href="/sandboxes">Cancel</a></div>
+<div class="actions"><button${
+      isDangerous && html` class="danger"`
+    }>${verb}</button> <a class="button quiet" href="/sandboxes">Cancel</a></div>
 </form>`
     return Page.show({ title, place: "sandboxes", body }, member)
   }, Effect.catchTag("SandboxNotFound", gone))
@@ -131,7 +133,8 @@ export const make = Effect.gen(function*() {
     {
       name: "delete",
       verb: "Delete",
-      explained: "This deletes their prompts, messages, events, files and checkpoints for good. Forks keep the checkpoint that they need; " +
+      explained:
+        "This deletes their prompts, messages, events, files and checkpoints for good. Forks keep the checkpoint that they need; " +
         "pull requests stay.",
       done: "deleted",
       isDangerous: true,

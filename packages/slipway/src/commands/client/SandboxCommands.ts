@@ -351,16 +351,20 @@ export const stop = Command.make("stop", {
 // archive, delete -------------------------------------------------------------------------------------------------
 
 const archiving = (name: "archive" | "unarchive", about: string, done: string) =>
-  Command.make(name, { ids: Server.id.pipe(Argument.variadic({ min: 1 })), json, url: Server.url }, ({ ids: given, json, url }) =>
-    Effect.gen(function*() {
-      const server = yield* Server.connect(url)
-      const ids = yield* Effect.forEach(given, (one) => Server.resolve(server, one))
-      for (const id of ids) yield* server.call((signal) => server.client.archiveSandbox(id, name === "archive", { signal }))
-      yield* print(json, ids, () => ids.map((id) => `${id} ${done}`).join("\n"))
-    })).pipe(
-      Command.withDescription(help(about)),
-      Command.withExamples([{ command: `slipway ${name} c_abcdefgh2345`, description: "One sandbox, or several" }])
-    )
+  Command.make(
+    name,
+    { ids: Server.id.pipe(Argument.variadic({ min: 1 })), json, url: Server.url },
+    ({ ids: given, json, url }) =>
+      Effect.gen(function*() {
+        const server = yield* Server.connect(url)
+        const ids = yield* Effect.forEach(given, (one) => Server.resolve(server, one))
+        for (const id of ids) yield* server.call((signal) => server.client.archiveSandbox(id, name === "archive", { signal }))
+        yield* print(json, ids, () => ids.map((id) => `${id} ${done}`).join("\n"))
+      })
+  ).pipe(
+    Command.withDescription(help(about)),
+    Command.withExamples([{ command: `slipway ${name} c_abcdefgh2345`, description: "One sandbox, or several" }])
+  )
 
 export const archive = archiving(
   "archive",
@@ -392,7 +396,9 @@ export const remove = Command.make("delete", {
     yield* print(json, ids, () => ids.map((id) => `${id} is deleted.`).join("\n"))
   }))).pipe(
     Command.withDescription(
-      help("Delete ended sandboxes and their data for good. Forks keep the checkpoint that they need. The key needs the scope sandboxes:delete.")
+      help(
+        "Delete ended sandboxes and their data for good. Forks keep the checkpoint that they need. The key needs the scope sandboxes:delete."
+      )
     ),
     Command.withExamples([
       { command: "slipway delete c_abcdefgh2345", description: "Asks first" },

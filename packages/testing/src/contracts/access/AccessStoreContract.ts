@@ -130,7 +130,9 @@ const grantsAndKeys = (it: Writer<AccessStore | MemberStore | AuditLog | Ids | A
       assert.isNull(grant.retentionDays)
       const listed = Effect.map(store.listGrants, (all) => all.find(({ id }) => id === grant.id)?.retentionDays)
       const set = (idOrName: string, days: number | null) =>
-        appended(Effect.map(store.setRetention(idOrName, days, later), (set) => assert.deepStrictEqual(set, { ...grant, retentionDays: days })))
+        appended(
+          Effect.map(store.setRetention(idOrName, days, later), (set) => assert.deepStrictEqual(set, { ...grant, retentionDays: days }))
+        )
       const told = (days: string) => [{ action: "retention.set", at: later, subjects: { grantId: grant.id, days } }]
       assert.deepStrictEqual<unknown>(yield* set(grant.name, 7), told("7"))
       assert.strictEqual(yield* listed, 7)

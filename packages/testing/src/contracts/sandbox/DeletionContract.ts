@@ -36,8 +36,10 @@ const keyed = (key: string, fingerprint = "1:a") => ({ key: IdempotencyKey.make(
 
 const contentOf = ({ id }: Pick<Sandbox, "id">, checkpoint: number) =>
   Checkpoints.use((checkpoints) =>
-    Effect.map(Effect.result(Stream.runCollect(Stream.decodeText(checkpoints.get(id, checkpoint)))), (read) =>
-      Result.isSuccess(read) ? read.success.join("") : read.failure._tag)
+    Effect.map(
+      Effect.result(Stream.runCollect(Stream.decodeText(checkpoints.get(id, checkpoint)))),
+      (read) => Result.isSuccess(read) ? read.success.join("") : read.failure._tag
+    )
   )
 
 const prune = Effect.gen(function*() {
@@ -200,7 +202,9 @@ const deleting = (it: Writer<Needed>) => {
       const { sandbox } = yield* full()
       let hints = 0
       yield* (yield* Hints).listen(sandbox.id, () => void hints++)
-      yield* Effect.flip(SandboxStore.use((store) => store.delete({ id: sandbox.id, grantId: "00000000-0000-4000-8000-000000000000" }, later)))
+      yield* Effect.flip(
+        SandboxStore.use((store) => store.delete({ id: sandbox.id, grantId: "00000000-0000-4000-8000-000000000000" }, later))
+      )
       yield* remove(sandbox)
       while (hints === 0) yield* Effect.yieldNow
     })))
@@ -289,12 +293,18 @@ const retention = (it: Writer<Needed>) => {
       })
       const [usual, long, short] = [yield* ended, yield* ended, yield* ended]
       const left = Effect.forEach([usual, long, short], ({ id }) =>
-        Effect.all([Effect.map(store.log(id, 0, 1), ({ length }) => length), Effect.map(checkpoints.list(id, 0, 1), ({ length }) => length)]))
+        Effect.all([Effect.map(store.log(id, 0, 1), ({ length }) =>
+          length), Effect.map(checkpoints.list(id, 0, 1), ({ length }) =>
+            length)]))
       const [before, after] = [DateTime.subtract(at, { days: 1 }), DateTime.add(at, { days: 1 })]
       const all = (endedBefore: DateTime.Utc, own: ReadonlyMap<string, DateTime.Utc>) =>
         Effect.gen(function*() {
-          while ((yield* maintenance.purgeEvents(endedBefore, 100, own)).more) continue
-          while ((yield* checkpoints.prune(endedBefore, 100, own)) === 100) continue
+          while ((yield* maintenance.purgeEvents(endedBefore, 100, own)).more) {
+            continue
+          }
+          while ((yield* checkpoints.prune(endedBefore, 100, own)) === 100) {
+            continue
+          }
           return yield* left
         })
       const shorter = new Map([[short.grantId, after]])

@@ -199,7 +199,8 @@ const archive = (it: Writer<SandboxDashboard | Stores>) => {
       const ids = [one.id, two.id, theirs.id, (yield* creationOf()).id, one.id]
       const archiving = Effect.forEach([1, 2, 3], () => dashboard.archive(grantId, ids, true, at), { concurrency: "unbounded" })
       const entries = yield* appended(Effect.map(archiving, (changed) => assert.sameMembers([...changed.flat()], [one.id, two.id])))
-      const told = (action: string, of: ReadonlyArray<Sandbox>) => of.map(({ id }) => ({ action, at, subjects: { sandboxId: id } }))
+      const told = (action: "sandbox.archived" | "sandbox.unarchived", of: ReadonlyArray<Sandbox>) =>
+        of.map(({ id }) => ({ action, at, subjects: { sandboxId: id } }))
       assert.sameDeepMembers([...entries], told("sandbox.archived", [one, two]))
       assert.deepStrictEqual(yield* dashboard.archived(elsewhere, ids), new Set())
       assert.deepStrictEqual(yield* appended(dashboard.archive(grantId, [two.id], false, at)), told("sandbox.unarchived", [two]))
