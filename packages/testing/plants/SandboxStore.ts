@@ -48,7 +48,8 @@ export const plants: Plants = {
       ["passes over what was created at once with the last of a page", "(createdAt, id) < (:createdAt, :id)", "createdAt < :createdAt"],
       ["finds repositories by the beginning of their names", "' ' || :repo || ' '", "' ' || :repo"],
       ["finds repositories by the end of their names", "' ' || :repo || ' '", ":repo || ' '"],
-      ["lists the sandboxes of all grants", "WHERE grantId = :grantId AND (:status", "WHERE :grantId <> '' AND (:status"]
+      ["lists the sandboxes of all grants", "WHERE grantId = :grantId AND deletedAt",
+        "WHERE :grantId <> '' AND deletedAt"]
     ]),
     ...plantsIn(`${kit}/Rows.ts`, [
       ["loses the last of many events", "entries.map((entry)", "entries.slice(0, Math.max(1, Math.min(entries.length, 1000))).map((entry)"],
@@ -106,7 +107,8 @@ export const plants: Plants = {
       ["reads pages of the log of any size", "statements.events(id, after, limit, null), limit, entryOf, bytesOf.entry",
         "statements.events(id, after, limit, null), limit, entryOf, () => 0"],
       ["reads pages of messages of any size", "bytesOf.message)", "() => 0)"],
-      ["lets a grant command another one's sandbox", "rowOf(statements, id, grantId)\n", "rowOf(statements, id)\n"],
+      ["lets a grant command another one's sandbox", "rowOf(statements, id, grantId)\n      const before",
+        "rowOf(statements, id)\n      const before"],
       ["lets a grant change another one's sandbox", "rowOf(statements, id, by.grantId)", "rowOf(statements, id)"]
     ])
   ]
