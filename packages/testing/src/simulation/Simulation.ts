@@ -8,7 +8,6 @@ import { WorkingTrees } from "@slipway/domain/files/ports/WorkingTrees"
 import type { SandboxId } from "@slipway/domain/ids/SandboxId"
 import { PartnerStore } from "@slipway/domain/partner/ports/PartnerStore"
 import { SandboxHost } from "@slipway/domain/sandbox/ports/SandboxHost"
-import { isSettled } from "@slipway/domain/sandbox/rules/Sandbox"
 import { Sandboxes } from "@slipway/domain/sandbox/usecases/Sandboxes"
 import * as Context from "effect/Context"
 import * as DateTime from "effect/DateTime"
@@ -218,12 +217,14 @@ const done = (world: World, { asked }: Cast, what: string, deed: Effect.Effect<u
   return isDone && trace.broken === null
 }
 
+const ENDED: ReadonlyArray<string> = ["succeeded", "failed", "terminated"]
+
 /** People delete sandboxes that ended, each twice at once. Answers whether all rules hold. */
 const deletes = (world: World, cast: Cast, chance: Chance): boolean => {
   const { rightsWitness, trace, witness } = world
   const ended = new Map(cast.scene.keyed.flatMap(({ by, id }) => {
     const status = witness.sandboxes.get(id)?.state.status
-    const mayBe = status !== undefined && isSettled(status) && rightsWitness.isRevoked(by.grantId) === false
+    const mayBe = status !== undefined && ENDED.includes(status) && rightsWitness.isRevoked(by.grantId) === false
     return mayBe && chance.is(0.5) ? [[id, by] as const] : []
   }))
   const each = Effect.forEach(ended, ([id, by]) => {

@@ -12,7 +12,7 @@ import { Leases, type Lease, type Leased } from "@slipway/domain/sandbox/ports/L
 import { Maintenance } from "@slipway/domain/sandbox/ports/Maintenance"
 import { SandboxStore } from "@slipway/domain/sandbox/ports/SandboxStore"
 import type { CommandResult } from "@slipway/domain/sandbox/rules/Command"
-import { type Creation, evolve, initial, isSettled, type Sandbox } from "@slipway/domain/sandbox/rules/Sandbox"
+import { type Creation, evolve, initial, type Sandbox } from "@slipway/domain/sandbox/rules/Sandbox"
 import type { SandboxEvent } from "@slipway/domain/sandbox/rules/SandboxEvent"
 import { fromWire } from "@slipway/domain/sandbox/schema/SandboxEvent"
 import type { PullRequest } from "@slipway/domain/source/schema/PullRequest"
@@ -1023,7 +1023,7 @@ export class Witness {
       for (let n = 1; n <= checkpoint; n++) {
         const isStored = this.#timeline.run(Context.empty(), Effect.isSuccess(Stream.runDrain(this.#checkpoints.get(id, n))))
         const isStart = Array.from(this.sandboxes.values()).some(({ state: { checkpoint, creation: { origin }, status } }) =>
-          origin?.sandboxId === id && origin.checkpoint === n && checkpoint === 0 && !isSettled(status)
+          origin?.sandboxId === id && origin.checkpoint === n && checkpoint === 0 && !["succeeded", "failed", "terminated"].includes(status)
         )
         this.#rule("a deleted sandbox leaves no checkpoint without a fork", !isStored || isStart, `${id}: ${n}`)
       }

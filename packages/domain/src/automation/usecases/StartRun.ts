@@ -34,7 +34,8 @@ const CODES = {
   InvalidModel: "invalid_model",
   InvalidReasoningEffort: "invalid_reasoning_effort",
   NoCredits: "no_credits",
-  RepoNotAccessible: "repo_not_accessible"
+  RepoNotAccessible: "repo_not_accessible",
+  SandboxDeleted: "sandbox_deleted"
 } as const satisfies Record<Exclude<CreationRefused["_tag"], "CreationDenied" | "StoreUnavailable">, string>
 
 const refusalOf = (error: Exclude<CreationRefused, StoreUnavailable>): Ended =>
