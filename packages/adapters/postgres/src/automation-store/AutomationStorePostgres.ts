@@ -178,12 +178,11 @@ const beginDue = Effect.fn("AutomationStore.beginDue")(
       const due = dueRun(automation.value, now)
       if (due === null) continue
       yield* Statements.updateDue(sql, row.id, due.next)
-      const run = yield* Effect.option(
-        Effect.catchTag(beginLocked(store, automation.value, due.beginning, false), "AutomationPaused", Effect.die).pipe(
-          Effect.catchTags({ SqlError: Effect.die, SchemaError: Effect.die })
-        )
-      )
-      if (Option.isSome(run)) begun.push(run.value)
+      const run = yield* Effect.catchTags(beginLocked(store, automation.value, due.beginning, false), {
+        AutomationPaused: Effect.die,
+        TooManyRuns: () => Effect.succeed(null)
+      })
+      if (run !== null) begun.push(run)
     }
     return begun
   },
@@ -197,18 +196,20 @@ const record = Effect.fn("AutomationStore.record")(
     outcome: Exclude<Outcome, { readonly type: "starting" | "skipped" }>,
     at: DateTime.Utc
   ) {
-    const found = yield* Effect.option(
-      Effect.catchTags(Statements.findLocked(sql, taken.automation), { SqlError: Effect.die, SchemaError: Effect.die })
+    const found = yield* Effect.catchTag(
+      Statements.findLocked(sql, taken.automation),
+      "AutomationNotFound",
+      () => Effect.succeed(null)
     )
-    if (Option.isNone(found)) return false
+    if (found === null) return false
     if ((yield* Statements.endRun(sql, taken, outcome.type, columnsOf(outcome))).length === 0) return false
     const key = taken.automation
-    const progress = afterRun(found.value, outcome, at)
+    const progress = afterRun(found, outcome, at)
     yield* Statements.updateProgress(sql, key.id, progress)
     if (outcome.type === "refused") {
       yield* audit.append([told("automation_run.refused", key, at, { runId: taken.id, reason: outcome.code })])
     }
-    if (found.value.paused === null && progress.paused !== null) {
+    if (found.paused === null && progress.paused !== null) {
       yield* audit.append([told("automation.paused", key, at, { reason: "failures" })])
     }
     return true

@@ -8,7 +8,6 @@ import * as Schema from "effect/Schema"
 import type { Action, SecurityEvent } from "../../access/ports/AuditLog.ts"
 import type { Uuid } from "../../ids/Ids.ts"
 import type { Secret } from "../../partner/rules/Webhook.ts"
-import type { CreateSandbox } from "../../sandbox/usecases/CreateSandbox.ts"
 import type { RepoName } from "../../source/schema/RepoRef.ts"
 import type { StoreUnavailable } from "../../store/StoreUnavailable.ts"
 import { type Automation, type Beginning, MAX_AUTOMATIONS, MAX_SKIPPED, type Run } from "../rules/Automation.ts"
@@ -55,7 +54,7 @@ export interface TakenRun {
   /** The beginning of the run. */
   readonly at: DateTime.Utc
   /** As it was when the run began, so that a repeated creation is the same one. */
-  readonly request: CreateSandbox
+  readonly request: Beginning["request"]
   /** Grows with each take. A record with an old fence changes nothing. */
   readonly fence: number
 }

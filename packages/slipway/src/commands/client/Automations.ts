@@ -126,11 +126,11 @@ const flags = {
   ),
   cron: Flag.String("cron").pipe(Flag.withDescription("Run at these times: minute, hour, day of month, month, day of week"), Flag.optional),
   timeZone: Flag.String("time-zone").pipe(Flag.withDescription("The time zone of --cron"), Flag.withDefault("UTC")),
-  webhook: Flag.Boolean("webhook").pipe(Flag.withDescription("Run for each signed request")),
-  mention: Flag.Boolean("mention").pipe(Flag.withDescription("Run for each comment that mentions @slipway")),
+  webhook: Flag.Boolean("webhook").pipe(Flag.withDescription("Run for each signed request"), Flag.withDefault(false)),
+  mention: Flag.Boolean("mention").pipe(Flag.withDescription("Run for each comment that mentions @slipway"), Flag.withDefault(false)),
   label: Flag.String("label").pipe(Flag.withDescription("Run when an issue or pull request gets this label"), Flag.optional),
   model: Flag.String("model").pipe(Flag.withDescription("A model; default: the service's default"), Flag.optional),
-  approvals: Flag.Boolean("approvals").pipe(Flag.withDescription("The agent asks before edits and commands")),
+  approvals: Flag.Boolean("approvals").pipe(Flag.withDescription("The agent asks before edits and commands"), Flag.withDefault(false)),
   maxRunning: bounded("max-running", 20, "Active sandboxes of it at once", 1),
   maxPerDay: bounded("max-per-day", 200, "Runs in any 24 hours", 20)
 }
