@@ -2,6 +2,7 @@ import { type Plants, plantsIn } from "./Plant.ts"
 
 export const plants: Plants = {
   port: "FeedbackWatches",
+  anew: ["packages/testing/test/sandbox"],
   subject: "packages/testing/test/publishing/FeedbackWatches.suites.ts",
   plants: plantsIn("packages/domain/memory/sandbox/FeedbackWatchesMemory.ts", [
     ["watches sandboxes without feedback", "if (sandbox.feedback === null) continue", ""],
