@@ -1,6 +1,7 @@
 /**
- * Facts from the operator's own systems (docs/decisions/11.1), the webhooks, trusted refs and automations of a grant, the models, and
- * deleting and archiving sandboxes. Not part of the public interface and its document. Facts need the scope `partner:ingest`, in any grant.
+ * Facts from the operator's own systems (docs/decisions/11.1), the webhooks, trusted refs, settings of repositories and automations of a
+ * grant, the models, and deleting and archiving sandboxes. Not part of the public interface and its document. Facts need the scope
+ * `partner:ingest`, in any grant.
  */
 import { Claimant, ClaimTerms, Invoice, Project } from "@slipway/domain/partner/schema/Attribution"
 import { Timestamp } from "@slipway/domain/time/Timestamp"
@@ -9,6 +10,7 @@ import { HttpApi, HttpApiEndpoint, HttpApiGroup, HttpApiSchema, OpenApi } from "
 import { AutomationsApi } from "./groups/AutomationsApi.ts"
 import { KeepingApi } from "./groups/KeepingApi.ts"
 import { ModelsApi } from "./groups/ModelsApi.ts"
+import { RepositorySettingsApi } from "./groups/RepositorySettingsApi.ts"
 import { TrustedRefsApi } from "./groups/TrustedRefsApi.ts"
 import { WebhooksApi } from "./groups/WebhooksApi.ts"
 import { tidy } from "./openapi/OpenApiDocument.ts"
@@ -108,6 +110,7 @@ export class InternalApi extends HttpApi.make("slipway-internal")
   .add(FactsApi)
   .add(WebhooksApi)
   .add(TrustedRefsApi)
+  .add(RepositorySettingsApi)
   .add(ModelsApi)
   .add(AutomationsApi)
   .add(KeepingApi)
@@ -117,8 +120,9 @@ export class InternalApi extends HttpApi.make("slipway-internal")
     version: "1.0.0",
     summary: "How sign-up and billing tell Slipway of claims, projects and payments, grants of their webhooks, and programs of its models",
     description: "Facts need a key with the scope `partner:ingest`, and every such call may be repeated. Webhooks need a key of their " +
-      "grant with the scope `webhooks`, the refs whose setups have secrets one with `secrets`, the models of the service one with " +
-      "`models`, automations one of their grant with `automations`. Deleting sandboxes needs `sandboxes:delete`.",
+      "grant with the scope `webhooks`, the refs whose setups have secrets and the settings of repositories one with `secrets`, the " +
+      "models of the service one with `models`, automations one of their grant with `automations`. Deleting sandboxes " +
+      "needs `sandboxes:delete`.",
     license: { name: "Apache-2.0", url: "https://www.apache.org/licenses/LICENSE-2.0.html" },
     servers: [{ url: "/", description: "This server" }],
     transform: (spec) => {

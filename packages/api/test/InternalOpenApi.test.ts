@@ -30,6 +30,8 @@ it("its document names every status, and describes every parameter", () => {
     listTrustedRefs: [...everywhere, "200"].sort(),
     trustRef: [...withBody, "201", "404", "409"].sort(),
     distrustRef: [...everywhere, "204", "404"].sort(),
+    listRepositorySettings: [...everywhere, "200"].sort(),
+    setRepositorySettings: [...withBody, "200", "404", "409"].sort(),
     listModels: [...everywhere, "200"].sort(),
     listModelProviders: [...everywhere, "200"].sort(),
     setModelProvider: [...withBody, "200"].sort(),

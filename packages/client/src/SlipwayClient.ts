@@ -25,6 +25,7 @@ import type {
   NewSandbox,
   PageQuery,
   PartnerPage,
+  PublishRequest,
   PullRequestStatus,
   RepoQuery,
   Sandbox,
@@ -358,7 +359,7 @@ export class SlipwayClient {
   }
 
   /** Opens or updates the draft pull request, within 20 s. `detailsPending`: ask again with `getPullRequest`. Safe to repeat. */
-  publishPullRequest(id: string, request: RepoQuery = {}, options: CallOptions = {}): Promise<PullRequestStatus> {
+  publishPullRequest(id: string, request: PublishRequest = {}, options: CallOptions = {}): Promise<PullRequestStatus> {
     return this.#post(() => `${sandboxPath(id)}/pull-request`, request, options)
   }
 

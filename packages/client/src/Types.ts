@@ -494,6 +494,8 @@ export type SandboxEvent =
     }>
     /** Folders of submodules with files, which are not published. */
     readonly submodules?: ReadonlyArray<string>
+    /** Labels and reviewers of the repository's settings that the source host did not take. */
+    readonly left_out?: ReadonlyArray<string>
     /** As the source host had it then; absent while it is published, after a failure, and from servers that do not send it. */
     readonly pull_request?: PullRequest
     readonly error?: { readonly code: string; readonly message: string; readonly retry_after?: number }
@@ -542,6 +544,12 @@ export interface EventPage {
 /** A repository of the sandbox. Optional if there is only one. */
 export interface RepoQuery {
   readonly repo?: string
+}
+
+/** What to publish. */
+export interface PublishRequest extends RepoQuery {
+  /** Whether the pull request then becomes ready for review, also where there is nothing new to publish. Default `false`. */
+  readonly ready?: boolean
 }
 
 /** Two versions of a tree: `base` is as the sandbox found it, `working` is the present tree, a number is a checkpoint. */

@@ -21,6 +21,7 @@ import * as MetricsHandlers from "./handlers/MetricsHandlers.ts"
 import * as ModelsHandlers from "./handlers/ModelsHandlers.ts"
 import * as PartnerHandlers from "./handlers/PartnerHandlers.ts"
 import * as PullRequestsHandlers from "./handlers/PullRequestsHandlers.ts"
+import * as RepositorySettingsHandlers from "./handlers/RepositorySettingsHandlers.ts"
 import * as SandboxesHandlers from "./handlers/SandboxesHandlers.ts"
 import * as SourceHostEventsHandler from "./handlers/SourceHostEventsHandler.ts"
 import * as TrustedRefsHandlers from "./handlers/TrustedRefsHandlers.ts"
@@ -62,6 +63,7 @@ const api = Layer.mergeAll(
         InternalHandlers.layer,
         WebhooksHandlers.layer,
         TrustedRefsHandlers.layer,
+        RepositorySettingsHandlers.layer,
         ModelsHandlers.layer,
         AutomationsHandlers.layer,
         KeepingHandlers.layer

@@ -48,7 +48,7 @@ const scopeAt = (path: string): Scope =>
     ? "webhooks"
     : path.startsWith("/api/internal/v1/automations")
     ? "automations"
-    : path.startsWith("/api/internal/v1/trusted-refs")
+    : path.startsWith("/api/internal/v1/trusted-refs") || path.startsWith("/api/internal/v1/repository-settings")
     ? "secrets"
     : path.startsWith("/api/internal/v1/models")
     ? "models"

@@ -12,6 +12,7 @@ import * as SignInPages from "./people/SignInPages.ts"
 import * as PullList from "./pulls/PullList.ts"
 import * as PullPage from "./pulls/PullPage.ts"
 import * as RepositoriesPage from "./repositories/RepositoriesPage.ts"
+import * as RepositorySettingsPage from "./repositories/RepositorySettingsPage.ts"
 import * as SandboxesPages from "./sandboxes/SandboxesPages.ts"
 import * as SecretsPages from "./secrets/SecretsPages.ts"
 import * as AccountPage from "./settings/AccountPage.ts"
@@ -35,6 +36,7 @@ const routes = Layer.mergeAll(
   AccountPage.layer,
   MembersPage.layer,
   RepositoriesPage.layer,
+  RepositorySettingsPage.layer,
   AuditPage.layer,
   UsagePage.layer,
   SecretsPages.layer,

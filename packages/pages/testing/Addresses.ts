@@ -28,6 +28,7 @@ export const PAGES = [
   "/automations/:automationId/rotate-secret",
   "/repositories",
   "/repositories/remove",
+  "/repositories/settings",
   "/new",
   "/pulls",
   "/local/:owner/:name/pulls/:number",

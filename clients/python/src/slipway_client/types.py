@@ -443,6 +443,11 @@ class WorkflowRun(_WorkflowRun, total=False):
 class PublishPullRequest(TypedDict, total=False):
     repo: str
     """Which of the sandbox's repositories; may be left out when there is one."""
+    ready: bool
+    """
+    Whether the pull request then becomes ready for review, also where there is nothing new to
+    publish. Default: `false`.
+    """
 
 
 class FileContent(TypedDict):
@@ -1467,6 +1472,10 @@ class PullRequestUpdatedEventData(_PullRequestUpdatedEventData, total=False):
     """
     submodules: list[str]
     """Folders of submodules with files, which are not published. At most 32."""
+    left_out: list[str]
+    """
+    Labels and reviewers of the repository's settings that the source host did not take. At most 35.
+    """
     pull_request: PullRequest
     """
     As the source host had it then; left out while one is published, and where publishing failed.

@@ -113,6 +113,10 @@ const Refusal = Schema.Struct({
 const isRefusal = Schema.is(Refusal)
 const isFieldError = Schema.is(Schema.Struct({ field: Schema.String, code: Schema.String }))
 const hasMessage = Schema.is(Schema.Struct({ message: Schema.String }))
+const Mutated = Schema.Struct({
+  data: Schema.optionalKey(Schema.Unknown),
+  errors: Schema.optionalKey(Schema.Array(Schema.Struct({ message: Schema.String })))
+})
 const Header = Schema.UndefinedOr(Schema.Union([Schema.String, Schema.Finite]))
 const hasAnswer = Schema.is(Schema.Struct({
   status: Schema.Int,
@@ -178,6 +182,9 @@ export const webUrlOf = (apiUrl: string): string => {
   const { host, protocol } = new URL(apiUrl)
   return `${protocol}//${apiUrl.includes("/api/v3") ? host : host.replace(/^api\./u, "")}`
 }
+
+/** `https://api.github.com` → `https://api.github.com/graphql`, `https://HOST/api/v3` → `https://HOST/api/graphql`. */
+const graphqlUrlOf = (apiUrl: string): string => `${apiUrl.replace(/\/api\/v3$/u, "/api")}/graphql`
 
 export const withoutSlash = (url: string): string => url.replace(/(?<!\/)\/+$/u, "")
 
@@ -419,6 +426,17 @@ export const make = Effect.fnUntraced(function*(options: Options) {
     app: Effect.flatMap(ofApp(connection, "GET /app", {}), (answer) => decode(host, App, answer)),
     mint: (repo: RepoName, needed: Permissions, wanted?: Permissions) => mint(connection, repo, needed, wanted),
     decode: <A, I>(schema: Schema.Codec<A, I>, answer: Answer) => decode(host, schema, answer),
+    /** A mutation of the GraphQL API, for the few changes that REST lacks. GitHub answers refusals with status 200. */
+    mutate: <A, I>(access: Access, query: string, variables: Readonly<Record<string, string>>, schema: Schema.Codec<A, I>) =>
+      send(connection, access, `POST ${graphqlUrlOf(apiUrl)}`, { query, variables }, {}).pipe(
+        onStatus(401, ({ detail }) => Effect.fail(new TokenRefused({ detail }))),
+        Effect.flatMap((answer) => decode(host, Mutated, answer)),
+        Effect.flatMap(({ data, errors = [] }) =>
+          errors.length === 0
+            ? decode(host, schema, { status: 200, headers: {}, data })
+            : Effect.fail(failureOf(200, {}, scrub(errors.map(({ message }) => message).join(": "), Redacted.value(access.token))))
+        )
+      ),
     /** A request below the repository. `parameters` fill the path; the rest goes into the query or the body. */
     request: (
       access: Access,

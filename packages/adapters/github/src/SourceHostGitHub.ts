@@ -28,6 +28,8 @@ export type { Options } from "./GitHubApi.ts"
 /** Without permission to read contents, GitHub refuses a pull request of a private repository: "not all refs are readable". */
 const OPEN: Permissions = { metadata: "read", contents: "read", pull_requests: "write" }
 
+const CHANGE: Permissions = { metadata: "read", pull_requests: "write" }
+
 /** GitHub answers `write` for the role `maintain`, and the base role of a custom one. Its 404: there is no such account. */
 const mayWrite = (api: GitHubApi.GitHubApi, access: GitHubApi.Access, { id, login }: { readonly id: string; readonly login: string }) =>
   api.request(access, "GET", "/collaborators/{username}/permission", { username: login }).pipe(
@@ -109,6 +111,14 @@ const make = Effect.fnUntraced(function*(options: GitHubApi.Options) {
             return pull.state === "open" ? { ...pullRequest, headSha } : pullRequest
           }))
       )
+    }),
+    decoratePullRequest: Effect.fn("SourceHost.decoratePullRequest")((repo, number, decoration) => {
+      const operation = "update the pull request"
+      return within(operation, repo, withToken(api, repo, CHANGE, (access) => PullRequests.decorate(api, access, number, decoration)))
+    }),
+    readyPullRequest: Effect.fn("SourceHost.readyPullRequest")((repo, number) => {
+      const operation = "end the draft"
+      return within(operation, repo, withToken(api, repo, CHANGE, (access) => PullRequests.markReady(api, operation, access, number)))
     }),
     pullRequestDetails: Effect.fn("SourceHost.pullRequestDetails")((repo: RepoName, number: number) => {
       const operation = "read the pull request"

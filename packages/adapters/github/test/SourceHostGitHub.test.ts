@@ -7,8 +7,19 @@ register(SourceHostContract.suite("github", layer({ readsBeforeMergeable: 0 }), 
   repository: Effect.fnUntraced(function*(files) {
     const { fullName, repository: there } = yield* repository(files)
     there.collaborators.push({ id: 7, login: "Ada", permission: "write" }, { id: 8, login: "bob", permission: "read" })
+    there.labels.add("needs review")
+    there.teams.add("payments")
     return {
       fullName,
+      reviewing: {
+        label: "needs review",
+        team: "acme/payments",
+        of: (number) =>
+          Effect.sync(() => {
+            const pull = there.pulls.find((one) => one.number === number)
+            return { labels: Array.from(pull?.labels ?? []), reviewers: pull?.reviewers.size ?? 0 }
+          })
+      },
       accounts: {
         writer: { id: "7", login: "ada" },
         reader: { id: "8", login: "bob" },

@@ -219,6 +219,9 @@ export const start = (options: Options = {}): Effect.Effect<GitHubServer, never,
         if (call === "POST /login/oauth/access_token") return users.exchange(body.toString(), request.headers.accept)
         if (call === `GET ${apiPath}/user`) return users.profile(request.headers.authorization)
         if (path.startsWith("/logs/")) return log(path, request.headers)
+        if (call === `POST ${apiPath.replace(/\/v3$/u, "")}/graphql`) {
+          return Routes.graphql(world(), body.toString(), app.token(Routes.tokenOf(request.headers.authorization) ?? ""))
+        }
         return isApi ? api(seen) : Routes.refuse(404, "Not Found")
       }
 

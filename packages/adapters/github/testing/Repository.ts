@@ -14,7 +14,10 @@ export interface Pull {
   title: string
   body: string | null
   state: "open" | "closed"
-  readonly draft: boolean
+  draft: boolean
+  readonly labels: Set<string>
+  /** Logins, and the names of teams as `team:name`. */
+  readonly reviewers: Set<string>
   closedAt: string | null
   mergedAt: string | null
   baseRef: string
@@ -102,6 +105,9 @@ export class Repository {
   /** Accounts with their access; others have none, or may read if the repository is public. */
   readonly collaborators: Array<User & { readonly permission: "admin" | "write" | "read" }> = []
   readonly formerNames: Array<string> = []
+  readonly labels = new Set<string>()
+  /** Names of teams that can review. */
+  readonly teams = new Set<string>()
   readonly pulls: Array<Pull> = []
   readonly comments: Array<Comment> = []
   readonly checkRuns: Array<CheckRun> = []
@@ -178,6 +184,8 @@ export class Repository {
       id: this.nextId(),
       number: this.pulls.length + 1,
       state: "open",
+      labels: new Set(),
+      reviewers: new Set(),
       createdAt: at,
       updatedAt: at,
       closedAt: null,

@@ -274,6 +274,58 @@ const readPermission = ({ params, repository, world }: RepositoryContext): Answe
   return ok(Shapes.permission(world.addresses, account, repository.private ? "none" : "read"))
 }
 
+// --- labels, reviewers, drafts ---------------------------------------------------------------------------------------
+
+/** Labels are the same in any case of letters. */
+const labelNamed = ({ labels }: Repository, name: string) => Array.from(labels).find((one) => one.toLowerCase() === name.toLowerCase())
+
+const readLabel = ({ params, repository }: RepositoryContext): Answer => {
+  const name = labelNamed(repository, params["name"] ?? "")
+  return name === undefined ? notFound : ok({ name })
+}
+
+/** As on GitHub, a label that the repository lacks is made. */
+const addLabels = ({ body, repository }: RepositoryContext, pull: Pull): Answer => {
+  for (const name of body["labels"] as ReadonlyArray<string>) {
+    const known = labelNamed(repository, name)
+    if (known === undefined) repository.labels.add(name)
+    pull.labels.add(known ?? name)
+  }
+  return ok(Array.from(pull.labels, (name) => ({ name })))
+}
+
+/** One who cannot review refuses all of the request. */
+const requestReviews = ({ body, repository, world }: RepositoryContext, pull: Pull): Answer => {
+  const [people = [], teams = []] = [body["reviewers"], body["team_reviewers"]] as ReadonlyArray<ReadonlyArray<string> | undefined>
+  const logins = people.map((name) => repository.collaborators.find(({ login }) => login.toLowerCase() === name.toLowerCase())?.login)
+  if (logins.includes(undefined) || teams.some((name) => !repository.teams.has(name))) {
+    return refuse(422, "Reviews may only be requested from collaborators. One or more of the users or teams you specified is not one.")
+  }
+  for (const login of logins) pull.reviewers.add(login ?? "")
+  for (const name of teams) pull.reviewers.add(`team:${name}`)
+  return created(Shapes.pullSimple(world.addresses, repository, pull))
+}
+
+/** The one mutation that the App sends. GitHub answers refusals with status 200. */
+export const graphql = async ({ repositories }: World, text: string, token: Token | undefined): Promise<Answer> => {
+  if (token === undefined) return refuse(401, "Bad credentials")
+  const { query = "", variables = {} } = (parse(text) ?? {}) as { readonly query?: string; readonly variables?: { readonly id?: string } }
+  const failed = (message: string) => ok({ data: null, errors: [{ type: "NOT_FOUND", message }] })
+  if (!/\bmarkPullRequestReadyForReview\b/u.test(query)) return failed("Field doesn't exist on type 'Mutation'")
+  for (const repository of repositories) {
+    const permissions = permissionsOn(repository, token)
+    const pull = permissions === undefined ? undefined : repository.pulls.find(({ id }) => Shapes.nodeId("PR", id) === variables.id)
+    if (pull === undefined || permissions === undefined) continue
+    if (!isGranted(permissions, "pull_requests", "write")) return failed("Resource not accessible by integration")
+    return repository.exclusively(async () => {
+      if (pull.draft) pull.updatedAt = repository.instant()
+      pull.draft = false
+      return ok({ data: { markPullRequestReadyForReview: { pullRequest: { id: variables.id } } } })
+    })
+  }
+  return failed(`Could not resolve to a node with the global id of '${variables.id}'.`)
+}
+
 // --- checks ----------------------------------------------------------------------------------------------------------
 
 const listCheckRuns = async (context: RepositoryContext): Promise<Answer> => {
@@ -520,6 +572,9 @@ const routes: ReadonlyArray<Route> = [
   // Documented is either of this and "issues"; of pull requests it is this one: https://github.com/vitejs/vite-ecosystem-ci/pull/487
   onRepository("GET /issues/{number}/comments", "pull_requests:read", withPull(issueComments)),
   onRepository("POST /issues/{number}/comments", "pull_requests:write", withPull(addIssueComment)),
+  onRepository("GET /labels/{name+}", "pull_requests:read", readLabel),
+  onRepository("POST /issues/{number}/labels", "pull_requests:write", withPull(addLabels)),
+  onRepository("POST /pulls/{number}/requested_reviewers", "pull_requests:write", withPull(requestReviews)),
   onRepository("GET /commits/{ref+}/check-runs", "checks:read", listCheckRuns),
   onRepository("POST /check-runs", "checks:write", addCheckRun),
   onRepository("PATCH /check-runs/{id}", "checks:write", updateCheckRun),

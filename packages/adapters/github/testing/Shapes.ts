@@ -13,7 +13,7 @@ export interface Addresses {
 }
 
 /** GitHub's ids of its GraphQL API; opaque. */
-const nodeId = (kind: string, id: number) => `${kind}_${Buffer.from(String(id)).toString("base64url")}`
+export const nodeId = (kind: string, id: number) => `${kind}_${Buffer.from(String(id)).toString("base64url")}`
 
 const epoch = "2026-01-01T00:00:00Z"
 

@@ -16,7 +16,7 @@ import { SqlClient } from "effect/sql"
 import * as LocalGit from "./LocalGit.ts"
 import { LocalRepositories, type LocalRepository } from "./LocalRepositories.ts"
 import { commentsOf, toComment } from "./PullComments.ts"
-import { insert, isSame, numbered, openFor, type Row, update } from "./PullRows.ts"
+import { insert, isSame, numbered, openFor, ready, type Row, update } from "./PullRows.ts"
 
 export interface Options {
   /** The public address of Slipway; pull requests are pages below it. */
@@ -156,6 +156,32 @@ const pullRequestPushed = Effect.fn("SourceHost.pullRequestPushed")(
   }
 )
 
+/** Pull requests of this machine have neither labels nor reviewers. */
+const decoratePullRequest = Effect.fn("SourceHost.decoratePullRequest")(
+  (local: Local, repo: RepoName, number: number, { labels, reviewers }: Parameters<Host["decoratePullRequest"]>[2]) => {
+    const operation = "update the pull request"
+    return within(local, operation, repo, () =>
+      Effect.gen(function*() {
+        if (Option.isNone(yield* guard(numbered(local.sql, repo, number)))) return yield* noSuch(operation)
+        return [...labels, ...reviewers]
+      }))
+  }
+)
+
+const readyPullRequest = Effect.fn("SourceHost.readyPullRequest")((local: Local, repo: RepoName, number: number) => {
+  const operation = "update the pull request"
+  return within(local, operation, repo, (repository) =>
+    Effect.gen(function*() {
+      const at = yield* DateTime.now
+      const row = yield* guard(numbered(local.sql, repo, number))
+      if (Option.isNone(row)) return yield* noSuch(operation)
+      const seen = yield* look(local.sql, repository, row.value, at)
+      if (seen.state === "closed" || !seen.draft) return toPullRequest(local.options, repository, seen)
+      yield* guard(ready(local.sql, seen.id, at))
+      return toPullRequest(local.options, repository, { ...seen, draft: false, updatedAt: at })
+    }))
+})
+
 const pullRequestDetails = Effect.fn("SourceHost.pullRequestDetails")((local: Local, repo: RepoName, number: number) => {
   const operation = "read the pull request"
   return within(local, operation, repo, (repository) =>
@@ -182,6 +208,8 @@ const make = Effect.fnUntraced(function*(options: Options) {
     findOpenPullRequest: (repo, headRef) => findOpenPullRequest(local, repo, headRef),
     openDraftPullRequest: (repo, draft) => openDraftPullRequest(local, repo, draft),
     pullRequestPushed: (repo, number, push) => pullRequestPushed(local, repo, number, push),
+    decoratePullRequest: (repo, number, decoration) => decoratePullRequest(local, repo, number, decoration),
+    readyPullRequest: (repo, number) => readyPullRequest(local, repo, number),
     pullRequestDetails: (repo, number) => pullRequestDetails(local, repo, number)
   })
 })

@@ -63,6 +63,7 @@ import { SandboxNotFinished as Unfinished } from "@slipway/domain/sandbox/rules/
 import { RepoNotFound as NoSuchRepo, RepoRequired as RepoMissing } from "@slipway/domain/sandbox/rules/SelectRepo"
 import { NoCheckpoint as NothingToForkFrom } from "@slipway/domain/sandbox/usecases/CreateSandbox"
 import { CursorAhead as CursorBeyondHead, CursorExpired as CursorTooOld } from "@slipway/domain/sandbox/usecases/SandboxEvents"
+import { SettingsRefused } from "@slipway/domain/source/ports/RepositorySettings"
 import { RepoNotAccessible as RepoRefused, SourceHostError as HostFailed } from "@slipway/domain/source/ports/SourceHost"
 import { InvalidPath as PathInvalid } from "@slipway/domain/source/rules/FileRules"
 import { StoreUnavailable as StoreDown } from "@slipway/domain/store/StoreUnavailable"
@@ -252,6 +253,9 @@ export const FactConflict = onWire(409, "conflict", Contradiction)
 export const ClaimNotFound = onWire(404, "not_found", NoSuchClaim)
 /** No such grant exists. */
 export const GrantNotFound = onWire(404, "not_found", NoSuchGrant)
+
+/** The grant has settings for as many repositories as it may have. */
+export const TooManyRepositorySettings = onWire(409, "conflict", SettingsRefused)
 
 /** The address of the endpoint is invalid or not allowed, such as a private one. */
 export const TargetRefused = onWire(400, "invalid_request", AddressRefused)

@@ -242,6 +242,19 @@ const sourceHost = (state: Pulls): SourceHost["Service"] => ({
     pullsOf(state, repository)[number - 1] = pushed
     return pushed
   }),
+  // It has neither labels nor reviewers.
+  decoratePullRequest: Effect.fn("SourceHost.decoratePullRequest")(function*(repo, number, { labels, reviewers }) {
+    yield* numbered(state, yield* repositoryOf(state, repo), number)
+    return [...labels, ...reviewers]
+  }),
+  readyPullRequest: Effect.fn("SourceHost.readyPullRequest")(function*(repo, number) {
+    const repository = yield* repositoryOf(state, repo)
+    const pull = yield* numbered(state, repository, number)
+    if (pull.state === "closed" || !pull.draft) return pull
+    const ready = { ...pull, draft: false, updatedAt: yield* DateTime.now }
+    pullsOf(state, repository)[number - 1] = ready
+    return ready
+  }),
   pullRequestDetails: Effect.fn("SourceHost.pullRequestDetails")(function*(repo, number) {
     const pullRequest = yield* numbered(state, yield* repositoryOf(state, repo), number)
     return { pullRequest, checks: noChecks, comments: state.feedback.items(pullRequest).map(toComment), pending: false }

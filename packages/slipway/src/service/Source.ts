@@ -1,6 +1,7 @@
 /** The host of repositories and pull requests: GitHub if the service has a GitHub App, otherwise this machine. */
 import { Redaction } from "@slipway/domain/environment/redaction/Redaction"
 import { CommitAuthor, CommitMessage } from "@slipway/domain/publishing/rules/Publication"
+import { PublicAddress } from "@slipway/domain/publishing/rules/PullRequestText"
 import * as GitHubApi from "@slipway/github/GitHubApi"
 import * as PullRequestFeedbackGitHub from "@slipway/github/PullRequestFeedbackGitHub"
 import * as RepositoryNewsGitHub from "@slipway/github/RepositoryNewsGitHub"
@@ -57,9 +58,13 @@ export const polling = ({ github }: Pick<Settings, "github">) =>
     Layer.unwrap(Effect.map(privateKey(github.privateKeyFile), (privateKey) =>
       RepositoryNewsGitHub.layer({ appId: github.appId, apiUrl: github.apiUrl, privateKey })))
 
-/** The author and the message of commits. */
-export const commits = ({ commit }: Pick<Settings, "commit">) =>
-  Layer.mergeAll(Layer.succeed(CommitAuthor, commit.author), Layer.succeed(CommitMessage, commit.message))
+/** The author and the message of commits, and the address in pull requests. */
+export const commits = ({ commit, publicUrl }: Pick<Settings, "commit" | "publicUrl">) =>
+  Layer.mergeAll(
+    Layer.succeed(CommitAuthor, commit.author),
+    Layer.succeed(CommitMessage, commit.message),
+    Layer.succeed(PublicAddress, publicUrl)
+  )
 
 /** One line. */
 export const summary = ({ github }: Pick<Settings, "github">): string =>

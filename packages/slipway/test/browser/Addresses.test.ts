@@ -142,6 +142,7 @@ layer(Shop.layer([REPO], { SLIPWAY_SECRETS_KEY_FILE: keyFile, SLIPWAY_WEBHOOK_PR
             "/automations/:automationId/rotate-secret": [`/automations/${automation}/rotate-secret`],
             "/repositories": ["/repositories", "/repositories?search=none"],
             "/repositories/remove": [`/repositories/remove?name=${encodeURIComponent(REPO)}`],
+            "/repositories/settings": [`/repositories/settings?name=${encodeURIComponent(REPO)}`],
             "/new": ["/new"],
             "/pulls": ["/pulls"],
             "/local/:owner/:name/pulls/:number": [pull, `${pull}?layout=split`],

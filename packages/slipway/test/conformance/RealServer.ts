@@ -40,6 +40,7 @@ import * as MaintenancePostgres from "@slipway/postgres/maintenance/MaintenanceP
 import * as Migrations from "@slipway/postgres/Migrations"
 import * as ModelProviderStorePostgres from "@slipway/postgres/model-provider-store/ModelProviderStorePostgres"
 import * as PartnerStorePostgres from "@slipway/postgres/partner-store/PartnerStorePostgres"
+import * as RepositorySettingsPostgres from "@slipway/postgres/repository-settings/RepositorySettingsPostgres"
 import * as SandboxDashboardPostgres from "@slipway/postgres/sandbox-dashboard/SandboxDashboardPostgres"
 import * as SandboxStorePostgres from "@slipway/postgres/sandbox-store/SandboxStorePostgres"
 import { SecretsKey } from "@slipway/postgres/secret-store/SecretsKey"
@@ -92,7 +93,8 @@ const service = Layer.unwrap(Effect.map(directory, (path) => {
       WebhookStorePostgres.layer,
       AutomationStorePostgres.layer,
       SecretStorePostgres.layer,
-      ModelProviderStorePostgres.layer
+      ModelProviderStorePostgres.layer,
+      RepositorySettingsPostgres.layer
     ).pipe(
       Layer.provide(SecretsKey.layerEphemeral)
     ),

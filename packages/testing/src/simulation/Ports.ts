@@ -282,6 +282,8 @@ export const sourceOf = (process: Process, faults: Faults, witness: Witness, sou
       ),
     repositories: (query) => source.repositories(query),
     pullRequestPushed: (repo, number, push) => call("pullRequestPushed", source.pullRequestPushed(repo, number, push)),
+    decoratePullRequest: (repo, number, decoration) => call("decoratePullRequest", source.decoratePullRequest(repo, number, decoration)),
+    readyPullRequest: (repo, number) => call("readyPullRequest", source.readyPullRequest(repo, number)),
     pullRequestDetails: (repo, number) => call("pullRequestDetails", source.pullRequestDetails(repo, number))
   })
 }

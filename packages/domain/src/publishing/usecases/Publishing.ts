@@ -139,13 +139,21 @@ const refuse = ({ error, repo }: Publication) => {
   }
 }
 
+/** The publication whose draft can end: it succeeded, or had nothing to push, and its pull request is not known to have ended. */
+const openOf = (publication: Publication | undefined) => {
+  if (publication === undefined || publication.number === null || publication.state === "closed") return null
+  if (publication.error !== null && publication.error.code !== "invalid_request") return null
+  return { publication, number: publication.number }
+}
+
 /** Publishes a working tree to one draft pull request. Every step is safe to repeat. */
 export class Publishing extends Context.Service<Publishing, {
   /**
    * Requests a publication and waits up to {@link WAIT} for its end. The answer is what the worker recorded, without checks and comments.
-   * Safe to repeat: there is one open pull request, and published content is not pushed again.
+   * Safe to repeat: there is one open pull request, and published content is not pushed again. `ready`: ends the draft afterwards, also
+   * where there was nothing to publish; not if the publication is still running.
    */
-  publish(by: Principal, id: SandboxId, repo: RepoName | undefined): Effect.Effect<
+  publish(by: Principal, id: SandboxId, repo: RepoName | undefined, options?: { readonly ready?: boolean | undefined }): Effect.Effect<
     PullRequestStatus,
     | BranchMoved
     | MergeConflict
@@ -206,7 +214,7 @@ export class Publishing extends Context.Service<Publishing, {
           return yield* describe(deps, sandbox, yield* Effect.fromResult(selectRepo(sandbox, repo)))
         }),
         publish: Effect.fn("Publishing.publish")(
-          function*(by, id, asked) {
+          function*(by, id, asked, { ready = false } = {}) {
             const key = { grantId: by.grantId, id }
             const repo = yield* Effect.fromResult(selectRepo(yield* store.find(key), asked))
             const changed = yield* hints.watch(id)
@@ -223,6 +231,12 @@ export class Publishing extends Context.Service<Publishing, {
             const end = yield* Effect.timeoutOption(ended, WAIT)
             if (Option.isNone(end)) return yield* statusOf(deps, yield* store.find(key), repo)
             const { publication, sandbox } = end.value
+            const open = ready ? openOf(publication) : null
+            if (open !== null) {
+              const pullRequest = yield* host.readyPullRequest(repo, open.number)
+              yield* tell(deps, sandbox, repo, pullRequest)
+              return recorded(open.publication, pullRequest, repo)
+            }
             if (publication !== undefined) yield* refuse(publication)
             return publication?.pullRequest === undefined
               ? yield* statusOf(deps, sandbox, repo)

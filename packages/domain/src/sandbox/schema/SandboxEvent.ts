@@ -297,6 +297,9 @@ export const SandboxEvent = Schema.Union([
     submodules: Schema.optionalKey(Schema.Array(Schema.String)).annotateKey({
       description: "Folders of submodules with files, which are not published. At most 32."
     }),
+    left_out: Schema.optionalKey(Schema.Array(Schema.String)).annotateKey({
+      description: "Labels and reviewers of the repository's settings that the source host did not take. At most 35."
+    }),
     pull_request: Schema.optionalKey(PullRequest).annotateKey({
       description: "As the source host had it then; left out while one is published, and where publishing failed."
     }),

@@ -353,7 +353,8 @@ const itemOf = (recorded: RecordedEvent, known: Known): Item | null => {
           data.error === undefined
             ? labels.action[data.action_state] === "" ? "" : `: ${labels.action[data.action_state]}`
             : `: ${data.error.message}`,
-          data.submodules === undefined ? "" : `. Not published, as they are in submodules: files in ${data.submodules.join(", ")}`
+          data.submodules === undefined ? "" : `. Not published, as they are in submodules: files in ${data.submodules.join(", ")}`,
+          data.left_out === undefined ? "" : `. The source host did not take ${data.left_out.join(", ")}`
         ].join("")
       )
     case "usage.updated":

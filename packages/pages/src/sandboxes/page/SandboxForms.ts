@@ -257,10 +257,12 @@ const publish = (services: Services): Handler =>
       if (Option.isNone(repo)) return yield* Refused.bad("Write the repository as owner/name.")
       const by = principalOf(member.visit)
       const isFirst = (publicationOf(yield* services.sandboxes.get(by, id), repo.value)?.number ?? null) === null
-      const done = yield* services.publishing.publish(by, id, repo.value).pipe(
-        Effect.map(({ actionState }) =>
-          actionState === "publishing" || actionState === "updating" ? "publishing" : isFirst ? "opened" : "published"
-        ),
+      const ready = (yield* asked.form.maybe("ready")) !== null
+      const done = yield* services.publishing.publish(by, id, repo.value, { ready }).pipe(
+        Effect.map(({ actionState, pullRequest }) => {
+          if (actionState === "publishing" || actionState === "updating") return "publishing"
+          return ready && pullRequest?.draft === false ? "ready" : isFirst ? "opened" : "published"
+        }),
         Effect.catchTag("NothingToPublish", () => Effect.succeed("nothing" as const))
       )
       return yield* back(services, member, asked, id, done, false, repo.value)

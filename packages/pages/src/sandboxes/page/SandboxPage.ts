@@ -52,6 +52,7 @@ export const MESSAGES = {
   unpinned: "Unpinned.",
   opened: "Draft pull request opened.",
   published: "Pull request updated.",
+  ready: "Pull request marked as ready for review.",
   publishing: "Publishing…",
   nothing: "Nothing to publish yet.",
   duplicate: "Already done.",

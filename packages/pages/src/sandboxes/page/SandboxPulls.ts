@@ -64,6 +64,11 @@ const one = (sandbox: Sandbox, pull: Pull, csrf: Html, budgets: { readonly check
 <input type="hidden" name="repo" value="${repo}">
 <button class="quiet"${isUnderWay(publication) && html` disabled`}>${publishLabel(number)}</button>
 </form>`
+  const isDraft = publication?.draft === true && publication.state === "open" && !isUnderWay(publication)
+  const ready = html`<form method="post" action="/sandboxes/${sandbox.id}/pull-request" data-live>${csrf}
+<input type="hidden" name="repo" value="${repo}"><input type="hidden" name="ready" value="yes">
+<button class="quiet">Publish and mark as ready</button>
+</form>`
   const review = known !== null && html`<p>${checksBadge(known.status.checks)} ${known.status.checks.label}</p>
 ${PullDetails.checksList(known.status.checks, budgets.checks)}
 ${PullDetails.commentsList(known.comments, known.commentCount, told?.url ?? "", budgets.comments)}`
@@ -84,6 +89,7 @@ ${told?.state === "open" && html`<p><a href="${PullDetails.sendBackAddress(sandb
 ${isFailing && answer("checks", "Fix the failing checks")}
 ${paused}
 ${hasTrees(sandbox) && publish}
+${hasTrees(sandbox) && isDraft && ready}
 </li>
 `
 }

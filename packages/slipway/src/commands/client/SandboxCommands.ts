@@ -307,20 +307,29 @@ export const open = Command.make(
 
 export const publish = Command.make(
   "publish",
-  { id: Server.id, repo: repoFlag, json, url: Server.url },
-  ({ id: given, json, repo, url }) =>
+  {
+    id: Server.id,
+    repo: repoFlag,
+    ready: Flag.Boolean("ready").pipe(Flag.withDescription("Then mark it as ready for review"), Flag.withDefault(false)),
+    json,
+    url: Server.url
+  },
+  ({ id: given, json, ready, repo, url }) =>
     Effect.gen(function*() {
       const server = yield* Server.connect(url)
       const id = yield* Server.resolve(server, given)
       const sandbox = yield* server.call((signal) => server.client.getSandbox(id, { signal }))
-      const published = yield* publishAll(server, id, chosen(sandbox, repo))
+      const published = yield* publishAll(server, id, chosen(sandbox, repo), ready)
       yield* print(json, published, () => published.map(({ pullRequest }) => pullRequest?.url ?? "").join("\n"))
     })
 ).pipe(
   Command.withDescription(
     help("Publish a sandbox's changes as a draft pull request, or update it. Prints its address. Safe to repeat.")
   ),
-  Command.withExamples([{ command: "slipway publish c_abcdefgh2345", description: "All repositories with changes" }])
+  Command.withExamples([
+    { command: "slipway publish c_abcdefgh2345", description: "All repositories with changes" },
+    { command: "slipway publish c_abcdefgh2345 --ready", description: "And end the draft" }
+  ])
 )
 
 export const stop = Command.make("stop", {
