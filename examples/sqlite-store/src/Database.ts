@@ -21,6 +21,7 @@ const TABLES = `
     approvals INTEGER NOT NULL,
     lastSeq INTEGER NOT NULL,
     purgedSeq INTEGER NOT NULL,
+    deletedAt INTEGER,
     state TEXT NOT NULL,
     waitingTexts TEXT NOT NULL
   ) STRICT;

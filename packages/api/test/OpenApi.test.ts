@@ -51,6 +51,8 @@ const statuses: Record<string, ReadonlyArray<number>> = {
   downloadFile: [200, 404, 409, 413],
   getFileContent: [200, 404, 409, 413],
   diffFiles: [200, 404, 409, 413],
+  requestChanges: [200, 402, 404, 409, 413, 415, 502],
+  resumeFeedback: [200, 404],
   publishPullRequest: [200, 404, 409, 413, 415, 502],
   getPullRequest: [200, 404],
   listPartnerEvents: [200],

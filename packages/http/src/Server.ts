@@ -6,17 +6,22 @@ import { Ids } from "@slipway/domain/ids/Ids"
 import { Duration, Effect, type FileSystem, Layer, type Path, type Scope } from "effect"
 import { type Etag, type HttpPlatform, HttpRouter, type HttpServer, type HttpServerError } from "effect/http"
 import { HttpApiBuilder } from "effect/http-api"
+import * as AutomationsHandlers from "./handlers/AutomationsHandlers.ts"
+import * as AutomationTriggerHandler from "./handlers/AutomationTriggerHandler.ts"
 import * as CheckpointsHandlers from "./handlers/CheckpointsHandlers.ts"
 import * as Documents from "./handlers/Documents.ts"
 import * as EventsHandlers from "./handlers/EventsHandlers.ts"
+import * as FeedbackHandlers from "./handlers/FeedbackHandlers.ts"
 import * as FilesHandlers from "./handlers/FilesHandlers.ts"
 import * as HealthHandlers from "./handlers/HealthHandlers.ts"
 import * as InternalHandlers from "./handlers/InternalHandlers.ts"
+import * as KeepingHandlers from "./handlers/KeepingHandlers.ts"
 import * as MessagesHandlers from "./handlers/MessagesHandlers.ts"
 import * as MetricsHandlers from "./handlers/MetricsHandlers.ts"
 import * as ModelsHandlers from "./handlers/ModelsHandlers.ts"
 import * as PartnerHandlers from "./handlers/PartnerHandlers.ts"
 import * as PullRequestsHandlers from "./handlers/PullRequestsHandlers.ts"
+import * as RepositorySettingsHandlers from "./handlers/RepositorySettingsHandlers.ts"
 import * as SandboxesHandlers from "./handlers/SandboxesHandlers.ts"
 import * as SourceHostEventsHandler from "./handlers/SourceHostEventsHandler.ts"
 import * as TrustedRefsHandlers from "./handlers/TrustedRefsHandlers.ts"
@@ -37,6 +42,7 @@ const Handlers = Layer.mergeAll(
   EventsHandlers.layer,
   FilesHandlers.layer,
   PullRequestsHandlers.layer,
+  FeedbackHandlers.layer,
   PartnerHandlers.layer,
   HealthHandlers.layer,
   MetricsHandlers.layer
@@ -53,13 +59,20 @@ const api = Layer.mergeAll(
   HttpApiBuilder.layer(Api).pipe(Layer.provide(Handlers)),
   HttpApiBuilder.layer(InternalApi).pipe(
     Layer.provide(
-      Layer.mergeAll(InternalHandlers.layer, WebhooksHandlers.layer, TrustedRefsHandlers.layer, ModelsHandlers.layer).pipe(
-        Layer.provide([Authenticated.layer, JsonBody.layer])
-      )
+      Layer.mergeAll(
+        InternalHandlers.layer,
+        WebhooksHandlers.layer,
+        TrustedRefsHandlers.layer,
+        RepositorySettingsHandlers.layer,
+        ModelsHandlers.layer,
+        AutomationsHandlers.layer,
+        KeepingHandlers.layer
+      ).pipe(Layer.provide([Authenticated.layer, JsonBody.layer]))
     )
   ),
   Documents.layer,
-  SourceHostEventsHandler.layer
+  SourceHostEventsHandler.layer,
+  AutomationTriggerHandler.layer
 )
 
 /** Every route with its middleware, for a router. Without `pages` every answer is for programs. */

@@ -5,7 +5,7 @@
 import { WorkingTrees } from "@slipway/domain/files/ports/WorkingTrees"
 import * as RootSpan from "@slipway/domain/observability/RootSpan"
 import type { Leased } from "@slipway/domain/sandbox/ports/Leases"
-import { Leases } from "@slipway/domain/sandbox/ports/Leases"
+import { Leases, StaleLease } from "@slipway/domain/sandbox/ports/Leases"
 import { type Box, SandboxHost } from "@slipway/domain/sandbox/ports/SandboxHost"
 import { isAtWork, isUnsaved, workOf } from "@slipway/domain/sandbox/rules/LeaseRules"
 import { publicationOf, type Sandbox } from "@slipway/domain/sandbox/rules/Sandbox"
@@ -39,7 +39,8 @@ const carryOut = Effect.fnUntraced(function*(leased: LeasedSandbox, box: Box | n
   const folder = trees.folder(repo, sandbox.repos.map(({ fullName }) => fullName))
   yield* publishChanges(leased.lease, sandbox, repo, box === null ? undefined : AgentHistory.read(box, folder)).pipe(
     untilAvailable,
-    Effect.catchTag("SandboxNotFound", Effect.die),
+    // It was deleted: the lease is gone with it.
+    Effect.catchTag("SandboxNotFound", () => Effect.fail(new StaleLease())),
     Effect.flatMap(leased.observe)
   )
 })

@@ -384,6 +384,39 @@ class Operations(Transport):
             query={"repo": repo},
         )
 
+    def request_changes(
+        self,
+        sandbox_id: str,
+        body: types.RequestChanges,
+    ) -> types.MessageResult:
+        """
+        Request changes
+
+        Gives the agent comments on files and lines, or the failing checks, as its next message. It
+        waits while a turn is active. The changes are published after the turn, and the pull request
+        gets a reply. In repositories of the service itself the comments stand on the pull request
+        too.
+        """
+        return self._json(
+            "POST",
+            f"/sandboxes/{segment(sandbox_id)}/feedback",
+            body=body,
+        )
+
+    def resume_feedback(
+        self,
+        sandbox_id: str,
+    ) -> types.CommandResult:
+        """
+        Continue feedback
+
+        Feedback goes on after it was paused. Safe to repeat.
+        """
+        return self._json(
+            "POST",
+            f"/sandboxes/{segment(sandbox_id)}/feedback/resume",
+        )
+
     def list_partner_events(
         self,
         *,

@@ -16,6 +16,12 @@ const User = Schema.NullOr(Schema.Struct({ login: Schema.String, avatar_url: Sch
 
 export const Repository = Schema.Struct({ full_name: RepoName, default_branch: Schema.String })
 
+/** An account's access to a repository. `user` is `null` for accounts that are gone. */
+export const Permission = Schema.Struct({
+  permission: Schema.String,
+  user: Schema.NullOr(Schema.Struct({ id: Counter }))
+})
+
 /** Items of a list lack half of the fields of a single pull request. */
 export const PullList = Schema.Array(Schema.Struct({
   number: Counter,

@@ -1,7 +1,7 @@
 /** Finds pull requests, reads them with their checks and comments, and opens drafts. */
 import { type SourceHost, SourceHostError } from "@slipway/domain/source/ports/SourceHost"
 import type { Checks } from "@slipway/domain/source/schema/PullRequest"
-import { Effect } from "effect"
+import { Effect, Schema } from "effect"
 import * as Answers from "./Answers.ts"
 import { hidden, summarize } from "./Checks.ts"
 import type * as ConditionalReads from "./ConditionalReads.ts"
@@ -96,3 +96,38 @@ export const openDraft = (
     Effect.map(Answers.toPullRequest),
     onStatus(422, (failure) => explain(api, operation, access, headRef, failure))
   )
+
+/** Whether the repository took it: a 404 or 422 concerns this name alone. */
+const taken = <E>(self: Effect.Effect<unknown, E>) =>
+  Effect.as(self, true).pipe(onStatus(404, () => Effect.succeed(false)), onStatus(422, () => Effect.succeed(false)))
+
+/** Adding an unknown label would make it, so each is looked up. One unknown reviewer refuses all, so each is asked for alone. */
+export const decorate = Effect.fnUntraced(function*(
+  api: GitHubApi,
+  access: Access,
+  number: number,
+  { labels, reviewers }: Parameters<SourceHost["Service"]["decoratePullRequest"]>[2]
+) {
+  const known = yield* Effect.filter(labels, (name) => taken(api.request(access, "GET", "/labels/{name}", { name })))
+  if (known.length > 0) yield* api.request(access, "POST", "/issues/{issue_number}/labels", { issue_number: number, labels: known })
+  const refused = yield* Effect.filter(reviewers, (name) => {
+    const team = name.split("/")[1]
+    const asked = team === undefined ? { reviewers: [name] } : { team_reviewers: [team] }
+    return Effect.map(
+      taken(api.request(access, "POST", "/pulls/{pull_number}/requested_reviewers", { pull_number: number, ...asked })),
+      (isTaken) => !isTaken
+    )
+  })
+  return [...labels.filter((name) => !known.includes(name)), ...refused]
+})
+
+const READY = `mutation($id: ID!) { markPullRequestReadyForReview(input: { pullRequestId: $id }) { pullRequest { id } } }`
+const Ready = Schema.Struct({ markPullRequestReadyForReview: Schema.Struct({ pullRequest: Schema.Struct({ id: Schema.String }) }) })
+
+/** REST cannot end a draft. */
+export const markReady = Effect.fnUntraced(function*(api: GitHubApi, operation: string, access: Access, number: number) {
+  const pull = yield* readPull(api, operation, access, number)
+  if (pull.state === "closed" || pull.draft !== true) return Answers.toPullRequest(pull)
+  yield* api.mutate(access, READY, { id: pull.node_id }, Ready)
+  return { ...Answers.toPullRequest(yield* readPull(api, operation, access, number)), draft: false }
+})

@@ -17,27 +17,26 @@ import * as AccountRepositories from "./AccountRepositories.ts"
 import * as Answers from "./Answers.ts"
 import * as ConditionalReads from "./ConditionalReads.ts"
 import * as GitHubApi from "./GitHubApi.ts"
-import { type GitHubFailed, onStatus, type Permissions } from "./GitHubApi.ts"
+import { onStatus, type Permissions } from "./GitHubApi.ts"
 import * as Installations from "./Installations.ts"
 import * as PullRequests from "./PullRequests.ts"
 import { type HeldTokens, READ, withHeldToken, withToken } from "./RepositoryTokens.ts"
+import { within } from "./Within.ts"
 
 export type { Options } from "./GitHubApi.ts"
 
 /** Without permission to read contents, GitHub refuses a pull request of a private repository: "not all refs are readable". */
 const OPEN: Permissions = { metadata: "read", contents: "read", pull_requests: "write" }
 
-/** Converts GitHub's errors to the port's. */
-const within = <A>(operation: string, repo: RepoName, self: Effect.Effect<A, GitHubFailed | RepoNotAccessible | SourceHostError>) =>
-  Effect.catchTag(
-    self,
-    "GitHubFailed",
-    Effect.fnUntraced(function*({ detail, retryAfter, retryable, status }) {
-      yield* Effect.logWarning("GitHub did not do what it was asked to", { operation, repo, status, detail })
-      // Blocked for legal reasons.
-      if (status === 451) return yield* new RepoNotAccessible({ repo })
-      return yield* new SourceHostError({ operation, detail, retryable, ...(retryAfter === undefined ? {} : { retryAfter }) })
-    })
+const CHANGE: Permissions = { metadata: "read", pull_requests: "write" }
+
+/** GitHub answers `write` for the role `maintain`, and the base role of a custom one. Its 404: there is no such account. */
+const mayWrite = (api: GitHubApi.GitHubApi, access: GitHubApi.Access, { id, login }: { readonly id: string; readonly login: string }) =>
+  api.request(access, "GET", "/collaborators/{username}/permission", { username: login }).pipe(
+    Effect.flatMap((answer) => api.decode(Answers.Permission, answer)),
+    // A login can pass to another account.
+    Effect.map(({ permission, user }) => String(user?.id) === id && ["admin", "maintain", "write"].includes(permission)),
+    onStatus(404, () => Effect.succeed(false))
   )
 
 const make = Effect.fnUntraced(function*(options: GitHubApi.Options) {
@@ -75,6 +74,13 @@ const make = Effect.fnUntraced(function*(options: GitHubApi.Options) {
           ))
       )
     ),
+    mayWrite: Effect.fn("SourceHost.mayWrite")((repo: RepoName, author: { readonly id: string; readonly login: string }) =>
+      within(
+        "read who may write",
+        repo,
+        withToken(api, repo, { metadata: "read" }, (access) => mayWrite(api, access, author))
+      )
+    ),
     remote: Effect.fn("SourceHost.remote")((repo: RepoName, access: "read" | "write") =>
       within(
         access === "read" ? "read the repository" : "push",
@@ -105,6 +111,14 @@ const make = Effect.fnUntraced(function*(options: GitHubApi.Options) {
             return pull.state === "open" ? { ...pullRequest, headSha } : pullRequest
           }))
       )
+    }),
+    decoratePullRequest: Effect.fn("SourceHost.decoratePullRequest")((repo, number, decoration) => {
+      const operation = "update the pull request"
+      return within(operation, repo, withToken(api, repo, CHANGE, (access) => PullRequests.decorate(api, access, number, decoration)))
+    }),
+    readyPullRequest: Effect.fn("SourceHost.readyPullRequest")((repo, number) => {
+      const operation = "end the draft"
+      return within(operation, repo, withToken(api, repo, CHANGE, (access) => PullRequests.markReady(api, operation, access, number)))
     }),
     pullRequestDetails: Effect.fn("SourceHost.pullRequestDetails")((repo: RepoName, number: number) => {
       const operation = "read the pull request"

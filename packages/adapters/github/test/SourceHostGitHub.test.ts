@@ -6,8 +6,26 @@ import { layer, repository } from "./TestGitHub.ts"
 register(SourceHostContract.suite("github", layer({ readsBeforeMergeable: 0 }), {
   repository: Effect.fnUntraced(function*(files) {
     const { fullName, repository: there } = yield* repository(files)
+    there.collaborators.push({ id: 7, login: "Ada", permission: "write" }, { id: 8, login: "bob", permission: "read" })
+    there.labels.add("needs review")
+    there.teams.add("payments")
     return {
       fullName,
+      reviewing: {
+        label: "needs review",
+        team: "acme/payments",
+        of: (number) =>
+          Effect.sync(() => {
+            const pull = there.pulls.find((one) => one.number === number)
+            return { labels: Array.from(pull?.labels ?? []), reviewers: pull?.reviewers.size ?? 0 }
+          })
+      },
+      accounts: {
+        writer: { id: "7", login: "ada" },
+        reader: { id: "8", login: "bob" },
+        stranger: { id: "9", login: "carol" },
+        renamed: { id: "10", login: "ada" }
+      },
       commit: (branch, changes) => Effect.promise(() => there.commit(branch, changes)),
       merge: (head, base) => Effect.promise(() => there.merge(head, base)),
       deleteBranch: (branch) => Effect.promise(() => there.deleteBranch(branch)),

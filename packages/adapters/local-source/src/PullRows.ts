@@ -74,3 +74,7 @@ export const update = (sql: SqlClient.SqlClient, row: Row) =>
     UPDATE local_pull_requests SET state = ${row.state}, merged = ${row.merged}, head_sha = ${row.headSha}, additions = ${row.additions},
       deletions = ${row.deletions}, changed_files = ${row.changedFiles}, updated_at = ${DateTime.formatIso(row.updatedAt)}
     WHERE id = ${row.id} AND state = 'open'`
+
+/** Ends the draft of an open pull request. */
+export const ready = (sql: SqlClient.SqlClient, id: number, at: DateTime.Utc) =>
+  sql`UPDATE local_pull_requests SET draft = false, updated_at = ${DateTime.formatIso(at)} WHERE id = ${id} AND state = 'open' AND draft`

@@ -15,7 +15,8 @@ import { Context, DateTime, Effect, Layer, Option } from "effect"
 import { SqlClient } from "effect/sql"
 import * as LocalGit from "./LocalGit.ts"
 import { LocalRepositories, type LocalRepository } from "./LocalRepositories.ts"
-import { insert, isSame, numbered, openFor, type Row, update } from "./PullRows.ts"
+import { commentsOf, toComment } from "./PullComments.ts"
+import { insert, isSame, numbered, openFor, ready, type Row, update } from "./PullRows.ts"
 
 export interface Options {
   /** The public address of Slipway; pull requests are pages below it. */
@@ -155,6 +156,32 @@ const pullRequestPushed = Effect.fn("SourceHost.pullRequestPushed")(
   }
 )
 
+/** Pull requests of this machine have neither labels nor reviewers. */
+const decoratePullRequest = Effect.fn("SourceHost.decoratePullRequest")(
+  (local: Local, repo: RepoName, number: number, { labels, reviewers }: Parameters<Host["decoratePullRequest"]>[2]) => {
+    const operation = "update the pull request"
+    return within(local, operation, repo, () =>
+      Effect.gen(function*() {
+        if (Option.isNone(yield* guard(numbered(local.sql, repo, number)))) return yield* noSuch(operation)
+        return [...labels, ...reviewers]
+      }))
+  }
+)
+
+const readyPullRequest = Effect.fn("SourceHost.readyPullRequest")((local: Local, repo: RepoName, number: number) => {
+  const operation = "update the pull request"
+  return within(local, operation, repo, (repository) =>
+    Effect.gen(function*() {
+      const at = yield* DateTime.now
+      const row = yield* guard(numbered(local.sql, repo, number))
+      if (Option.isNone(row)) return yield* noSuch(operation)
+      const seen = yield* look(local.sql, repository, row.value, at)
+      if (seen.state === "closed" || !seen.draft) return toPullRequest(local.options, repository, seen)
+      yield* guard(ready(local.sql, seen.id, at))
+      return toPullRequest(local.options, repository, { ...seen, draft: false, updatedAt: at })
+    }))
+})
+
 const pullRequestDetails = Effect.fn("SourceHost.pullRequestDetails")((local: Local, repo: RepoName, number: number) => {
   const operation = "read the pull request"
   return within(local, operation, repo, (repository) =>
@@ -162,7 +189,9 @@ const pullRequestDetails = Effect.fn("SourceHost.pullRequestDetails")((local: Lo
       const row = yield* guard(numbered(local.sql, repo, number))
       if (Option.isNone(row)) return yield* noSuch(operation)
       const seen = yield* look(local.sql, repository, row.value, yield* DateTime.now)
-      return { pullRequest: toPullRequest(local.options, repository, seen), checks: noChecks, comments: [], pending: false }
+      const pullRequest = toPullRequest(local.options, repository, seen)
+      const comments = (yield* guard(commentsOf(local.sql, repo, number))).map((comment) => toComment(pullRequest.url, comment))
+      return { pullRequest, checks: noChecks, comments, pending: false }
     }))
 })
 
@@ -173,10 +202,14 @@ const make = Effect.fnUntraced(function*(options: Options) {
     refusal: (repos) => refusal(local, repos),
     repositories: (query) => page(local, query),
     repository: (repo) => repository(local, repo),
+    // Only users of this service comment on its own pages.
+    mayWrite: (repo) => Effect.as(repository(local, repo), true),
     remote: (repo) => remote(local, repo),
     findOpenPullRequest: (repo, headRef) => findOpenPullRequest(local, repo, headRef),
     openDraftPullRequest: (repo, draft) => openDraftPullRequest(local, repo, draft),
     pullRequestPushed: (repo, number, push) => pullRequestPushed(local, repo, number, push),
+    decoratePullRequest: (repo, number, decoration) => decoratePullRequest(local, repo, number, decoration),
+    readyPullRequest: (repo, number) => readyPullRequest(local, repo, number),
     pullRequestDetails: (repo, number) => pullRequestDetails(local, repo, number)
   })
 })

@@ -26,6 +26,7 @@ import {
   NoCredits,
   QueueFull,
   RepoNotAccessible,
+  SandboxDeleted,
   SandboxNotFound,
   SandboxNotRunning,
   ScopeUnsupported
@@ -82,6 +83,7 @@ const refusedCreation = [
   BudgetExceeded,
   RepoNotAccessible,
   IdempotencyConflict,
+  SandboxDeleted,
   ConcurrencyLimitExceeded,
   // Its code is any, so it comes last.
   CreationDenied

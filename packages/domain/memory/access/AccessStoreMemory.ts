@@ -10,12 +10,16 @@ import {
   GrantNotFound,
   KeyNotFound,
   minted,
+  retentionSet,
   AccessStore
 } from "../../src/access/ports/AccessStore.ts"
 import { Acting, AuditLog } from "../../src/access/ports/AuditLog.ts"
 import { MemberStore } from "../../src/access/ports/MemberStore.ts"
 import { MintRefused } from "../../src/access/rules/Minting.ts"
 import * as MemberStoreMemory from "./MemberStoreMemory.ts"
+
+const grantOf = (grants: ReadonlyMap<string, Grant>, idOrName: string) =>
+  grants.get(idOrName) ?? Array.from(grants.values()).find(({ name, revokedAt }) => name === idOrName && revokedAt === null)
 
 /** Process-local, for tests and for embedding without a database. */
 export const layer = Layer.effect(
@@ -76,14 +80,21 @@ export const layer = Layer.effect(
         Effect.sync(() => {
           const known = Array.from(grants.values()).find(({ name, revokedAt }) => name === grant.name && revokedAt === null)
           if (known !== undefined) return { grant: known, made: false }
-          const made: Grant = { ...grant, revokedAt: null }
+          const made: Grant = { ...grant, revokedAt: null, retentionDays: null }
           grants.set(made.id, made)
           return { grant: made, made: true }
         }),
       listGrants: Effect.sync(() => newestFirst(grants.values())),
+      setRetention: Effect.fnUntraced(function*(idOrName, retentionDays, at) {
+        const grant = grantOf(grants, idOrName)
+        if (grant === undefined || grant.revokedAt !== null) return yield* new GrantNotFound({ grant: idOrName })
+        const set = { ...grant, retentionDays }
+        grants.set(grant.id, set)
+        yield* audit.append([retentionSet(set, at)])
+        return set
+      }),
       revokeGrant: Effect.fnUntraced(function*(idOrName, at) {
-        const grant = grants.get(idOrName) ??
-          Array.from(grants.values()).find(({ name, revokedAt }) => name === idOrName && revokedAt === null)
+        const grant = grantOf(grants, idOrName)
         if (grant === undefined) return yield* new GrantNotFound({ grant: idOrName })
         const revoked = { ...grant, revokedAt: grant.revokedAt ?? at }
         grants.set(grant.id, revoked)

@@ -47,7 +47,7 @@ export const publishes = (trees: PreparedTrees): Pick<WorkingTrees["Service"], "
       const root = repository.history(head).find((sha) => !tried.has(sha) && !isSnapshot(sha)) ?? null
       return { head, isGone: false, root, tips }
     }),
-    snapshot: Effect.fn("WorkingTrees.snapshot")(function*(key, { author, message, since }) {
+    snapshot: Effect.fn("WorkingTrees.snapshot")(function*(key, { author, message, since, trailer }) {
       const tree = yield* find(trees, key)
       const commits = since === undefined ? undefined : repositories.at(since.remote.url)?.commits
       const at = Effect.fnUntraced(function*(sha: string | null) {
@@ -71,7 +71,11 @@ export const publishes = (trees: PreparedTrees): Pick<WorkingTrees["Service"], "
         files: Object.fromEntries(content.files),
         executables: content.executables,
         // The date is that of the tree, so that a repeated run gives the same commit.
-        note: writeNote({ message, author, seconds: Math.floor(tree.preparedAt / 1_000) })
+        note: writeNote({
+          message: trailer === undefined ? message : `${message.trimEnd()}\n\n${trailer}\n`,
+          author,
+          seconds: Math.floor(tree.preparedAt / 1_000)
+        })
       }
       const sha = shaOf(commit)
       tree.snapshots.set(sha, commit)

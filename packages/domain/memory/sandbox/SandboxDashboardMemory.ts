@@ -1,9 +1,11 @@
 /** `SandboxDashboard` in memory, over the rows of `SandboxStoreMemory`. */
 import * as DateTime from "effect/DateTime"
 import * as Effect from "effect/Effect"
+import type { AuditLog } from "../../src/access/ports/AuditLog.ts"
 import type { SandboxId } from "../../src/ids/SandboxId.ts"
 import { addTokenCounts, noTokenCounts } from "../../src/models/rules/Usage.ts"
 import {
+  archiving,
   type Asked,
   type DashboardQuery,
   SandboxDashboard,
@@ -80,7 +82,7 @@ const askedOf = ({ createdAt, createdBy, model, reasoningEffort, repos, startedA
 const pinning = ({ rows }: SandboxRows) => {
   const pins = new Map<string, ReadonlySet<SandboxId>>()
   const nameOf = ({ grantId, userId }: Pinning) => `${grantId} ${userId}`
-  const pinsOf = (by: Pinning): ReadonlySet<SandboxId> => pins.get(nameOf(by)) ?? new Set()
+  const pinsOf = (by: Pinning): ReadonlySet<SandboxId> => new Set(Array.from(pins.get(nameOf(by)) ?? []).filter((id) => rows.has(id)))
   const pin: SandboxDashboard["Service"]["pin"] = Effect.fnUntraced(function*(by, id, isPinned) {
     if (rows.get(id)?.sandbox.grantId !== by.grantId) return yield* new SandboxNotFound()
     const others = Array.from(pinsOf(by)).filter((other) => other !== id)
@@ -91,21 +93,34 @@ const pinning = ({ rows }: SandboxRows) => {
 }
 
 /** `SandboxDashboard` over these rows. */
-export const make = (state: SandboxRows): SandboxDashboard["Service"] => {
+export const make = (state: SandboxRows, audit: AuditLog["Service"] | null): SandboxDashboard["Service"] => {
   const { rows } = state
   const { pin, pinsOf } = pinning(state)
-  const of = (grantId: string) =>
+  const isArchived = (id: SandboxId) => rows.get(id)?.archivedAt != null
+  const all = (grantId: string) =>
     Array.from(rows.values(), ({ sandbox }) => sandbox).filter((sandbox) => sandbox.grantId === grantId).sort(newestFirst)
+  const of = (grantId: string, archived = false) => all(grantId).filter(({ id }) => isArchived(id) === archived)
 
   return SandboxDashboard.of({
     pins: (by) => Effect.sync(() => pinsOf(by)),
     pin,
 
+    archive: Effect.fnUntraced(function*(grantId, ids, isArchiving, now) {
+      const changed = [...new Set(ids)].filter((id) => rows.get(id)?.sandbox.grantId === grantId && isArchived(id) !== isArchiving)
+      for (const id of changed) rows.get(id)!.archivedAt = isArchiving ? now : null
+      if (audit !== null) yield* audit.append(changed.map((id) => archiving(id, isArchiving, now)))
+      return changed
+    }),
+
+    archived: (grantId, ids) => Effect.sync(() => new Set(ids.filter((id) => rows.get(id)?.sandbox.grantId === grantId && isArchived(id)))),
+
     list: (grantId, query) =>
       Effect.sync(() => {
-        const { after, limit, pinnedBy: userId } = query
+        const { after, archived, limit, pinnedBy: userId } = query
         const isPinned = (id: SandboxId) => userId === undefined || pinsOf({ grantId, userId }).has(id)
-        const looked = of(grantId).filter((sandbox) => (after === null || newestFirst(after, sandbox) < 0) && isPinned(sandbox.id))
+        const looked = of(grantId, archived).filter((sandbox) =>
+          (after === null || newestFirst(after, sandbox) < 0) && isPinned(sandbox.id)
+        )
           .slice(0, LOOKED_THROUGH)
         const found = looked.filter(({ id }) => {
           const row = rows.get(id)
@@ -136,7 +151,7 @@ export const make = (state: SandboxRows): SandboxDashboard["Service"] => {
         }))
       ),
 
-    recent: (grantId) => Effect.sync(() => of(grantId).slice(0, RECENT).map(askedOf)),
+    recent: (grantId) => Effect.sync(() => all(grantId).slice(0, RECENT).map(askedOf)),
 
     queue: (grantId) =>
       Effect.map(DateTime.now, (now) => {
@@ -162,7 +177,7 @@ export const make = (state: SandboxRows): SandboxDashboard["Service"] => {
       Effect.sync(() => {
         const groups = new Map<string, PastGroup>()
         for (
-          const { createdAt, createdBy, model, publications, reason, repos, status, tokens, usage } of of(grantId)
+          const { createdAt, createdBy, model, publications, reason, repos, status, tokens, usage } of all(grantId)
             .filter(({ createdAt }) => DateTime.isGreaterThanOrEqualTo(createdAt, since)).slice(0, LOOKED_THROUGH)
         ) {
           const day = DateTime.formatIsoDateUtc(createdAt)

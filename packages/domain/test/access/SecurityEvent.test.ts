@@ -8,6 +8,7 @@ const stored: Readonly<Record<Action, true>> = {
   "key.first_used": true,
   "key.revoked": true,
   "grant.revoked": true,
+  "retention.set": true,
   "user.added": true,
   "user.bound": true,
   "user.renamed": true,
@@ -29,18 +30,29 @@ const stored: Readonly<Record<Action, true>> = {
   "webhook.secret_rotated": true,
   "webhook.enabled": true,
   "webhook.disabled": true,
+  "automation.created": true,
+  "automation.changed": true,
+  "automation.deleted": true,
+  "automation.secret_rotated": true,
+  "automation.enabled": true,
+  "automation.paused": true,
+  "automation_run.refused": true,
   "secret.set": true,
   "secret.removed": true,
   "model_provider.set": true,
   "model_provider.removed": true,
   "repository.added": true,
   "repository.removed": true,
+  "repository_settings.changed": true,
   "trusted_ref.listed": true,
   "trusted_ref.removed": true,
   "scope.refused": true,
   "approval.decided": true,
   "sandbox.restored": true,
-  "sandbox.forked": true
+  "sandbox.forked": true,
+  "sandbox.deleted": true,
+  "sandbox.archived": true,
+  "sandbox.unarchived": true
 }
 
 describe("a stored security event", () => {

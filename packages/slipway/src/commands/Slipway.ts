@@ -21,7 +21,10 @@ const work = {
     load: async () => (await import("./client/Checkpoints.ts")).checkpoints
   },
   open: { about: "Open the page of a sandbox in a browser", load: async () => (await sandboxes()).open },
-  stop: { about: "End a sandbox permanently, or only its turn", load: async () => (await sandboxes()).stop }
+  stop: { about: "End a sandbox permanently, or only its turn", load: async () => (await sandboxes()).stop },
+  archive: { about: "Hide sandboxes from lists", load: async () => (await sandboxes()).archive },
+  unarchive: { about: "Show archived sandboxes in lists again", load: async () => (await sandboxes()).unarchive },
+  delete: { about: "Delete ended sandboxes and their data for good", load: async () => (await sandboxes()).remove }
 }
 
 const repositories = {
@@ -44,7 +47,10 @@ const access = {
     load: async () => (await import("./admin/SignInLink.ts")).signInLink
   },
   keys: { about: "API keys: list, create, revoke", load: async () => (await import("./admin/Keys.ts")).keys },
-  grants: { about: "API access grants: list, create, set a budget, revoke", load: async () => (await import("./admin/Grants.ts")).grants },
+  grants: {
+    about: "API access grants: list, create, set a budget or a retention, revoke",
+    load: async () => (await import("./admin/Grants.ts")).grants
+  },
   users: { about: "Users: list, approve, disapprove", load: async () => (await import("./admin/Users.ts")).users },
   members: { about: "Members of an organization: list, add, remove", load: async () => (await import("./admin/Members.ts")).members },
   orgs: { about: "Organizations: list, create, suspend, resume", load: async () => (await import("./admin/Organizations.ts")).orgs },
@@ -60,6 +66,10 @@ const operate = {
   doctor: { about: "Check what agents need on this machine", load: async () => (await import("./setup/Doctor.ts")).doctor },
   backup: { about: "Write a backup into a new folder", load: async () => (await import("./service/Backup.ts")).backup },
   restore: { about: "Make a data folder from a backup", load: async () => (await import("./service/Restore.ts")).restore },
+  automations: {
+    about: "Automations: schedules, webhooks, mentions and labels that create sandboxes",
+    load: async () => (await import("./client/Automations.ts")).automations
+  },
   webhooks: {
     about: "Endpoints that receive the events of partner feeds",
     load: async () => (await import("./admin/Webhooks.ts")).webhooks
@@ -89,7 +99,9 @@ const synonyms: Partial<Record<Name, ReadonlyArray<string>>> = {
   message: ["send", "reply", "prompt"],
   approve: ["approvals", "deny"],
   open: ["view", "web", "browse"],
-  stop: ["terminate", "kill", "end", "delete", "interrupt"],
+  stop: ["terminate", "kill", "end", "interrupt"],
+  delete: ["remove", "rm", "purge"],
+  archive: ["hide"],
   repos: ["repositories"],
   "sign-in-link": ["signin", "sign-in"],
   serve: ["server", "up"]

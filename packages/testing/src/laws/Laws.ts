@@ -121,7 +121,7 @@ const unknownCall = (turn: string, call: string): SystemCommand => ({
 })
 /** Events of these types change the revision. */
 const CHANGES =
-  /^(?:sandbox\.(?:status|restoring|restored|renamed)|message\.(?:queued|steered|cancelled)|turn\.|approval\.|pull_request\.)/u
+  /^(?:sandbox\.(?:status|restoring|restored|renamed)|message\.(?:queued|steered|cancelled)|turn\.|approval\.|feedback\.|pull_request\.)/u
 
 /** Laws of the pure rules. */
 export const historyLaws: ReadonlyArray<HistoryLaw> = [

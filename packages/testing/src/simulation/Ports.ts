@@ -120,6 +120,7 @@ const sandboxesOf = ({ call, process, witness }: Way, store: SandboxStore["Servi
         () => Effect.sync(() => isWorker ? witness.losesAnswer(process, id, written, last) : undefined)
       )
     }),
+  delete: (key, now) => call(`delete ${key.id}`, store.delete(key, now)),
   approvals: (id, ids) => call(`approvals ${id}`, store.approvals(id, ids), look),
   traces: (id, turnId) => call(`traces ${id}`, store.traces(id, turnId), look),
   purged: (id) => call(`purged ${id}`, store.purged(id), look)
@@ -257,6 +258,7 @@ export const sourceOf = (process: Process, faults: Faults, witness: Witness, sou
     // As of a host whose list is not at hand: what it does not let us see comes out at the boot.
     refusal: () => Effect.succeed(null),
     repository: (repo) => call("repository", source.repository(repo)),
+    mayWrite: (repo, author) => call("mayWrite", source.mayWrite(repo, author)),
     remote: (repo, access) => call("remote", source.remote(repo, access)),
     findOpenPullRequest: (repo, head) =>
       call(
@@ -280,6 +282,8 @@ export const sourceOf = (process: Process, faults: Faults, witness: Witness, sou
       ),
     repositories: (query) => source.repositories(query),
     pullRequestPushed: (repo, number, push) => call("pullRequestPushed", source.pullRequestPushed(repo, number, push)),
+    decoratePullRequest: (repo, number, decoration) => call("decoratePullRequest", source.decoratePullRequest(repo, number, decoration)),
+    readyPullRequest: (repo, number) => call("readyPullRequest", source.readyPullRequest(repo, number)),
     pullRequestDetails: (repo, number) => call("pullRequestDetails", source.pullRequestDetails(repo, number))
   })
 }

@@ -45,7 +45,11 @@ const COUNTS = new Set<SandboxEvent["type"]>([
   "message.cancelled",
   "sandbox.restoring",
   "sandbox.restored",
-  "sandbox.renamed"
+  "sandbox.renamed",
+  "feedback.received",
+  "feedback.replied",
+  "feedback.paused",
+  "feedback.resumed"
 ])
 
 /** Whether it is one of the events of which the `revision` counts. */

@@ -407,6 +407,7 @@ describe("a history", () => {
   it("begins with nothing but the creation", () => {
     assert.deepStrictEqual(initial(creation), {
       ...creation,
+      feedback: null,
       status: "queued",
       reason: null,
       initiator: "user",

@@ -76,6 +76,34 @@ const samples: ReadonlyArray<readonly [SandboxEvent, object]> = [
     error: "It is cut."
   }],
   [{ type: "sandbox.renamed", data: { title: "Prices" } }, { title: "Prices" }],
+  [
+    {
+      type: "feedback.received",
+      data: {
+        repo: "acme/shop",
+        kind: "review",
+        url: "https://host/12",
+        authors: ["maria"],
+        count: 1,
+        items: ["comment:1"],
+        until: DateTime.makeUnsafe("2026-11-21T02:41:00.123Z"),
+        round: 0
+      }
+    },
+    {
+      repo: "acme/shop",
+      kind: "review",
+      url: "https://host/12",
+      authors: ["maria"],
+      count: 1,
+      items: ["comment:1"],
+      until: "2026-11-21T02:41:00.123Z",
+      round: 0
+    }
+  ],
+  [{ type: "feedback.replied", data: { repo: "acme/shop", url: "https://host/13" } }, { repo: "acme/shop", url: "https://host/13" }],
+  [{ type: "feedback.paused", data: { repo: "acme/shop", rounds: 3 } }, { repo: "acme/shop", rounds: 3 }],
+  [{ type: "feedback.resumed", data: { author: { id: "user-1" } } }, { author: { id: "user-1" } }],
   [{ type: "sandbox.error", data: { code: "agent_lost", message: "M.", retryable: true } }, {
     code: "agent_lost",
     message: "M.",
@@ -313,7 +341,11 @@ describe("events", () => {
       "pull_request.updated",
       "sandbox.restoring",
       "sandbox.restored",
-      "sandbox.renamed"
+      "sandbox.renamed",
+      "feedback.received",
+      "feedback.replied",
+      "feedback.paused",
+      "feedback.resumed"
     ])
   })
 

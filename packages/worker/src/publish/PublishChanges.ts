@@ -1,4 +1,5 @@
 /** Carries out a requested publication: from a working tree to one draft pull request. */
+import { MemberStore } from "@slipway/domain/access/ports/MemberStore"
 import { BranchMoved, OnBehalfOf, type SnapshotOptions, type TreeKey, WorkingTrees } from "@slipway/domain/files/ports/WorkingTrees"
 import {
   CommitAuthor,
@@ -10,22 +11,34 @@ import {
   published,
   type Round
 } from "@slipway/domain/publishing/rules/Publication"
+import { coAuthorTrailer, PublicAddress, pullRequestBody } from "@slipway/domain/publishing/rules/PullRequestText"
 import type { Lease } from "@slipway/domain/sandbox/ports/Leases"
 import { OpenedPull } from "@slipway/domain/sandbox/ports/SandboxFacts"
 import { SandboxStore } from "@slipway/domain/sandbox/ports/SandboxStore"
 import { publicationOf, type Sandbox } from "@slipway/domain/sandbox/rules/Sandbox"
 import { count } from "@slipway/domain/sandbox/usecases/SandboxMetrics"
+import { RepositorySettings } from "@slipway/domain/source/ports/RepositorySettings"
 import { type Remote, SourceHost, SourceHostError } from "@slipway/domain/source/ports/SourceHost"
 import { isUnderWay } from "@slipway/domain/source/rules/PullState"
 import { sameRepo } from "@slipway/domain/source/schema/Naming"
 import type { PullRequest } from "@slipway/domain/source/schema/PullRequest"
 import type { RepoName } from "@slipway/domain/source/schema/RepoRef"
-import { DateTime, Effect, Result } from "effect"
+import { NO_SETTINGS, type RepoSettings } from "@slipway/domain/source/schema/RepoSettings"
+import { DateTime, Effect, Option, Result } from "effect"
 
 /** How many branch names may be taken by others before the publication fails. */
 const MAX_SKIPPED = 20
 /** The git process of a killed worker may push in between, once. */
 const ATTEMPTS = 3
+
+/** What the service's own stores have for a publication. */
+interface Told {
+  readonly settings: RepoSettings
+  /** The line that names the sandbox's creator, if the settings ask for it. */
+  readonly trailer: string | null
+  /** The agent's newest text; empty: none. */
+  readonly message: string
+}
 
 /** One publication. */
 interface Publication {
@@ -35,6 +48,7 @@ interface Publication {
   readonly remote: Remote
   readonly author: SnapshotOptions["author"]
   readonly history: SnapshotOptions["history"]
+  readonly told: Told
 }
 
 /** The open pull request, or the last one; `null`: there never was a pull request. */
@@ -113,11 +127,13 @@ const planOf = Effect.fnUntraced(function*(publication: Publication) {
   return plan
 })
 
-const commitOf = Effect.fnUntraced(function*({ author, history, key, remote, repo, sandbox }: Publication, { head, round }: Plan) {
+const commitOf = Effect.fnUntraced(function*(publication: Publication, { head, round }: Plan) {
+  const { author, history, key, remote, repo, sandbox, told: { trailer } } = publication
   const trees = yield* WorkingTrees
   return yield* trees.snapshot(key, {
     message: commitMessage(yield* CommitMessage, sandbox, repo),
     author,
+    ...(trailer === null ? {} : { trailer }),
     since: { head, merges: round.merges, remote },
     ...(history === undefined ? {} : { history })
   })
@@ -148,7 +164,50 @@ const pushed = Effect.fnUntraced(function*(publication: Publication) {
   }
 })
 
-const pushAndOpen = Effect.fnUntraced(function*(sandbox: Sandbox, repo: RepoName, history: SnapshotOptions["history"]) {
+/** The newest events of a sandbox among which the agent's last message is looked for. */
+const SEARCHED = 500
+const PAGE = 100
+
+/** The agent's newest message; empty: the newest events have none. */
+const lastMessage = Effect.fnUntraced(function*({ id, lastSeq }: Sandbox) {
+  const store = yield* SandboxStore
+  let text = ""
+  for (let after = Math.max(0, lastSeq - SEARCHED);;) {
+    const page = yield* store.messages(id, after, PAGE)
+    text = page.findLast(({ role }) => role === "assistant")?.text ?? text
+    const last = page.at(-1)
+    if (last === undefined) return text
+    after = last.seq
+  }
+})
+
+/** An embedder may have no settings, and no members. */
+const toldOf = Effect.fnUntraced(function*(sandbox: Sandbox, repo: RepoName) {
+  const { createdBy, grantId } = sandbox
+  const store = Option.getOrNull(yield* Effect.serviceOption(RepositorySettings))
+  const settings = store === null ? NO_SETTINGS : yield* store.of({ grantId, repo })
+  const members = settings.coAuthor ? Option.getOrNull(yield* Effect.serviceOption(MemberStore)) : null
+  const user = members === null ? null : yield* members.findUser({ _tag: "Id", id: createdBy })
+  const trailer = user === null ? null : coAuthorTrailer(user, (yield* SourceHost).name)
+  const told: Told = { settings, trailer, message: yield* lastMessage(sandbox) }
+  return told
+})
+
+/** Labels and reviewers of a new pull request. People may change them, so later publications leave them alone. */
+const decorate = Effect.fnUntraced(function*({ repo, sandbox, told }: Publication, { number }: PullRequest) {
+  const { labels, reviewers } = told.settings
+  const isRecorded = publicationOf(sandbox, repo)?.number === number
+  if (isRecorded || labels.length + reviewers.length === 0) return []
+  const host = yield* SourceHost
+  return yield* Effect.catch(host.decoratePullRequest(repo, number, { labels, reviewers }), (error) =>
+    // The pull request is open: it is published without them.
+    Effect.as(
+      Effect.logWarning("the source host did not take labels and reviewers", { repo, number, reason: error.message }),
+      [...labels, ...reviewers]
+    ))
+})
+
+const pushAndOpen = Effect.fnUntraced(function*(sandbox: Sandbox, repo: RepoName, history: SnapshotOptions["history"], told: Told) {
   const host = yield* SourceHost
   const publication: Publication = {
     sandbox,
@@ -156,7 +215,8 @@ const pushAndOpen = Effect.fnUntraced(function*(sandbox: Sandbox, repo: RepoName
     key: { sandboxId: sandbox.id, repo },
     remote: yield* host.remote(repo, "write"),
     author: yield* CommitAuthor,
-    history
+    history,
+    told
   }
   const { base, open: before, round: { headRef, merges }, sha, submodules } = yield* pushed(publication)
   const at = yield* DateTime.now
@@ -166,13 +226,14 @@ const pushAndOpen = Effect.fnUntraced(function*(sandbox: Sandbox, repo: RepoName
     ? host.pullRequestPushed(repo, open.number, { headSha: sha, at })
     : host.openDraftPullRequest(repo, {
       title: sandbox.title,
-      body: `Opened by Slipway from sandbox ${sandbox.id}.`,
+      body: pullRequestBody({ sandboxId: sandbox.id, address: yield* PublicAddress, message: told.message }),
       baseRef: base ?? (yield* host.repository(repo)).defaultBranch,
       headRef,
       headSha: sha,
       at
     })
-  return { pullRequest: yield* Effect.withSpan(found, "publication pull request"), sha, merges, submodules }
+  const pullRequest = yield* Effect.withSpan(found, "publication pull request")
+  return { pullRequest, sha, merges, submodules, leftOut: yield* decorate(publication, pullRequest) }
 })
 
 /**
@@ -183,7 +244,7 @@ export const publishChanges = Effect.fn("publication")(
   function*(lease: Lease, sandbox: Sandbox, repo: RepoName, history?: SnapshotOptions["history"]) {
     const store = yield* SandboxStore
     const host = yield* SourceHost
-    const { event, opened } = yield* Effect.match(pushAndOpen(sandbox, repo, history), {
+    const { event, opened } = yield* Effect.match(pushAndOpen(sandbox, repo, history, yield* toldOf(sandbox, repo)), {
       onSuccess: ({ pullRequest, ...rest }) => ({
         event: published(repo, pullRequest, rest),
         opened: { host: host.name, repo, number: pullRequest.number }

@@ -7,7 +7,7 @@ import * as MemberStorePostgres from "../member-store/MemberStorePostgres.ts"
 import { Reads } from "../sql/Clients.ts"
 import { guard } from "../sql/SqlFailure.ts"
 import { makeAdmit, type Store } from "./admit.ts"
-import { createKey, makeCreateGrant, revokeGrant, revokeKey } from "./grants.ts"
+import { createKey, makeCreateGrant, revokeGrant, revokeKey, setRetention } from "./grants.ts"
 import { selectGood } from "./statements/admissions.ts"
 import { selectGrants } from "./statements/grants.ts"
 import { selectKeys } from "./statements/keys.ts"
@@ -26,6 +26,7 @@ export const layer = Layer.effect(
       createGrant: makeCreateGrant(sql),
       listGrants: guard(selectGrants(sql)),
       revokeGrant: (idOrName, at) => revokeGrant(store, idOrName, at),
+      setRetention: (idOrName, days, at) => setRetention(store, idOrName, days, at),
       createKey: (key, digest, most) => createKey(store, key, digest, most),
       listKeys: Effect.fn("AccessStore.listKeys")((grantId) => selectKeys(sql, grantId), guard),
       revokeKey: (id, at) => revokeKey(store, id, at)

@@ -1,5 +1,5 @@
 /** Making and revoking grants and keys. Each change is one transaction with its entry in the audit log. */
-import { type Grant, GrantNotFound, KeyNotFound, type KeyRecord, minted } from "@slipway/domain/access/ports/AccessStore"
+import { type Grant, GrantNotFound, KeyNotFound, type KeyRecord, minted, retentionSet } from "@slipway/domain/access/ports/AccessStore"
 import { MintRefused } from "@slipway/domain/access/rules/Minting"
 import { type DateTime, Effect, Option } from "effect"
 import type { SqlClient } from "effect/sql"
@@ -34,6 +34,17 @@ export const revokeGrant = Effect.fn("AccessStore.revokeGrant")(
       yield* audit.append([{ action: "grant.revoked", at, subjects: { grantId: grant.id } }])
     }
     return grant
+  },
+  inTransaction
+)
+
+/** `AccessStore.setRetention`. */
+export const setRetention = Effect.fn("AccessStore.setRetention")(
+  function*({ audit, sql }: Store, idOrName: string, days: number | null, at: DateTime.Utc) {
+    const found = yield* Grants.updateRetention(sql, idOrName, days)
+    if (Option.isNone(found)) return yield* new GrantNotFound({ grant: idOrName })
+    yield* audit.append([retentionSet(found.value, at)])
+    return found.value
   },
   inTransaction
 )

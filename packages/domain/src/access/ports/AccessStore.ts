@@ -47,6 +47,8 @@ export interface Grant {
   readonly organizationId: string
   readonly createdAt: DateTime.Utc
   readonly revokedAt: DateTime.Utc | null
+  /** Days for which data of its ended sandboxes is kept (`RETENTION_BOUNDS`); `null`: as the service says. */
+  readonly retentionDays: number | null
 }
 
 /** A key as it is stored: everything but the key. `id` is a UUID. */
@@ -86,9 +88,16 @@ export const minted = ({ createdAt, grantId, id, userId }: Pick<KeyRecord, "id" 
   subjects: { keyId: id, grantId, userId }
 })
 
+/** The security event for a grant's new retention. */
+export const retentionSet = ({ id, retentionDays }: Pick<Grant, "id" | "retentionDays">, at: DateTime.Utc): SecurityEvent => ({
+  action: "retention.set",
+  at,
+  subjects: { grantId: id, days: retentionDays === null ? "default" : String(retentionDays) }
+})
+
 /**
- * Checked by `AccessStoreContract`. Every read is of the present: nothing is cached. Minting, a key's first use and
- * revoking are in the audit log.
+ * Checked by `AccessStoreContract`. Every read is of the present: nothing is cached. Minting, a key's first use,
+ * revoking and new retentions are in the audit log.
  */
 export class AccessStore extends Context.Service<AccessStore, {
   /**
@@ -108,6 +117,8 @@ export class AccessStore extends Context.Service<AccessStore, {
   readonly listGrants: Effect.Effect<ReadonlyArray<Grant>, StoreUnavailable>
   /** By id or by name. Its keys stop working at once. Revoking twice keeps the first time. */
   revokeGrant(idOrName: string, at: DateTime.Utc): Effect.Effect<Grant, GrantNotFound | StoreUnavailable>
+  /** By id or by name. The caller has checked the days (`isRetention`); `null`: as the service says. */
+  setRetention(idOrName: string, days: number | null, at: DateTime.Utc): Effect.Effect<Grant, GrantNotFound | StoreUnavailable>
   /**
    * Fails with `too_many_keys` when the user has `most` valid keys at the key's `createdAt`. The limit also holds for keys minted at
    * the same time.

@@ -69,6 +69,8 @@ export class Access extends Context.Service<Access, {
   /** Revokes like `revokeKey`. A key of another grant, or a key that the person may not revoke, is not found. */
   revokeFor(by: Admitted, id: string): Effect.Effect<KeyRecord, KeyNotFound | StoreUnavailable>
   revokeGrant(idOrName: string): Effect.Effect<Grant, GrantNotFound | StoreUnavailable>
+  /** `null`: as the service says. The caller has checked the days (`isRetention`). */
+  setRetention(idOrName: string, days: number | null): Effect.Effect<Grant, GrantNotFound | StoreUnavailable>
   revokeKey(id: string): Effect.Effect<KeyRecord, KeyNotFound | StoreUnavailable>
 }>()("@slipway/domain/Access") {
   static readonly layer = Layer.effect(
@@ -109,6 +111,7 @@ export class Access extends Context.Service<Access, {
       })
 
       return Access.of({
+        setRetention: (idOrName, days) => Effect.flatMap(DateTime.now, (now) => store.setRetention(idOrName, days, now)),
         admit: (key, limits) => store.admit(ids.digest(Redacted.value(key)), limits),
         createGrant,
         createKey: Effect.fn("Access.createKey")(function*({ grant: name, kind, label, life = null, scopes, userId: given }) {

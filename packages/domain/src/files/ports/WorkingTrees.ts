@@ -211,6 +211,8 @@ export interface DiffQuery {
 /** Settings of a commit. */
 export interface SnapshotOptions {
   readonly message: string
+  /** The last paragraph of the message of every commit of ours, such as `Co-authored-by: …`. */
+  readonly trailer?: string
   readonly author: { readonly name: string; readonly email: string }
   /**
    * The commits of the agent's own git beyond `baseSha`, written on the agent's side and therefore untrusted. The bytes are the id of

@@ -32,19 +32,26 @@ export interface Pushed {
   readonly merges: ReadonlyArray<MergeStep>
   /** As in the result of `WorkingTrees.snapshot`. */
   readonly submodules?: ReadonlyArray<string> | undefined
+  /** Labels and reviewers that a new pull request does not have, because the host did not take them. */
+  readonly leftOut?: ReadonlyArray<string> | undefined
 }
 
 /** The events after a push to a pull request. The next publication continues from them. */
 export const published = (
   repo: RepoName,
   pullRequest: PullRequest,
-  { merges, sha, submodules }: Pushed
+  { leftOut = [], merges, sha, submodules }: Pushed
 ): SandboxEventOf<"pull_request.updated"> => {
   // The host may still tell of the commit before.
   const { data, type } = described(repo, { ...pullRequest, headSha: sha })
   return {
     type,
-    data: { ...data, ...(merges.length === 0 ? {} : { merges }), ...(submodules === undefined ? {} : { submodules }) }
+    data: {
+      ...data,
+      ...(merges.length === 0 ? {} : { merges }),
+      ...(submodules === undefined ? {} : { submodules }),
+      ...(leftOut.length === 0 ? {} : { left_out: leftOut })
+    }
   }
 }
 

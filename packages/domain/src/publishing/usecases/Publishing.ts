@@ -18,6 +18,7 @@ import { hasTrees, publicationOf, type Publication, type Sandbox } from "../../s
 import { type RepoNotFound, type RepoRequired, selectRepo } from "../../sandbox/rules/SelectRepo.ts"
 import { RepoNotAccessible, SourceHost, SourceHostError } from "../../source/ports/SourceHost.ts"
 import { isUnderWay } from "../../source/rules/PullState.ts"
+import { sameRepo } from "../../source/schema/Naming.ts"
 import { sandboxOf } from "../../source/schema/PullRequest.ts"
 import { type CommentWithText, noChecks, type PullRequest, type PullRequestStatus, withoutText } from "../../source/schema/PullRequest.ts"
 import type { RepoName } from "../../source/schema/RepoRef.ts"
@@ -68,6 +69,21 @@ const tell = Effect.fnUntraced(
   Effect.catchTag("SandboxNotFound", () => Effect.void),
   Effect.catchTag("StaleLease", Effect.die)
 )
+
+/**
+ * The sandbox's name for the repository that the host now calls `named`; `null`: the sandbox does not have it. The host is asked only
+ * about repositories with pull requests, in case one was renamed.
+ */
+const presentRepo = Effect.fnUntraced(function*({ host }: Dependencies, sandbox: Sandbox, named: RepoName) {
+  const same = selectRepo(sandbox, named)
+  if (Result.isSuccess(same)) return same.success
+  for (const { fullName } of sandbox.repos) {
+    if ((publicationOf(sandbox, fullName)?.number ?? null) === null) continue
+    const present = yield* Effect.result(host.repository(fullName))
+    if (Result.isSuccess(present) && sameRepo(present.success.fullName, named)) return fullName
+  }
+  return null
+})
 
 const describe = Effect.fnUntraced(function*(deps: Dependencies, sandbox: Sandbox, repo: RepoName) {
   const publication = publicationOf(sandbox, repo)
@@ -123,13 +139,21 @@ const refuse = ({ error, repo }: Publication) => {
   }
 }
 
+/** The publication whose draft can end: it succeeded, or had nothing to push, and its pull request is not known to have ended. */
+const openOf = (publication: Publication | undefined) => {
+  if (publication === undefined || publication.number === null || publication.state === "closed") return null
+  if (publication.error !== null && publication.error.code !== "invalid_request") return null
+  return { publication, number: publication.number }
+}
+
 /** Publishes a working tree to one draft pull request. Every step is safe to repeat. */
 export class Publishing extends Context.Service<Publishing, {
   /**
    * Requests a publication and waits up to {@link WAIT} for its end. The answer is what the worker recorded, without checks and comments.
-   * Safe to repeat: there is one open pull request, and published content is not pushed again.
+   * Safe to repeat: there is one open pull request, and published content is not pushed again. `ready`: ends the draft afterwards, also
+   * where there was nothing to publish; not if the publication is still running.
    */
-  publish(by: Principal, id: SandboxId, repo: RepoName | undefined): Effect.Effect<
+  publish(by: Principal, id: SandboxId, repo: RepoName | undefined, options?: { readonly ready?: boolean | undefined }): Effect.Effect<
     PullRequestStatus,
     | BranchMoved
     | MergeConflict
@@ -172,11 +196,11 @@ export class Publishing extends Context.Service<Publishing, {
             const id = sandboxOf(branch)
             if (id === undefined) return
             const { sandbox } = yield* store.change(id, "policy", () => Result.succeed([]), yield* DateTime.now)
-            const repo = selectRepo(sandbox, named)
-            if (Result.isFailure(repo)) return
-            const number = publicationOf(sandbox, repo.success)?.number ?? null
+            const repo = yield* presentRepo(deps, sandbox, named)
+            if (repo === null) return
+            const number = publicationOf(sandbox, repo)?.number ?? null
             if (number === null) return
-            yield* tell(deps, sandbox, repo.success, (yield* host.pullRequestDetails(repo.success, number)).pullRequest)
+            yield* tell(deps, sandbox, repo, (yield* host.pullRequestDetails(repo, number)).pullRequest)
           },
           Effect.catchTag("SandboxNotFound", () => Effect.void),
           Effect.catchTag("StaleLease", Effect.die)
@@ -190,7 +214,7 @@ export class Publishing extends Context.Service<Publishing, {
           return yield* describe(deps, sandbox, yield* Effect.fromResult(selectRepo(sandbox, repo)))
         }),
         publish: Effect.fn("Publishing.publish")(
-          function*(by, id, asked) {
+          function*(by, id, asked, { ready = false } = {}) {
             const key = { grantId: by.grantId, id }
             const repo = yield* Effect.fromResult(selectRepo(yield* store.find(key), asked))
             const changed = yield* hints.watch(id)
@@ -207,6 +231,12 @@ export class Publishing extends Context.Service<Publishing, {
             const end = yield* Effect.timeoutOption(ended, WAIT)
             if (Option.isNone(end)) return yield* statusOf(deps, yield* store.find(key), repo)
             const { publication, sandbox } = end.value
+            const open = ready ? openOf(publication) : null
+            if (open !== null) {
+              const pullRequest = yield* host.readyPullRequest(repo, open.number)
+              yield* tell(deps, sandbox, repo, pullRequest)
+              return recorded(open.publication, pullRequest, repo)
+            }
             if (publication !== undefined) yield* refuse(publication)
             return publication?.pullRequest === undefined
               ? yield* statusOf(deps, sandbox, repo)

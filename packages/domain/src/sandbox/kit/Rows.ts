@@ -14,7 +14,15 @@ import { nextDeadline } from "../rules/TimeLimit.ts"
 import { Sandbox } from "../schema/Sandbox.ts"
 import { fromWire } from "../schema/SandboxEvent.ts"
 import { recordCheckpoints } from "./CheckpointRows.ts"
-import { type LeasableRow, type LeaseRow, type MessageRow, type SandboxRow, StatementError, type Statements } from "./Statements.ts"
+import {
+  type EndedBefore,
+  type LeasableRow,
+  type LeaseRow,
+  type MessageRow,
+  type SandboxRow,
+  StatementError,
+  type Statements
+} from "./Statements.ts"
 
 const State = Schema.fromJsonString(Sandbox)
 const encode = Schema.encodeSync(State, { disableChecks: true })
@@ -66,10 +74,38 @@ const rowOf = (
     approvals: approvals.length,
     lastSeq,
     purgedSeq,
+    deletedAt: null,
     state: encode({ ...sandbox, waitingTexts: [] }),
     waitingTexts: JSON.stringify(waitingTexts)
   }
 }
+
+/** What remains of the row of a deleted sandbox. */
+export const tombstoneOf = (row: SandboxRow, now: DateTime.Utc): SandboxRow => ({
+  id: row.id,
+  grantId: row.grantId,
+  status: row.status,
+  createdAt: row.createdAt,
+  endedAt: row.endedAt,
+  repos: "",
+  deadlineAt: null,
+  limits: row.limits,
+  work: null,
+  workSince: null,
+  unsaved: 0,
+  approvals: 0,
+  lastSeq: row.lastSeq,
+  purgedSeq: row.lastSeq,
+  deletedAt: now.epochMilliseconds,
+  state: "",
+  waitingTexts: "[]"
+})
+
+/** Times of ended sandboxes as statements take them. */
+export const endedBeforeOf = (all: DateTime.Utc, own: ReadonlyMap<string, DateTime.Utc> = new Map()): EndedBefore => ({
+  all: all.epochMilliseconds,
+  own: Array.from(own, ([grantId, before]) => ({ grantId, before: before.epochMilliseconds }))
+})
 
 /** The lease of a sandbox that never had a worker. */
 export const noLease: Omit<LeaseRow, "id"> = {

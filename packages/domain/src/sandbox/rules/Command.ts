@@ -213,7 +213,7 @@ export const decideApproval = (
 })
 
 /** The number of prompts that the sandbox has accepted. Each is numbered like the turn that it would get, even if it gets none. */
-const promptsOf = ({ turn, turnless, waiting }: Sandbox): number => (turn?.n ?? 0) + waiting.length + turnless
+export const promptsOf = ({ turn, turnless, waiting }: Sandbox): number => (turn?.n ?? 0) + waiting.length + turnless
 
 /** The event of a message that begins to wait. Its id is that of its turn. */
 const queued = (

@@ -3,9 +3,13 @@
  * their times, so the same history always gives the same sandbox. `Transition.ts` has the state machine, `TimeLimit.ts` the time
  * limits, `SystemCommand.ts` and `Command.ts` the commands.
  */
+import * as Data from "effect/Data"
 import type * as DateTime from "effect/DateTime"
+import * as Result from "effect/Result"
 import { noTokenCounts, noUsage } from "../../models/rules/Usage.ts"
+import * as FeedbackState from "../../source/rules/FeedbackState.ts"
 import { isUnderWay } from "../../source/rules/PullState.ts"
+import { NO_FEEDBACK } from "../../source/schema/FeedbackPolicy.ts"
 import { sameRepo } from "../../source/schema/Naming.ts"
 import type { RepoName } from "../../source/schema/RepoRef.ts"
 import { saturatingAdd } from "../../text/Counters.ts"
@@ -22,6 +26,17 @@ export type { Creation, Origin, Publication, Sandbox, SetupTime } from "../schem
 /** Whether the sandbox has ended. Workers have nothing left to do, except for a terminate command. */
 export const isSettled = (status: SandboxStatus): boolean => status === "succeeded" || status === "failed" || status === "terminated"
 
+/** The sandbox has not ended, so it cannot be deleted. A retry helps after it was terminated. */
+export class SandboxNotFinished extends Data.TaggedError("SandboxNotFinished") {
+  override get message() {
+    return "The sandbox has not finished. Terminate it first."
+  }
+}
+
+/** Whether the sandbox may be deleted (docs/decisions/29). */
+export const mayDelete = ({ status }: Pick<Sandbox, "status">): Result.Result<void, SandboxNotFinished> =>
+  isSettled(status) ? Result.void : Result.fail(new SandboxNotFinished())
+
 /** Whether there are trees to read and to publish: live ones, or those of the last checkpoint after a sandbox succeeded or failed. */
 export const hasTrees = ({ checkpoint, status }: Pick<Sandbox, "checkpoint" | "status">): boolean =>
   status === "running" || (status === "succeeded" || status === "failed") && checkpoint > 0
@@ -33,6 +48,7 @@ export const dateOf = ({ recordedAt }: Pick<Sandbox, "recordedAt">, now: DateTim
 /** A new sandbox before its first event. */
 export const initial = (creation: Creation): Sandbox => ({
   ...creation,
+  feedback: creation.feedback ?? null,
   status: "queued",
   reason: null,
   initiator: "user",
@@ -243,6 +259,48 @@ const evolvePublication = (sandbox: Sandbox, { data }: SandboxEventOf<"pull_requ
   }
 }
 
+/** The state of feedback after the event. Most sandboxes have none. */
+const evolveFeedback = (sandbox: Sandbox, event: SandboxEvent, at: DateTime.Utc): Sandbox["feedback"] => {
+  const { feedback } = sandbox
+  if (event.type === "feedback.received") {
+    const { authors, count, items, round, sandbox_id, until } = event.data
+    const repo = sandbox.repos.find(({ fullName }) => fullName.toLowerCase() === event.data.repo.toLowerCase())?.fullName
+    const before = feedback ?? FeedbackState.newFeedback(NO_FEEDBACK, sandbox.createdAt)
+    return repo === undefined ? feedback : FeedbackState.delivered(
+      before,
+      { repo, authors, count, ids: items, until, round, turnId: event.turn_id ?? null, sandboxId: sandbox_id ?? null },
+      at
+    )
+  }
+  if (feedback === null) return null
+  switch (event.type) {
+    case "feedback.paused":
+      return FeedbackState.paused(feedback, at)
+    case "feedback.resumed":
+      return FeedbackState.personSpoke(feedback)
+    case "feedback.replied":
+      return FeedbackState.replied(feedback)
+    case "turn.updated":
+    case "message.queued": {
+      const author = event.data.author?.id
+      return author === undefined || author === FeedbackState.SERVICE_AUTHOR ? feedback : FeedbackState.personSpoke(feedback)
+    }
+    case "message.steered":
+    case "message.cancelled":
+      return FeedbackState.turnMissed(feedback, event.data.message_id)
+    case "turn.completed":
+      return FeedbackState.turnEnded(feedback, event.turn_id ?? "", event.data.state)
+    case "pull_request.updated": {
+      const { action_state: actionState, error, repo } = event.data
+      return FeedbackState.publicationChanged(feedback, repo, { isUnderWay: isUnderWay({ actionState }), error: error?.message ?? null })
+    }
+    case "sandbox.status":
+      return isSettled(event.data.status) ? FeedbackState.sandboxEnded(feedback) : feedback
+    default:
+      return feedback
+  }
+}
+
 const apply = (sandbox: Sandbox, event: SandboxEvent, at: DateTime.Utc): Sandbox => {
   switch (event.type) {
     case "sandbox.status":
@@ -295,6 +353,10 @@ const apply = (sandbox: Sandbox, event: SandboxEvent, at: DateTime.Utc): Sandbox
     case "setup.started":
       return evolveSetup(sandbox, event, at)
     case "sandbox.forked":
+    case "feedback.received":
+    case "feedback.replied":
+    case "feedback.paused":
+    case "feedback.resumed":
       return sandbox
   }
 }
@@ -304,6 +366,7 @@ export const evolve = (sandbox: Sandbox, event: SandboxEvent, at: DateTime.Utc):
   const next = apply(sandbox, event, at)
   return {
     ...next,
+    feedback: evolveFeedback(sandbox, event, at),
     revision: sandbox.revision + (changesRevision[event.type] ? 1 : 0),
     lastSeq: sandbox.lastSeq + 1,
     recordedAt: dateOf(sandbox, at),

@@ -3,6 +3,7 @@ import type * as DateTime from "effect/DateTime"
 import * as Duration from "effect/Duration"
 import * as Result from "effect/Result"
 import type { TokenCounts, Usage } from "../../models/rules/Usage.ts"
+import { SERVICE_AUTHOR } from "../../source/rules/FeedbackState.ts"
 import { coveredKind } from "./Approval.ts"
 import { type BoxLimit, tell } from "./BoxLimit.ts"
 import { textOf } from "./MessageQueue.ts"
@@ -198,7 +199,8 @@ export const decide = (
     case "FinishBoot":
       return Result.map(moveTo(sandbox, "ready"), (events) => [
         ...events,
-        turnPending(command.turnId, sandbox.prompt, sandbox.createdBy)
+        // The first message of a sandbox that goes on with feedback is the service's.
+        turnPending(command.turnId, sandbox.prompt, sandbox.feedback?.round?.turnId === command.turnId ? SERVICE_AUTHOR : sandbox.createdBy)
       ])
     case "Fail":
       return Result.map(moveTo(sandbox, command.reason), (events) => [

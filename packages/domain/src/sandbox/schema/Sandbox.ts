@@ -6,6 +6,7 @@ import { AgentRuntimeName } from "../../models/schema/AgentRuntimeName.ts"
 import { ReasoningEffort } from "../../models/schema/ReasoningEffort.ts"
 import { ToolApprovalMode } from "../../models/schema/ToolApprovalMode.ts"
 import { TokenCounts, Usage } from "../../models/schema/Usage.ts"
+import { FeedbackState } from "../../source/schema/FeedbackState.ts"
 import { ActionState, PullRequest } from "../../source/schema/PullRequest.ts"
 import { RepoName, RepoRef } from "../../source/schema/RepoRef.ts"
 import { Counter, text } from "../../text/Text.ts"
@@ -52,7 +53,7 @@ export type Publication = typeof Publication.Type
 export const Origin = Schema.Struct({ sandboxId: SandboxId, checkpoint: Counter })
 export type Origin = typeof Origin.Type
 
-/** The fields that are set at creation. Only the title can change. */
+/** The fields that are set at creation. Only the title and the state of feedback can change. */
 export const Creation = Schema.Struct({
   id: SandboxId,
   grantId: Schema.String,
@@ -68,6 +69,8 @@ export const Creation = Schema.Struct({
   metadata: Metadata,
   /** `null`: it starts with the present state of its repositories. */
   origin: Schema.NullOr(Origin),
+  /** The first state of the feedback on its pull requests (docs/decisions/24). Absent or `null`: none is asked for. */
+  feedback: Schema.optionalKey(Schema.NullOr(FeedbackState)),
   createdAt: Timestamp
 })
 export type Creation = typeof Creation.Type
@@ -84,6 +87,8 @@ export type SetupTime = typeof SetupTime.Type
 /** The state computed from the sandbox's events. It is stored beside the log, so reading it never folds events. */
 export const Sandbox = Schema.Struct({
   ...Creation.fields,
+  /** The present state of feedback; `null`: none is asked for. */
+  feedback: Schema.NullOr(FeedbackState).pipe(Schema.withDecodingDefaultKey(Effect.succeed(null))),
   status: SandboxStatus,
   reason: Schema.NullOr(StatusReason),
   initiator: Initiator,

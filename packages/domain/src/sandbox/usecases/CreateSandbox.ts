@@ -6,6 +6,9 @@ import type { SandboxId } from "../../ids/SandboxId.ts"
 import { type Catalogue, type Model, ModelId } from "../../models/schema/ModelCatalogue.ts"
 import { ReasoningEffort } from "../../models/schema/ReasoningEffort.ts"
 import { ToolApprovalMode } from "../../models/schema/ToolApprovalMode.ts"
+import { isOn, newFeedback } from "../../source/rules/FeedbackState.ts"
+import { FeedbackPolicy, NO_FEEDBACK } from "../../source/schema/FeedbackPolicy.ts"
+import type { FeedbackState } from "../../source/schema/FeedbackState.ts"
 import { RepoRef } from "../../source/schema/RepoRef.ts"
 import { Counter } from "../../text/Text.ts"
 import type { Creation, Origin } from "../rules/Sandbox.ts"
@@ -34,6 +37,15 @@ const ownMetadata = Metadata.annotateKey({
   default: {}
 }).pipe(Schema.withDecodingDefaultKey(Effect.succeed({})))
 
+const { checks, comments, publish, rounds } = FeedbackPolicy.fields
+/** What a creation says about feedback. */
+const FeedbackChoice = Schema.Struct({
+  comments: Schema.optionalKey(comments),
+  checks: Schema.optionalKey(checks),
+  rounds: Schema.optionalKey(rounds),
+  publish: Schema.optionalKey(publish)
+}).annotate({ identifier: "FeedbackChoice" })
+
 /** The body of a creation (docs/interface.md 4.2) with its defaults. Decoding refuses unknown fields. */
 export const CreateSandbox = Schema.Struct({
   repos: Repos.annotateKey({ description: "The repositories: 1 to 16 different ones; case is ignored." }),
@@ -47,7 +59,10 @@ export const CreateSandbox = Schema.Struct({
     description: "`prompt`: the agent asks before every edit and command; `auto`: it never asks.",
     default: "auto"
   }).pipe(Schema.withDecodingDefaultKey(Effect.succeed("auto" as const))),
-  metadata: ownMetadata
+  metadata: ownMetadata,
+  feedback: Schema.optionalKey(FeedbackChoice).annotateKey({
+    description: "What of its pull requests becomes messages of the sandbox. Omitted fields are as set for its first repository."
+  })
 }).annotate({ identifier: "CreateSandbox" })
 export type CreateSandbox = typeof CreateSandbox.Type
 
@@ -89,7 +104,12 @@ interface Given {
   readonly createdBy: string
   readonly model: Model
   readonly at: DateTime.Utc
+  /** As set for the first repository. */
+  readonly feedback?: FeedbackPolicy
 }
+
+const feedbackOf = (policy: FeedbackPolicy, at: DateTime.Utc): FeedbackState | null =>
+  isOn({ policy }) || !policy.publish ? newFeedback(policy, at) : null
 
 /** The creation for a request. `origin`: the checkpoint that the sandbox starts with. */
 export const toCreation = (request: CreateSandbox, given: Given, origin: Origin | null = null): Creation => ({
@@ -105,6 +125,7 @@ export const toCreation = (request: CreateSandbox, given: Given, origin: Origin 
   toolApprovalMode: request.toolApprovalMode,
   metadata: request.metadata,
   origin,
+  feedback: feedbackOf({ ...NO_FEEDBACK, ...given.feedback, ...request.feedback }, given.at),
   createdAt: given.at
 })
 

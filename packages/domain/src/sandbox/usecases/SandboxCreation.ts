@@ -15,13 +15,15 @@ import {
   type InvalidReasoningEffort
 } from "../../models/schema/ModelCatalogue.ts"
 import * as RootSpan from "../../observability/RootSpan.ts"
+import type { RepositorySettings } from "../../source/ports/RepositorySettings.ts"
 import type { RepoNotAccessible, SourceHost } from "../../source/ports/SourceHost.ts"
+import { NO_SETTINGS } from "../../source/schema/RepoSettings.ts"
 import type { StoreUnavailable } from "../../store/StoreUnavailable.ts"
 import type { ConcurrencyLimitExceeded } from "../ports/ActiveSandboxes.ts"
 import type { BeforeCreate, CreationDenied } from "../ports/BeforeCreate.ts"
 import { TaskOrganization } from "../ports/SandboxFacts.ts"
 import type { SandboxStore } from "../ports/SandboxStore.ts"
-import { type IdempotencyConflict, keyed, type KeyedRequest } from "../rules/Idempotency.ts"
+import { type IdempotencyConflict, keyed, type KeyedRequest, type SandboxDeleted } from "../rules/Idempotency.ts"
 import type { Origin } from "../rules/Sandbox.ts"
 import type { IdempotencyKey } from "../schema/Idempotency.ts"
 import { asCreation, type CreateSandbox, type ForkSandbox, NoCheckpoint, toCreation } from "./CreateSandbox.ts"
@@ -36,6 +38,7 @@ export type CreationRefused =
   | InvalidModel
   | InvalidReasoningEffort
   | RepoNotAccessible
+  | SandboxDeleted
   | SpendingRefused
   | StoreUnavailable
 
@@ -46,6 +49,7 @@ interface Dependencies {
   readonly spending: Option.Option<Spending["Service"]>
   readonly source: Option.Option<SourceHost["Service"]>
   readonly beforeCreate: (typeof BeforeCreate)["Service"]
+  readonly settings: Option.Option<RepositorySettings["Service"]>
 }
 
 /** Why the budget or the credits refuse new work; `null`: allowed. */
@@ -55,6 +59,10 @@ export const refusalOf = ({ spending }: Pick<Dependencies, "spending">, by: Prin
 /** Why a repository cannot be used; `null`: all can. */
 const refusalOfRepos = ({ source }: Dependencies, repos: CreateSandbox["repos"]) =>
   Option.isNone(source) ? Effect.succeed(null) : source.value.refusal(repos.map(({ fullName }) => fullName))
+
+/** The settings of the first repository. */
+const settingsOf = ({ settings }: Dependencies, { grantId }: Principal, { repos: [first] }: CreateSandbox) =>
+  Option.isNone(settings) || first === undefined ? Effect.succeed(NO_SETTINGS) : settings.value.of({ grantId, repo: first.fullName })
 
 const drawId = ({ ids }: Dependencies) => Effect.map(ids.random(ID_ALPHABET, 12), (letters) => SandboxId.make(`c_${letters}`))
 
@@ -76,7 +84,8 @@ const check = Effect.fnUntraced(
       if (known !== null) return { known, creation: null }
       if (refused !== null) return yield* refused
     }
-    const creation = toCreation(request, { id, grantId: by.grantId, createdBy: by.userId, model, at }, origin)
+    const { feedback } = yield* settingsOf(deps, by, request)
+    const creation = toCreation(request, { id, grantId: by.grantId, createdBy: by.userId, model, at, feedback }, origin)
     if (beforeCreate !== null) {
       const { id: _id, ...proposed } = creation
       yield* beforeCreate(proposed, by)

@@ -1,5 +1,6 @@
 /** The use cases of clients: create, read, list, command. Each call loads, decides and commits once. */
 import * as Context from "effect/Context"
+import * as DateTime from "effect/DateTime"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Option from "effect/Option"
@@ -9,6 +10,7 @@ import { Ids, type Uuid } from "../../ids/Ids.ts"
 import type { SandboxId } from "../../ids/SandboxId.ts"
 import { Spending, type SpendingRefused } from "../../models/ports/Spending.ts"
 import { ModelCatalogue } from "../../models/schema/ModelCatalogue.ts"
+import { RepositorySettings } from "../../source/ports/RepositorySettings.ts"
 import { SourceHost } from "../../source/ports/SourceHost.ts"
 import { RepoName } from "../../source/schema/RepoRef.ts"
 import { PageLimit, readPage } from "../../store/Page.ts"
@@ -30,7 +32,7 @@ import type {
   TurnActive
 } from "../rules/Command.ts"
 import type { IdempotencyConflict } from "../rules/Idempotency.ts"
-import { isSettled, type Sandbox } from "../rules/Sandbox.ts"
+import { isSettled, type Sandbox, type SandboxNotFinished } from "../rules/Sandbox.ts"
 import type { ApprovalDecision } from "../schema/Approval.ts"
 import type { IdempotencyKey } from "../schema/Idempotency.ts"
 import type { WhenBusy } from "../schema/MessageQueue.ts"
@@ -106,6 +108,8 @@ export class Sandboxes extends Context.Service<Sandboxes, {
   >
   /** Gives the sandbox another title, in any status. */
   rename(by: Principal, id: SandboxId, title: string): Effect.Effect<CommandResult, SandboxNotFound | StoreUnavailable>
+  /** Deletes an ended sandbox and its data for good (`SandboxStore.delete`). The caller checks that `by` may delete. */
+  delete(by: Principal, id: SandboxId): Effect.Effect<void, SandboxNotFinished | SandboxNotFound | StoreUnavailable>
   /** Prompts and complete messages of the agent after the event `after`, oldest first. */
   messages(by: Principal, id: SandboxId, page: { readonly after: number; readonly limit: number }): Effect.Effect<
     ReadonlyArray<Message>,
@@ -121,7 +125,7 @@ export class Sandboxes extends Context.Service<Sandboxes, {
 }>()("@slipway/domain/Sandboxes") {
   /**
    * Without `Spending` there are neither budgets nor credits; without `SourceHost` any repository is accepted. Without `Checkpoints`
-   * none are stored, without `Setups` no setup is known.
+   * none are stored, without `Setups` no setup is known, without `RepositorySettings` repositories have none.
    */
   static readonly layer = Layer.effect(
     Sandboxes,
@@ -134,7 +138,8 @@ export class Sandboxes extends Context.Service<Sandboxes, {
       const kept = yield* Effect.serviceOption(Checkpoints)
       const setups = yield* Effect.serviceOption(Setups)
       const beforeCreate = yield* BeforeCreate
-      const deps = { store, ids, catalogue, spending, source, kept, beforeCreate }
+      const settings = yield* Effect.serviceOption(RepositorySettings)
+      const deps = { store, ids, catalogue, spending, source, kept, beforeCreate, settings }
       yield* declare
 
       return Sandboxes.of({
@@ -155,6 +160,7 @@ export class Sandboxes extends Context.Service<Sandboxes, {
           SandboxCommands.sendMessage(deps, by, id, prompt, key, whenBusy),
         cancelMessage: (by, id, messageId) => SandboxCommands.cancelMessage(deps, by, id, messageId),
         rename: (by, id, title) => SandboxCommands.rename(deps, by, id, title),
+        delete: (by, id) => Effect.flatMap(DateTime.now, (now) => store.delete({ grantId: by.grantId, id }, now)),
         messages: Effect.fn("Sandboxes.messages")(function*(by, id, page) {
           const { after, limit } = yield* Effect.fromResult(readPage(page))
           yield* store.find({ grantId: by.grantId, id })

@@ -94,6 +94,14 @@ export class SourceHost extends Context.Service<SourceHost, {
    */
   repositories(query: RepositoryQuery): Effect.Effect<ReadonlyArray<RepoName>, SourceHostError>
   repository(repo: RepoName): Effect.Effect<Repository, RepoNotAccessible | SourceHostError>
+  /**
+   * Whether the account may push to the repository, now. Where all users may write, every account may. An account that the host does not
+   * know, or whose login is now another account's, may not.
+   */
+  mayWrite(
+    repo: RepoName,
+    author: { readonly id: string; readonly login: string }
+  ): Effect.Effect<boolean, RepoNotAccessible | SourceHostError>
   /** Credentials for one repository, limited to `access`. */
   remote(repo: RepoName, access: "read" | "write"): Effect.Effect<Remote, RepoNotAccessible | SourceHostError>
   /** The open pull request with the head `headRef`; `null`: none. Reads the host's present state without a cache. */
@@ -112,6 +120,16 @@ export class SourceHost extends Context.Service<SourceHost, {
     PullRequest,
     RepoNotAccessible | SourceHostError
   >
+  /**
+   * Adds labels and asks for reviews. Returns the names that the host did not take, as they were given: labels that do not exist, people
+   * and teams that cannot review here. Labels and reviewers of other people stay. Safe to repeat.
+   */
+  decoratePullRequest(repo: RepoName, number: number, decoration: {
+    readonly labels: ReadonlyArray<string>
+    readonly reviewers: ReadonlyArray<string>
+  }): Effect.Effect<ReadonlyArray<string>, RepoNotAccessible | SourceHostError>
+  /** Ends the draft of an open pull request. Others are returned as they are. Safe to repeat. */
+  readyPullRequest(repo: RepoName, number: number): Effect.Effect<PullRequest, RepoNotAccessible | SourceHostError>
   /** The present state of a pull request for the interface. */
   pullRequestDetails(repo: RepoName, number: number): Effect.Effect<PullRequestDetails, RepoNotAccessible | SourceHostError>
 }>()("@slipway/domain/SourceHost") {

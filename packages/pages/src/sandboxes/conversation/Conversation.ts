@@ -235,6 +235,26 @@ const checkpointItem = (
   }
 }
 
+/** Feedback on pull requests. The message with its texts is the prompt of a turn. */
+const feedbackItem = (
+  recorded: RecordedEvent,
+  { data, type }: Of<"feedback.received" | "feedback.replied" | "feedback.paused" | "feedback.resumed">
+): Item => {
+  const item = (kind: Kind, text: string) => newItem(recorded, `event:${recorded.seq}`, kind, text)
+  switch (type) {
+    case "feedback.received":
+      return item("note", labels.feedback(data))
+    case "feedback.replied":
+      return data.url === undefined
+        ? item("problem", `No reply could be written on the pull request of ${data.repo}`)
+        : item("note", `Replied on the pull request of ${data.repo}`)
+    case "feedback.paused":
+      return item("problem", `Feedback is paused: ${data.rounds} rounds without a word of a person. Send a message, or continue.`)
+    case "feedback.resumed":
+      return item("note", "Feedback continues")
+  }
+}
+
 /** `null`: nothing to show. */
 const itemOf = (recorded: RecordedEvent, known: Known): Item | null => {
   const { at, event, seq } = recorded
@@ -263,6 +283,11 @@ const itemOf = (recorded: RecordedEvent, known: Known): Item | null => {
     case "sandbox.restoring":
     case "sandbox.restored":
       return checkpointItem(recorded, event)
+    case "feedback.received":
+    case "feedback.replied":
+    case "feedback.paused":
+    case "feedback.resumed":
+      return feedbackItem(recorded, event)
     case "sandbox.renamed":
       return item(`event:${seq}`, "note", `Renamed: ${data.title}`)
     case "sandbox.error":
@@ -328,7 +353,8 @@ const itemOf = (recorded: RecordedEvent, known: Known): Item | null => {
           data.error === undefined
             ? labels.action[data.action_state] === "" ? "" : `: ${labels.action[data.action_state]}`
             : `: ${data.error.message}`,
-          data.submodules === undefined ? "" : `. Not published, as they are in submodules: files in ${data.submodules.join(", ")}`
+          data.submodules === undefined ? "" : `. Not published, as they are in submodules: files in ${data.submodules.join(", ")}`,
+          data.left_out === undefined ? "" : `. The source host did not take ${data.left_out.join(", ")}`
         ].join("")
       )
     case "usage.updated":

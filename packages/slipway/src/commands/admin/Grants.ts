@@ -1,5 +1,6 @@
 /** `slipway grants`: API access grants and what they may spend. */
 import { AccessStore, type Grant, GrantNotFound } from "@slipway/domain/access/ports/AccessStore"
+import { isRetention, RETENTION_BOUNDS } from "@slipway/domain/access/rules/Retention"
 import { Access } from "@slipway/domain/access/usecases/Access"
 import { Members } from "@slipway/domain/access/usecases/Members"
 import { type GrantSpending, Spending } from "@slipway/domain/models/ports/Spending"
@@ -8,6 +9,7 @@ import { Usd } from "@slipway/domain/models/schema/Budget"
 import { formatUsd } from "@slipway/domain/text/FormatUsd"
 import { DateTime, Effect, Option, Schema, SchemaTransformation } from "effect"
 import { Argument, Command } from "effect/cli"
+import { settings as lifetimes } from "../../settings/Lifetimes.ts"
 import { settings } from "../../settings/Models.ts"
 import { columns, json, print } from "../terminal/Output.ts"
 import { administration } from "./Administration.ts"
@@ -18,7 +20,8 @@ const shown = (grant: Grant) => ({
   name: grant.name,
   organizationId: grant.organizationId,
   createdAt: DateTime.formatIso(grant.createdAt),
-  revokedAt: grant.revokedAt === null ? null : DateTime.formatIso(grant.revokedAt)
+  revokedAt: grant.revokedAt === null ? null : DateTime.formatIso(grant.revokedAt),
+  retentionDays: grant.retentionDays
 })
 
 /** Money as strings: JSON numbers lose cents in some readers. */
@@ -115,7 +118,44 @@ const budget = Command.make("budget", {
     ])
   )
 
+const Retention = Schema.Union([
+  Schema.Literal("default"),
+  Schema.String.check(Schema.isPattern(/^\d+$/u)).pipe(
+    Schema.decodeTo(
+      Schema.Int.check(Schema.makeFilter(isRetention, {
+        expected: `${RETENTION_BOUNDS.least} to ${RETENTION_BOUNDS.most} days`
+      })),
+      SchemaTransformation.transform({ decode: Number, encode: String })
+    )
+  )
+])
+
+const retention = Command.make("retention", {
+  grant: Argument.String("grant").pipe(Argument.withDescription("Grant id or name")),
+  days: Argument.String("days").pipe(
+    Argument.withDescription(
+      `Days, ${RETENTION_BOUNDS.least} to ${RETENTION_BOUNDS.most}, or default for ${lifetimes.retention.name}`
+    ),
+    Argument.withSchema(Retention)
+  ),
+  json
+}, ({ days, grant: idOrName, json }) =>
+  administration(Effect.gen(function*() {
+    const access = yield* Access
+    const grant = yield* access.setRetention(idOrName, days === "default" ? null : days)
+    yield* print(json, shown(grant), () =>
+      `Grant ${grant.name} keeps events, setup output and checkpoints of ended sandboxes ${
+        grant.retentionDays === null ? `as ${lifetimes.retention.name} says` : `for ${grant.retentionDays} days`
+      }.`)
+  }))).pipe(
+    Command.withDescription("Set how long a grant's ended sandboxes keep events, setup output and checkpoints"),
+    Command.withExamples([
+      { command: "slipway grants retention ci 7", description: "A week" },
+      { command: "slipway grants retention ci default", description: "As every other grant" }
+    ])
+  )
+
 export const grants = Command.make("grants").pipe(
-  Command.withDescription("API access grants: create, list, set a budget, revoke"),
-  Command.withSubcommands([create, list, budget, revoke])
+  Command.withDescription("API access grants: create, list, set a budget or a retention, revoke"),
+  Command.withSubcommands([create, list, budget, retention, revoke])
 )

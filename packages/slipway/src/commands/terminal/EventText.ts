@@ -239,6 +239,14 @@ const textOf = (told: Told, event: StreamEvent): string => {
     }
     case "sandbox.renamed":
       return note(told, `Renamed: ${line(event.data.title)}`)
+    case "feedback.received":
+      return note(told, line(labels.feedback(event.data)))
+    case "feedback.replied":
+      return note(told, event.data.url === undefined ? "The reply on the pull request failed." : `Replied: ${line(event.data.url)}`)
+    case "feedback.paused":
+      return note(told, `Feedback is paused after ${event.data.rounds} rounds without a person's word.`)
+    case "feedback.resumed":
+      return note(told, "Feedback goes on.")
     case "sandbox.error":
       return problem(told, line(event.data.message))
     case "turn.started":

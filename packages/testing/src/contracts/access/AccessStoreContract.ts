@@ -123,6 +123,27 @@ const grantsAndKeys = (it: Writer<AccessStore | MemberStore | AuditLog | Ids | A
       assert.deepStrictEqual(yield* store.revokeGrant(grant.id, later), { ...grant, revokedAt: at })
     }))
 
+  it.effect("a grant has its own retention or none, by its name or id, which is listed and told to the audit log", () =>
+    Effect.gen(function*() {
+      const store = yield* AccessStore
+      const [{ grant }, other] = [yield* newGrant(), yield* newGrant()]
+      assert.isNull(grant.retentionDays)
+      const listed = Effect.map(store.listGrants, (all) => all.find(({ id }) => id === grant.id)?.retentionDays)
+      const set = (idOrName: string, days: number | null) =>
+        appended(
+          Effect.map(store.setRetention(idOrName, days, later), (set) => assert.deepStrictEqual(set, { ...grant, retentionDays: days }))
+        )
+      const told = (days: string) => [{ action: "retention.set", at: later, subjects: { grantId: grant.id, days } }]
+      assert.deepStrictEqual<unknown>(yield* set(grant.name, 7), told("7"))
+      assert.strictEqual(yield* listed, 7)
+      assert.deepStrictEqual<unknown>(yield* set(grant.id, null), told("default"))
+      assert.isNull(yield* listed)
+      yield* store.revokeGrant(other.grant.id, at)
+      for (const unknown of [yield* (yield* Ids).uuid7, other.grant.id, other.grant.name]) {
+        assert.strictEqual((yield* Effect.flip(store.setRetention(unknown, 7, later)))._tag, "GrantNotFound")
+      }
+    }))
+
   it.effect("a grant or a key that never was cannot be revoked, nor can a revoked grant by its name", () =>
     Effect.gen(function*() {
       const store = yield* AccessStore

@@ -28,6 +28,15 @@ export interface HostedRepository {
   /** Merges by a merge commit. */
   merge(head: string, base: string): Effect.Effect<void>
   deleteBranch(branch: string): Effect.Effect<void>
+  /** Accounts, where not every account may write. `renamed` has the login of the writer, and another id. */
+  readonly accounts?: Record<"writer" | "reader" | "stranger" | "renamed", { readonly id: string; readonly login: string }>
+  /** Labels and reviewers, where the host has them: `label` exists, `team` and the writer can review. */
+  readonly reviewing?: {
+    readonly label: string
+    readonly team: string
+    /** What a pull request has. */
+    of(number: number): Effect.Effect<{ readonly labels: ReadonlyArray<string>; readonly reviewers: number }>
+  }
   /** Comments on a pull request, or on a line of one of its files, as another user. Left out where comments are impossible. */
   comment?(number: number, comment: { readonly text: string; readonly path?: string; readonly line?: number }): Effect.Effect<void>
 }
@@ -65,12 +74,15 @@ const repositories = <R>(it: Writer<SourceHost | R>, fixture: Fixture<R>, { push
       const draft = { title: "t", body: "", baseRef: "trunk", headRef: "x", headSha: "0".repeat(40), at }
       const errors = [
         yield* refusal(host.repository(unknown)),
+        yield* refusal(host.mayWrite(unknown, { id: "1", login: "ada" })),
         yield* refusal(host.remote(unknown, "read")),
         yield* refusal(host.remote(unknown, "write")),
         yield* refusal(host.findOpenPullRequest(unknown, "x")),
         yield* refusal(host.openDraftPullRequest(unknown, draft)),
         yield* refusal(host.pullRequestPushed(unknown, 1, { headSha: draft.headSha, at })),
-        yield* refusal(host.pullRequestDetails(unknown, 1))
+        yield* refusal(host.pullRequestDetails(unknown, 1)),
+        yield* refusal(host.readyPullRequest(unknown, 1)),
+        yield* refusal(host.decoratePullRequest(unknown, 1, { labels: ["x"], reviewers: ["x"] }))
       ]
       assert.deepStrictEqual(errors.map(({ _tag }) => _tag), errors.map(() => "RepoNotAccessible"))
     }))
@@ -124,6 +136,19 @@ const repositories = <R>(it: Writer<SourceHost | R>, fixture: Fixture<R>, { push
       }
     }))
 
+  it.effect("says which accounts may write", () =>
+    Effect.gen(function*() {
+      const { host, repo, repository } = yield* pushed
+      const { accounts } = repository
+      if (accounts === undefined) {
+        assert.isTrue(yield* host.mayWrite(repo, { id: "1", login: "ada" }))
+        return
+      }
+      const may = yield* Effect.forEach(Object.entries(accounts), ([name, account]) =>
+        Effect.map(host.mayWrite(repo, account), (may) => [name, may] as const))
+      assert.deepStrictEqual(Object.fromEntries(may), { writer: true, reader: false, stranger: false, renamed: false })
+    }))
+
   it.effect("gives a remote whose URL holds no secret", () =>
     Effect.gen(function*() {
       const { host, repo } = yield* pushed
@@ -166,6 +191,40 @@ const draftPullRequests = <R>(it: Writer<SourceHost | R>, { pushed }: ReturnType
 
       const again = yield* refusal(host.openDraftPullRequest(repo, draft))
       assert.deepInclude(again, { _tag: "SourceHostError", retryable: false })
+    }))
+
+  it.effect("ends a draft once, and changes no pull request that ended", () =>
+    Effect.gen(function*() {
+      const { draft, host, repo, repository } = yield* pushed
+      const opened = yield* host.openDraftPullRequest(repo, draft)
+      const ready = yield* host.readyPullRequest(repo, opened.number)
+      const { updatedAt: _, ...rest } = ready
+      const { updatedAt: __, ...before } = opened
+      assert.deepStrictEqual(rest, { ...before, draft: false })
+      assert.deepStrictEqual(yield* host.findOpenPullRequest(repo, draft.headRef), ready)
+      assert.deepStrictEqual(yield* host.readyPullRequest(repo, opened.number), ready)
+      const headSha = yield* repository.commit("slipway/y", { y: "y\n" })
+      const other = yield* host.openDraftPullRequest(repo, { ...draft, headRef: "slipway/y", headSha })
+      yield* repository.deleteBranch("slipway/y")
+      assert.deepInclude(yield* host.readyPullRequest(repo, other.number), { state: "closed", draft: true })
+    }))
+
+  it.effect("adds labels and reviewers that it has, and names the others, however often it is asked", () =>
+    Effect.gen(function*() {
+      const { draft, host, repo, repository: { accounts, reviewing } } = yield* pushed
+      const { number } = yield* host.openDraftPullRequest(repo, draft)
+      assert.deepStrictEqual(yield* host.decoratePullRequest(repo, number, { labels: [], reviewers: [] }), [])
+      const [label, team, person] = [reviewing?.label ?? "label", reviewing?.team ?? "acme/team", accounts?.writer.login ?? "ada"]
+      const asked = { labels: ["not/there #1", label], reviewers: ["nobody-of-that-name", person, team, "acme/no-team"] }
+      for (let times = 0; times < 2; times++) {
+        assert.deepStrictEqual(
+          yield* host.decoratePullRequest(repo, number, asked),
+          reviewing === undefined
+            ? [...asked.labels, ...asked.reviewers]
+            : ["not/there #1", "nobody-of-that-name", "acme/no-team"]
+        )
+        if (reviewing !== undefined) assert.deepStrictEqual(yield* reviewing.of(number), { labels: [label], reviewers: 2 })
+      }
     }))
 
   it.effect("tells of comments, oldest first, what the beginning of each says and where it stands", () =>
@@ -291,7 +350,8 @@ const pullRequestStates = <R>(it: Writer<SourceHost | R>, { pushed }: ReturnType
       for (
         const error of [
           yield* refusal(host.pullRequestDetails(repo, number + 1)),
-          yield* refusal(host.pullRequestPushed(repo, number + 1, { headSha: draft.headSha, at }))
+          yield* refusal(host.pullRequestPushed(repo, number + 1, { headSha: draft.headSha, at })),
+          yield* refusal(host.readyPullRequest(repo, number + 1))
         ]
       ) assert.deepInclude(error, { _tag: "SourceHostError", retryable: false })
     }))

@@ -49,6 +49,19 @@ export const updateRevoked = (sql: SqlClient.SqlClient, idOrName: string, at: Da
   })(idOrName)
 }
 
+/** By id or name of a grant in use. */
+export const updateRetention = (sql: SqlClient.SqlClient, idOrName: string, days: number | null) => {
+  const grantColumns = sql.literal(GRANT_COLUMNS)
+  return SqlSchema.findOneOption({
+    Request: Schema.String,
+    Result: GrantRow,
+    execute: (grant) =>
+      sql`
+            UPDATE grants g SET retention_days = ${days}
+            WHERE (g.id::text = ${grant} OR g.name = ${grant}) AND g.revoked_at IS NULL RETURNING ${grantColumns}`
+  })(idOrName)
+}
+
 export const deleteSecrets = (sql: SqlClient.SqlClient, grant: { readonly id: string }) =>
   sql`DELETE FROM repository_secrets WHERE grant_id = ${grant.id}`
 
