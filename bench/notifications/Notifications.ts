@@ -57,6 +57,7 @@ const create = Effect.fnUntraced(function*(grantId: string) {
       toolApprovalMode: "prompt",
       metadata: {},
       origin: null,
+      continues: null,
       createdAt: yield* DateTime.now
     },
     keyed: null

@@ -43,6 +43,7 @@ const HELPS = {
   "409 invalid_request": "Nothing new to publish: retry after a change.",
   "409 branch_moved": "Merge or close the pull request, or reset its branch to the published commit, then retry.",
   "409 no_failing_checks": "Wait until all checks are done; if none fails there is nothing to fix.",
+  "409 pull_request_not_writable": "The message says why: reopen the pull request, or continue another branch.",
   "409 merge_conflict": "Have the agent adapt the named files to the base, or start from its newest commit.",
   "409 conflict": "See the message: a different fact, 20 endpoints, no checkpoint yet.",
   "410 cursor_expired": "Begin at 0: these events are no longer kept.",

@@ -31,6 +31,11 @@ export const make = (database: Database): Statements => ({
         ORDER BY createdAt DESC, id DESC LIMIT :limit`,
       { grantId, status, repo, createdAt: after?.createdAt ?? null, id: after?.id ?? null, limit }
     ),
+  publishers: (continues, own, limit) =>
+    database.all(
+      `SELECT id, grantId, repos FROM sandboxes WHERE continues = :continues OR id = :own ORDER BY createdAt DESC, id DESC LIMIT :limit`,
+      { continues, own, limit }
+    ),
   countActive: (grantId) =>
     Effect.map(
       database.all<{ readonly n: number }>("SELECT count(*) AS n FROM sandboxes WHERE grantId = :grantId AND endedAt IS NULL", { grantId }),

@@ -39,6 +39,7 @@ const statuses: Record<string, ReadonlyArray<number>> = {
   terminateSandbox: [200, 404, 413, 415],
   interruptTurn: [200, 404, 413, 415],
   restoreCheckpoint: [200, 404, 409, 413, 415],
+  syncSandbox: [200, 404, 409, 413, 415],
   forkSandbox: [201, 200, 402, 404, 409, 413, 415],
   decideApproval: [200, 404, 409, 413, 415],
   sendMessage: [201, 200, 402, 404, 409, 413, 415],

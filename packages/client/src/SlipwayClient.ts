@@ -181,6 +181,14 @@ export class SlipwayClient {
     return this.#post(() => `${sandboxPath(id)}/restore`, { checkpoint }, { signal })
   }
 
+  /**
+   * Makes the source host's newest commits of base and branch available to the agent's git as `origin/…`, between turns. `sandbox.synced`
+   * reports the end.
+   */
+  syncSandbox(id: string, { signal }: CallOptions = {}): Promise<CommandResult> {
+    return this.#post(() => `${sandboxPath(id)}/sync`, undefined, { signal })
+  }
+
   /** `approvalId` is the `approval_id` of an `approval.requested`. The first decision wins. */
   approve(id: string, approvalId: string, { scope, signal }: ApproveOptions & CallOptions = {}): Promise<CommandResult> {
     return this.decideApproval(id, approvalId, { decision: "approve", ...(scope === undefined ? {} : { scope }) }, { signal })

@@ -95,6 +95,11 @@ export interface NewSandbox {
   readonly metadata?: { readonly [key: string]: string }
   /** What of its pull requests becomes messages of the sandbox. Absent: as set for the repository, else nothing. */
   readonly feedback?: Partial<FeedbackPolicy>
+  /**
+   * An open pull request, or a branch, to start from and to publish to: exactly one of the two. Its repository is one of `repos`, without
+   * `ref`; with one repository `repo` may be left out.
+   */
+  readonly continue?: { readonly repo?: string; readonly pullRequest?: number; readonly branch?: string }
 }
 
 /** What a sandbox does with feedback on its pull requests. */
@@ -361,6 +366,22 @@ export type SandboxEvent =
   }>
   /** The sandbox started with the trees of another sandbox's checkpoint. */
   | Durable<"sandbox.forked", { readonly sandbox_id: string; readonly checkpoint: number }>
+  | Durable<"sandbox.continued", {
+    readonly repo: string
+    /** The branch that it continues and publishes to. */
+    readonly branch: string
+    /** Its open pull request. */
+    readonly pull_request?: number
+    /** The finished sandbox that it continues by itself. */
+    readonly sandbox_id?: string
+  }>
+  | Durable<"sandbox.syncing", { readonly repos: ReadonlyArray<string> }>
+  | Durable<"sandbox.synced", {
+    /** Branches that the agent's git has as `origin/…`. */
+    readonly branches: ReadonlyArray<{ readonly repo: string; readonly branch: string; readonly sha: string }>
+    /** Why some or all could not be had, for people. */
+    readonly error?: string
+  }>
   | Durable<"sandbox.checkpoint", {
     /** From 1; absent if the checkpoint failed. */
     readonly checkpoint?: number

@@ -65,6 +65,7 @@ export type Replies = [
   Holds<Same<CommandResult, Reply<"interruptTurn">>>,
   Holds<Same<CommandResult, Reply<"decideApproval">>>,
   Holds<Same<CommandResult, Reply<"restoreCheckpoint">>>,
+  Holds<Same<CommandResult, Reply<"syncSandbox">>>,
   Holds<Same<CommandResult, Reply<"cancelMessage">>>,
   Holds<Same<Sandbox, Told<Reply<"forkSandbox">>>>,
   Holds<Same<MessageResult, Told<Reply<"sendMessage">>>>,

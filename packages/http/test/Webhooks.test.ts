@@ -273,6 +273,7 @@ layer(http(), { excludeTestServices: true })("webhook endpoints", (it) => {
           toolApprovalMode: "prompt",
           metadata: {},
           origin: null,
+          continues: null,
           createdAt: at
         },
         keyed: null

@@ -19,6 +19,7 @@ import { canResume, resume } from "./boot/ResumeSandbox.ts"
 import * as Checkpoint from "./checkpoint/Checkpoint.ts"
 import * as AgentHistory from "./publish/AgentHistory.ts"
 import { publishChanges } from "./publish/PublishChanges.ts"
+import { syncing } from "./publish/SyncBranches.ts"
 import { type LeasedSandbox, isLeaving, untilAvailable, type View } from "./shared/LeasedSandbox.ts"
 import { cleanUp, release, removeHere } from "./shared/ReleaseSandbox.ts"
 import { Timing } from "./shared/Timing.ts"
@@ -82,7 +83,8 @@ const serve = Effect.fn("SandboxSession.serve")(
     const end = yield* Effect.raceAllFirst([
       AgentLifecycle.run(leased, box, { capacity, start, still }),
       Fiber.join(saver),
-      ...repos.map(({ fullName }) => publishing(leased, box, fullName))
+      ...repos.map(({ fullName }) => publishing(leased, box, fullName)),
+      syncing(leased, box)
     ])
     // A checkpoint that is interrupted here would have to be taken again.
     if (end === "left") {

@@ -547,6 +547,9 @@ SandboxEventEnvelope = Union[
     "SandboxBootEvent",
     "SetupStartedEvent",
     "SandboxForkedEvent",
+    "SandboxContinuedEvent",
+    "SandboxSyncingEvent",
+    "SandboxSyncedEvent",
     "SandboxCheckpointEvent",
     "SandboxRestoringEvent",
     "SandboxRestoredEvent",
@@ -753,6 +756,121 @@ class SandboxForkedEventData(TypedDict):
     """The sandbox whose checkpoint it starts with."""
     checkpoint: int
     """The checkpoint of that sandbox."""
+
+
+class _SandboxContinuedEvent(TypedDict):
+    object: Literal["sandbox.event"]
+    """Always `sandbox.event`."""
+    version: Literal["v1"]
+    """Always `v1`."""
+    id: str
+    """Digits: the cursor that resumes after this event."""
+    ts: Timestamp
+    """When it happened."""
+    sandbox_id: str
+    """The sandbox it happened in."""
+    type: Literal["sandbox.continued"]
+    """What happened."""
+    data: SandboxContinuedEventData
+    """What there is to know of it."""
+
+
+class SandboxContinuedEvent(_SandboxContinuedEvent, total=False):
+    turn_id: str
+    """The turn it happened in; left out outside of one."""
+
+
+class _SandboxContinuedEventData(TypedDict):
+    repo: str
+    """`owner/name`."""
+    branch: str
+    """The branch that it continues and publishes to."""
+
+
+class SandboxContinuedEventData(_SandboxContinuedEventData, total=False):
+    """What there is to know of it."""
+
+    pull_request: int
+    """The open pull request of the branch; left out without one."""
+    sandbox_id: str
+    """
+    The finished sandbox that it continues by itself; left out if a caller asked for the branch.
+    """
+
+
+class _SandboxSyncingEvent(TypedDict):
+    object: Literal["sandbox.event"]
+    """Always `sandbox.event`."""
+    version: Literal["v1"]
+    """Always `v1`."""
+    id: str
+    """Digits: the cursor that resumes after this event."""
+    ts: Timestamp
+    """When it happened."""
+    sandbox_id: str
+    """The sandbox it happened in."""
+    type: Literal["sandbox.syncing"]
+    """What happened."""
+    data: SandboxSyncingEventData
+    """What there is to know of it."""
+
+
+class SandboxSyncingEvent(_SandboxSyncingEvent, total=False):
+    turn_id: str
+    """The turn it happened in; left out outside of one."""
+
+
+class SandboxSyncingEventData(TypedDict):
+    """What there is to know of it."""
+
+    repos: list[str]
+    """The repositories whose newest commits a worker gets."""
+
+
+class _SandboxSyncedEvent(TypedDict):
+    object: Literal["sandbox.event"]
+    """Always `sandbox.event`."""
+    version: Literal["v1"]
+    """Always `v1`."""
+    id: str
+    """Digits: the cursor that resumes after this event."""
+    ts: Timestamp
+    """When it happened."""
+    sandbox_id: str
+    """The sandbox it happened in."""
+    type: Literal["sandbox.synced"]
+    """What happened."""
+    data: SandboxSyncedEventData
+    """What there is to know of it."""
+
+
+class SandboxSyncedEvent(_SandboxSyncedEvent, total=False):
+    turn_id: str
+    """The turn it happened in; left out outside of one."""
+
+
+class _SandboxSyncedEventData(TypedDict):
+    branches: list[SandboxSyncedEventDataBranches]
+    """
+    The branches that the agent's git now has as `origin/…`; those that are missing at the host are
+    left out.
+    """
+
+
+class SandboxSyncedEventData(_SandboxSyncedEventData, total=False):
+    """What there is to know of it."""
+
+    error: str
+    """Why some or all could not be had, for people."""
+
+
+class SandboxSyncedEventDataBranches(TypedDict):
+    repo: str
+    """`owner/name`."""
+    branch: str
+    """The agent's git has it as `origin/<branch>`."""
+    sha: str
+    """Its newest commit."""
 
 
 class _SandboxCheckpointEvent(TypedDict):
@@ -2075,6 +2193,19 @@ class CreateSandbox(_CreateSandbox, total=False):
     What of its pull requests becomes messages of the sandbox. Omitted fields are as set for its
     first repository.
     """
+    continue: Continue
+    """
+    A pull request or a branch to start from and to publish to. Its repository may have no `ref`.
+    """
+
+
+class Continue(TypedDict, total=False):
+    repo: str
+    """Its repository, one of `repos`. May be left out with one repository."""
+    pullRequest: int
+    """The number of an open pull request whose branch is in the repository itself."""
+    branch: str
+    """The short name of a branch."""
 
 
 class FeedbackChoice(TypedDict, total=False):

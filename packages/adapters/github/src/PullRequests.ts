@@ -1,11 +1,14 @@
 /** Finds pull requests, reads them with their checks and comments, and opens drafts. */
-import { type SourceHost, SourceHostError } from "@slipway/domain/source/ports/SourceHost"
+import { MAX_OPEN_PULLS, openPullOf, type SourceHost, SourceHostError } from "@slipway/domain/source/ports/SourceHost"
 import type { Checks } from "@slipway/domain/source/schema/PullRequest"
+import { RepoName } from "@slipway/domain/source/schema/RepoRef"
 import { Effect, Schema } from "effect"
 import * as Answers from "./Answers.ts"
 import { hidden, summarize } from "./Checks.ts"
 import type * as ConditionalReads from "./ConditionalReads.ts"
 import { type Access, type GitHubApi, type GitHubFailed, onStatus } from "./GitHubApi.ts"
+
+const isRepoName = Schema.is(RepoName)
 
 type Reads = ReturnType<typeof ConditionalReads.make>
 
@@ -29,6 +32,35 @@ export const findOpen = Effect.fnUntraced(function*(api: GitHubApi, operation: s
   const pull = yield* readPull(api, operation, access, found.number)
   return pull.state === "open" ? Answers.toPullRequest(pull) : null
 })
+
+/** The pull request and the repository of its branch; `null`: there is no such pull request. */
+export const readSource = (api: GitHubApi, access: Access, number: number) =>
+  api.request(access, "GET", "/pulls/{number}", { number }).pipe(
+    Effect.flatMap((answer) => api.decode(Answers.Pull, answer)),
+    Effect.map((pull) => {
+      const name = pull.head.repo?.full_name
+      return { pullRequest: Answers.toPullRequest(pull), headRepo: isRepoName(name) ? name : null }
+    }),
+    onStatus(404, () => Effect.succeed(null))
+  )
+
+/** The newest open ones whose branch is in the repository itself. */
+export const listOpen = Effect.fnUntraced(function*(api: GitHubApi, access: Access) {
+  const fullName = `${access.owner}/${access.name}`.toLowerCase()
+  const answer = yield* api.request(access, "GET", "/pulls", { state: "open", sort: "created", direction: "desc", per_page: 100 })
+  return (yield* api.decode(Answers.PullList, answer))
+    .filter(({ head }) => head.repo?.full_name.toLowerCase() === fullName)
+    .slice(0, MAX_OPEN_PULLS)
+    .map(({ head, number, title }) => openPullOf({ number, title, headRef: head.ref }))
+})
+
+/** The branch of exactly this name; `null`: there is none. */
+export const readBranch = (api: GitHubApi, access: Access, name: string) =>
+  api.request(access, "GET", "/branches/{branch}", { branch: name }).pipe(
+    Effect.flatMap((answer) => api.decode(Answers.Branch, answer)),
+    Effect.map((branch) => branch.name === name ? { headSha: branch.commit.sha, isProtected: branch.protected } : null),
+    onStatus(404, () => Effect.succeed(null))
+  )
 
 const readChecks = Effect.fnUntraced(function*(reads: Reads, access: Access, headSha: string) {
   const may = (permission: string) => access.permissions[permission] !== undefined

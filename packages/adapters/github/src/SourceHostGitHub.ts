@@ -11,6 +11,7 @@ import {
   SourceHost,
   SourceHostError
 } from "@slipway/domain/source/ports/SourceHost"
+import { isRefName } from "@slipway/domain/source/schema/Naming"
 import type { RepoName } from "@slipway/domain/source/schema/RepoRef"
 import { Effect, Layer, Redacted } from "effect"
 import * as AccountRepositories from "./AccountRepositories.ts"
@@ -29,6 +30,8 @@ export type { Options } from "./GitHubApi.ts"
 const OPEN: Permissions = { metadata: "read", contents: "read", pull_requests: "write" }
 
 const CHANGE: Permissions = { metadata: "read", pull_requests: "write" }
+/** To read a branch and whether it is protected. */
+const CONTENTS: Permissions = { metadata: "read", contents: "read" }
 
 /** GitHub answers `write` for the role `maintain`, and the base role of a custom one. Its 404: there is no such account. */
 const mayWrite = (api: GitHubApi.GitHubApi, access: GitHubApi.Access, { id, login }: { readonly id: string; readonly login: string }) =>
@@ -90,6 +93,21 @@ const make = Effect.fnUntraced(function*(options: GitHubApi.Options) {
           authorization: Redacted.make(`Basic ${Buffer.from(`x-access-token:${Redacted.value(minted.token)}`).toString("base64")}`)
         }))
       )
+    ),
+    branch: Effect.fn("SourceHost.branch")((repo: RepoName, name: string) =>
+      within(
+        "read the branch",
+        repo,
+        isRefName(name)
+          ? withToken(api, repo, CONTENTS, (access) => PullRequests.readBranch(api, access, name))
+          : Effect.succeed(null)
+      )
+    ),
+    pullRequestSource: Effect.fn("SourceHost.pullRequestSource")((repo: RepoName, number: number) =>
+      within("read the pull request", repo, withToken(api, repo, READ, (access) => PullRequests.readSource(api, access, number)))
+    ),
+    openPullRequests: Effect.fn("SourceHost.openPullRequests")((repo: RepoName) =>
+      within("list pull requests", repo, withHeldToken(api, held, repo, (access) => PullRequests.listOpen(api, access)))
     ),
     findOpenPullRequest: Effect.fn("SourceHost.findOpenPullRequest")((repo: RepoName, headRef: string) => {
       const operation = "find the pull request"

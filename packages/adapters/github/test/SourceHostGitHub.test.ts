@@ -29,6 +29,13 @@ register(SourceHostContract.suite("github", layer({ readsBeforeMergeable: 0 }), 
       commit: (branch, changes) => Effect.promise(() => there.commit(branch, changes)),
       merge: (head, base) => Effect.promise(() => there.merge(head, base)),
       deleteBranch: (branch) => Effect.promise(() => there.deleteBranch(branch)),
+      protect: (branch) => Effect.sync(() => void there.protectedBranches.add(branch)),
+      openFromFork: (fork) =>
+        Effect.promise(async () => {
+          const sha = (await there.bare.branches()).get("trunk") ?? ""
+          const of = { baseRef: "trunk", baseSha: sha, headRef: "main", headSha: sha, fork }
+          return (await there.open({ title: "From a fork", body: null, draft: false, user: { id: 9, login: "someone" }, ...of })).number
+        }),
       comment: (number, { text, ...where }) => Effect.sync(() => void there.comment(number, { body: text, ...where }))
     }
   })

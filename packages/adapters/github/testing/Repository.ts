@@ -26,6 +26,8 @@ export interface Pull {
   headSha: string
   updatedAt: string
   counts: Counts
+  /** The repository that its branch is in, if it is another one; `null`: that one was deleted. */
+  readonly fork?: string | null
   /** `null`: not computed yet. */
   mergeable: boolean | null
   /** How often it is still answered before it is computed. */
@@ -108,6 +110,7 @@ export class Repository {
   readonly labels = new Set<string>()
   /** Names of teams that can review. */
   readonly teams = new Set<string>()
+  readonly protectedBranches = new Set<string>()
   readonly pulls: Array<Pull> = []
   readonly comments: Array<Comment> = []
   readonly checkRuns: Array<CheckRun> = []
@@ -154,7 +157,7 @@ export class Repository {
   async settle(): Promise<void> {
     const branches = await this.bare.branches()
     for (const pull of this.pulls) {
-      if (pull.state === "closed") continue
+      if (pull.state === "closed" || pull.fork !== undefined) continue
       const [head, base] = [branches.get(pull.headRef), branches.get(pull.baseRef)]
       if (head === undefined || base === undefined) {
         pull.state = "closed"
@@ -177,7 +180,7 @@ export class Repository {
   }
 
   /** Adds an open pull request. That there may be one was checked before. */
-  async open(fields: Pick<Pull, "title" | "body" | "draft" | "user" | "baseRef" | "baseSha" | "headRef" | "headSha">): Promise<Pull> {
+  async open(fields: Pick<Pull, "title" | "body" | "draft" | "user" | "baseRef" | "baseSha" | "fork" | "headRef" | "headSha">): Promise<Pull> {
     const at = this.instant()
     const pull: Pull = {
       ...fields,

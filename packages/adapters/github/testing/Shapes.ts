@@ -92,7 +92,7 @@ export const ref = ({ api }: Addresses, from: Repository, name: string, sha: str
 export const branch = ({ api }: Addresses, from: Repository, name: string, sha: string) => ({
   name,
   commit: { sha, url: `${api}/repos/${from.fullName}/commits/${sha}` },
-  protected: false
+  protected: from.protectedBranches.has(name)
 } satisfies Shape<"short-branch">)
 
 /** As lists have it. */
@@ -121,7 +121,11 @@ export const pullSimple = (addresses: Addresses, from: Repository, pull: Pull) =
     updated_at: pull.updatedAt,
     closed_at: pull.closedAt,
     merged_at: pull.mergedAt,
-    head: side(pull.headRef, pull.headSha),
+    head: pull.fork === undefined ? side(pull.headRef, pull.headSha) : {
+      ...side(pull.headRef, pull.headSha),
+      // The description of the API knows no deleted fork, which the API has.
+      repo: (pull.fork === null ? null : { ...repository(addresses, from), full_name: pull.fork }) as ReturnType<typeof repository>
+    },
     base: side(pull.baseRef, pull.baseSha)
   } satisfies Shape<"pull-request-simple">
 }

@@ -37,6 +37,17 @@ export const numbered = (sql: SqlClient.SqlClient, repo: RepoName, number: numbe
       sql`SELECT ${columns(sql)} FROM local_pull_requests WHERE repository_id = ${repositoryId(sql, repo)} AND number = ${number}`
   })()
 
+/** Those that were open at the last look, newest first. */
+export const newestOpen = (sql: SqlClient.SqlClient, repo: RepoName, limit: number) =>
+  SqlSchema.findAll({
+    Request: Schema.Void,
+    Result: Row,
+    execute: () =>
+      sql`
+      SELECT ${columns(sql)} FROM local_pull_requests
+      WHERE repository_id = ${repositoryId(sql, repo)} AND state = 'open' ORDER BY number DESC LIMIT ${limit}`
+  })()
+
 export const description = (sql: SqlClient.SqlClient, repo: RepoName, number: number) =>
   SqlSchema.findOneOption({
     Request: Schema.Void,

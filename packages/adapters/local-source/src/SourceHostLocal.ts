@@ -5,7 +5,8 @@
  * - a head in the history of its base is merged, which closes it (a squashed merge is not noticed);
  * - deleting the branch closes it, as does `LocalPullRequests`; closed ones never change.
  */
-import { RepoNotAccessible, SourceHost, SourceHostError } from "@slipway/domain/source/ports/SourceHost"
+import { MAX_OPEN_PULLS, openPullOf, RepoNotAccessible, SourceHost, SourceHostError } from "@slipway/domain/source/ports/SourceHost"
+import { isRefName } from "@slipway/domain/source/schema/Naming"
 import { noChecks, type PullRequest } from "@slipway/domain/source/schema/PullRequest"
 import type { RepoName } from "@slipway/domain/source/schema/RepoRef"
 import type { StoreUnavailable } from "@slipway/domain/store/StoreUnavailable"
@@ -16,7 +17,7 @@ import { SqlClient } from "effect/sql"
 import * as LocalGit from "./LocalGit.ts"
 import { LocalRepositories, type LocalRepository } from "./LocalRepositories.ts"
 import { commentsOf, toComment } from "./PullComments.ts"
-import { insert, isSame, numbered, openFor, ready, type Row, update } from "./PullRows.ts"
+import { insert, isSame, newestOpen, numbered, openFor, ready, type Row, update } from "./PullRows.ts"
 
 export interface Options {
   /** The public address of Slipway; pull requests are pages below it. */
@@ -109,6 +110,35 @@ const repository = Effect.fn("SourceHost.repository")((local: Local, repo: RepoN
 
 const remote = Effect.fn("SourceHost.remote")((local: Local, repo: RepoName) =>
   within(local, "read the repository", repo, ({ path }) => Effect.succeed({ url: path, authorization: null }))
+)
+
+const branch = Effect.fn("SourceHost.branch")((local: Local, repo: RepoName, name: string) =>
+  within(local, "read the branch", repo, ({ path }) =>
+    Effect.map(isRefName(name) ? LocalGit.tips(path, name) : Effect.succeed(new Map<string, string>()), (tips) => {
+      const headSha = tips.get(name)
+      // Hooks of the operator decide at the push.
+      return headSha === undefined ? null : { headSha, isProtected: false }
+    }))
+)
+
+const pullRequestSource = Effect.fn("SourceHost.pullRequestSource")((local: Local, repo: RepoName, number: number) =>
+  within(local, "read the pull request", repo, (repository) =>
+    Effect.gen(function*() {
+      const row = yield* guard(numbered(local.sql, repo, number))
+      if (Option.isNone(row)) return null
+      const seen = yield* look(local.sql, repository, row.value, yield* DateTime.now)
+      return { pullRequest: toPullRequest(local.options, repository, seen), headRepo: repository.fullName }
+    }))
+)
+
+const openPullRequests = Effect.fn("SourceHost.openPullRequests")((local: Local, repo: RepoName) =>
+  within(local, "list pull requests", repo, (repository) =>
+    Effect.gen(function*() {
+      const rows = yield* guard(newestOpen(local.sql, repo, MAX_OPEN_PULLS))
+      const now = yield* DateTime.now
+      const seen = yield* Effect.forEach(rows, (row) => look(local.sql, repository, row, now), { concurrency: 4 })
+      return seen.filter(({ state }) => state === "open").map(openPullOf)
+    }))
 )
 
 const findOpenPullRequest = Effect.fn("SourceHost.findOpenPullRequest")((local: Local, repo: RepoName, headRef: string) =>
@@ -205,6 +235,9 @@ const make = Effect.fnUntraced(function*(options: Options) {
     // Only users of this service comment on its own pages.
     mayWrite: (repo) => Effect.as(repository(local, repo), true),
     remote: (repo) => remote(local, repo),
+    branch: (repo, name) => branch(local, repo, name),
+    pullRequestSource: (repo, number) => pullRequestSource(local, repo, number),
+    openPullRequests: (repo) => openPullRequests(local, repo),
     findOpenPullRequest: (repo, headRef) => findOpenPullRequest(local, repo, headRef),
     openDraftPullRequest: (repo, draft) => openDraftPullRequest(local, repo, draft),
     pullRequestPushed: (repo, number, push) => pullRequestPushed(local, repo, number, push),

@@ -262,6 +262,7 @@ it.layer(
         toolApprovalMode: "prompt" as const,
         metadata: {},
         origin: null,
+        continues: null,
         createdAt: at
       }
       yield* (yield* SandboxStore).create({ creation, keyed: null })

@@ -6,6 +6,7 @@ import {
   BranchMoved,
   MergeConflict,
   NothingToPublish,
+  PullRequestNotWritable,
   RepoNotAccessible,
   RepoNotFound,
   RepoRequired,
@@ -41,6 +42,7 @@ export class PullRequestsApi extends HttpApiGroup.make("pullRequests", { topLeve
         NothingToPublish,
         BranchMoved,
         MergeConflict,
+        PullRequestNotWritable,
         SourceHostError
       ]
     }).middleware(JsonBody).annotateMerge(OpenApi.annotations({

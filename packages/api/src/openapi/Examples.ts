@@ -63,6 +63,9 @@ const events = {
   SandboxBootEvent: event("sandbox.boot", { stage: "clone", ms: 812, repo: "acme/shop" }, false),
   SetupStartedEvent: event("setup.started", { limit_ms: 600_000 }, false),
   SandboxForkedEvent: event("sandbox.forked", { sandbox_id: sandboxId, checkpoint: 3 }, false),
+  SandboxContinuedEvent: event("sandbox.continued", { repo: "acme/shop", branch: "slipway/c_abcdefgh2345", pull_request: 12 }, false),
+  SandboxSyncingEvent: event("sandbox.syncing", { repos: ["acme/shop"] }, false),
+  SandboxSyncedEvent: event("sandbox.synced", { branches: [{ repo: "acme/shop", branch: "main", sha }] }, false),
   SandboxCheckpointEvent: event("sandbox.checkpoint", {
     checkpoint: 3,
     turn_id: turnId,
@@ -254,6 +257,7 @@ export const examples: Readonly<Record<string, unknown>> = {
   Sandbox: sandbox,
   SandboxPage: { data: [sandbox], nextCursor: null },
   CreateSandbox: { repos: [repo], prompt: "Fix the flaky checkout test.", metadata: { ticket: "SHOP-42" } },
+  Continue: { pullRequest: 12 },
   RepoRef: repo,
   Usage: usage,
   ForkSandbox: { prompt: "Try it without a retry.", checkpoint: 2, metadata: { ticket: "SHOP-42" } },

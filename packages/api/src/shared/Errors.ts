@@ -66,6 +66,7 @@ import { CursorAhead as CursorBeyondHead, CursorExpired as CursorTooOld } from "
 import { SettingsRefused } from "@slipway/domain/source/ports/RepositorySettings"
 import { RepoNotAccessible as RepoRefused, SourceHostError as HostFailed } from "@slipway/domain/source/ports/SourceHost"
 import { InvalidPath as PathInvalid } from "@slipway/domain/source/rules/FileRules"
+import { PullRequestNotWritable as BranchRefused } from "@slipway/domain/source/schema/WritableBranch"
 import { StoreUnavailable as StoreDown } from "@slipway/domain/store/StoreUnavailable"
 import { InvalidRequest as Misfit } from "@slipway/domain/text/InvalidRequest"
 import { Schema, SchemaTransformation } from "effect"
@@ -244,6 +245,8 @@ export const NothingToPublish = onWire(409, "invalid_request", NothingNew)
 export const BranchMoved = onWire(409, "branch_moved", MovedBranch)
 /** The changes conflict with the base branch. */
 export const MergeConflict = onWire(409, "merge_conflict", Conflict)
+/** The pull request or branch cannot be continued. The message says why. */
+export const PullRequestNotWritable = onWire(409, "pull_request_not_writable", BranchRefused)
 /** The source host failed or refused. A retry may help. */
 export const SourceHostError = onWire(502, "source_host_error", HostFailed)
 

@@ -9,6 +9,7 @@ import {
   type KeyRecord,
   GrantNotFound,
   KeyNotFound,
+  branchesSet,
   minted,
   retentionSet,
   AccessStore
@@ -16,6 +17,7 @@ import {
 import { Acting, AuditLog } from "../../src/access/ports/AuditLog.ts"
 import { MemberStore } from "../../src/access/ports/MemberStore.ts"
 import { MintRefused } from "../../src/access/rules/Minting.ts"
+import { type BranchRule, DEFAULT_BRANCH_RULES } from "../../src/source/schema/BranchRules.ts"
 import * as MemberStoreMemory from "./MemberStoreMemory.ts"
 
 const grantOf = (grants: ReadonlyMap<string, Grant>, idOrName: string) =>
@@ -28,6 +30,8 @@ export const layer = Layer.effect(
     const members = yield* MemberStore
     const audit = yield* AuditLog
     const grants = new Map<string, Grant>()
+    /** By grant; a grant whose rules were never set has no entry. */
+    const branches = new Map<string, ReadonlyArray<BranchRule>>()
     const keys = new Map<string, StoredKey>()
     const ofUsers = new Map<string, Array<number>>()
     const ofGrants = new Map<string, Array<number>>()
@@ -100,6 +104,24 @@ export const layer = Layer.effect(
         grants.set(grant.id, revoked)
         if (grant.revokedAt === null) yield* audit.append([{ action: "grant.revoked", at, subjects: { grantId: grant.id } }])
         return revoked
+      }),
+      branchRules: (grantId) =>
+        Effect.sync(() => grants.get(grantId)?.revokedAt === null ? branches.get(grantId) ?? DEFAULT_BRANCH_RULES : []),
+      allBranchRules: Effect.sync(() => [
+        ...new Set(
+          Array.from(grants.values()).flatMap(({ id, revokedAt }) => revokedAt === null ? branches.get(id) ?? DEFAULT_BRANCH_RULES : [])
+        )
+      ]),
+      setBranchRules: Effect.fnUntraced(function*(idOrName, rules, at) {
+        const grant = Array.from(grants.values()).find(({ id, name, revokedAt }) =>
+          revokedAt === null && (id === idOrName || name === idOrName)
+        )
+        if (grant === undefined) return yield* new GrantNotFound({ grant: idOrName })
+        const before = branches.get(grant.id) ?? DEFAULT_BRANCH_RULES
+        if (JSON.stringify(before) === JSON.stringify(rules)) return grant
+        branches.set(grant.id, rules)
+        yield* audit.append([branchesSet(grant.id, rules, at)])
+        return grant
       }),
       createKey: Effect.fnUntraced(function*(key, digest, most) {
         const good = Array.from(keys.values()).filter(({ record: { expiresAt, grantId, revokedAt, userId } }) =>

@@ -22,6 +22,7 @@ import {
   SandboxIdTaken,
   bytesOf,
   CHECKPOINT_TYPES,
+  MAX_PUBLISHERS,
   type Writer,
   SandboxStore,
   topicsOf,
@@ -36,7 +37,7 @@ import { Workers } from "../../src/sandbox/ports/Workers.ts"
 import type { Command } from "../../src/sandbox/rules/Command.ts"
 import { type KeyedRequest, resolve, SandboxDeleted } from "../../src/sandbox/rules/Idempotency.ts"
 import { Policy } from "../../src/sandbox/rules/Policy.ts"
-import { created, dateOf, isSettled, mayDelete, type Origin, type Sandbox } from "../../src/sandbox/rules/Sandbox.ts"
+import { created, dateOf, isSettled, mayDelete, type Origin, publishesTo, type Sandbox } from "../../src/sandbox/rules/Sandbox.ts"
 import type { SandboxEvent } from "../../src/sandbox/rules/SandboxEvent.ts"
 import { Hints } from "../../src/store/Hints.ts"
 import { pageOf } from "../../src/store/Page.ts"
@@ -289,6 +290,15 @@ export const over = (state: SandboxRows.SandboxRows): Layer.Layer<Kept, never, H
         }),
 
       approvals: (id, approvalIds) => Effect.sync(() => approvalIds.flatMap((approvalId) => rows.get(id)?.approvals.get(approvalId) ?? [])),
+
+      publishers: (repo, branch) =>
+        Effect.sync(() =>
+          Array.from(rows.values(), ({ sandbox }) => sandbox)
+            .filter((sandbox) => publishesTo(sandbox, repo, branch))
+            .sort(newestFirst)
+            .slice(0, MAX_PUBLISHERS)
+            .map(({ grantId, id }) => ({ id, grantId }))
+        ),
 
       purged: (id) => Effect.sync(() => rows.get(id)?.purged ?? 0)
     })

@@ -12,7 +12,7 @@ import {
   PullRequestRefused,
   PullRequests
 } from "../../src/source/ports/PullRequests.ts"
-import { pageOfNames, RepoNotAccessible, SourceHostError, SourceHost } from "../../src/source/ports/SourceHost.ts"
+import { MAX_OPEN_PULLS, openPullOf, pageOfNames, RepoNotAccessible, SourceHostError, SourceHost } from "../../src/source/ports/SourceHost.ts"
 import { noChecks, type PullRequest } from "../../src/source/schema/PullRequest.ts"
 import type { RepoName } from "../../src/source/schema/RepoRef.ts"
 import { patch } from "../files/MemoryPatch.ts"
@@ -197,6 +197,19 @@ const sourceHost = (state: Pulls): SourceHost["Service"] => ({
   repository: (repo) => Effect.map(repositoryOf(state, repo), ({ defaultBranch, fullName }) => ({ fullName, defaultBranch })),
   mayWrite: (repo) => Effect.map(repositoryOf(state, repo), () => true),
   remote: (repo) => Effect.map(repositoryOf(state, repo), ({ fullName }) => ({ url: `file:///memory/${fullName}`, authorization: null })),
+  branch: (repo, name) =>
+    Effect.map(repositoryOf(state, repo), ({ branches, protectedBranches }) => {
+      const headSha = branches.get(name)
+      return headSha === undefined ? null : { headSha, isProtected: protectedBranches.has(name) }
+    }),
+  pullRequestSource: (repo, number) =>
+    Effect.map(repositoryOf(state, repo), (repository) => {
+      const pullRequest = look(state, repository).find((pull) => pull.number === number)
+      return pullRequest === undefined ? null : { pullRequest, headRepo: repository.fullName }
+    }),
+  openPullRequests: (repo) =>
+    Effect.map(repositoryOf(state, repo), (repository) =>
+      look(state, repository).filter((pull) => pull.state === "open").toReversed().slice(0, MAX_OPEN_PULLS).map(openPullOf)),
   findOpenPullRequest: (repo, headRef) =>
     Effect.map(
       repositoryOf(state, repo),

@@ -50,7 +50,7 @@ type Promised<Service> = {
  * The `SandboxStore` port as promises. A rejection with a `_tag` must be an error that the port's method declares, and reaches the
  * caller unchanged. Any other rejection is a bug and also reaches the caller. The store sends no hints: this module sends them.
  */
-export type PromisedStore = Omit<Promised<SandboxStore["Service"]>, "checkpointLog" | "summaries" | "traces">
+export type PromisedStore = Omit<Promised<SandboxStore["Service"]>, "checkpointLog" | "publishers" | "summaries" | "traces">
 
 /** The parts that an embedder provides. */
 export interface Options extends Hooks.Hooks {
@@ -237,6 +237,8 @@ const storeOf = (store: PromisedStore) =>
       delete: (key, now) => Effect.tap(asked(() => store.delete(key, now)), () => hints.publish([key.id])),
       // Only workers continue traces, and an embedder of the domain runs none.
       traces: () => Effect.succeed({ creation: null, turn: null }),
+      // Only publications ask, and an embedder of the domain has none.
+      publishers: () => Effect.succeed([]),
       approvals: (id, approvalIds) => asked(() => store.approvals(id, approvalIds)),
       purged: (id) => asked(() => store.purged(id))
     }))

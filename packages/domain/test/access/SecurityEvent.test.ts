@@ -9,6 +9,7 @@ const stored: Readonly<Record<Action, true>> = {
   "key.revoked": true,
   "grant.revoked": true,
   "retention.set": true,
+  "grant.branches_set": true,
   "user.added": true,
   "user.bound": true,
   "user.renamed": true,

@@ -16,6 +16,7 @@ const work = {
   approve: { about: "Approve or deny a tool call", load: async () => (await sandboxes()).approve },
   diff: { about: "Show the changes of a sandbox as a patch", load: async () => (await sandboxes()).diff },
   publish: { about: "Publish changes as a draft pull request", load: async () => (await sandboxes()).publish },
+  sync: { about: "Get the newest commits of the source host", load: async () => (await sandboxes()).sync },
   checkpoints: {
     about: "Checkpoints of sandboxes: list, restore",
     load: async () => (await import("./client/Checkpoints.ts")).checkpoints
@@ -48,7 +49,7 @@ const access = {
   },
   keys: { about: "API keys: list, create, revoke", load: async () => (await import("./admin/Keys.ts")).keys },
   grants: {
-    about: "API access grants: list, create, set a budget or a retention, revoke",
+    about: "API access grants: list, create, set a budget, a retention or branches, revoke",
     load: async () => (await import("./admin/Grants.ts")).grants
   },
   users: { about: "Users: list, approve, disapprove", load: async () => (await import("./admin/Users.ts")).users },

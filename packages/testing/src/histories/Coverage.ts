@@ -54,6 +54,7 @@ const commands: Readonly<Record<SystemCommand["_tag"] | Asked["_tag"], boolean>>
   RecordCheckpoint: true,
   RecordRestore: true,
   RecordSteer: false,
+  RecordSync: false,
   RecordWork: false,
   RefuseMessage: false,
   Release: true,

@@ -105,13 +105,13 @@ const SETTLED: ReadonlySet<string> = new Set(["succeeded", "failed", "terminated
 const ACTIVE: ReadonlySet<string> = new Set(["pending", "running", "awaiting_approval"])
 const MOST_WAITING = 10
 /** docs/decisions/15. */
-const needOf = ({ owesCheckpoint, publications, restoring, status, turn }: Sandbox): "boot" | "turn" | "errand" | null => {
+const needOf = ({ owesCheckpoint, publications, restoring, status, syncing, turn }: Sandbox): "boot" | "turn" | "errand" | null => {
   const publishes = publications.some(({ actionState }) => actionState === "publishing" || actionState === "updating")
   if (status === "queued" || status === "creating") return "boot"
   if (status === "terminating") return "errand"
   if (status === "terminated") return null
   if (status === "running" && turn !== null && ACTIVE.has(turn.state)) return "turn"
-  return publishes || status === "running" && (owesCheckpoint || restoring !== null) ? "errand" : null
+  return publishes || status === "running" && (owesCheckpoint || syncing || restoring !== null) ? "errand" : null
 }
 /** The agent does not tell the kind of the call. */
 const unknownCall = (turn: string, call: string): SystemCommand => ({
@@ -121,7 +121,7 @@ const unknownCall = (turn: string, call: string): SystemCommand => ({
 })
 /** Events of these types change the revision. */
 const CHANGES =
-  /^(?:sandbox\.(?:status|restoring|restored|renamed)|message\.(?:queued|steered|cancelled)|turn\.|approval\.|feedback\.|pull_request\.)/u
+  /^(?:sandbox\.(?:status|restoring|restored|renamed|syncing|synced)|message\.(?:queued|steered|cancelled)|turn\.|approval\.|feedback\.|pull_request\.)/u
 
 /** Laws of the pure rules. */
 export const historyLaws: ReadonlyArray<HistoryLaw> = [

@@ -327,6 +327,7 @@ const orders: Readonly<Record<string, string>> = {
   RefuseMessage: `(${LIMITED})?`,
   Release: `(${SETTLED}terminated )?`,
   Rename: "(sandbox.renamed )?",
+  RecordSync: "(sandbox.synced )?",
   ReportBoot: "sandbox.boot ",
   ReportBoxLimit: `(sandbox.error )?(${LIMITED})?`,
   ReportPublication: "pull_request.updated ",

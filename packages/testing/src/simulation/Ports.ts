@@ -103,6 +103,7 @@ const sandboxesOf = ({ call, process, witness }: Way, store: SandboxStore["Servi
   log: (id, after, limit) => call(`log ${id} after ${after}`, store.log(id, after, limit), look),
   checkpointLog: (id, after, limit) => call(`checkpoint log ${id} after ${after}`, store.checkpointLog(id, after, limit), look),
   messages: (id, after, limit) => call(`messages ${id}`, store.messages(id, after, limit), look),
+  publishers: (repo, branch) => call(`publishers ${repo} ${branch}`, store.publishers(repo, branch), look),
   command: (key, command, now, keyed, trace) => call(`command ${key.id}`, store.command(key, command, now, keyed, trace)),
   change: (id, by, decide, now) =>
     Effect.suspend(() => {
@@ -260,6 +261,9 @@ export const sourceOf = (process: Process, faults: Faults, witness: Witness, sou
     repository: (repo) => call("repository", source.repository(repo)),
     mayWrite: (repo, author) => call("mayWrite", source.mayWrite(repo, author)),
     remote: (repo, access) => call("remote", source.remote(repo, access)),
+    branch: (repo, name) => call("branch", source.branch(repo, name)),
+    pullRequestSource: (repo, number) => call("pullRequestSource", source.pullRequestSource(repo, number)),
+    openPullRequests: (repo) => call("openPullRequests", source.openPullRequests(repo)),
     findOpenPullRequest: (repo, head) =>
       call(
         "findOpenPullRequest",

@@ -46,6 +46,8 @@ const COUNTS = new Set<SandboxEvent["type"]>([
   "sandbox.restoring",
   "sandbox.restored",
   "sandbox.renamed",
+  "sandbox.syncing",
+  "sandbox.synced",
   "feedback.received",
   "feedback.replied",
   "feedback.paused",
@@ -81,6 +83,7 @@ export class Told {
   owesCheckpoint = false
   pinned = false
   restoring: number | null = null
+  isSyncing = false
   restores = 0
   revision = 0
   lastSeq = 0
@@ -112,7 +115,7 @@ export class Told {
       case "creating":
         return "boot"
       case "running":
-        return this.isActive ? "turn" : this.restoring !== null || this.owesCheckpoint || this.isPublishing ? "errand" : null
+        return this.isActive ? "turn" : this.restoring !== null || this.owesCheckpoint || this.isSyncing || this.isPublishing ? "errand" : null
       case "terminating":
         return "errand"
       case "succeeded":
@@ -165,6 +168,10 @@ export class Told {
       case "sandbox.renamed":
         this.title = event.data.title
         return
+      case "sandbox.syncing":
+      case "sandbox.synced":
+        this.isSyncing = event.type === "sandbox.syncing"
+        break
       case "sandbox.restoring":
         this.restoring = event.data.checkpoint
         return
@@ -294,6 +301,7 @@ export class Told {
       ["owesCheckpoint", stored.owesCheckpoint, this.owesCheckpoint],
       ["pinned", stored.pinned, this.pinned],
       ["restoring", stored.restoring, this.restoring],
+      ["syncing", stored.syncing, stored.status === "running" && this.isSyncing],
       ["restores", stored.restores, this.restores],
       ["revision", stored.revision, this.revision],
       ["lastSeq", stored.lastSeq, this.lastSeq],

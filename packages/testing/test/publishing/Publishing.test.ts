@@ -226,6 +226,7 @@ const running = Effect.gen(function*() {
       toolApprovalMode: "auto",
       metadata: {},
       origin: null,
+      continues: null,
       createdAt: at
     },
     keyed: null

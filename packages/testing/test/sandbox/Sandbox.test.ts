@@ -429,6 +429,8 @@ describe("a history", () => {
       owesCheckpoint: false,
       pinned: false,
       restoring: null,
+      syncing: false,
+      syncs: 0,
       restores: 0,
       renames: 0,
       revision: 0,

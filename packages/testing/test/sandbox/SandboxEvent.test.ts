@@ -64,6 +64,15 @@ const samples: ReadonlyArray<readonly [SandboxEvent, object]> = [
   ],
   [{ type: "sandbox.checkpoint", data: { error: "It is too large." } }, { error: "It is too large." }],
   [{ type: "sandbox.restoring", data: { checkpoint: 3 } }, { checkpoint: 3 }],
+  [{ type: "sandbox.continued", data: { repo: "acme/shop", branch: "feature/x", pull_request: 12 } }, {
+    repo: "acme/shop",
+    branch: "feature/x",
+    pull_request: 12
+  }],
+  [{ type: "sandbox.syncing", data: { repos: ["acme/shop"] } }, { repos: ["acme/shop"] }],
+  [{ type: "sandbox.synced", data: { branches: [{ repo: "acme/shop", branch: "main", sha: "1" }] } }, {
+    branches: [{ repo: "acme/shop", branch: "main", sha: "1" }]
+  }],
   [{ type: "sandbox.restored", data: { checkpoint: 2, cause: "machine_lost", lost_turn: "t", damaged: [3] } }, {
     checkpoint: 2,
     cause: "machine_lost",
@@ -340,6 +349,8 @@ describe("events", () => {
       "approval.resolved",
       "pull_request.updated",
       "sandbox.restoring",
+      "sandbox.syncing",
+      "sandbox.synced",
       "sandbox.restored",
       "sandbox.renamed",
       "feedback.received",

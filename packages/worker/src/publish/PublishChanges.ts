@@ -1,6 +1,7 @@
 /** Carries out a requested publication: from a working tree to one draft pull request. */
+import { AccessStore } from "@slipway/domain/access/ports/AccessStore"
 import { MemberStore } from "@slipway/domain/access/ports/MemberStore"
-import { BranchMoved, OnBehalfOf, type SnapshotOptions, type TreeKey, WorkingTrees } from "@slipway/domain/files/ports/WorkingTrees"
+import { BranchMoved, NoChanges, OnBehalfOf, PushFailed, type SnapshotOptions, type TreeKey, WorkingTrees } from "@slipway/domain/files/ports/WorkingTrees"
 import {
   CommitAuthor,
   commitMessage,
@@ -15,16 +16,19 @@ import { coAuthorTrailer, PublicAddress, pullRequestBody } from "@slipway/domain
 import type { Lease } from "@slipway/domain/sandbox/ports/Leases"
 import { OpenedPull } from "@slipway/domain/sandbox/ports/SandboxFacts"
 import { SandboxStore } from "@slipway/domain/sandbox/ports/SandboxStore"
-import { publicationOf, type Sandbox } from "@slipway/domain/sandbox/rules/Sandbox"
+import { continuedBranch, publicationOf, type Sandbox } from "@slipway/domain/sandbox/rules/Sandbox"
 import { count } from "@slipway/domain/sandbox/usecases/SandboxMetrics"
 import { RepositorySettings } from "@slipway/domain/source/ports/RepositorySettings"
 import { type Remote, SourceHost, SourceHostError } from "@slipway/domain/source/ports/SourceHost"
+import { DEFAULT_BRANCH_RULES } from "@slipway/domain/source/schema/BranchRules"
 import { isUnderWay } from "@slipway/domain/source/rules/PullState"
+import { branchProblem, PullRequestNotWritable } from "@slipway/domain/source/schema/WritableBranch"
 import { sameRepo } from "@slipway/domain/source/schema/Naming"
 import type { PullRequest } from "@slipway/domain/source/schema/PullRequest"
 import type { RepoName } from "@slipway/domain/source/schema/RepoRef"
 import { NO_SETTINGS, type RepoSettings } from "@slipway/domain/source/schema/RepoSettings"
 import { DateTime, Effect, Option, Result } from "effect"
+import { untilAvailable } from "../shared/LeasedSandbox.ts"
 
 /** How many branch names may be taken by others before the publication fails. */
 const MAX_SKIPPED = 20
@@ -43,6 +47,8 @@ interface Told {
 /** One publication. */
 interface Publication {
   readonly sandbox: Sandbox
+  /** The commit that the tree started from; `null`: it continues no branch. */
+  readonly baseSha: string | null
   readonly repo: RepoName
   readonly key: TreeKey
   readonly remote: Remote
@@ -56,14 +62,16 @@ const pullRequestOf = Effect.fnUntraced(function*({ repo, sandbox }: Publication
   const host = yield* SourceHost
   const open = yield* host.findOpenPullRequest(repo, headRef)
   if (open !== null) return open
-  const number = publicationOf(sandbox, repo)?.number ?? null
+  const number = publicationOf(sandbox, repo)?.number ?? continuedBranch(sandbox, repo)?.pullRequest ?? null
   return number === null ? null : (yield* host.pullRequestDetails(repo, number)).pullRequest
 })
 
 /** Branches that a new pull request may be merged into, the best first. */
 const basesOf = Effect.fnUntraced(function*({ repo, sandbox }: Publication, before: PullRequest | null) {
   const { defaultBranch } = yield* SourceHost.use((host) => host.repository(repo))
-  const asked = sandbox.repos.find(({ fullName }) => sameRepo(fullName, repo))?.ref
+  // A continued branch is not merged into itself.
+  const isContinued = continuedBranch(sandbox, repo) !== null
+  const asked = isContinued ? undefined : sandbox.repos.find(({ fullName }) => sameRepo(fullName, repo))?.ref
   return [...new Set([before?.baseRef, asked, defaultBranch].flatMap((branch) => branch === undefined ? [] : [branch]))]
 })
 
@@ -114,11 +122,26 @@ const planNext = Effect.fnUntraced(function*(publication: Publication, before: R
   return yield* new BranchMoved({ repo, branch: before.headRef })
 })
 
+/** The branch that it continues may have been protected, and the rules of its grant changed, since it was created (docs/decisions/24). */
+const checkContinued = Effect.fnUntraced(function*({ repo, sandbox }: Publication, { headRef }: Round) {
+  if (continuedBranch(sandbox, repo)?.branch !== headRef) return
+  const host = yield* SourceHost
+  const access = Option.getOrUndefined(yield* Effect.serviceOption(AccessStore))
+  const rules = access === undefined ? DEFAULT_BRANCH_RULES : yield* untilAvailable(access.branchRules(sandbox.grantId))
+  const [{ defaultBranch }, state] = yield* Effect.all([host.repository(repo), host.branch(repo, headRef)], { concurrency: 2 })
+  // A branch that was deleted is followed by one of its own.
+  if (state === null) return
+  const reason = branchProblem({ repo, branch: headRef, defaultBranch, state, rules })
+  if (reason !== null) return yield* new PullRequestNotWritable({ reason })
+})
+
 /** The plan by the present state of the host and the tree (docs/decisions/7). */
 const planOf = Effect.fnUntraced(function*(publication: Publication) {
-  const round = currentRound(publication.sandbox, publication.repo)
+  const { baseSha, repo, sandbox } = publication
+  const round = currentRound(sandbox, repo, baseSha)
   const pull = yield* pullRequestOf(publication, round)
   if (pull !== null && pull.state === "closed") return yield* planNext(publication, round, pull)
+  yield* checkContinued(publication, round)
   const bases = pull === null ? yield* basesOf(publication, null) : []
   const found = yield* lookFor(publication, round, bases)
   if (found.isGone) return yield* planNext(publication, round, pull)
@@ -149,6 +172,8 @@ const pushed = Effect.fnUntraced(function*(publication: Publication) {
       Effect.provideService(OnBehalfOf, sandbox.grantId),
       Effect.withSpan("publication snapshot")
     )
+    // The head of a continued branch is not the sandbox's.
+    if (sha === publication.baseSha) return yield* new NoChanges({ repo: publication.repo })
     const { head, round: { headRef, merges } } = plan
     const push = trees.push(key, { sha, headRef, remote, expected: head, isMerged: merges.length > 0 })
     const isDone = yield* Effect.withSpan(push, "publication push").pipe(
@@ -209,11 +234,19 @@ const decorate = Effect.fnUntraced(function*({ repo, sandbox, told }: Publicatio
 
 const pushAndOpen = Effect.fnUntraced(function*(sandbox: Sandbox, repo: RepoName, history: SnapshotOptions["history"], told: Told) {
   const host = yield* SourceHost
+  const key = { sandboxId: sandbox.id, repo }
+  const remote = yield* host.remote(repo, "write")
+  const started = WorkingTrees.use((trees) => trees.findBaseRef(key, { remote, refs: [] })).pipe(
+    Effect.map(({ baseSha }) => baseSha),
+    Effect.catchTag(["CloneFailed", "TreesUnavailable"], ({ detail, retryable }) => Effect.fail(new PushFailed({ repo, detail, retryable })))
+  )
+  const baseSha = continuedBranch(sandbox, repo) === null ? null : yield* started
   const publication: Publication = {
     sandbox,
+    baseSha,
     repo,
-    key: { sandboxId: sandbox.id, repo },
-    remote: yield* host.remote(repo, "write"),
+    key,
+    remote,
     author: yield* CommitAuthor,
     history,
     told
@@ -233,7 +266,9 @@ const pushAndOpen = Effect.fnUntraced(function*(sandbox: Sandbox, repo: RepoName
       at
     })
   const pullRequest = yield* Effect.withSpan(found, "publication pull request")
-  return { pullRequest, sha, merges, submodules, leftOut: yield* decorate(publication, pullRequest) }
+  // A continued pull request was there before the sandbox.
+  const isOpened = continuedBranch(sandbox, repo)?.pullRequest !== pullRequest.number
+  return { pullRequest, isOpened, sha, merges, submodules, leftOut: yield* decorate(publication, pullRequest) }
 })
 
 /**
@@ -245,9 +280,9 @@ export const publishChanges = Effect.fn("publication")(
     const store = yield* SandboxStore
     const host = yield* SourceHost
     const { event, opened } = yield* Effect.match(pushAndOpen(sandbox, repo, history, yield* toldOf(sandbox, repo)), {
-      onSuccess: ({ pullRequest, ...rest }) => ({
+      onSuccess: ({ isOpened, pullRequest, ...rest }) => ({
         event: published(repo, pullRequest, rest),
-        opened: { host: host.name, repo, number: pullRequest.number }
+        opened: isOpened ? { host: host.name, repo, number: pullRequest.number } : null
       }),
       onFailure: (trouble) => ({ event: failure(repo, trouble), opened: null })
     })

@@ -83,6 +83,7 @@ const create = Effect.fnUntraced(function*(grantId: string, n: number) {
       toolApprovalMode: "prompt",
       metadata: { n: `${n}` },
       origin: null,
+      continues: null,
       createdAt: yield* DateTime.now
     },
     keyed: null

@@ -59,6 +59,7 @@ const world = Effect.fnUntraced(function*(policy = all) {
       toolApprovalMode: "auto",
       metadata: {},
       origin: null,
+      continues: null,
       createdAt,
       feedback: newFeedback(policy, createdAt)
     },

@@ -138,6 +138,7 @@ const wished = Effect.fnUntraced(function*(ref?: string) {
       toolApprovalMode: "auto",
       metadata: {},
       origin: null,
+      continues: null,
       createdAt: at
     },
     keyed: null

@@ -71,9 +71,12 @@ const SINCE: Readonly<Record<Version, Readonly<Record<string, ReadonlyArray<stri
       "COLUMN renames integer NOT NULL DEFAULT 0",
       "COLUMN feedback jsonb",
       "COLUMN archived_at timestamptz(3)",
-      "COLUMN deleted_at timestamptz(3)"
+      "COLUMN deleted_at timestamptz(3)",
+      "COLUMN continues jsonb",
+      "COLUMN syncing boolean NOT NULL DEFAULT false",
+      "COLUMN syncs integer NOT NULL DEFAULT 0"
     ],
-    grants: ["COLUMN retention_days integer CHECK (retention_days BETWEEN 1 AND 3650)"],
+    grants: ["COLUMN retention_days integer CHECK (retention_days BETWEEN 1 AND 3650)", "COLUMN branch_rules text[]"],
     worker_offers: ["COLUMN isolation jsonb"],
     webhook_endpoints: [
       "COLUMN notifications text[] CHECK (cardinality(notifications) > 0)",

@@ -55,6 +55,7 @@ export const layer = Layer.effect(
       change: (id, by, decide, now) => change(store, id, by, decide, now),
       delete: (key, now) => remove(store, key, now),
       traces: (id, turnId) => Read.traces(store, id, turnId),
+      publishers: (repo, branch) => Read.publishers(store, repo, branch),
       approvals: (id, approvalIds) => guard(Read.approvalsOf(store, id, approvalIds)),
       purged: (id) => Read.purged(store, id)
     })

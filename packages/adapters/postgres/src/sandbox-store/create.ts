@@ -35,7 +35,7 @@ const prepare = Effect.fnUntraced(function*({ ids, limits }: Store, { creation, 
   const events = created(creation)
   const organizationId = yield* TaskOrganization
   const { entries, sandbox } = projectionOf(initial(creation), events, creation.createdAt)
-  const { approvals, feedback, publications, usage } = encodeColumns(sandbox)
+  const { approvals, continues, feedback, publications, usage } = encodeColumns(sandbox)
   const { createdAt, ...fixed } = creation
   const { grantId, id } = creation
   const route = creationRoute(creation.origin?.sandboxId ?? null)
@@ -49,6 +49,7 @@ const prepare = Effect.fnUntraced(function*({ ids, limits }: Store, { creation, 
     approvals,
     feedback,
     publications,
+    continues,
     usage,
     revision: sandbox.revision,
     lastSeq: sandbox.lastSeq,

@@ -90,6 +90,10 @@ export const sandboxes: ReadonlyArray<string> = [
     archived_at        timestamptz(3),
     -- Set: a tombstone. Every other text and document of the row is empty, and no reader may see the row.
     deleted_at         timestamptz(3),
+    -- The branch that it continues, in the domain's own encoding (docs/decisions/24).
+    continues          jsonb,
+    syncing            boolean        NOT NULL DEFAULT false,
+    syncs              integer        NOT NULL DEFAULT 0,
 
     CHECK ((work IS NULL) = (work_since IS NULL)),
     CHECK ((moved IS NULL) = (moved_from IS NULL) AND (moved IS NULL) = (moved_fence IS NULL)),
@@ -113,6 +117,8 @@ export const sandboxes: ReadonlyArray<string> = [
   `CREATE INDEX IF NOT EXISTS sandboxes_active ON sandboxes (grant_id)
   WHERE status IN ('queued', 'creating', 'running', 'terminating')`,
   "CREATE INDEX IF NOT EXISTS sandboxes_origin ON sandboxes ((origin ->> 'sandboxId')) WHERE origin IS NOT NULL",
+  `CREATE INDEX IF NOT EXISTS sandboxes_continues ON sandboxes (lower(continues ->> 'repo'), (continues ->> 'branch'), created_at DESC)
+  WHERE continues IS NOT NULL`,
   // Leases on ended sandboxes that are still being published: few.
   `CREATE INDEX IF NOT EXISTS sandboxes_held_over ON sandboxes (machine)
   WHERE worker IS NOT NULL AND status IN ('succeeded', 'failed')`,

@@ -20,6 +20,7 @@ export const Action = Schema.Literals([
   "key.revoked",
   "grant.revoked",
   "retention.set",
+  "grant.branches_set",
   "user.added",
   "user.bound",
   "user.renamed",

@@ -6,13 +6,14 @@ import * as Layer from "effect/Layer"
 import * as Redacted from "effect/Redacted"
 import * as Schema from "effect/Schema"
 import { Ids } from "../../ids/Ids.ts"
+import type { BranchRule } from "../../source/schema/BranchRules.ts"
 import { Hints } from "../../store/Hints.ts"
 import type { StoreUnavailable } from "../../store/StoreUnavailable.ts"
 import {
   type Admission,
   AccessStore,
   type Grant,
-  type GrantNotFound,
+  GrantNotFound,
   KeyNotFound,
   type KeyRecord,
   type RateLimits
@@ -72,6 +73,13 @@ export class Access extends Context.Service<Access, {
   /** `null`: as the service says. The caller has checked the days (`isRetention`). */
   setRetention(idOrName: string, days: number | null): Effect.Effect<Grant, GrantNotFound | StoreUnavailable>
   revokeKey(id: string): Effect.Effect<KeyRecord, KeyNotFound | StoreUnavailable>
+  /** The grant in use of this id or name, and the branches that it may continue (docs/decisions/24). */
+  branchesOf(idOrName: string): Effect.Effect<
+    { readonly grant: Grant; readonly rules: ReadonlyArray<BranchRule> },
+    GrantNotFound | StoreUnavailable
+  >
+  /** Replaces the branches that the grant may continue. */
+  setBranches(idOrName: string, rules: ReadonlyArray<BranchRule>): Effect.Effect<Grant, GrantNotFound | StoreUnavailable>
 }>()("@slipway/domain/Access") {
   static readonly layer = Layer.effect(
     Access,
@@ -159,7 +167,17 @@ export class Access extends Context.Service<Access, {
           yield* hints.publish([REVOCATIONS])
           return grant
         }),
-        revokeKey
+        revokeKey,
+        branchesOf: Effect.fn("Access.branchesOf")(function*(idOrName) {
+          const grant = (yield* store.listGrants).find(({ id, name, revokedAt }) =>
+            revokedAt === null && (id === idOrName || name === idOrName)
+          )
+          if (grant === undefined) return yield* new GrantNotFound({ grant: idOrName })
+          return { grant, rules: yield* store.branchRules(grant.id) }
+        }),
+        setBranches: Effect.fn("Access.setBranches")(function*(idOrName, rules) {
+          return yield* store.setBranchRules(idOrName, rules, yield* DateTime.now)
+        })
       })
     })
   )

@@ -34,8 +34,10 @@ const CODES = {
   InvalidModel: "invalid_model",
   InvalidReasoningEffort: "invalid_reasoning_effort",
   NoCredits: "no_credits",
+  PullRequestNotWritable: "pull_request_not_writable",
   RepoNotAccessible: "repo_not_accessible",
-  SandboxDeleted: "sandbox_deleted"
+  SandboxDeleted: "sandbox_deleted",
+  SourceUnreadable: "unavailable"
 } as const satisfies Record<Exclude<CreationRefused["_tag"], "CreationDenied" | "StoreUnavailable">, string>
 
 const refusalOf = (error: Exclude<CreationRefused, StoreUnavailable>): Ended =>

@@ -19,8 +19,15 @@ import { type RepoNotFound, type RepoRequired, selectRepo } from "../../sandbox/
 import { RepoNotAccessible, SourceHost, SourceHostError } from "../../source/ports/SourceHost.ts"
 import { isUnderWay } from "../../source/rules/PullState.ts"
 import { sameRepo } from "../../source/schema/Naming.ts"
-import { sandboxOf } from "../../source/schema/PullRequest.ts"
-import { type CommentWithText, noChecks, type PullRequest, type PullRequestStatus, withoutText } from "../../source/schema/PullRequest.ts"
+import { PullRequestNotWritable } from "../../source/schema/WritableBranch.ts"
+import {
+  type CommentWithText,
+  noChecks,
+  type PullRequest,
+  type PullRequestStatus,
+  sandboxOf,
+  withoutText
+} from "../../source/schema/PullRequest.ts"
 import type { RepoName } from "../../source/schema/RepoRef.ts"
 import { Hints } from "../../store/Hints.ts"
 import type { StoreUnavailable } from "../../store/StoreUnavailable.ts"
@@ -125,6 +132,8 @@ const refuse = ({ error, repo }: Publication) => {
       return Effect.fail(new BranchMoved({ detail: error.message }))
     case "merge_conflict":
       return Effect.fail(new MergeConflict({ detail: error.message }))
+    case "pull_request_not_writable":
+      return Effect.fail(new PullRequestNotWritable({ reason: error.message }))
     case "repo_not_accessible":
       return Effect.fail(new RepoNotAccessible({ repo }))
     default:
@@ -158,6 +167,7 @@ export class Publishing extends Context.Service<Publishing, {
     | BranchMoved
     | MergeConflict
     | NothingToPublish
+    | PullRequestNotWritable
     | RepoNotAccessible
     | RepoNotFound
     | RepoRequired
@@ -177,8 +187,8 @@ export class Publishing extends Context.Service<Publishing, {
     RepoNotAccessible | RepoNotFound | RepoRequired | SandboxNotFound | SourceHostError | StoreUnavailable
   >
   /**
-   * Handles an event of the source host about a branch: asks for its pull request and records the changes. Unknown branches are
-   * ignored.
+   * Handles an event of the source host about a branch: asks for the pull requests of the sandboxes that publish to it, and records the
+   * changes. Unknown branches are ignored.
    */
   follow(repo: RepoName, branch: string): Effect.Effect<void, RepoNotAccessible | SourceHostError | StoreUnavailable>
 }>()("@slipway/domain/Publishing") {
@@ -193,16 +203,31 @@ export class Publishing extends Context.Service<Publishing, {
       return Publishing.of({
         follow: Effect.fn("Publishing.follow")(
           function*(named, branch) {
-            const id = sandboxOf(branch)
-            if (id === undefined) return
-            const { sandbox } = yield* store.change(id, "policy", () => Result.succeed([]), yield* DateTime.now)
-            const repo = yield* presentRepo(deps, sandbox, named)
-            if (repo === null) return
-            const number = publicationOf(sandbox, repo)?.number ?? null
-            if (number === null) return
-            yield* tell(deps, sandbox, repo, (yield* host.pullRequestDetails(repo, number)).pullRequest)
+            const found: Array<Sandbox> = []
+            for (const publisher of yield* store.publishers(named, branch)) {
+              const sandbox = yield* store.find(publisher).pipe(Effect.catchTag("SandboxNotFound", () => Effect.succeed(null)))
+              if (sandbox !== null) found.push(sandbox)
+            }
+            const own = sandboxOf(branch)
+            // A sandbox of a repository that was renamed since has its earlier name.
+            if (own !== undefined && !found.some(({ id }) => id === own)) {
+              const now = yield* DateTime.now
+              const known = yield* store.change(own, "policy", () => Result.succeed([]), now).pipe(
+                Effect.catchTag("SandboxNotFound", () => Effect.succeed(null))
+              )
+              if (known !== null) found.push(known.sandbox)
+            }
+            // Pull requests that several sandboxes publish to are read once.
+            const read = new Map<number, PullRequest>()
+            for (const sandbox of found) {
+              const repo = yield* presentRepo(deps, sandbox, named)
+              const number = repo === null ? null : publicationOf(sandbox, repo)?.number ?? null
+              if (repo === null || number === null) continue
+              const pullRequest = read.get(number) ?? (yield* host.pullRequestDetails(repo, number)).pullRequest
+              read.set(number, pullRequest)
+              yield* tell(deps, sandbox, repo, pullRequest)
+            }
           },
-          Effect.catchTag("SandboxNotFound", () => Effect.void),
           Effect.catchTag("StaleLease", Effect.die)
         ),
         status: Effect.fn("Publishing.status")(function*(by, id, repo) {

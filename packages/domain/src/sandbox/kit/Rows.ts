@@ -3,6 +3,7 @@ import * as DateTime from "effect/DateTime"
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
+import type { RepoName } from "../../source/schema/RepoRef.ts"
 import { StoreUnavailable } from "../../store/StoreUnavailable.ts"
 import type { LogEntry, Recorded } from "../ports/SandboxStore.ts"
 import { projectionOf, withMessages } from "../rules/EventProjection.ts"
@@ -52,6 +53,9 @@ export const deadlineOf = (sandbox: Sandbox, limits: Limits): Pick<SandboxRow, "
   limits: limitsText(limits)
 })
 
+/** The field `continues` of a row. */
+export const continuedName = (repo: RepoName, branch: string): string => `${repo.toLowerCase()} ${branch}`
+
 const rowOf = (
   sandbox: Sandbox,
   { purgedSeq, workSince }: Pick<SandboxRow, "purgedSeq" | "workSince">,
@@ -67,6 +71,7 @@ const rowOf = (
     createdAt: createdAt.epochMilliseconds,
     endedAt: isSettled(status) ? statusAt.epochMilliseconds : null,
     repos: ` ${repos.map(({ fullName }) => fullName.toLowerCase()).join(" ")} `,
+    continues: sandbox.continues === null ? null : continuedName(sandbox.continues.repo, sandbox.continues.branch),
     ...deadlineOf(sandbox, limits),
     work,
     workSince: work === null ? null : workSince ?? now.epochMilliseconds,

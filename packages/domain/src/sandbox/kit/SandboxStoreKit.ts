@@ -4,6 +4,7 @@ import * as Effect from "effect/Effect"
 import type * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
 import type { SandboxId } from "../../ids/SandboxId.ts"
+import { sandboxOf as sandboxOfBranch } from "../../source/schema/PullRequest.ts"
 import type { Hints } from "../../store/Hints.ts"
 import { pageOf } from "../../store/Page.ts"
 import { ConcurrencyLimitExceeded } from "../ports/ActiveSandboxes.ts"
@@ -17,6 +18,7 @@ import {
   type CreationRequest,
   type ListQuery,
   type LogEntry,
+  MAX_PUBLISHERS,
   SandboxIdTaken,
   SandboxNotFound,
   SandboxStore,
@@ -33,7 +35,7 @@ import type { SandboxEvent } from "../rules/SandboxEvent.ts"
 import { Approval } from "../schema/Approval.ts"
 import * as AuditLogKit from "./AuditLogKit.ts"
 import { holdStart } from "./CheckpointRows.ts"
-import { guard, messageOf, noLease, record, sandboxOf, tombstoneOf, type Written } from "./Rows.ts"
+import { continuedName, guard, messageOf, noLease, record, sandboxOf, tombstoneOf, type Written } from "./Rows.ts"
 import { attempt, type EventRow, type KeyRow, type StatementError, type Statements } from "./Statements.ts"
 
 const approvalOf = Schema.decodeUnknownSync(Schema.fromJsonString(Approval))
@@ -245,6 +247,13 @@ export const make = (store: Store): SandboxStore["Service"] => {
     checkpointLog: (id, after, limit) =>
       guarded(page(statements.events(id, after, limit, CHECKPOINT_TYPES), limit, entryOf, bytesOf.entry)),
     messages: (id, after, limit) => guarded(page(statements.messages(id, after, limit), limit, messageOf, bytesOf.message)),
+    publishers: (repo, branch) =>
+      guarded(
+        Effect.map(
+          statements.publishers(continuedName(repo, branch), sandboxOfBranch(branch) ?? null, MAX_PUBLISHERS),
+          (rows) => rows.flatMap((row) => row.repos.includes(` ${repo.toLowerCase()} `) ? [{ id: row.id, grantId: row.grantId }] : [])
+        )
+      ),
     command: (key, asked, at, keyed, trace) => command(store, key, asked, at, keyed, trace),
     change: (id, by, decide, at) => change(store, id, by, decide, at),
     delete: (key, at) => remove(store, key, at),

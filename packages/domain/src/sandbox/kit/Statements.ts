@@ -23,6 +23,8 @@ export interface SandboxRow {
   readonly endedAt: number | null
   /** The full names of its repositories in lower case, with a space before and after each. */
   readonly repos: string
+  /** `REPO BRANCH` of the branch that it continues, the repository in lower case; `null`: none. */
+  readonly continues: string | null
   /** The time of its next time limit under `limits`. */
   readonly deadlineAt: number | null
   /** The limits of the process that calculated `deadlineAt`. */
@@ -225,6 +227,8 @@ export interface Statements {
    * The kit takes rows until its page is full, so rows may be read as they are taken.
    */
   list(grantId: string, query: Query): Answer<Iterable<Pick<SandboxRow, "state">>>
+  /** The sandbox `own`, and those with these `continues`, by `createdAt`, then `id`, both descending. */
+  publishers(continues: string, own: SandboxId | null, limit: number): Answer<ReadonlyArray<Pick<SandboxRow, "grantId" | "id" | "repos">>>
   /** The number of a grant's sandboxes that have not ended. */
   countActive(grantId: string): Answer<number>
   /** Sandboxes that have not ended and have other `limits`. Asked for often, and nearly always without a result. */

@@ -133,6 +133,15 @@ export interface Traces {
   readonly turn: string | null
 }
 
+/** The sandboxes that `publishers` returns at most. */
+export const MAX_PUBLISHERS = 20
+
+/** A sandbox that publishes to a branch. */
+export interface Publisher {
+  readonly id: SandboxId
+  readonly grantId: string
+}
+
 type ById = { readonly grantId: string; readonly id: SandboxId }
 
 /**
@@ -223,6 +232,12 @@ export class SandboxStore extends Context.Service<SandboxStore, {
 
   /** The state of these approvals, in the given order. Unknown ids are left out. */
   approvals(id: SandboxId, approvalIds: ReadonlyArray<string>): Effect.Effect<ReadonlyArray<Approval>, StoreUnavailable>
+
+  /**
+   * The sandboxes of all grants that publish to this branch of this repository, in any case of its name, newest first: at most
+   * {@link MAX_PUBLISHERS}. They continue it, or it has the form of their own branches (`sandboxOf`).
+   */
+  publishers(repo: RepoName, branch: string): Effect.Effect<ReadonlyArray<Publisher>, StoreUnavailable>
 
   /** `seq` of the newest deleted event; 0: all events are stored. The caller has checked access to the sandbox. */
   purged(id: SandboxId): Effect.Effect<number, StoreUnavailable>

@@ -298,6 +298,23 @@ export const restore = (ids: Derive, checkpoint: number, isKept: boolean): Comma
 })
 
 /**
+ * Makes the host's newest commits of its branches available to the agent's git, between turns. A worker executes it. The identity counts
+ * syncs, so the next one is a new command.
+ */
+export const sync = (ids: Derive): Command<SandboxNotRunning | TurnActive> => ({
+  identity: ({ id, syncs }) => ids.derive(`${id}/sync/${syncs}`),
+  approvalId: null,
+  decide: ({ receipt, sandbox }) => {
+    if (receipt?.outcome === "applied") return duplicate
+    if (isOver(sandbox)) return rejected("sandbox_terminal")
+    if (sandbox.status !== "running") return Result.fail(new SandboxNotRunning())
+    if (isActive(sandbox.turn)) return Result.fail(new TurnActive())
+    if (sandbox.restoring !== null) return rejected("restore_active")
+    return applied([{ type: "sandbox.syncing", data: { repos: sandbox.repos.map(({ fullName }) => fullName) } }])
+  }
+})
+
+/**
  * Gives the sandbox another title, in any status. Never rejected. The identity counts renames, so the same title after another one is a
  * new command.
  */

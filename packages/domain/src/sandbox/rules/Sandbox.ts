@@ -10,18 +10,18 @@ import { noTokenCounts, noUsage } from "../../models/rules/Usage.ts"
 import * as FeedbackState from "../../source/rules/FeedbackState.ts"
 import { isUnderWay } from "../../source/rules/PullState.ts"
 import { NO_FEEDBACK } from "../../source/schema/FeedbackPolicy.ts"
-import { sameRepo } from "../../source/schema/Naming.ts"
+import { isOwnBranch, sameRepo } from "../../source/schema/Naming.ts"
 import type { RepoName } from "../../source/schema/RepoRef.ts"
 import { saturatingAdd } from "../../text/Counters.ts"
 import * as Instant from "../../time/Instant.ts"
-import type { Creation, Publication, Sandbox } from "../schema/Sandbox.ts"
+import type { Continues, Creation, Publication, Sandbox } from "../schema/Sandbox.ts"
 import type { SandboxStatus, StatusReason } from "../schema/SandboxEvent.ts"
 import type { Turn } from "../schema/Turn.ts"
 import { isWaiting, without, withQueued } from "./MessageQueue.ts"
 import { changesRevision, type SandboxEvent, type SandboxEventOf, sizeOf } from "./SandboxEvent.ts"
 import { isActive } from "./Turn.ts"
 
-export type { Creation, Origin, Publication, Sandbox, SetupTime } from "../schema/Sandbox.ts"
+export type { Continues, Creation, Origin, Publication, Sandbox, SetupTime } from "../schema/Sandbox.ts"
 
 /** Whether the sandbox has ended. Workers have nothing left to do, except for a terminate command. */
 export const isSettled = (status: SandboxStatus): boolean => status === "succeeded" || status === "failed" || status === "terminated"
@@ -70,6 +70,8 @@ export const initial = (creation: Creation): Sandbox => ({
   owesCheckpoint: false,
   pinned: false,
   restoring: null,
+  syncing: false,
+  syncs: 0,
   restores: 0,
   renames: 0,
   revision: 0,
@@ -78,10 +80,38 @@ export const initial = (creation: Creation): Sandbox => ({
   logBytes: 0
 })
 
+/** The pull request that a sandbox continues, as far as readers of its events need it. Its head was not pushed by the sandbox. */
+const continued = ({ branch, details, pullRequest, repo, sandboxId }: Continues): ReadonlyArray<SandboxEvent> => [
+  {
+    type: "sandbox.continued",
+    data: {
+      repo,
+      branch,
+      ...(pullRequest === null ? {} : { pull_request: pullRequest }),
+      ...(sandboxId === undefined ? {} : { sandbox_id: sandboxId })
+    }
+  },
+  ...(details === undefined ? [] : [{
+    type: "pull_request.updated" as const,
+    data: {
+      repo,
+      action_state: "idle" as const,
+      number: details.number,
+      url: details.url,
+      state: details.state,
+      draft: details.draft,
+      merged: details.merged,
+      head_ref: details.headRef,
+      pull_request: details
+    }
+  }])
+]
+
 /** The first events of a sandbox. */
-export const created = ({ origin }: Pick<Creation, "origin">): ReadonlyArray<SandboxEvent> => [
+export const created = ({ continues, origin }: Pick<Creation, "continues" | "origin">): ReadonlyArray<SandboxEvent> => [
   { type: "sandbox.status", data: { status: "queued", previous: null, reason: null, initiator: "user" } },
-  ...(origin === null ? [] : [{ type: "sandbox.forked" as const, data: { sandbox_id: origin.sandboxId, checkpoint: origin.checkpoint } }])
+  ...(origin === null ? [] : [{ type: "sandbox.forked" as const, data: { sandbox_id: origin.sandboxId, checkpoint: origin.checkpoint } }]),
+  ...(continues === null ? [] : continued(continues))
 ]
 
 const sentences: Partial<Record<StatusReason, string>> = {
@@ -202,6 +232,7 @@ const evolveStatus = (sandbox: Sandbox, { data }: SandboxEventOf<"sandbox.status
   statusAt: at,
   startedAt: sandbox.startedAt ?? (data.status === "running" ? at : null),
   setupTime: null,
+  syncing: data.status === "running" && sandbox.syncing,
   completedAt: sandbox.completedAt ?? (isSettled(data.status) ? at : null),
   error: data.status !== "failed" ? null : (data.reason === null ? undefined : sentences[data.reason]) ?? sandbox.error
 })
@@ -352,11 +383,16 @@ const apply = (sandbox: Sandbox, event: SandboxEvent, at: DateTime.Utc): Sandbox
     case "sandbox.boot":
     case "setup.started":
       return evolveSetup(sandbox, event, at)
+    case "sandbox.syncing":
+      return { ...sandbox, syncing: true }
+    case "sandbox.synced":
+      return { ...sandbox, syncing: false, syncs: sandbox.syncs + 1 }
     case "sandbox.forked":
     case "feedback.received":
     case "feedback.replied":
     case "feedback.paused":
     case "feedback.resumed":
+    case "sandbox.continued":
       return sandbox
   }
 }
@@ -377,6 +413,15 @@ export const evolve = (sandbox: Sandbox, event: SandboxEvent, at: DateTime.Utc):
 /** Folds events of one time, in order. */
 export const evolveAll = (sandbox: Sandbox, events: ReadonlyArray<SandboxEvent>, at: DateTime.Utc): Sandbox =>
   events.reduce((current, event) => evolve(current, event, at), sandbox)
+
+/** The branch of the repository that the sandbox continues; `null`: it publishes to a branch of its own. */
+export const continuedBranch = ({ continues }: Pick<Sandbox, "continues">, repo: RepoName): Continues | null =>
+  continues !== null && sameRepo(continues.repo, repo) ? continues : null
+
+/** Whether the sandbox publishes to this branch: one that it continues, or one with the form of its own. */
+export const publishesTo = ({ continues, id, repos }: Pick<Sandbox, "continues" | "id" | "repos">, repo: RepoName, branch: string): boolean =>
+  continues !== null && sameRepo(continues.repo, repo) && continues.branch === branch ||
+  isOwnBranch(id, branch) && repos.some(({ fullName }) => sameRepo(fullName, repo))
 
 /** `undefined`: no publication was requested. */
 export const publicationOf = (sandbox: Sandbox, repo: RepoName): Publication | undefined =>

@@ -20,6 +20,7 @@ export type {
   SandboxEvent,
   SandboxStatus,
   StatusReason,
+  SyncedBranch,
   WireEvent
 } from "../schema/SandboxEvent.ts"
 
@@ -49,6 +50,9 @@ export const changesRevision: Readonly<Record<SandboxEvent["type"], boolean>> = 
   "feedback.paused": true,
   "feedback.resumed": true,
   "sandbox.forked": false,
+  "sandbox.continued": false,
+  "sandbox.syncing": true,
+  "sandbox.synced": true,
   "sandbox.checkpoint": false,
   "sandbox.boot": false,
   "setup.started": false,

@@ -80,6 +80,8 @@ export type SystemCommand =
   }
   /** The checkpoint that a person wants cannot be read, and nothing has changed. `error` is a sentence for people without secrets. */
   | { readonly _tag: "FailRestore"; readonly error: string; readonly damaged: ReadonlyArray<number> }
+  /** The host's newest commits were brought to the agent's git, or could not be. Ignored unless that is asked for. */
+  | { readonly _tag: "RecordSync"; readonly data: SandboxEventOf<"sandbox.synced">["data"] }
 
 /** Further input of the service's decisions. */
 export interface Context {
@@ -265,6 +267,8 @@ export const decide = (
         sandbox.restoring === null ? [] : [{ type: "sandbox.restored", data: { cause: "command", damaged, error } }]
       )
     }
+    case "RecordSync":
+      return Result.succeed(sandbox.syncing ? [{ type: "sandbox.synced", data: command.data }] : [])
     case "ReportPublication":
       return Result.succeed([{ type: "pull_request.updated", data: command.data }])
   }

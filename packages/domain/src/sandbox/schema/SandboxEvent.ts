@@ -114,6 +114,14 @@ export const CheckpointRepo = Schema.Struct({
 })
 export type CheckpointRepo = typeof CheckpointRepo.Type
 
+/** A branch of the source host in the agent's git. */
+export const SyncedBranch = Schema.Struct({
+  repo: RepoName.annotateKey({ description: "`owner/name`." }),
+  branch: Schema.String.annotateKey({ description: "The agent's git has it as `origin/<branch>`." }),
+  sha: Schema.String.annotateKey({ description: "Its newest commit." })
+})
+export type SyncedBranch = typeof SyncedBranch.Type
+
 const Author = Schema.Struct({ id: Schema.String.annotateKey({ description: "Id of a user." }) })
 
 /** A waiting message, as it is sent. */
@@ -177,6 +185,23 @@ export const SandboxEvent = Schema.Union([
   durable("sandbox.forked", {
     sandbox_id: SandboxId.annotateKey({ description: "The sandbox whose checkpoint it starts with." }),
     checkpoint: Counter.annotateKey({ description: "The checkpoint of that sandbox." })
+  }),
+  durable("sandbox.continued", {
+    repo: RepoName.annotateKey({ description: "`owner/name`." }),
+    branch: Schema.String.annotateKey({ description: "The branch that it continues and publishes to." }),
+    pull_request: Schema.optionalKey(Counter).annotateKey({ description: "The open pull request of the branch; left out without one." }),
+    sandbox_id: Schema.optionalKey(SandboxId).annotateKey({
+      description: "The finished sandbox that it continues by itself; left out if a caller asked for the branch."
+    })
+  }),
+  durable("sandbox.syncing", {
+    repos: Schema.Array(RepoName).annotateKey({ description: "The repositories whose newest commits a worker gets." })
+  }),
+  durable("sandbox.synced", {
+    branches: Schema.Array(SyncedBranch).annotateKey({
+      description: "The branches that the agent's git now has as `origin/…`; those that are missing at the host are left out."
+    }),
+    error: Schema.optionalKey(Schema.String).annotateKey({ description: "Why some or all could not be had, for people." })
   }),
   durable("sandbox.checkpoint", {
     checkpoint: Schema.optionalKey(Counter).annotateKey({ description: "Counts from 1; left out on failure." }),

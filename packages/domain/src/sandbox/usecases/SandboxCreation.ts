@@ -17,6 +17,7 @@ import {
 import * as RootSpan from "../../observability/RootSpan.ts"
 import type { RepositorySettings } from "../../source/ports/RepositorySettings.ts"
 import type { RepoNotAccessible, SourceHost } from "../../source/ports/SourceHost.ts"
+import type { PullRequestNotWritable } from "../../source/schema/WritableBranch.ts"
 import { NO_SETTINGS } from "../../source/schema/RepoSettings.ts"
 import type { StoreUnavailable } from "../../store/StoreUnavailable.ts"
 import type { ConcurrencyLimitExceeded } from "../ports/ActiveSandboxes.ts"
@@ -26,11 +27,15 @@ import type { SandboxStore } from "../ports/SandboxStore.ts"
 import { type IdempotencyConflict, keyed, type KeyedRequest, type SandboxDeleted } from "../rules/Idempotency.ts"
 import type { Origin } from "../rules/Sandbox.ts"
 import type { IdempotencyKey } from "../schema/Idempotency.ts"
+import { type BranchRulesOf, resolve, type SourceUnreadable } from "./Continuation.ts"
 import { asCreation, type CreateSandbox, type ForkSandbox, NoCheckpoint, toCreation } from "./CreateSandbox.ts"
 import { countCreation } from "./SandboxMetrics.ts"
 
-/** The errors of a creation. */
-export type CreationRefused =
+/** The errors of a creation. A fork has all but the errors of a continued branch. */
+export type CreationRefused = ForkRefused | PullRequestNotWritable | SourceUnreadable
+
+/** The errors of a fork that are not about the sandbox that it forks. */
+export type ForkRefused =
   | ApprovalsUnsupported
   | ConcurrencyLimitExceeded
   | CreationDenied
@@ -48,6 +53,7 @@ interface Dependencies {
   readonly catalogue: Catalogue
   readonly spending: Option.Option<Spending["Service"]>
   readonly source: Option.Option<SourceHost["Service"]>
+  readonly branchRules: BranchRulesOf
   readonly beforeCreate: (typeof BeforeCreate)["Service"]
   readonly settings: Option.Option<RepositorySettings["Service"]>
 }
@@ -79,13 +85,14 @@ const check = Effect.fnUntraced(
     const id = yield* drawId(deps)
     const at = yield* DateTime.now
     const refused = (yield* refusalOf(deps, by, null)) ?? (yield* refusalOfRepos(deps, request.repos))
-    if (refused !== null || beforeCreate !== null) {
+    if (refused !== null || beforeCreate !== null || request.continue !== undefined) {
       const known = bound === null ? null : yield* store.replay(by.grantId, bound, origin?.sandboxId ?? null)
       if (known !== null) return { known, creation: null }
       if (refused !== null) return yield* refused
     }
     const { feedback } = yield* settingsOf(deps, by, request)
-    const creation = toCreation(request, { id, grantId: by.grantId, createdBy: by.userId, model, at, feedback }, origin)
+    const continues = yield* resolve(deps, by.grantId, request)
+    const creation = toCreation(request, { id, grantId: by.grantId, createdBy: by.userId, model, at, continues, feedback }, origin)
     if (beforeCreate !== null) {
       const { id: _id, ...proposed } = creation
       yield* beforeCreate(proposed, by)
@@ -132,5 +139,7 @@ export const fork = Effect.fn("Sandboxes.fork")(
     if (sandbox.checkpoint === 0 && request.checkpoint === undefined) return yield* new NoCheckpoint()
     const origin = { sandboxId: id, checkpoint: request.checkpoint ?? sandbox.checkpoint }
     return yield* accept(deps, by, asCreation(request, sandbox, deps.catalogue), bound, origin)
-  }
+  },
+  // A fork continues no branch: it publishes to one of its own.
+  Effect.catchTags({ PullRequestNotWritable: Effect.die, SourceUnreadable: Effect.die })
 )

@@ -5,6 +5,7 @@ import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Option from "effect/Option"
 import * as Schema from "effect/Schema"
+import { AccessStore } from "../../access/ports/AccessStore.ts"
 import type { Principal } from "../../access/schema/Principal.ts"
 import { Ids, type Uuid } from "../../ids/Ids.ts"
 import type { SandboxId } from "../../ids/SandboxId.ts"
@@ -12,6 +13,7 @@ import { Spending, type SpendingRefused } from "../../models/ports/Spending.ts"
 import { ModelCatalogue } from "../../models/schema/ModelCatalogue.ts"
 import { RepositorySettings } from "../../source/ports/RepositorySettings.ts"
 import { SourceHost } from "../../source/ports/SourceHost.ts"
+import { DEFAULT_BRANCH_RULES } from "../../source/schema/BranchRules.ts"
 import { RepoName } from "../../source/schema/RepoRef.ts"
 import { PageLimit, readPage } from "../../store/Page.ts"
 import type { StoreUnavailable } from "../../store/StoreUnavailable.ts"
@@ -40,7 +42,7 @@ import { SandboxStatus } from "../schema/SandboxEvent.ts"
 import type { CreateSandbox, ForkSandbox, NoCheckpoint } from "./CreateSandbox.ts"
 import * as SandboxCommands from "./SandboxCommands.ts"
 import * as SandboxCreation from "./SandboxCreation.ts"
-import type { CreationRefused } from "./SandboxCreation.ts"
+import type { CreationRefused, ForkRefused } from "./SandboxCreation.ts"
 import { declare } from "./SandboxMetrics.ts"
 
 const readQuery = reader(
@@ -67,7 +69,7 @@ export class Sandboxes extends Context.Service<Sandboxes, {
    */
   fork(by: Principal, id: SandboxId, request: ForkSandbox, key?: Option.Option<IdempotencyKey>): Effect.Effect<
     { readonly sandbox: Sandbox; readonly replayed: boolean },
-    CheckpointNotFound | CreationRefused | NoCheckpoint | SandboxNotFound
+    CheckpointNotFound | ForkRefused | NoCheckpoint | SandboxNotFound
   >
   get(by: Principal, id: SandboxId): Effect.Effect<Sandbox, SandboxNotFound | StoreUnavailable>
   list(by: Principal, query: ListQuery): Effect.Effect<ReadonlyArray<Sandbox>, InvalidRequest | StoreUnavailable>
@@ -84,6 +86,14 @@ export class Sandboxes extends Context.Service<Sandboxes, {
   restore(by: Principal, id: SandboxId, checkpoint: number): Effect.Effect<
     CommandResult,
     CheckpointNotFound | SandboxNotFound | SandboxNotRunning | StoreUnavailable
+  >
+  /**
+   * Makes the host's newest commits of base and branch available to the agent's git as `origin/…`, between turns. A worker does it; the
+   * event `sandbox.synced` reports it.
+   */
+  sync(by: Principal, id: SandboxId): Effect.Effect<
+    CommandResult,
+    SandboxNotFound | SandboxNotRunning | StoreUnavailable | TurnActive
   >
   /**
    * Starts the next turn. While a turn is active, `whenBusy` decides whether the message is refused or waits (default: `reject`).
@@ -124,7 +134,8 @@ export class Sandboxes extends Context.Service<Sandboxes, {
   setup(by: Principal, id: SandboxId): Effect.Effect<SetupStatus, SandboxNotFound | StoreUnavailable>
 }>()("@slipway/domain/Sandboxes") {
   /**
-   * Without `Spending` there are neither budgets nor credits; without `SourceHost` any repository is accepted. Without `Checkpoints`
+   * Without `Spending` there are neither budgets nor credits; without `SourceHost` any repository is accepted, and no branch is continued.
+   * Without `AccessStore` each grant may push to the branches of sandboxes alone. Without `Checkpoints`
    * none are stored, without `Setups` no setup is known, without `RepositorySettings` repositories have none.
    */
   static readonly layer = Layer.effect(
@@ -139,7 +150,10 @@ export class Sandboxes extends Context.Service<Sandboxes, {
       const setups = yield* Effect.serviceOption(Setups)
       const beforeCreate = yield* BeforeCreate
       const settings = yield* Effect.serviceOption(RepositorySettings)
-      const deps = { store, ids, catalogue, spending, source, kept, beforeCreate, settings }
+      const access = yield* Effect.serviceOption(AccessStore)
+      const branchRules = (grantId: string) =>
+        Option.isNone(access) ? Effect.succeed(DEFAULT_BRANCH_RULES) : access.value.branchRules(grantId)
+      const deps = { store, ids, catalogue, spending, source, branchRules, kept, beforeCreate, settings }
       yield* declare
 
       return Sandboxes.of({
@@ -156,6 +170,7 @@ export class Sandboxes extends Context.Service<Sandboxes, {
         interrupt: (by, id) => SandboxCommands.interrupt(deps, by, id),
         decideApproval: (by, id, approvalId, decision) => SandboxCommands.decideApproval(deps, by, id, approvalId, decision),
         restore: (by, id, checkpoint) => SandboxCommands.restore(deps, by, id, checkpoint),
+        sync: (by, id) => SandboxCommands.sync(deps, by, id),
         sendMessage: (by, id, prompt, key = Option.none(), whenBusy = "reject") =>
           SandboxCommands.sendMessage(deps, by, id, prompt, key, whenBusy),
         cancelMessage: (by, id, messageId) => SandboxCommands.cancelMessage(deps, by, id, messageId),

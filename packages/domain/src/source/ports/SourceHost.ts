@@ -4,6 +4,7 @@ import type * as DateTime from "effect/DateTime"
 import type * as Effect from "effect/Effect"
 import type * as Redacted from "effect/Redacted"
 import * as Schema from "effect/Schema"
+import type { BranchState, PullRequestSource } from "../schema/WritableBranch.ts"
 import type { PullRequest, PullRequestDetails } from "../schema/PullRequest.ts"
 import type { RepoName } from "../schema/RepoRef.ts"
 
@@ -79,6 +80,24 @@ export const pageOfNames = (
     .map(({ name }) => name)
 }
 
+/** Pull requests that {@link SourceHost} lists for choosing. */
+export const MAX_OPEN_PULLS = 50
+
+/** An open pull request in a list. Its texts are untrusted. */
+export interface OpenPull {
+  readonly number: number
+  /** At most 256 characters. */
+  readonly title: string
+  readonly headRef: string
+}
+
+/** The list's entry for a pull request. Its title is cut between characters. */
+export const openPullOf = ({ headRef, number, title }: Pick<PullRequest, "headRef" | "number" | "title">): OpenPull => ({
+  number,
+  title: Array.from(title.slice(0, 512)).slice(0, 256).join(""),
+  headRef
+})
+
 /** Checked by `SourceHostContract`. */
 export class SourceHost extends Context.Service<SourceHost, {
   /** A short name for ids of pull requests, e.g. `github.com` or `local`. */
@@ -104,6 +123,12 @@ export class SourceHost extends Context.Service<SourceHost, {
   ): Effect.Effect<boolean, RepoNotAccessible | SourceHostError>
   /** Credentials for one repository, limited to `access`. */
   remote(repo: RepoName, access: "read" | "write"): Effect.Effect<Remote, RepoNotAccessible | SourceHostError>
+  /** The present state of a branch, by its exact name; `null`: there is no such branch. Reads without a cache. */
+  branch(repo: RepoName, name: string): Effect.Effect<BranchState | null, RepoNotAccessible | SourceHostError>
+  /** A pull request and where its branch is; `null`: there is no such pull request. Reads the host's present state without a cache. */
+  pullRequestSource(repo: RepoName, number: number): Effect.Effect<PullRequestSource | null, RepoNotAccessible | SourceHostError>
+  /** The newest {@link MAX_OPEN_PULLS} open pull requests whose branch is in the repository itself, newest first: for choosing. */
+  openPullRequests(repo: RepoName): Effect.Effect<ReadonlyArray<OpenPull>, RepoNotAccessible | SourceHostError>
   /** The open pull request with the head `headRef`; `null`: none. Reads the host's present state without a cache. */
   findOpenPullRequest(repo: RepoName, headRef: string): Effect.Effect<PullRequest | null, RepoNotAccessible | SourceHostError>
   /** Opens a draft. Before a retry, look for an open pull request by its head. */

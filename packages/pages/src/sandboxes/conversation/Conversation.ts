@@ -211,12 +211,31 @@ const lifeItem = (
 /** Checkpoints, and what is made of them. */
 const checkpointItem = (
   recorded: RecordedEvent,
-  { data, type }: Of<"sandbox.forked" | "sandbox.checkpoint" | "sandbox.restoring" | "sandbox.restored">
+  { data, type }: Of<
+    | "sandbox.checkpoint"
+    | "sandbox.continued"
+    | "sandbox.forked"
+    | "sandbox.restored"
+    | "sandbox.restoring"
+    | "sandbox.synced"
+    | "sandbox.syncing"
+  >
 ): Item | null => {
   const item = (kind: Kind, text: string) => newItem(recorded, `event:${recorded.seq}`, kind, text)
   switch (type) {
     case "sandbox.forked":
       return item("note", `Forked from checkpoint ${data.checkpoint} of ${data.sandbox_id}`)
+    case "sandbox.continued":
+      return item(
+        "note",
+        `Continues ${data.pull_request === undefined ? "" : `pull request #${data.pull_request}, `}branch ${data.branch} of ${data.repo}`
+      )
+    case "sandbox.syncing":
+      return null
+    case "sandbox.synced":
+      return data.error === undefined
+        ? item("note", `Newest commits: ${data.branches.map(({ branch, sha }) => `origin/${branch} ${sha.slice(0, 7)}`).join(", ")}`)
+        : item("problem", `The newest commits are missing. ${data.error}`)
     case "sandbox.checkpoint":
       return data.error !== undefined
         ? item("problem", `No checkpoint: ${data.error}`)
@@ -278,10 +297,13 @@ const itemOf = (recorded: RecordedEvent, known: Known): Item | null => {
     case "setup.started":
     case "sandbox.boot":
       return lifeItem(recorded, event, known)
+    case "sandbox.continued":
     case "sandbox.forked":
     case "sandbox.checkpoint":
     case "sandbox.restoring":
     case "sandbox.restored":
+    case "sandbox.syncing":
+    case "sandbox.synced":
       return checkpointItem(recorded, event)
     case "feedback.received":
     case "feedback.replied":

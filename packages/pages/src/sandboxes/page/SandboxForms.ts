@@ -275,6 +275,7 @@ const publish = (services: Services): Handler =>
       SandboxNotRunning: ({ message }) => Effect.fail(conflict(message)),
       BranchMoved: ({ message }) => Effect.fail(notPublished(message)),
       MergeConflict: ({ message }) => Effect.fail(notPublished(message)),
+      PullRequestNotWritable: ({ message }) => Effect.fail(notPublished(message)),
       SourceHostError: ({ detail }) => Effect.fail(new Refused({ status: 502, title: "Publishing failed", text: detail }))
     })
   )

@@ -332,6 +332,23 @@ export const publish = Command.make(
   ])
 )
 
+export const sync = Command.make("sync", { id: Server.id, json, url: Server.url }, ({ id: given, json, url }) =>
+  Server.interruptible(Effect.gen(function*() {
+    const server = yield* Server.connect(url)
+    const id = yield* Server.resolve(server, given)
+    const result = yield* Effect.flatMap(
+      server.call((signal) => server.client.syncSandbox(id, { signal })),
+      (result) => Server.applied(result)
+    )
+    yield* print(json, result, () => `Getting the newest commits for ${id}. Its log shows when they are there: slipway logs ${id}`)
+  }))).pipe(
+    Command.withDescription(
+      help("Make the newest commits of the source host available to a sandbox's git as origin/…, between turns, so that its agent can " +
+        "merge or rebase.")
+    ),
+    Command.withExamples([{ command: "slipway sync c_abcdefgh2345", description: "Then: slipway message c_abcdefgh2345 \"Merge origin/main\"" }])
+  )
+
 export const stop = Command.make("stop", {
   id: Server.id,
   turn: Flag.Boolean("turn").pipe(Flag.withDescription("End only the active turn; the sandbox continues"), Flag.withDefault(false)),

@@ -231,6 +231,17 @@ const textOf = (told: Told, event: StreamEvent): string => {
       return told.isLive ? "" : note(told, "Running the setup")
     case "sandbox.forked":
       return note(told, `Forked from checkpoint ${event.data.checkpoint} of ${line(event.data.sandbox_id)}`)
+    case "sandbox.continued": {
+      const { branch, pull_request, repo } = event.data
+      return note(told, `Continues ${pull_request === undefined ? "" : `pull request #${pull_request}, `}branch ${line(branch)} of ${line(repo)}`)
+    }
+    case "sandbox.syncing":
+      return note(told, "Getting the newest commits")
+    case "sandbox.synced": {
+      const { branches, error } = event.data
+      const got = branches.map(({ branch, sha }) => `origin/${line(branch)} ${sha.slice(0, 7)}`).join(", ")
+      return error === undefined ? note(told, `Newest commits: ${got}`) : problem(told, line(error))
+    }
     case "sandbox.restoring":
       return note(told, `Restoring checkpoint ${event.data.checkpoint}`)
     case "sandbox.restored": {

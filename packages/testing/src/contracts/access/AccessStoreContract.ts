@@ -7,6 +7,7 @@ import type { AuditLog } from "@slipway/domain/access/ports/AuditLog"
 import { MemberStore } from "@slipway/domain/access/ports/MemberStore"
 import type { Scope } from "@slipway/domain/access/schema/Principal"
 import { Ids } from "@slipway/domain/ids/Ids"
+import { type BranchRule, DEFAULT_BRANCH_RULES } from "@slipway/domain/source/schema/BranchRules"
 import * as Context from "effect/Context"
 import * as DateTime from "effect/DateTime"
 import * as Duration from "effect/Duration"
@@ -142,6 +143,48 @@ const grantsAndKeys = (it: Writer<AccessStore | MemberStore | AuditLog | Ids | A
       for (const unknown of [yield* (yield* Ids).uuid7, other.grant.id, other.grant.name]) {
         assert.strictEqual((yield* Effect.flip(store.setRetention(unknown, 7, later)))._tag, "GrantNotFound")
       }
+    }))
+
+  it.effect("a grant may continue the branches of sandboxes until its rules are set, by its name or its id", () =>
+    Effect.gen(function*() {
+      const store = yield* AccessStore
+      const [{ grant }, { grant: other }] = [yield* newGrant(), yield* newGrant()]
+      assert.deepStrictEqual(yield* store.branchRules(grant.id), DEFAULT_BRANCH_RULES)
+      const rules = ["feature/*", "fix", "weird \" , {x}"].map((rule) => rule as BranchRule)
+      assert.deepStrictEqual(yield* store.setBranchRules(grant.name, rules, later), grant)
+      assert.deepStrictEqual(yield* store.branchRules(grant.id), rules)
+      assert.deepStrictEqual(yield* store.branchRules(other.id), DEFAULT_BRANCH_RULES)
+      assert.includeMembers([...(yield* store.allBranchRules)], [...rules, ...DEFAULT_BRANCH_RULES])
+      yield* store.setBranchRules(grant.id, [], later)
+      assert.deepStrictEqual(yield* store.branchRules(grant.id), [])
+    }))
+
+  it.effect("a revoked grant and an unknown one may continue nothing, and their rules count for nobody", () =>
+    Effect.gen(function*() {
+      const store = yield* AccessStore
+      const { grant } = yield* newGrant()
+      const own = yield* (yield* Ids).uuid7
+      yield* store.setBranchRules(grant.id, [`${own}/*` as BranchRule], at)
+      assert.include([...(yield* store.allBranchRules)], `${own}/*`)
+      yield* store.revokeGrant(grant.id, later)
+      assert.deepStrictEqual(yield* store.branchRules(grant.id), [])
+      assert.notInclude([...(yield* store.allBranchRules)], `${own}/*`)
+      for (const unknown of [grant.id, grant.name, own]) {
+        assert.strictEqual((yield* Effect.flip(store.setBranchRules(unknown, [], later)))._tag, "GrantNotFound")
+      }
+      assert.deepStrictEqual(yield* store.branchRules("no uuid"), [])
+    }))
+
+  it.effect("the audit log has each change of the rules of a grant's branches", () =>
+    Effect.gen(function*() {
+      const store = yield* AccessStore
+      const { grant } = yield* newGrant()
+      const rules = ["feature/*" as BranchRule, "fix" as BranchRule]
+      const set = store.setBranchRules(grant.id, rules, later)
+      const entries = yield* appended(Effect.all([store.setBranchRules(grant.id, DEFAULT_BRANCH_RULES, at), set, set]))
+      assert.deepStrictEqual(entries, [
+        { action: "grant.branches_set", at: later, subjects: { grantId: grant.id, branches: "feature/* fix" } }
+      ])
     }))
 
   it.effect("a grant or a key that never was cannot be revoked, nor can a revoked grant by its name", () =>

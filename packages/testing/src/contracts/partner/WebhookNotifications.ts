@@ -61,6 +61,7 @@ const sandboxOf = Effect.fnUntraced(function*(grantId: string, createdAt = at) {
     toolApprovalMode: "prompt",
     metadata: { customer: "42", "a \"quote\"": "b" },
     origin: null,
+    continues: null,
     createdAt
   }
   return (yield* (yield* SandboxStore).create({ creation, keyed: null })).sandbox

@@ -37,6 +37,11 @@ export interface HostedRepository {
     /** What a pull request has. */
     of(number: number): Effect.Effect<{ readonly labels: ReadonlyArray<string>; readonly reviewers: number }>
   }
+
+  /** Protects a branch from pushes. Left out where that is impossible. */
+  protect?(branch: string): Effect.Effect<void>
+  /** Opens a pull request from a branch of that repository; `null`: it was deleted since. Left out where that is impossible. */
+  openFromFork?(repo: string | null): Effect.Effect<number>
   /** Comments on a pull request, or on a line of one of its files, as another user. Left out where comments are impossible. */
   comment?(number: number, comment: { readonly text: string; readonly path?: string; readonly line?: number }): Effect.Effect<void>
 }
@@ -357,6 +362,65 @@ const pullRequestStates = <R>(it: Writer<SourceHost | R>, { pushed }: ReturnType
     }))
 }
 
+/** What it takes to continue a branch or a pull request (docs/decisions/24). */
+const continuing = <R>(it: Writer<SourceHost | R>, { pushed }: ReturnType<typeof helpersOf<R>>) => {
+  it.effect("knows the newest commit of a branch by its exact name", () =>
+    Effect.gen(function*() {
+      const { draft, host, repo, repository } = yield* pushed
+      assert.deepStrictEqual(yield* host.branch(repo, "slipway/x"), { headSha: draft.headSha, isProtected: false })
+      const next = yield* repository.commit("slipway/x", { next: "1\n" })
+      assert.deepStrictEqual(yield* host.branch(repo, "slipway/x"), { headSha: next, isProtected: false })
+      for (const other of ["slipway/X", "slipway", "x", "slipway/*", "refs/heads/slipway/x", "a..b", "--all", ""]) {
+        assert.isNull(yield* host.branch(repo, other), other)
+      }
+      assert.strictEqual((yield* refusal(host.branch(unknown, "trunk")))._tag, "RepoNotAccessible")
+    }))
+
+  it.effect("says which branches are protected", () =>
+    Effect.gen(function*() {
+      const { host, repo, repository } = yield* pushed
+      // Protection is impossible there.
+      if (repository.protect === undefined) return
+      yield* repository.protect("slipway/x")
+      assert.deepInclude(yield* host.branch(repo, "slipway/x"), { isProtected: true })
+      assert.deepInclude(yield* host.branch(repo, "trunk"), { isProtected: false })
+    }))
+
+  it.effect("knows a pull request and the repository of its branch", () =>
+    Effect.gen(function*() {
+      const { draft, host, repo, repository } = yield* pushed
+      const opened = yield* host.openDraftPullRequest(repo, draft)
+      assert.deepStrictEqual(yield* host.pullRequestSource(repo, opened.number), { pullRequest: opened, headRepo: repo })
+      assert.isNull(yield* host.pullRequestSource(repo, opened.number + 1))
+      yield* repository.merge("slipway/x", "trunk")
+      assert.deepInclude((yield* host.pullRequestSource(repo, opened.number))?.pullRequest, { state: "closed", merged: true })
+      assert.strictEqual((yield* refusal(host.pullRequestSource(unknown, 1)))._tag, "RepoNotAccessible")
+    }))
+
+  it.effect("tells a pull request from a fork from its own, and lists its own open ones, newest first", () =>
+    Effect.gen(function*() {
+      const { draft, host, repo, repository } = yield* pushed
+      assert.deepStrictEqual(yield* host.openPullRequests(repo), [])
+      const first = yield* host.openDraftPullRequest(repo, draft)
+      const headSha = yield* repository.commit("feature/y", { y: "1\n" })
+      const second = yield* host.openDraftPullRequest(repo, { ...draft, title: "x".repeat(300), headRef: "feature/y", headSha })
+      if (repository.openFromFork !== undefined) {
+        for (const fork of ["someone/else", null]) {
+          const number = yield* repository.openFromFork(fork)
+          assert.strictEqual((yield* host.pullRequestSource(repo, number))?.headRepo, fork)
+        }
+      }
+      const listed = [
+        { number: second.number, title: "x".repeat(256), headRef: "feature/y" },
+        { number: first.number, title: "Title", headRef: "slipway/x" }
+      ]
+      assert.deepStrictEqual(yield* host.openPullRequests(repo), listed)
+      yield* repository.deleteBranch("feature/y")
+      assert.deepStrictEqual(yield* host.openPullRequests(repo), listed.slice(1))
+      assert.strictEqual((yield* refusal(host.openPullRequests(unknown)))._tag, "RepoNotAccessible")
+    }))
+}
+
 /** For every host. */
 export const suite = <R>(name: string, layer: Layer.Layer<SourceHost | R, unknown>, fixture: Fixture<R>) =>
   defineLive(`SourceHost (${name})`, layer, (it) => {
@@ -364,4 +428,5 @@ export const suite = <R>(name: string, layer: Layer.Layer<SourceHost | R, unknow
     repositories(it, fixture, helpers)
     draftPullRequests(it, helpers)
     pullRequestStates(it, helpers)
+    continuing(it, helpers)
   })

@@ -7,7 +7,7 @@ import { iso } from "../../sql/Iso.ts"
 
 /** The columns that hold JSON, as the domain encodes them. */
 export const encodeColumns = Schema.encodeSync(
-  Sandbox.mapFields(Struct.pick(["approvals", "feedback", "publications", "setupTime", "tokens", "turn", "usage"])),
+  Sandbox.mapFields(Struct.pick(["approvals", "continues", "feedback", "publications", "setupTime", "tokens", "turn", "usage"])),
   { disableChecks: true }
 )
 

@@ -60,7 +60,8 @@ export const updateSandbox = (
             revision = ${sandbox.revision},
             last_seq = ${sandbox.lastSeq}, recorded_at = ${iso(at)}, log_bytes = ${sandbox.logBytes}, checkpoint = ${sandbox.checkpoint},
             owes_checkpoint = ${sandbox.owesCheckpoint}, pinned = ${sandbox.pinned},
-            restoring = ${sandbox.restoring}, restores = ${sandbox.restores}, setup_time = ${state.setupTime}::jsonb,
+            restoring = ${sandbox.restoring}, restores = ${sandbox.restores}, syncing = ${sandbox.syncing}, syncs = ${sandbox.syncs},
+            setup_time = ${state.setupTime}::jsonb,
             ${queueOf(sql, before, sandbox)} ${titleOf(sql, before, sandbox)} ${feedbackOf(sql, before, sandbox, state.feedback)}
             deadline_at = ${deadlineOf(sandbox, limits)}, ${arrived}
             work = ${work}, work_since = ${workSince}, work_seq = ${sandbox.lastSeq}
