@@ -93,6 +93,7 @@ export const tombstoneOf = (row: SandboxRow, now: DateTime.Utc): SandboxRow => (
   createdAt: row.createdAt,
   endedAt: row.endedAt,
   repos: "",
+  continues: null,
   deadlineAt: null,
   limits: row.limits,
   work: null,
