@@ -164,6 +164,7 @@ describe("the addresses of the promise client", () => {
       client.terminateSandbox(id),
       client.interruptTurn(id),
       client.restoreCheckpoint(id, 2),
+      client.syncSandbox(id),
       client.forkSandbox(id, { prompt: "" }),
       client.approve(id, "a/1 ?#é"),
       client.sendMessage(id, ""),

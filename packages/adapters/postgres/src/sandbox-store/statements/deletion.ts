@@ -29,6 +29,7 @@ export const TOMBSTONE = {
   approvals: "'[]'",
   publications: "'[]'",
   feedback: "NULL",
+  continues: "NULL",
   deadline_at: "NULL",
   worker: "NULL",
   machine: "NULL",
