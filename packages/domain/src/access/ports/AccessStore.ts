@@ -6,8 +6,11 @@ import * as Schema from "effect/Schema"
 import type { BranchRule } from "../../source/schema/BranchRules.ts"
 import type { StoreUnavailable } from "../../store/StoreUnavailable.ts"
 import type { MintRefused } from "../rules/Minting.ts"
+import type { Grant } from "../schema/Grant.ts"
 import type { Principal, Scope } from "../schema/Principal.ts"
 import type { SecurityEvent } from "./AuditLog.ts"
+
+export type { Grant } from "../schema/Grant.ts"
 
 /**
  * Requests accepted in any 60 s, by key, by user over all keys, and by grant over all keys. For sessions: by session, and by user over
@@ -38,18 +41,6 @@ export interface Admission {
   readonly memberActive: boolean
   readonly organizationSuspended: boolean
   readonly rate: RateSlot
-}
-
-/** A named group of keys of an organization. Sandboxes and the partner feed belong to a grant. `id` is a UUID. */
-export interface Grant {
-  readonly id: string
-  /** Unique among grants that are not revoked. */
-  readonly name: string
-  readonly organizationId: string
-  readonly createdAt: DateTime.Utc
-  readonly revokedAt: DateTime.Utc | null
-  /** Days for which data of its ended sandboxes is kept (`RETENTION_BOUNDS`); `null`: as the service says. */
-  readonly retentionDays: number | null
 }
 
 /** A key as it is stored: everything but the key. `id` is a UUID. */
@@ -132,7 +123,11 @@ export class AccessStore extends Context.Service<AccessStore, {
   /** The rules of all grants in use together, each once: nothing on such a branch is trusted. */
   readonly allBranchRules: Effect.Effect<ReadonlyArray<BranchRule>, StoreUnavailable>
   /** Replaces the rules of a grant in use, by id or by name. The audit log records a change. */
-  setBranchRules(idOrName: string, rules: ReadonlyArray<BranchRule>, at: DateTime.Utc): Effect.Effect<Grant, GrantNotFound | StoreUnavailable>
+  setBranchRules(
+    idOrName: string,
+    rules: ReadonlyArray<BranchRule>,
+    at: DateTime.Utc
+  ): Effect.Effect<Grant, GrantNotFound | StoreUnavailable>
   /**
    * Fails with `too_many_keys` when the user has `most` valid keys at the key's `createdAt`. The limit also holds for keys minted at
    * the same time.

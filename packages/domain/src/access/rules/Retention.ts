@@ -1,6 +1,6 @@
 /** How long data of ended sandboxes is kept, where a grant has its own time. */
 import * as DateTime from "effect/DateTime"
-import type { Grant } from "../ports/AccessStore.ts"
+import type { Grant } from "../schema/Grant.ts"
 
 /** The least and the most days of a retention. */
 export const RETENTION_BOUNDS = { least: 1, most: 3650 } as const
