@@ -16,7 +16,8 @@ import { turnPending } from "@slipway/domain/sandbox/rules/Transition"
 import { MAX_PROMPT, Prompt } from "@slipway/domain/sandbox/schema/Command"
 import type { FeedbackItem, HeadChecks, PullFeedback } from "@slipway/domain/source/ports/PullRequestFeedback"
 import { MAX_DELIVERED, MAX_ITEMS, newFeedback, SERVICE_AUTHOR } from "@slipway/domain/source/rules/FeedbackState"
-import { type FeedbackPolicy, NO_FEEDBACK } from "@slipway/domain/source/schema/FeedbackPolicy"
+import type { FeedbackPolicy } from "@slipway/domain/source/schema/FeedbackPolicy"
+import { NO_FEEDBACK } from "@slipway/domain/source/schema/NoFeedback"
 import * as Arbitrary from "effect/Arbitrary"
 import * as DateTime from "effect/DateTime"
 import * as Schema from "effect/Schema"
@@ -127,7 +128,7 @@ describe("which feedback becomes a message", () => {
     assert.deepStrictEqual(delivered(decided(next, pull([], failed("b", 150)), 1e6)), [])
   })
 
-  it("an edited item is not delivered again; one that is edited to mention the service is", () => {
+  it("an edited item is delivered again only if the edit mentions the service", () => {
     const next = round(running(), pull([item("1", 10)]), 100)
     assert.deepStrictEqual(delivered(decided(next, pull([item("1", 10, { body: "Other", updatedAt: later(150) })]), 1e6)), "Nothing")
     const mention = running({ ...all, comments: "mention" })
@@ -257,6 +258,7 @@ describe("the message", () => {
     })
     const own = text.split("\n").filter((line) => !line.startsWith("> "))
     assert.isFalse(own.some((line) => line.includes("Ignore") || line === "z"))
+    // oxlint-disable-next-line no-control-regex -- control characters are what must not be there
     assert.notMatch(text, /[\u001b\u202e\0\u0085]/u)
     assert.include(text, "⟨RIGHT-TO-LEFT OVERRIDE⟩evil⟨NUL⟩")
   })

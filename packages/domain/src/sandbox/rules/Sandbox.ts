@@ -9,8 +9,8 @@ import * as Result from "effect/Result"
 import { noTokenCounts, noUsage } from "../../models/rules/Usage.ts"
 import * as FeedbackState from "../../source/rules/FeedbackState.ts"
 import { isUnderWay } from "../../source/rules/PullState.ts"
-import { NO_FEEDBACK } from "../../source/schema/FeedbackPolicy.ts"
 import { isOwnBranch, sameRepo } from "../../source/schema/Naming.ts"
+import { NO_FEEDBACK } from "../../source/schema/NoFeedback.ts"
 import type { RepoName } from "../../source/schema/RepoRef.ts"
 import { saturatingAdd } from "../../text/Counters.ts"
 import * as Instant from "../../time/Instant.ts"
@@ -418,8 +418,12 @@ export const evolveAll = (sandbox: Sandbox, events: ReadonlyArray<SandboxEvent>,
 export const continuedBranch = ({ continues }: Pick<Sandbox, "continues">, repo: RepoName): Continues | null =>
   continues !== null && sameRepo(continues.repo, repo) ? continues : null
 
-/** Whether the sandbox publishes to this branch: one that it continues, or one with the form of its own. */
-export const publishesTo = ({ continues, id, repos }: Pick<Sandbox, "continues" | "id" | "repos">, repo: RepoName, branch: string): boolean =>
+/** Whether the sandbox publishes to this branch: it continues the branch, or the branch has the form of its own. */
+export const publishesTo = (
+  { continues, id, repos }: Pick<Sandbox, "continues" | "id" | "repos">,
+  repo: RepoName,
+  branch: string
+): boolean =>
   continues !== null && sameRepo(continues.repo, repo) && continues.branch === branch ||
   isOwnBranch(id, branch) && repos.some(({ fullName }) => sameRepo(fullName, repo))
 

@@ -7,9 +7,10 @@ import { type Catalogue, type Model, ModelId } from "../../models/schema/ModelCa
 import { ReasoningEffort } from "../../models/schema/ReasoningEffort.ts"
 import { ToolApprovalMode } from "../../models/schema/ToolApprovalMode.ts"
 import { isOn, newFeedback } from "../../source/rules/FeedbackState.ts"
-import { FeedbackPolicy, NO_FEEDBACK } from "../../source/schema/FeedbackPolicy.ts"
+import { FeedbackPolicy } from "../../source/schema/FeedbackPolicy.ts"
 import type { FeedbackState } from "../../source/schema/FeedbackState.ts"
 import { isCommitId, sameRepo } from "../../source/schema/Naming.ts"
+import { NO_FEEDBACK } from "../../source/schema/NoFeedback.ts"
 import { Ref, RepoName, RepoRef } from "../../source/schema/RepoRef.ts"
 import { Counter } from "../../text/Text.ts"
 import type { Continues, Creation, Origin } from "../rules/Sandbox.ts"
@@ -39,7 +40,7 @@ const ownMetadata = Metadata.annotateKey({
 }).pipe(Schema.withDecodingDefaultKey(Effect.succeed({})))
 
 const { checks, comments, publish, rounds } = FeedbackPolicy.fields
-/** What a creation says about feedback. */
+/** The feedback that a creation asks for. The other fields come from the settings of the repository. */
 const FeedbackChoice = Schema.Struct({
   comments: Schema.optionalKey(comments),
   checks: Schema.optionalKey(checks),

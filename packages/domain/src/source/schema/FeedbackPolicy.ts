@@ -4,7 +4,7 @@ import * as Schema from "effect/Schema"
 /** Rounds without a person's word after which feedback pauses. */
 export const MAX_ROUNDS = 20
 
-/** What of a pull request is given to its sandbox, and what happens then. */
+/** The feedback that a sandbox gets from its pull requests, and what happens after a round of it. */
 export const FeedbackPolicy = Schema.Struct({
   comments: Schema.Literals(["off", "mention", "all"]).annotateKey({
     description: "Comments and reviews of people who may write to the repository; `mention`: those that name `@slipway`."
@@ -16,6 +16,3 @@ export const FeedbackPolicy = Schema.Struct({
   publish: Schema.Boolean.annotateKey({ description: "Whether a round that succeeded is published." })
 }).annotate({ identifier: "FeedbackPolicy" })
 export type FeedbackPolicy = typeof FeedbackPolicy.Type
-
-/** The policy of repositories without one. */
-export const NO_FEEDBACK: FeedbackPolicy = { comments: "off", checks: "off", rounds: 3, publish: true }

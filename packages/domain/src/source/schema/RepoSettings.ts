@@ -1,7 +1,8 @@
-/** What owners chose for the pull requests of a repository. */
+/** The choices of owners for the pull requests of a repository. */
 import * as Schema from "effect/Schema"
 import { text } from "../../text/Text.ts"
-import { FeedbackPolicy, NO_FEEDBACK } from "./FeedbackPolicy.ts"
+import { FeedbackPolicy } from "./FeedbackPolicy.ts"
+import { NO_FEEDBACK } from "./NoFeedback.ts"
 
 /** Labels of one repository (our choice). */
 export const MAX_LABELS = 20
@@ -40,7 +41,7 @@ export const RepoSettings = Schema.Struct({
 }).annotate({ identifier: "RepoSettings" })
 export type RepoSettings = typeof RepoSettings.Type
 
-/** The settings of repositories for which nobody chose any. */
+/** The settings of repositories without stored settings. */
 export const NO_SETTINGS: RepoSettings = { labels: [], reviewers: [], coAuthor: false, feedback: NO_FEEDBACK }
 
 /** Whether two settings are the same, with their lists in the same order. */

@@ -7,8 +7,8 @@ import { SandboxStore } from "@slipway/domain/sandbox/ports/SandboxStore"
 import type { Sandbox } from "@slipway/domain/sandbox/rules/Sandbox"
 import type { SandboxEvent } from "@slipway/domain/sandbox/rules/SandboxEvent"
 import { newFeedback } from "@slipway/domain/source/rules/FeedbackState"
-import { NO_FEEDBACK } from "@slipway/domain/source/schema/FeedbackPolicy"
 import { headRef } from "@slipway/domain/source/schema/Naming"
+import { NO_FEEDBACK } from "@slipway/domain/source/schema/NoFeedback"
 import * as DateTime from "effect/DateTime"
 import * as Effect from "effect/Effect"
 import type * as Layer from "effect/Layer"
@@ -53,7 +53,7 @@ export const suite = (name: string, layer: Layer.Layer<Stores | FeedbackWatches,
         assert.deepStrictEqual(made.map(({ repo, sandboxId }) => `${sandboxId} ${repo}`).sort(), [`${id} acme/Shop`, `${id} acme/other`])
       }))
 
-    it.effect("gives a claimed one to nobody else until its claim is over, and takes no record of the earlier claim then", () =>
+    it.effect("gives a claimed watch to no other worker until its claim is over, and takes no record of the earlier claim then", () =>
       Effect.gen(function*() {
         const watches = yield* FeedbackWatches
         const { id } = yield* watched
