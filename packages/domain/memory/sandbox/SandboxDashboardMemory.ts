@@ -92,6 +92,52 @@ const pinning = ({ rows }: SandboxRows) => {
   return { pin, pinsOf }
 }
 
+/** The places of the grant's sandboxes in the line of those that wait for their boot, and the use of the workers. */
+const queueAt = (state: SandboxRows, grantId: string, now: DateTime.Utc) => {
+  const working = Array.from(state.rows.values()).filter(({ sandbox }) => workOf(sandbox) !== null)
+  const waiting = working
+    .filter((row) => workOf(row.sandbox) === "boot" && !isHeld(row, now))
+    .sort((a, b) =>
+      DateTime.Order(a.workSince ?? now, b.workSince ?? now) || DateTime.Order(a.sandbox.createdAt, b.sandbox.createdAt) ||
+      (a.sandbox.id < b.sandbox.id ? -1 : 1)
+    )
+    .slice(0, PLACES)
+  const places = new Map<SandboxId, number>()
+  for (const [i, { sandbox }] of waiting.entries()) if (sandbox.grantId === grantId) places.set(sandbox.id, i + 1)
+  const present = WorkersMemory.known(state, now).filter(({ isDraining, isThere }) => isThere && !isDraining)
+  return {
+    places,
+    atWork: working.filter((row) => isHeld(row, now) && takesSlot(row.sandbox)).length,
+    slots: present.reduce((sum, { slots }) => sum + slots.all, 0)
+  }
+}
+
+/** The sandboxes by day, repository, model, creator and result: the groups with the highest costs. */
+const pastGroups = (sandboxes: ReadonlyArray<Sandbox>): ReadonlyArray<PastGroup> => {
+  const groups = new Map<string, PastGroup>()
+  for (
+    const { createdAt, createdBy, model, publications, reason, repos, status, tokens, usage } of sandboxes.slice(0, LOOKED_THROUGH)
+  ) {
+    const day = DateTime.formatIsoDateUtc(createdAt)
+    const repo = repos[0]?.fullName.toLowerCase() ?? ""
+    const key = JSON.stringify([day, repo, model, createdBy, status, reason])
+    const known = groups.get(key) ?? { ...nothing, day, repo, model, createdBy, status, reason }
+    const merges = publications.flatMap(({ mergedAt }) => mergedAt === undefined ? [] : [mergedAt])
+    const waits = merges.map((mergedAt) => DateTime.toEpochMillis(mergedAt) - DateTime.toEpochMillis(createdAt))
+    groups.set(key, {
+      ...known,
+      count: known.count + 1,
+      costMicroUsd: saturatingAdd(known.costMicroUsd, usage.costMicroUsd),
+      tokens: addTokenCounts(known.tokens, tokens),
+      pulls: known.pulls + publications.filter(({ number }) => number !== null).length,
+      merged: known.merged + publications.filter(({ merged }) => merged === true).length,
+      mergedAfterMs: waits.reduce(saturatingAdd, known.mergedAfterMs),
+      timedMerges: known.timedMerges + waits.length
+    })
+  }
+  return Array.from(groups.values()).sort((a, b) => b.costMicroUsd - a.costMicroUsd).slice(0, GROUPS)
+}
+
 /** `SandboxDashboard` over these rows. */
 export const make = (state: SandboxRows, audit: AuditLog["Service"] | null): SandboxDashboard["Service"] => {
   const { rows } = state
@@ -153,51 +199,9 @@ export const make = (state: SandboxRows, audit: AuditLog["Service"] | null): San
 
     recent: (grantId) => Effect.sync(() => all(grantId).slice(0, RECENT).map(askedOf)),
 
-    queue: (grantId) =>
-      Effect.map(DateTime.now, (now) => {
-        const working = Array.from(rows.values()).filter(({ sandbox }) => workOf(sandbox) !== null)
-        const waiting = working
-          .filter((row) => workOf(row.sandbox) === "boot" && !isHeld(row, now))
-          .sort((a, b) =>
-            DateTime.Order(a.workSince ?? now, b.workSince ?? now) || DateTime.Order(a.sandbox.createdAt, b.sandbox.createdAt) ||
-            (a.sandbox.id < b.sandbox.id ? -1 : 1)
-          )
-          .slice(0, PLACES)
-        const places = new Map<SandboxId, number>()
-        for (const [i, { sandbox }] of waiting.entries()) if (sandbox.grantId === grantId) places.set(sandbox.id, i + 1)
-        const present = WorkersMemory.known(state, now).filter(({ isDraining, isThere }) => isThere && !isDraining)
-        return {
-          places,
-          atWork: working.filter((row) => isHeld(row, now) && takesSlot(row.sandbox)).length,
-          slots: present.reduce((sum, { slots }) => sum + slots.all, 0)
-        }
-      }),
+    queue: (grantId) => Effect.map(DateTime.now, (now) => queueAt(state, grantId, now)),
 
     past: (grantId, since) =>
-      Effect.sync(() => {
-        const groups = new Map<string, PastGroup>()
-        for (
-          const { createdAt, createdBy, model, publications, reason, repos, status, tokens, usage } of all(grantId)
-            .filter(({ createdAt }) => DateTime.isGreaterThanOrEqualTo(createdAt, since)).slice(0, LOOKED_THROUGH)
-        ) {
-          const day = DateTime.formatIsoDateUtc(createdAt)
-          const repo = repos[0]?.fullName.toLowerCase() ?? ""
-          const key = JSON.stringify([day, repo, model, createdBy, status, reason])
-          const known = groups.get(key) ?? { ...nothing, day, repo, model, createdBy, status, reason }
-          const merges = publications.flatMap(({ mergedAt }) => mergedAt === undefined ? [] : [mergedAt])
-          const waits = merges.map((mergedAt) => DateTime.toEpochMillis(mergedAt) - DateTime.toEpochMillis(createdAt))
-          groups.set(key, {
-            ...known,
-            count: known.count + 1,
-            costMicroUsd: saturatingAdd(known.costMicroUsd, usage.costMicroUsd),
-            tokens: addTokenCounts(known.tokens, tokens),
-            pulls: known.pulls + publications.filter(({ number }) => number !== null).length,
-            merged: known.merged + publications.filter(({ merged }) => merged === true).length,
-            mergedAfterMs: waits.reduce(saturatingAdd, known.mergedAfterMs),
-            timedMerges: known.timedMerges + waits.length
-          })
-        }
-        return Array.from(groups.values()).sort((a, b) => b.costMicroUsd - a.costMicroUsd).slice(0, GROUPS)
-      })
+      Effect.sync(() => pastGroups(all(grantId).filter(({ createdAt }) => DateTime.isGreaterThanOrEqualTo(createdAt, since))))
   })
 }

@@ -82,7 +82,7 @@ const newUser = Effect.gen(function*() {
 })
 const elapse = (seconds: number) => Effect.flatMap(AccessFixture, (fixture) => fixture.elapse(Duration.seconds(seconds)))
 
-const grantsAndKeys = (it: Writer<AccessStore | MemberStore | AuditLog | Ids | AccessFixture>) => {
+const grants = (it: Writer<AccessStore | MemberStore | AuditLog | Ids | AccessFixture>) => {
   it.effect("a grant is made once for each name, however many make it at once", () =>
     Effect.gen(function*() {
       const name = yield* (yield* Ids).uuid7
@@ -145,6 +145,21 @@ const grantsAndKeys = (it: Writer<AccessStore | MemberStore | AuditLog | Ids | A
       }
     }))
 
+  it.effect("a grant or a key that never was cannot be revoked, nor can a revoked grant by its name", () =>
+    Effect.gen(function*() {
+      const store = yield* AccessStore
+      const { grant } = yield* newGrant()
+      yield* store.revokeGrant(grant.id, at)
+      const unknown = yield* (yield* Ids).uuid7
+      for (const key of [unknown, "no such", grant.name]) {
+        const error = yield* Effect.flip(store.revokeGrant(key, later))
+        assert.strictEqual(error._tag, "GrantNotFound")
+      }
+      for (const key of [unknown, "no such"]) assert.strictEqual((yield* Effect.flip(store.revokeKey(key, at)))._tag, "KeyNotFound")
+    }))
+}
+
+const branchRules = (it: Writer<AccessStore | MemberStore | AuditLog | Ids | AccessFixture>) => {
   it.effect("a grant may continue the branches of sandboxes until its rules are set, by its name or its id", () =>
     Effect.gen(function*() {
       const store = yield* AccessStore
@@ -159,7 +174,7 @@ const grantsAndKeys = (it: Writer<AccessStore | MemberStore | AuditLog | Ids | A
       assert.deepStrictEqual(yield* store.branchRules(grant.id), [])
     }))
 
-  it.effect("a revoked grant and an unknown one may continue nothing, and their rules count for nobody", () =>
+  it.effect("a revoked or unknown grant may continue no branch, and its rules are not among those of all grants", () =>
     Effect.gen(function*() {
       const store = yield* AccessStore
       const { grant } = yield* newGrant()
@@ -186,20 +201,9 @@ const grantsAndKeys = (it: Writer<AccessStore | MemberStore | AuditLog | Ids | A
         { action: "grant.branches_set", at: later, subjects: { grantId: grant.id, branches: "feature/* fix" } }
       ])
     }))
+}
 
-  it.effect("a grant or a key that never was cannot be revoked, nor can a revoked grant by its name", () =>
-    Effect.gen(function*() {
-      const store = yield* AccessStore
-      const { grant } = yield* newGrant()
-      yield* store.revokeGrant(grant.id, at)
-      const unknown = yield* (yield* Ids).uuid7
-      for (const key of [unknown, "no such", grant.name]) {
-        const error = yield* Effect.flip(store.revokeGrant(key, later))
-        assert.strictEqual(error._tag, "GrantNotFound")
-      }
-      for (const key of [unknown, "no such"]) assert.strictEqual((yield* Effect.flip(store.revokeKey(key, at)))._tag, "KeyNotFound")
-    }))
-
+const keyLists = (it: Writer<AccessStore | MemberStore | AuditLog | Ids | AccessFixture>) => {
   it.effect("lists the keys of a grant newest first, with every field as it was given", () =>
     Effect.gen(function*() {
       const store = yield* AccessStore
@@ -354,7 +358,7 @@ const rateLimits = (it: Writer<AccessStore | MemberStore | AuditLog | Ids | Acce
     Effect.gen(function*() {
       const store = yield* AccessStore
       const keys = yield* Effect.forEach([0, 1, 2, 3, 4], (limit) => Effect.map(freshKey(), (key) => ({ ...key, limit })))
-      const unknown = (yield* Ids).digest("nobody's")
+      const unknown = (yield* Ids).digest("unknown")
       const asked = Array.from({ length: 30 }, (_, i) => i % 6 === 5 ? null : keys[i % 6] ?? null)
       const told = yield* Effect.forEach(
         asked,
@@ -632,7 +636,9 @@ const goodKeysAndAudit = (it: Writer<AccessStore | MemberStore | AuditLog | Ids 
 /** For every store. */
 export const suite = (name: string, layer: Layer.Layer<AccessStore | MemberStore | AuditLog | Ids | AccessFixture, unknown>) =>
   define(`AccessStore (${name})`, layer, (it) => {
-    grantsAndKeys(it)
+    grants(it)
+    branchRules(it)
+    keyLists(it)
     admission(it)
     rateLimits(it)
     rateLimitChanges(it)

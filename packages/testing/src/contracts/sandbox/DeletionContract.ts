@@ -23,7 +23,7 @@ import { assert } from "../../suite/Assert.ts"
 import { define, type Writer } from "../../suite/Suite.ts"
 import { appended } from "../access/AuditLogContract.ts"
 import { checkpointed, forkOf, settle } from "./ForksContract.ts"
-import { asking, at, command, creationOf, drive, ending, keyOf, leased, make, running, StoreFixture, type Stores } from "./SandboxStates.ts"
+import { asking, at, creationOf, drive, ending, keyOf, leased, make, running, StoreFixture, type Stores } from "./SandboxStates.ts"
 
 type Needed = Stores | Checkpoints | Setups
 
@@ -62,7 +62,7 @@ const full = Effect.fnUntraced(function*() {
   return { sandbox: yield* store.find(keyOf(sandbox)), turn: second, lease }
 })
 
-/** What readers see of it; its state is "SandboxNotFound" when it is unknown. */
+/** The answers of all reads about the sandbox; `found` is "SandboxNotFound" when it is unknown. */
 const seen = Effect.fnUntraced(function*({ sandbox, turn }: { readonly sandbox: Sandbox; readonly turn: string | null }) {
   const [store, setups, checkpoints] = [yield* SandboxStore, yield* Setups, yield* Checkpoints]
   const query = { after: null, limit: 100, status: null, repo: null }
@@ -159,8 +159,11 @@ const deleting = (it: Writer<Needed>) => {
       assert.strictEqual((yield* Effect.flip(store.create({ creation, keyed: null })))._tag, "SandboxIdTaken")
       assert.isNull(yield* store.replay(grantId, keyed("order-2"), null))
     }))
+}
 
-  it.effect("no command and no change reaches a deleted sandbox, whoever asks", () =>
+/** The ports that know a sandbox, once it is deleted. */
+const afterDeletion = (it: Writer<Needed>) => {
+  it.effect("no command and no change of any caller reaches a deleted sandbox", () =>
     Effect.gen(function*() {
       const [store, ids] = [yield* SandboxStore, yield* Ids]
       const { sandbox } = yield* full()
@@ -317,6 +320,7 @@ const retention = (it: Writer<Needed>) => {
 export const suite = (name: string, layer: Layer.Layer<Needed, unknown>) =>
   define(`Deletion (${name})`, layer, (it) => {
     deleting(it)
+    afterDeletion(it)
     forks(it)
     retention(it)
   })

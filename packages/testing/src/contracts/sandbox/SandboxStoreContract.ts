@@ -1358,14 +1358,6 @@ const headSha = "1".repeat(40)
 
 /** Docs/decisions/24. */
 const continued = (it: Rules<Stores>) => {
-  const continuing = (grantId: string, repo: string, branch: string, minutes = 0) =>
-    make({
-      grantId,
-      repos: [{ fullName: RepoName.make(repo), ref: branch }],
-      createdAt: DateTime.add(at, { minutes }),
-      continues: { repo: RepoName.make(repo), branch, pullRequest: 12, headSha }
-    })
-
   it.effect("keeps the branch that a sandbox continues, and tells of it in its first events", () =>
     Effect.gen(function*() {
       const store = yield* SandboxStore
@@ -1402,7 +1394,19 @@ const continued = (it: Rules<Stores>) => {
       ])
       assert.isNull((yield* store.find(keyOf(yield* make({ grantId })))).continues)
     }))
+}
 
+/** A sandbox that continues the branch, made `minutes` after `at`. */
+const continuing = (grantId: string, repo: string, branch: string, minutes = 0) =>
+  make({
+    grantId,
+    repos: [{ fullName: RepoName.make(repo), ref: branch }],
+    createdAt: DateTime.add(at, { minutes }),
+    continues: { repo: RepoName.make(repo), branch, pullRequest: 12, headSha }
+  })
+
+/** Docs/decisions/24. */
+const publishers = (it: Rules<Stores>) => {
   it.effect("finds the sandboxes that publish to a branch, of all grants, newest first", () =>
     Effect.gen(function*() {
       const store = yield* SandboxStore
@@ -1451,7 +1455,10 @@ const continued = (it: Rules<Stores>) => {
         made.toReversed().slice(0, MAX_PUBLISHERS).map(({ id }) => id)
       )
     }))
+}
 
+/** Docs/decisions/24. */
+const syncs = (it: Rules<Stores>) => {
   it.effect("a sync is asked for between turns, once until a worker has done it", () =>
     Effect.gen(function*() {
       const store = yield* SandboxStore
@@ -1464,7 +1471,10 @@ const continued = (it: Rules<Stores>) => {
       assert.strictEqual(result.outcome, "applied")
       assert.isTrue((yield* store.find(keyOf(sandbox))).syncing)
       assert.deepStrictEqual(yield* ask, { ...result, outcome: "duplicate" })
-      yield* drive(sandbox, [{ _tag: "RecordSync", data: { branches: [{ repo: RepoName.make("acme/shop"), branch: "main", sha: headSha }] } }])
+      yield* drive(sandbox, [{
+        _tag: "RecordSync",
+        data: { branches: [{ repo: RepoName.make("acme/shop"), branch: "main", sha: headSha }] }
+      }])
       const done = yield* store.find(keyOf(sandbox))
       assert.deepStrictEqual([done.syncing, done.syncs], [false, 1])
       yield* drive(sandbox, [{ _tag: "RecordSync", data: { branches: [] } }])
@@ -1496,4 +1506,6 @@ export const suite = (name: string, layer: Layer.Layer<Stores, unknown>) =>
     hints(it)
     writtenByOthers(it)
     continued(it)
+    publishers(it)
+    syncs(it)
   })

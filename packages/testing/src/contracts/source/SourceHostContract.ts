@@ -34,7 +34,7 @@ export interface HostedRepository {
   readonly reviewing?: {
     readonly label: string
     readonly team: string
-    /** What a pull request has. */
+    /** The labels and reviewers of a pull request. */
     of(number: number): Effect.Effect<{ readonly labels: ReadonlyArray<string>; readonly reviewers: number }>
   }
 
@@ -214,6 +214,22 @@ const draftPullRequests = <R>(it: Writer<SourceHost | R>, { pushed }: ReturnType
       assert.deepInclude(yield* host.readyPullRequest(repo, other.number), { state: "closed", draft: true })
     }))
 
+  it.effect("of many who open one for the same branch exactly one succeeds", () =>
+    Effect.gen(function*() {
+      const { draft, host, repo } = yield* pushed
+      const results = yield* Effect.forEach(
+        Array.from({ length: 5 }),
+        () => Effect.result(host.openDraftPullRequest(repo, draft)),
+        { concurrency: "unbounded" }
+      )
+      const opened = results.filter(Result.isSuccess).map(({ success }) => success)
+      assert.strictEqual(opened.length, 1)
+      assert.deepStrictEqual(yield* host.findOpenPullRequest(repo, draft.headRef), opened[0] ?? null)
+    }))
+}
+
+/** Labels, reviewers and comments of pull requests. */
+const decorations = <R>(it: Writer<SourceHost | R>, { pushed }: ReturnType<typeof helpersOf<R>>) => {
   it.effect("adds labels and reviewers that it has, and names the others, however often it is asked", () =>
     Effect.gen(function*() {
       const { draft, host, repo, repository: { accounts, reviewing } } = yield* pushed
@@ -259,19 +275,6 @@ const draftPullRequests = <R>(it: Writer<SourceHost | R>, { pushed }: ReturnType
         assert.isFalse(Number.isNaN(Date.parse(createdAt)))
         assert.match(url, /^https?:\/\/.+/u)
       }
-    }))
-
-  it.effect("of many who open one for the same branch exactly one succeeds", () =>
-    Effect.gen(function*() {
-      const { draft, host, repo } = yield* pushed
-      const results = yield* Effect.forEach(
-        Array.from({ length: 5 }),
-        () => Effect.result(host.openDraftPullRequest(repo, draft)),
-        { concurrency: "unbounded" }
-      )
-      const opened = results.filter(Result.isSuccess).map(({ success }) => success)
-      assert.strictEqual(opened.length, 1)
-      assert.deepStrictEqual(yield* host.findOpenPullRequest(repo, draft.headRef), opened[0] ?? null)
     }))
 }
 
@@ -362,7 +365,7 @@ const pullRequestStates = <R>(it: Writer<SourceHost | R>, { pushed }: ReturnType
     }))
 }
 
-/** What it takes to continue a branch or a pull request (docs/decisions/24). */
+/** The reads with which a sandbox continues a branch or a pull request (docs/decisions/24). */
 const continuing = <R>(it: Writer<SourceHost | R>, { pushed }: ReturnType<typeof helpersOf<R>>) => {
   it.effect("knows the newest commit of a branch by its exact name", () =>
     Effect.gen(function*() {
@@ -427,6 +430,7 @@ export const suite = <R>(name: string, layer: Layer.Layer<SourceHost | R, unknow
     const helpers = helpersOf(fixture)
     repositories(it, fixture, helpers)
     draftPullRequests(it, helpers)
+    decorations(it, helpers)
     pullRequestStates(it, helpers)
     continuing(it, helpers)
   })
