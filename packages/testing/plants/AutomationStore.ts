@@ -29,7 +29,7 @@ export const plants: Plants = {
     ["starts runs beyond its limits", "outcome: limit === null ? ", "outcome: true ? "],
     ["records skipped runs without a limit", "limit !== null && skipped >= MAX_SKIPPED", "false"],
     ["refuses to answer a skipped run at the limit", "skipped >= MAX_SKIPPED", "skipped > MAX_SKIPPED"],
-    ["gives a begun run to nobody", "taken: limit === null ? take(state, kept, yield* DateTime.now) : null", "taken: null"],
+    ["gives a begun run to no worker", "taken: limit === null ? take(state, kept, yield* DateTime.now) : null", "taken: null"],
     ["holds a claim for longer", "DateTime.addDuration(now, CLAIM_TIME)", "DateTime.add(now, { minutes: 2 })"],
     ["gives a claimed run to two workers", " && (until === null || DateTime.isLessThanOrEqualTo(until, now))", ""],
     ["gives an ended run to a worker", "run.outcome.type === \"starting\" && (until", "(until"],

@@ -35,7 +35,8 @@ export const plants: Plants = {
       ["keeps other puts of a recorded checkpoint", "content.checkpoint <= sandbox.checkpoint ||", ""],
       ["keeps what was put of a settled sandbox", "isSettled(sandbox.status) ||", ""],
       ["keeps what a later put replaced", "contents.findLast(", "contents.find("],
-      ["forgets for all at once", "          if (count === limit) break\n          const checkpoints = row", "          const checkpoints = row"],
+      ["forgets for all at once", "          if (count === limit) break\n          const checkpoints = row",
+        "          const checkpoints = row"],
       ["says that it looked at one less", "return count\n", "return Math.max(0, count - 1)\n"]
     ]),
     ...plantsIn("packages/domain/memory/sandbox/SandboxRows.ts", [

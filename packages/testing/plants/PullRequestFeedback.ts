@@ -5,7 +5,7 @@ export const plants: Plants = {
   subject: "packages/testing/test/source/PullRequestFeedback.suites.ts",
   plants: plantsIn("packages/domain/memory/source/PullRequestFeedbackMemory.ts", [
     ["reads closed pull requests", "items: !isOpen ? [] : memory", "items: memory"],
-    ["reads checks that nobody asks for", "checks: !checks || !isOpen ? null", "checks: !isOpen ? null"],
+    ["reads checks without being asked for them", "checks: !checks || !isOpen ? null", "checks: !isOpen ? null"],
     ["reads long texts", "body: item.body.slice(0, MAX_FEEDBACK_TEXT).toWellFormed()", "body: item.body"],
     ["cuts characters in two", "body: item.body.slice(0, MAX_FEEDBACK_TEXT).toWellFormed()", "body: item.body.slice(0, MAX_FEEDBACK_TEXT)"],
     ["reads logs that are known", "knownChecks.has(pull.headSha) ? { ...known, failing: [] } : known", "known"],

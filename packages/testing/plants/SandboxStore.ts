@@ -44,12 +44,11 @@ export const plants: Plants = {
       ["counts the sandboxes of all grants against the limit", "WHERE grantId = :grantId AND endedAt IS NULL\", {",
         "WHERE :grantId <> '' AND endedAt IS NULL\", {"],
       ["counts no ending sandbox against the limit", "AND endedAt IS NULL\", {", "AND endedAt IS NULL AND status <> 'terminating'\", {"],
-      ["lists in no certain order what was created at once", "ORDER BY createdAt DESC, id DESC", "ORDER BY createdAt DESC, id"],
+      ["lists in no certain order what was created at once", "  ORDER BY createdAt DESC, id DESC", "  ORDER BY createdAt DESC, id"],
       ["passes over what was created at once with the last of a page", "(createdAt, id) < (:createdAt, :id)", "createdAt < :createdAt"],
       ["finds repositories by the beginning of their names", "' ' || :repo || ' '", "' ' || :repo"],
       ["finds repositories by the end of their names", "' ' || :repo || ' '", ":repo || ' '"],
-      ["lists the sandboxes of all grants", "WHERE grantId = :grantId AND deletedAt",
-        "WHERE :grantId <> '' AND deletedAt"]
+      ["lists the sandboxes of all grants", "WHERE grantId = :grantId AND deletedAt", "WHERE :grantId <> '' AND deletedAt"]
     ]),
     ...plantsIn(`${kit}/Rows.ts`, [
       ["loses the last of many events", "entries.map((entry)", "entries.slice(0, Math.max(1, Math.min(entries.length, 1000))).map((entry)"],
