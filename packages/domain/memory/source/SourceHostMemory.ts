@@ -12,7 +12,14 @@ import {
   PullRequestRefused,
   PullRequests
 } from "../../src/source/ports/PullRequests.ts"
-import { MAX_OPEN_PULLS, openPullOf, pageOfNames, RepoNotAccessible, SourceHostError, SourceHost } from "../../src/source/ports/SourceHost.ts"
+import {
+  MAX_OPEN_PULLS,
+  openPullOf,
+  pageOfNames,
+  RepoNotAccessible,
+  SourceHostError,
+  SourceHost
+} from "../../src/source/ports/SourceHost.ts"
 import { noChecks, type PullRequest } from "../../src/source/schema/PullRequest.ts"
 import type { RepoName } from "../../src/source/schema/RepoRef.ts"
 import { patch } from "../files/MemoryPatch.ts"
@@ -208,8 +215,10 @@ const sourceHost = (state: Pulls): SourceHost["Service"] => ({
       return pullRequest === undefined ? null : { pullRequest, headRepo: repository.fullName }
     }),
   openPullRequests: (repo) =>
-    Effect.map(repositoryOf(state, repo), (repository) =>
-      look(state, repository).filter((pull) => pull.state === "open").toReversed().slice(0, MAX_OPEN_PULLS).map(openPullOf)),
+    Effect.map(
+      repositoryOf(state, repo),
+      (repository) => look(state, repository).filter((pull) => pull.state === "open").toReversed().slice(0, MAX_OPEN_PULLS).map(openPullOf)
+    ),
   findOpenPullRequest: (repo, headRef) =>
     Effect.map(
       repositoryOf(state, repo),

@@ -115,7 +115,11 @@ export class Told {
       case "creating":
         return "boot"
       case "running":
-        return this.isActive ? "turn" : this.restoring !== null || this.owesCheckpoint || this.isSyncing || this.isPublishing ? "errand" : null
+        return this.isActive
+          ? "turn"
+          : this.restoring !== null || this.owesCheckpoint || this.isSyncing || this.isPublishing
+          ? "errand"
+          : null
       case "terminating":
         return "errand"
       case "succeeded":

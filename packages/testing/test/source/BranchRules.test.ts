@@ -1,8 +1,8 @@
 import { assert, describe, it } from "@effect/vitest"
 import { type BranchRule, BranchRules, matches, mayPush, mayPushAny } from "@slipway/domain/source/schema/BranchRules"
-import { branchProblem, pullRequestProblem } from "@slipway/domain/source/schema/WritableBranch"
 import type { PullRequest } from "@slipway/domain/source/schema/PullRequest"
 import { RepoName } from "@slipway/domain/source/schema/RepoRef"
+import { branchProblem, pullRequestProblem } from "@slipway/domain/source/schema/WritableBranch"
 import * as Schema from "effect/Schema"
 
 const rule = (text: string) => text as BranchRule

@@ -1,4 +1,4 @@
-import { MemoryRepositories } from "@slipway/domain/memory/files/MemoryRepositories"
+import type { MemoryRepositories } from "@slipway/domain/memory/files/MemoryRepositories"
 import { MemoryFeedback } from "@slipway/domain/memory/source/PullRequestFeedbackMemory"
 import type { HeadChecks } from "@slipway/domain/source/ports/PullRequestFeedback"
 import { SourceHost } from "@slipway/domain/source/ports/SourceHost"

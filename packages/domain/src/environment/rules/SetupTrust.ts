@@ -71,7 +71,9 @@ const isPushable = ({ defaultBranch, rules }: Pick<StartingPoint, "defaultBranch
 /** Why the commit is not trusted, as a sentence for people; `null`: it is trusted. */
 export const distrust = ({ defaultBranch, isPushedUnmerged, listed, on, ref, rules }: StartingPoint): string | null => {
   if (ref !== undefined && isPushed(ref)) return `It starts from ${ref}, a branch that a sandbox pushed.`
-  if (ref !== undefined && isPushable({ defaultBranch, rules }, ref)) return `It starts from ${ref}, a branch that an access grant may push to.`
+  if (ref !== undefined && isPushable({ defaultBranch, rules }, ref)) {
+    return `It starts from ${ref}, a branch that an access grant may push to.`
+  }
   if (on === defaultBranch && !isPushed(on)) return null
   if (on !== null && listed.includes(on) && !isPushed(on) && !isPushable({ defaultBranch, rules }, on)) {
     return isPushedUnmerged ? "A sandbox pushed the commit that it starts from, and no person merged its pull request." : null

@@ -7,10 +7,10 @@ import { continuedBranch, hasTrees, publicationOf, type Sandbox } from "../../sa
 import type { SandboxEvent, SandboxEventOf } from "../../sandbox/rules/SandboxEvent.ts"
 import type { RepoNotAccessible, SourceHostError } from "../../source/ports/SourceHost.ts"
 import { isUnderWay } from "../../source/rules/PullState.ts"
-import type { PullRequestNotWritable } from "../../source/schema/WritableBranch.ts"
 import { headRef, isOwnBranch, roundOf } from "../../source/schema/Naming.ts"
 import type { PullRequest } from "../../source/schema/PullRequest.ts"
 import type { RepoName } from "../../source/schema/RepoRef.ts"
+import type { PullRequestNotWritable } from "../../source/schema/WritableBranch.ts"
 
 /** Records a request to publish. It joins a running publication: both callers get its result. */
 export const request = (sandbox: Sandbox, repo: RepoName): Result.Result<ReadonlyArray<SandboxEvent>, SandboxNotRunning> => {
@@ -84,7 +84,15 @@ export const observed = (sandbox: Sandbox, repo: RepoName, pullRequest: PullRequ
   return [{ type: "pull_request.updated", data: { ...data, action_state: actionState, ...(error === null ? {} : { error }) } }]
 }
 
-type Trouble = BranchMoved | FileNotFound | MergeConflict | NoChanges | PullRequestNotWritable | PushFailed | RepoNotAccessible | SourceHostError
+type Trouble =
+  | BranchMoved
+  | FileNotFound
+  | MergeConflict
+  | NoChanges
+  | PullRequestNotWritable
+  | PushFailed
+  | RepoNotAccessible
+  | SourceHostError
 
 /** The event for a failed publication. Its codes are those of docs/decisions/1. */
 export const failure = (repo: RepoName, trouble: Trouble): SandboxEvent => {

@@ -19,7 +19,6 @@ import { type RepoNotFound, type RepoRequired, selectRepo } from "../../sandbox/
 import { RepoNotAccessible, SourceHost, SourceHostError } from "../../source/ports/SourceHost.ts"
 import { isUnderWay } from "../../source/rules/PullState.ts"
 import { sameRepo } from "../../source/schema/Naming.ts"
-import { PullRequestNotWritable } from "../../source/schema/WritableBranch.ts"
 import {
   type CommentWithText,
   noChecks,
@@ -29,6 +28,7 @@ import {
   withoutText
 } from "../../source/schema/PullRequest.ts"
 import type { RepoName } from "../../source/schema/RepoRef.ts"
+import { PullRequestNotWritable } from "../../source/schema/WritableBranch.ts"
 import { Hints } from "../../store/Hints.ts"
 import type { StoreUnavailable } from "../../store/StoreUnavailable.ts"
 import { observed, request } from "../rules/Publication.ts"

@@ -223,8 +223,8 @@ export interface Statements {
   /** The known ones of these sandboxes with the fences of their leases. */
   sandboxes(ids: ReadonlyArray<SandboxId>): Answer<ReadonlyArray<SandboxRow & Pick<LeaseRow, "fence">>>
   /**
-   * A grant's sandboxes without a `deletedAt` by `createdAt`, then `id`, both descending; of one `status` and with a `repo` in `repos` if these are not `null`.
-   * The kit takes rows until its page is full, so rows may be read as they are taken.
+   * A grant's sandboxes without a `deletedAt` by `createdAt`, then `id`, both descending; of one `status` and with a `repo` in `repos` if
+   * these are not `null`. The kit takes rows until its page is full, so rows may be read as they are taken.
    */
   list(grantId: string, query: Query): Answer<Iterable<Pick<SandboxRow, "state">>>
   /** The sandbox `own`, and those with these `continues`, by `createdAt`, then `id`, both descending. */

@@ -4,9 +4,9 @@ import type * as DateTime from "effect/DateTime"
 import type * as Effect from "effect/Effect"
 import type * as Redacted from "effect/Redacted"
 import * as Schema from "effect/Schema"
-import type { BranchState, PullRequestSource } from "../schema/WritableBranch.ts"
 import type { PullRequest, PullRequestDetails } from "../schema/PullRequest.ts"
 import type { RepoName } from "../schema/RepoRef.ts"
+import type { BranchState, PullRequestSource } from "../schema/WritableBranch.ts"
 
 /** The host does not have the repository, or this installation may not use it. Retrying does not help. */
 export class RepoNotAccessible extends Schema.TaggedError<RepoNotAccessible>()("RepoNotAccessible", {

@@ -1,10 +1,10 @@
 /** Whether a sandbox may continue a branch or a pull request (docs/decisions/24). */
 import * as Schema from "effect/Schema"
 import { visible } from "../../text/EscapeInvisible.ts"
+import { type BranchRule, mayPush } from "./BranchRules.ts"
 import { sameRepo } from "./Naming.ts"
 import type { PullRequest } from "./PullRequest.ts"
 import type { RepoName } from "./RepoRef.ts"
-import { type BranchRule, mayPush } from "./BranchRules.ts"
 
 /** The pull request or branch cannot be continued. Nothing was pushed. A retry helps once the reason is gone. */
 export class PullRequestNotWritable extends Schema.TaggedError<PullRequestNotWritable>()("PullRequestNotWritable", {
