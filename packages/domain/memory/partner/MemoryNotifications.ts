@@ -42,7 +42,7 @@ export interface Queued {
 export class MemoryNotifications extends Context.Service<MemoryNotifications, {
   /** By endpoint. */
   readonly listeners: Map<Uuid, Listener>
-  /** Of each sandbox, ascending. */
+  /** By sandbox, ascending. */
   readonly queued: Map<SandboxId, ReadonlyArray<Queued>>
   /** Queues what endpoints of the sandbox's grant want of these entries. `isKept`: whether the log still has the entry. */
   write(sandbox: Sandbox, entries: ReadonlyArray<LogEntry>, at: DateTime.Utc, isKept: (seq: number) => boolean): void

@@ -11,11 +11,11 @@ interface Watch extends TakenWatch {
   readonly branch: string
   readonly lookAt: DateTime.Utc | null
   readonly claimedUntil: DateTime.Utc | null
-  /** What the sandbox was like when it was last seen. */
+  /** The fingerprint of the sandbox when it was last seen. */
   readonly seen: string
 }
 
-/** What makes watches due when it changes. */
+/** The parts of a sandbox whose changes make its watches due. */
 const fingerprint = ({ feedback, publications, status, turn }: Sandbox): string =>
   JSON.stringify([feedback, publications, status, turn?.id, turn?.state])
 

@@ -152,7 +152,7 @@ export const record = (
   return entries
 }
 
-/** What is kept of a deleted sandbox: `checkpoints` while live forks start with them. */
+/** A deleted sandbox. Its `checkpoints` are kept while live forks start with them. */
 export interface Tombstone extends Pick<Sandbox, "createdAt" | "grantId" | "id" | "status" | "statusAt">, Pick<Row, "pushed"> {
   readonly deletedAt: DateTime.Utc
   checkpoints: Array<CheckpointRow>
@@ -174,7 +174,7 @@ export interface SandboxRows {
   readonly rows: Map<SandboxId, Row>
   /** By grant and key. */
   readonly keys: Map<string, Binding>
-  /** What is kept of deleted sandboxes. */
+  /** The remains of deleted sandboxes. */
   readonly deleted: Map<SandboxId, Tombstone>
   /** The last report of each worker, by its name. */
   readonly workers: Map<string, { readonly report: WorkerReport; readonly seenAt: DateTime.Utc }>

@@ -7,13 +7,13 @@ import {
   type HeadChecks,
   MAX_FEEDBACK_TEXT,
   MAX_REPLY,
-  PullRequestFeedback
+  type PullRequestFeedback
 } from "../../src/source/ports/PullRequestFeedback.ts"
 import type { RepoNotAccessible, SourceHostError } from "../../src/source/ports/SourceHost.ts"
 import { type CommentWithText, MAX_COMMENT, type PullRequest } from "../../src/source/schema/PullRequest.ts"
 import type { RepoName } from "../../src/source/schema/RepoRef.ts"
 
-/** What people and programs say of the pull requests, without us. */
+/** The items and checks of pull requests that people and other programs write. */
 export class MemoryFeedback extends Context.Service<MemoryFeedback, {
   /** The items of a pull request, which a test may add, replace and delete. */
   items(pull: PullRequest): Array<FeedbackItem>

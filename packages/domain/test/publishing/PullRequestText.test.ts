@@ -39,7 +39,7 @@ describe("the description of a new pull request", () => {
     assert.isFalse(lines.some((line) => line.trim().length >= fence.length && /^`+$/u.test(line.trim())))
   })
 
-  it("mentions nobody and closes nothing, also as the message of a commit", () => {
+  it("mentions no account and closes no issue, also as the message of a commit", () => {
     const text = withoutEffect("@ada cc @acme/team, fixes #12, closes acme/shop#3, resolves GH-4 and https://github.com/a/b/issues/5")
     assert.notMatch(text, /@[A-Za-z0-9]|#\d|GH-\d|:\/\/\S/u)
     assert.strictEqual(withoutEffect("mail a@example.com, #define X, C#"), "mail a@example.com, #define X, C#")

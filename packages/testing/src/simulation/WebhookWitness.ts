@@ -87,7 +87,7 @@ export class WebhookWitness {
     readonly trace: Trace
     /** All of it, as it is. */
     readonly feed: (grantId: string) => ReadonlyArray<PartnerEvent>
-    /** Of a sandbox, as far as it is kept. */
+    /** The log of a sandbox, as far as it is kept. */
     readonly log: (sandboxId: SandboxId) => ReadonlyArray<LogEntry>
   }) {
     this.#rights = options.rights

@@ -19,7 +19,7 @@ const pull: News = { _tag: "Pull", repo, branch: "feature", number: 3 }
 
 const failure = new SourceHostError({ operation: "x", detail: "y", retryable: true })
 
-/** What was asked, recorded and told, in order. */
+/** The calls of the ports and listeners, in order. */
 const world = (feedback: NewsListener = () => Effect.void) => {
   const heard: Array<string> = []
   const note = (who: string, { branch, repo }: { readonly branch?: string; readonly repo: string }) =>

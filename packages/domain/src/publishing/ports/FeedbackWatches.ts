@@ -18,11 +18,11 @@ export interface TakenWatch {
   readonly sandboxId: SandboxId
   /** As in the sandbox. */
   readonly repo: RepoName
-  /** Failed looks since the last one that succeeded. */
+  /** Failed looks since the last success. */
   readonly failures: number
   /** Grows with each claim. A record with an old fence changes nothing. */
   readonly fence: number
-  /** What was noticed when it was taken. */
+  /** The number of notices at the time of the claim. */
   readonly noticed: number
 }
 
@@ -31,7 +31,7 @@ export class FeedbackWatches extends Context.Service<FeedbackWatches, {
   /** Makes all watches of pull requests from this branch due, or with `null` all of the repository, in any case of its name. */
   noticed(repo: RepoName, branch: string | null, at: DateTime.Utc): Effect.Effect<void, StoreUnavailable>
   /**
-   * Claims up to `limit` due watches, the longest due first. One that another worker holds is left out. A watch is due when its sandbox
+   * Claims up to `limit` due watches, the longest due first. Watches that other workers hold are left out. A watch is due when its sandbox
    * has changed (feedback, status, turn or publications), when it was noticed, and at the time of its last record.
    */
   take(now: DateTime.Utc, limit: number): Effect.Effect<ReadonlyArray<TakenWatch>, StoreUnavailable>

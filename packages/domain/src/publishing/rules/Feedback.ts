@@ -70,7 +70,7 @@ export interface Observed {
   readonly mayWrite: ReadonlySet<string>
 }
 
-/** What one message has. */
+/** The feedback of one message. */
 export interface Batch {
   readonly items: ReadonlyArray<FeedbackItem>
   /** Failing checks, or `null`. */
@@ -79,7 +79,7 @@ export interface Batch {
   readonly round: number
 }
 
-/** What to do about a pull request now. */
+/** The next step for a pull request. */
 export type Decision =
   /** Nothing, until it or the sandbox changes. */
   | { readonly _tag: "Nothing" }
@@ -218,7 +218,7 @@ export const handOver = (received: Received, continuedBy: SandboxId): ReadonlyAr
   { type: "feedback.received", data: { ...received, sandbox_id: continuedBy } }
 ]
 
-/** What the round under way needs now; `null`: nothing, until the sandbox changes. A sandbox without trees can only reply. */
+/** The next step of the round under way; `null`: none until the sandbox changes. A sandbox without trees can only reply. */
 export const nextStep = (sandbox: Sandbox): "publish" | "reply" | null => {
   const round = sandbox.feedback?.round ?? null
   if (round === null || round.step === "turn" || round.step === "publishing") return null

@@ -68,7 +68,7 @@ export interface LineNote {
   readonly text: string
 }
 
-/** What a person wants changed. */
+/** The changes that a person asks for. */
 export interface Wanted {
   /** May be left out with one repository. */
   readonly repo: RepoName | undefined
@@ -213,7 +213,7 @@ const look = Effect.fnUntraced(function*(deps: Dependencies, watch: TakenWatch) 
   yield* deps.watches.record(watch, end)
 })
 
-/** What a person wants, as items. Where pull requests have pages of ours, it becomes a review there, whose comments have the ids. */
+/** A person's request as items. Where pull requests have pages of ours, it becomes a review there, whose comments have the ids. */
 const itemsOf = Effect.fnUntraced(function*(
   { ids, port, pulls }: Dependencies,
   by: Principal,

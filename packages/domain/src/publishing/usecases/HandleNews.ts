@@ -40,7 +40,7 @@ export class HandleNews extends Context.Service<HandleNews, {
         for (const end of ends) yield* end
       })
 
-      /** `null`: a pull request from a fork or one that is gone. Its branch is not ours. */
+      /** `null`: a deleted pull request, or a pull request from a fork. Its branch is not ours. */
       const withBranch = Effect.fnUntraced(function*(news: News) {
         if (news._tag !== "Pull") return news
         const { branch, number } = news

@@ -85,7 +85,7 @@ const rowOf = (
   }
 }
 
-/** What remains of the row of a deleted sandbox. */
+/** The row that a deleted sandbox leaves. */
 export const tombstoneOf = (row: SandboxRow, now: DateTime.Utc): SandboxRow => ({
   id: row.id,
   grantId: row.grantId,

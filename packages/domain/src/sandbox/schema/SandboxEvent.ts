@@ -103,7 +103,7 @@ export type CancelReason = typeof CancelReason.Type
 export const RestoreCause = Schema.Literals(["machine_lost", "machine_drained", "command", "fork"])
 export type RestoreCause = typeof RestoreCause.Type
 
-/** What feedback is of. */
+/** The kinds of feedback. */
 export const FeedbackKind = Schema.Literals(["review", "comment", "checks"])
 export type FeedbackKind = typeof FeedbackKind.Type
 

@@ -5,9 +5,9 @@ import * as Option from "effect/Option"
 import * as Schema from "effect/Schema"
 import { RepoNotAccessible, type SourceHost } from "../../source/ports/SourceHost.ts"
 import type { BranchRule } from "../../source/schema/BranchRules.ts"
-import { branchProblem, PullRequestNotWritable, pullRequestProblem } from "../../source/schema/WritableBranch.ts"
 import type { PullRequest } from "../../source/schema/PullRequest.ts"
 import type { RepoName } from "../../source/schema/RepoRef.ts"
+import { branchProblem, PullRequestNotWritable, pullRequestProblem } from "../../source/schema/WritableBranch.ts"
 import type { StoreUnavailable } from "../../store/StoreUnavailable.ts"
 import type { Continues } from "../rules/Sandbox.ts"
 import { continuedRepo, type CreateSandbox } from "./CreateSandbox.ts"
@@ -54,7 +54,7 @@ const read = Effect.fnUntraced(
       }),
       Effect.catchTag("SourceHostError", ({ message, retryAfter }) =>
         Effect.fail(new SourceUnreadable({ detail: `${message} Try again.`, retryAfter: Math.max(retryAfter ?? 5, 1) }))),
-      // Of a repository that is hidden nothing else is told.
+      // A hidden repository is reported like a missing one, without another detail.
       Effect.catchTag("RepoNotAccessible", () =>
         Effect.fail(new RepoNotAccessible({ repo })))
     )

@@ -19,7 +19,7 @@ export interface ClaimedRepository {
   readonly followedAt: DateTime.Utc
   /** When the host last sent news of it by itself; `null`: never. */
   readonly heardAt: DateTime.Utc | null
-  /** Failed polls since the last one that succeeded. */
+  /** Failed polls since the last success. */
   readonly failures: number
   /** Another one for each claim. A record with an old fence changes nothing. */
   readonly fence: number
@@ -37,7 +37,7 @@ export class FollowedRepositories extends Context.Service<FollowedRepositories, 
   follow(repo: RepoName, reason: string, now: DateTime.Utc): Effect.Effect<void, StoreUnavailable>
   /** Takes back the reason. Without any, the repository and its cursor are forgotten. Safe to repeat. */
   unfollow(repo: RepoName, reason: string): Effect.Effect<void, StoreUnavailable>
-  /** Claims up to `limit` due repositories, the longest due first. One that another caller holds is left out. */
+  /** Claims up to `limit` due repositories, the longest due first. Repositories that other callers hold are left out. */
   claim(now: DateTime.Utc, limit: number): Effect.Effect<ReadonlyArray<ClaimedRepository>, StoreUnavailable>
   /**
    * Records the end of a poll and frees the repository. `presentName`: the host's name for it now. `false`: another caller had claimed

@@ -9,8 +9,9 @@ import type { RepoNotAccessible, SourceHostError } from "./SourceHost.ts"
 export const MAX_FEEDBACK_TEXT = 60_000
 /** Bytes at the end of the log of a failing check. */
 export const MAX_LOG_TAIL = 64 * 2 ** 10
-/** Failing checks of a commit that are read, and annotations of each. */
+/** Failing checks of a commit that are read. */
 export const MAX_FAILING_CHECKS = 10
+/** Annotations of a failing check that are read. */
 export const MAX_ANNOTATIONS = 50
 /** Characters of a reply. */
 export const MAX_REPLY = 4_000
@@ -44,7 +45,7 @@ export interface CheckAnnotation {
 export interface FailingCheck {
   readonly name: string
   readonly url: string
-  /** What the check itself says: at most {@link MAX_FEEDBACK_TEXT} characters. Often empty. */
+  /** The text of the check itself: at most {@link MAX_FEEDBACK_TEXT} characters. Often empty. */
   readonly summary: string
   readonly annotations: ReadonlyArray<CheckAnnotation>
   /** The last {@link MAX_LOG_TAIL} bytes of its log; empty if the host has none or does not show it. */
@@ -62,7 +63,7 @@ export interface HeadChecks {
   readonly failing: ReadonlyArray<FailingCheck>
 }
 
-/** What a pull request has now. */
+/** The present state of a pull request. */
 export interface PullFeedback {
   readonly isOpen: boolean
   readonly url: string
@@ -75,7 +76,7 @@ export interface PullFeedback {
 
 type Trouble = RepoNotAccessible | SourceHostError
 
-/** What of a pull request is read. */
+/** The parts of a pull request to read. */
 export interface ReadOptions {
   /** Items that last changed before may be left out. */
   readonly since: DateTime.Utc
@@ -91,7 +92,7 @@ export class PullRequestFeedback extends Context.Service<PullRequestFeedback, {
    */
   read(repo: RepoName, number: number, options: ReadOptions): Effect.Effect<PullFeedback, Trouble>
   /**
-   * Writes a comment on the pull request, or replaces the text of the one that an earlier reply with this key wrote. Exactly one
+   * Writes a comment on the pull request, or replaces the text of the comment that an earlier reply with this key wrote. Exactly one
    * comment has the key, also after a reply was cut off. Returns its address. `text`: at most {@link MAX_REPLY} characters.
    */
   reply(repo: RepoName, number: number, key: string, text: string): Effect.Effect<string, Trouble>

@@ -79,13 +79,13 @@ export interface PullRequestContent {
 /** Comments of one review. */
 export const MAX_REVIEW_COMMENTS = 100
 
-/** What a person says of a pull request. The texts are stored as they are. */
+/** A person's review of a pull request. The texts are stored as they are. */
 export interface NewReview {
   /** Unique for the review: at most 100 characters. */
   readonly key: string
   /** `login`: the name that is shown. */
   readonly author: { readonly id: string; readonly login: string }
-  /** Of all of it; empty: only comments on lines. */
+  /** About the whole pull request; empty: only comments on lines. */
   readonly text: string
   /** At most {@link MAX_REVIEW_COMMENTS}. */
   readonly comments: ReadonlyArray<{ readonly path: string; readonly line: number | null; readonly text: string }>

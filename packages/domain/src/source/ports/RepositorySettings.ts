@@ -48,7 +48,7 @@ export class RepositorySettings extends Context.Service<RepositorySettings, {
   of(of: SettingsOf): Effect.Effect<RepoSettings, StoreUnavailable>
   /** Replaces the settings. `NO_SETTINGS` deletes what is stored. Settings that are so already stay, and are not in the audit log. */
   set(of: SettingsOf, settings: RepoSettings, at: DateTime.Utc): Effect.Effect<void, SettingsRefused | StoreUnavailable>
-  /** What is stored for a grant, in order of repository. */
+  /** The stored settings of a grant, in order of repository. */
   list(grantId: string): Effect.Effect<ReadonlyArray<RepositorySettingsRecord>, StoreUnavailable>
 }>()("@slipway/domain/RepositorySettings") {
 }

@@ -45,7 +45,7 @@ export interface Said {
   /** The number of the issue or pull request. */
   readonly number: number
   readonly isPull: boolean
-  /** Of the issue or pull request. At most {@link MAX_NEWS_TITLE} characters. */
+  /** The title of the issue or pull request. At most {@link MAX_NEWS_TITLE} characters. */
   readonly title: string
   /** At most {@link MAX_NEWS_BODY} characters. */
   readonly body: string

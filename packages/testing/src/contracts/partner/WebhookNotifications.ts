@@ -329,7 +329,7 @@ const turns = (it: Writer<Requirements>) => {
       for (let i = 0; i < MAX_AT_ENDPOINT + 2; i++) yield* publish((yield* sandboxOf(grantId)).id)
       const other = yield* register((yield* newGrant).id)
       yield* publish((yield* sandboxOf(other.grantId)).id, 1, after(1))
-      // Of each grant the first ones come first, however long those of another grant wait.
+      // Each grant gets its first notifications, however long those of another grant wait.
       const own = new Set([...keys, other].map(({ id }) => id))
       assert.deepStrictEqual(yield* store.takeNotifications(early, 10), [])
       const taken = (yield* store.takeNotifications(after(1), 1000)).filter(({ endpointId }) => own.has(endpointId))

@@ -1,4 +1,4 @@
-/** What the suite of `WebhookStore` needs. */
+/** The fixture and the requirements of the suite of `WebhookStore`. */
 import type { AccessStore } from "@slipway/domain/access/ports/AccessStore"
 import type { AuditLog } from "@slipway/domain/access/ports/AuditLog"
 import type { MemberStore } from "@slipway/domain/access/ports/MemberStore"

@@ -21,7 +21,7 @@ import { assert } from "../../suite/Assert.ts"
 import { defineLive, type Writer } from "../../suite/Suite.ts"
 import type { HostedRepository } from "./SourceHostContract.ts"
 
-/** What somebody says of a pull request. */
+/** A comment or review that a test writes on a pull request. */
 export interface Saying {
   readonly kind: "review" | "review_comment" | "comment"
   readonly login: string

@@ -102,7 +102,7 @@ export const suite = (name: string, layer: Layer.Layer<RepositorySettings | Acce
           concurrency: "unbounded"
         })
         assert.deepStrictEqual(both.map(({ _tag }) => _tag).toSorted(), ["Failure", "Success"])
-        // Those that are stored can be changed, and one that goes makes room.
+        // Stored settings can be changed, and deleted settings make room.
         yield* set(grantId, SETTINGS, "acme/r0")
         yield* set(grantId, NO_SETTINGS, "acme/r1")
         yield* set(grantId, SETTINGS, "acme/three")
