@@ -280,8 +280,10 @@ layer(http(), { excludeTestServices: true })("webhook endpoints", (it) => {
       })
       const event = { type: "pull_request.updated" as const, data: { repo: "acme/shop", action_state: "publishing" as const } }
       yield* sandboxes.change(sandboxId, "policy", () => Result.succeed([event]), at)
-      const make = Effect.gen(function*() {
-        const taken = (yield* store.takeNotifications(yield* DateTime.now, 1000)).find(({ endpointId }) => endpointId === id)
+      // The retry may be due at the same time as what is asked for by hand.
+      const make = Effect.fnUntraced(function*(isManual: boolean) {
+        const attempts = yield* store.takeNotifications(yield* DateTime.now, 1000)
+        const taken = attempts.find(({ endpointId, manual }) => endpointId === id && manual === isManual)
         assert(taken !== undefined)
         yield* store.recordNotification(taken, { at, durationMillis: 12, outcome: answered(500) }, {
           _tag: "Retry",
@@ -289,16 +291,16 @@ layer(http(), { excludeTestServices: true })("webhook endpoints", (it) => {
         }, at)
         return taken
       })
-      yield* make
+      yield* make(false)
       const eventId = notificationId(sandboxId, 2)
       const [entry] = json(yield* get(`/${id}/deliveries`, key)).data
       assert.deepInclude(entry, { eventId, sandboxId, type: "pull_request.updated", sequence: 2, attempt: 1, status: 500 })
       assert.match(json(yield* get(`/${id}`, key)).refusingSince, /Z$/u)
-      yield* make
+      yield* make(false)
       const again = yield* post(`/${id}/deliveries/${eventId}/redeliver`, key)
       assert.deepStrictEqual([again.status, json(again)], [202, { eventId }])
       refused(yield* post(`/${all.id}/deliveries/${eventId}/redeliver`, key), 404, "not_found")
-      assert.isTrue((yield* make).manual)
+      yield* make(true)
       assert.isNull(json(yield* post(`/${id}/enable`, key)).refusingSince)
     }))
 
