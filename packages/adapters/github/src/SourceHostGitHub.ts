@@ -42,6 +42,53 @@ const mayWrite = (api: GitHubApi.GitHubApi, access: GitHubApi.Access, { id, logi
     onStatus(404, () => Effect.succeed(false))
   )
 
+/** The operations on pull requests. */
+const pullRequestsOf = (
+  api: GitHubApi.GitHubApi,
+  reads: ReturnType<typeof ConditionalReads.make>,
+  held: HeldTokens
+): Omit<SourceHost["Service"], "branch" | "mayWrite" | "name" | "refusal" | "remote" | "repositories" | "repository"> => ({
+  pullRequestSource: Effect.fn("SourceHost.pullRequestSource")((repo: RepoName, number: number) =>
+    within("read the pull request", repo, withToken(api, repo, READ, (access) => PullRequests.readSource(api, access, number)))
+  ),
+  openPullRequests: Effect.fn("SourceHost.openPullRequests")((repo: RepoName) =>
+    within("list pull requests", repo, withHeldToken(api, held, repo, (access) => PullRequests.listOpen(api, access)))
+  ),
+  findOpenPullRequest: Effect.fn("SourceHost.findOpenPullRequest")((repo: RepoName, headRef: string) => {
+    const operation = "find the pull request"
+    return within(operation, repo, withToken(api, repo, READ, (access) => PullRequests.findOpen(api, operation, access, headRef)))
+  }),
+  openDraftPullRequest: Effect.fn("SourceHost.openDraftPullRequest")((repo, draft) => {
+    const operation = "open the pull request"
+    return within(operation, repo, withToken(api, repo, OPEN, (access) => PullRequests.openDraft(api, operation, access, draft)))
+  }),
+  pullRequestPushed: Effect.fn("SourceHost.pullRequestPushed")((repo, number, { headSha }) => {
+    const operation = "update the pull request"
+    return within(
+      operation,
+      repo,
+      withToken(api, repo, READ, (access) =>
+        Effect.map(PullRequests.readPull(api, operation, access, number), (pull) => {
+          const pullRequest = Answers.toPullRequest(pull)
+          // GitHub shows a push a moment later.
+          return pull.state === "open" ? { ...pullRequest, headSha } : pullRequest
+        }))
+    )
+  }),
+  decoratePullRequest: Effect.fn("SourceHost.decoratePullRequest")((repo, number, decoration) => {
+    const operation = "update the pull request"
+    return within(operation, repo, withToken(api, repo, CHANGE, (access) => PullRequests.decorate(api, access, number, decoration)))
+  }),
+  readyPullRequest: Effect.fn("SourceHost.readyPullRequest")((repo, number) => {
+    const operation = "end the draft"
+    return within(operation, repo, withToken(api, repo, CHANGE, (access) => PullRequests.markReady(api, operation, access, number)))
+  }),
+  pullRequestDetails: Effect.fn("SourceHost.pullRequestDetails")((repo: RepoName, number: number) => {
+    const operation = "read the pull request"
+    return within(operation, repo, withHeldToken(api, held, repo, (access) => PullRequests.readDetails(reads, operation, access, number)))
+  })
+})
+
 const make = Effect.fnUntraced(function*(options: GitHubApi.Options) {
   const api = yield* GitHubApi.make(options)
   const reads = ConditionalReads.make(api)
@@ -98,50 +145,13 @@ const make = Effect.fnUntraced(function*(options: GitHubApi.Options) {
       within(
         "read the branch",
         repo,
-        isRefName(name)
+        // Without a name the address is that of all branches.
+        name !== "" && isRefName(name)
           ? withToken(api, repo, CONTENTS, (access) => PullRequests.readBranch(api, access, name))
           : Effect.succeed(null)
       )
     ),
-    pullRequestSource: Effect.fn("SourceHost.pullRequestSource")((repo: RepoName, number: number) =>
-      within("read the pull request", repo, withToken(api, repo, READ, (access) => PullRequests.readSource(api, access, number)))
-    ),
-    openPullRequests: Effect.fn("SourceHost.openPullRequests")((repo: RepoName) =>
-      within("list pull requests", repo, withHeldToken(api, held, repo, (access) => PullRequests.listOpen(api, access)))
-    ),
-    findOpenPullRequest: Effect.fn("SourceHost.findOpenPullRequest")((repo: RepoName, headRef: string) => {
-      const operation = "find the pull request"
-      return within(operation, repo, withToken(api, repo, READ, (access) => PullRequests.findOpen(api, operation, access, headRef)))
-    }),
-    openDraftPullRequest: Effect.fn("SourceHost.openDraftPullRequest")((repo, draft) => {
-      const operation = "open the pull request"
-      return within(operation, repo, withToken(api, repo, OPEN, (access) => PullRequests.openDraft(api, operation, access, draft)))
-    }),
-    pullRequestPushed: Effect.fn("SourceHost.pullRequestPushed")((repo, number, { headSha }) => {
-      const operation = "update the pull request"
-      return within(
-        operation,
-        repo,
-        withToken(api, repo, READ, (access) =>
-          Effect.map(PullRequests.readPull(api, operation, access, number), (pull) => {
-            const pullRequest = Answers.toPullRequest(pull)
-            // GitHub shows a push a moment later.
-            return pull.state === "open" ? { ...pullRequest, headSha } : pullRequest
-          }))
-      )
-    }),
-    decoratePullRequest: Effect.fn("SourceHost.decoratePullRequest")((repo, number, decoration) => {
-      const operation = "update the pull request"
-      return within(operation, repo, withToken(api, repo, CHANGE, (access) => PullRequests.decorate(api, access, number, decoration)))
-    }),
-    readyPullRequest: Effect.fn("SourceHost.readyPullRequest")((repo, number) => {
-      const operation = "end the draft"
-      return within(operation, repo, withToken(api, repo, CHANGE, (access) => PullRequests.markReady(api, operation, access, number)))
-    }),
-    pullRequestDetails: Effect.fn("SourceHost.pullRequestDetails")((repo: RepoName, number: number) => {
-      const operation = "read the pull request"
-      return within(operation, repo, withHeldToken(api, held, repo, (access) => PullRequests.readDetails(reads, operation, access, number)))
-    })
+    ...pullRequestsOf(api, reads, held)
   })
 })
 

@@ -1,4 +1,4 @@
-/** What a deletion leaves in the database. The rules for every store are in `DeletionContract`. */
+/** The rows that a deletion leaves in the database. The rules for every store are in `DeletionContract`. */
 import { assert, it } from "@effect/vitest"
 import { Ids } from "@slipway/domain/ids/Ids"
 import { Leases } from "@slipway/domain/sandbox/ports/Leases"
@@ -42,6 +42,7 @@ const KEPT = [
   "checkpoint",
   "restores",
   "renames",
+  "syncs",
   "turnless",
   "fence",
   "work_seq",

@@ -27,7 +27,7 @@ export const notifications: ReadonlyArray<string> = [
   `CREATE TABLE IF NOT EXISTS notification_lines (
     sandbox_id    text           NOT NULL REFERENCES sandboxes,
     endpoint_id   uuid           NOT NULL REFERENCES webhook_endpoints ON DELETE CASCADE,
-    -- The number of the last event that is done, and of the last one that the endpoint wants.
+    -- The number of the last event that is done, and of the last event that the endpoint wants.
     cursor        bigint         NOT NULL CHECK (cursor >= 0),
     newest        bigint         NOT NULL,
     failures      integer        NOT NULL DEFAULT 0 CHECK (failures >= 0),

@@ -1,4 +1,4 @@
-/** What deletes a sandbox: its row becomes a tombstone, and the rows of other tables go. */
+/** Deletes a sandbox: its row becomes a tombstone, and the rows of other tables go. */
 import type { SandboxId } from "@slipway/domain/ids/SandboxId"
 import { type DateTime, Effect } from "effect"
 import type { SqlClient, Statement } from "effect/sql"
@@ -6,7 +6,7 @@ import { iso } from "../../sql/Iso.ts"
 import { messagesRoute } from "./idempotencyKeys.ts"
 import type { SandboxKey } from "./selectSandboxes.ts"
 
-/** What one statement takes of a long log, 1 s of work, as a purge does. */
+/** Rows of a long log that one statement deletes: 1 s of work, as in a purge. */
 const SLICE = { rows: 10_000, bytes: 16 * 1024 * 1024 }
 
 /**
@@ -30,6 +30,7 @@ export const TOMBSTONE = {
   publications: "'[]'",
   feedback: "NULL",
   continues: "NULL",
+  syncing: "false",
   deadline_at: "NULL",
   worker: "NULL",
   machine: "NULL",

@@ -37,7 +37,7 @@ export const findLocked = (sql: SqlClient.SqlClient, key: EndpointKey) => one(sq
 export const selectOfGrant = (sql: SqlClient.SqlClient, grantId: string) =>
   endpoints(sql`SELECT ${sql.literal(ENDPOINT)} FROM webhook_endpoints e WHERE grant_id = ${grantId} ORDER BY created_at, id`)
 
-/** The endpoint, locked, whoever's it is. */
+/** The endpoint of any owner, locked. */
 export const selectLocked = (sql: SqlClient.SqlClient, id: string) =>
   endpoints(sql`SELECT ${sql.literal(ENDPOINT)} FROM webhook_endpoints e WHERE id = ${id} FOR NO KEY UPDATE`)
 
