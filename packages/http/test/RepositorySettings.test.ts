@@ -1,4 +1,4 @@
-/** What owners chose for the pull requests of repositories, over the internal API. */
+/** The settings that owners chose for the pull requests of repositories, over the internal API. */
 import { assert, layer } from "@effect/vitest"
 import { Ids } from "@slipway/domain/ids/Ids"
 import { NO_SETTINGS } from "@slipway/domain/source/schema/RepoSettings"

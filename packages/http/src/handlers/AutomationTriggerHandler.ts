@@ -13,7 +13,7 @@ import { json } from "../server/reply/Respond.ts"
 import { Routes } from "../server/Routes.ts"
 import { Settings } from "../server/Settings.ts"
 import { TRIGGER_PATH } from "../server/TriggerUrl.ts"
-import { toRun } from "./AutomationsHandlers.ts"
+import { toRun } from "./internal/AutomationsHandlers.ts"
 
 /** There is no registered scheme for signed bodies. */
 const CHALLENGE = "Signature realm=\"slipway\""

@@ -7,8 +7,8 @@ import type { Automation, Run } from "@slipway/domain/automation/rules/Automatio
 import { Automations, type WithSecret } from "@slipway/domain/automation/usecases/Automations"
 import { Effect, Redacted } from "effect"
 import { HttpApiBuilder } from "effect/http-api"
-import { Settings } from "../server/Settings.ts"
-import { triggerUrl } from "../server/TriggerUrl.ts"
+import { Settings } from "../../server/Settings.ts"
+import { triggerUrl } from "../../server/TriggerUrl.ts"
 
 const toResource =
   (publicUrl: string) => ({ createdAt, createdBy, dueAt, failures, id, paused, settings }: Automation): AutomationResource => ({
