@@ -93,7 +93,7 @@ export interface NewSandbox {
   readonly toolApprovalMode?: "auto" | "prompt"
   /** At most 16 pairs. */
   readonly metadata?: { readonly [key: string]: string }
-  /** What of its pull requests becomes messages of the sandbox. Absent: as set for the repository, else nothing. */
+  /** The feedback on its pull requests that becomes messages of the sandbox. Absent: as set for the repository, else no feedback. */
   readonly feedback?: Partial<FeedbackPolicy>
   /**
    * An open pull request, or a branch, to start from and to publish to: exactly one of the two. Its repository is one of `repos`, without
@@ -102,7 +102,7 @@ export interface NewSandbox {
   readonly continue?: { readonly repo?: string; readonly pullRequest?: number; readonly branch?: string }
 }
 
-/** What a sandbox does with feedback on its pull requests. */
+/** How a sandbox handles feedback on its pull requests. */
 export interface FeedbackPolicy {
   /** Reviews and comments of people who may write to the repository: none, those with `@slipway`, or all. Default `off`. */
   readonly comments: "off" | "mention" | "all"
@@ -114,7 +114,7 @@ export interface FeedbackPolicy {
   readonly publish: boolean
 }
 
-/** What a person wants changed: `text`, `comments` or `checks`. */
+/** The changes that a person wants: `text`, `comments` or `checks`. */
 export interface ChangeRequest {
   /** May be left out with one repository. */
   readonly repo?: string
@@ -567,7 +567,7 @@ export interface RepoQuery {
   readonly repo?: string
 }
 
-/** What to publish. */
+/** The changes to publish. */
 export interface PublishRequest extends RepoQuery {
   /** Whether the pull request then becomes ready for review, also where there is nothing new to publish. Default `false`. */
   readonly ready?: boolean

@@ -108,7 +108,7 @@ layer(Layer.provideMerge(news, github({ readsBeforeMergeable: 0 })), { excludeTe
       there.event("WatchEvent", { action: "started" })
       const polled = yield* Effect.forEach(Array.from({ length: 8 }), () => poll)
       assert.deepStrictEqual(idsOf(polled), ["comment:1"])
-      // Listed below one that was known already.
+      // Listed below a pull request that was known already.
       const late = there.event("IssueCommentEvent", comment(2))
       there.events.splice(0, there.events.length, late, ...there.events.filter((event) => event !== late))
       assert.deepStrictEqual(idsOf(yield* Effect.forEach(Array.from({ length: 4 }), () => poll)), ["comment:2"])

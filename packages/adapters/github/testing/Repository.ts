@@ -61,7 +61,7 @@ export interface CheckRun {
   startedAt: string | null
   completedAt: string | null
   readonly annotations: ReadonlyArray<{ readonly path: string; readonly line: number; readonly message: string }>
-  /** Of the job that it is; `null`: it is of another program. */
+  /** The log of its job; `null`: the check is of another program. */
   readonly log: string | null
 }
 

@@ -1,4 +1,4 @@
-/** What is kept of sandboxes: deleting and archiving them (docs/decisions/29). Not part of the public interface and its document. */
+/** Deleting and archiving sandboxes (docs/decisions/29). Not part of the public interface and its document. */
 import { SandboxId } from "@slipway/domain/ids/SandboxId"
 import { Schema, SchemaTransformation } from "effect"
 import { HttpApiEndpoint, HttpApiGroup, HttpApiSchema, OpenApi } from "effect/http-api"

@@ -1,4 +1,4 @@
-/** What owners chose for the pull requests of a grant's repositories. Not part of the public interface and its document. */
+/** The settings that owners chose for the pull requests of a grant's repositories. Not part of the public interface and its document. */
 import { RepoName } from "@slipway/domain/source/schema/RepoRef"
 import { RepoSettings } from "@slipway/domain/source/schema/RepoSettings"
 import { Timestamp } from "@slipway/domain/time/Timestamp"

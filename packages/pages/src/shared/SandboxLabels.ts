@@ -116,7 +116,7 @@ const rejection: Record<Rejection, string> = {
 
 const FEEDBACK = { review: "A review", comment: "Comments", checks: "Failing checks" } as const
 
-/** What became a message of the sandbox. */
+/** The feedback that became a message of the sandbox. */
 const feedback = (
   { authors, kind, repo, sandbox_id }: {
     readonly authors: ReadonlyArray<string>

@@ -266,7 +266,7 @@ export const layer = (settings: Settings.Settings, publicUrl: string, postgres =
     )
     // Announces its address only after the isolation check, which may stop it.
     const permitted = settings.isolation === "auto" ? Layer.empty : machine
-    // What begins without a request.
+    // Work that begins without a request.
     const begun = Layer.merge(RunAutomations.layer, FollowRepositories.layer.pipe(Layer.provide(Source.polling(settings))))
     const served = (role === "worker"
       ? begun

@@ -1,6 +1,6 @@
 /**
  * Starts the runs of automations: of schedules that are due, and those that another process began and did not end. Any number of
- * workers may do it: the store gives each run to one, and its sandbox is created once, whoever creates it.
+ * workers may do it: the store gives each run to one worker, and its sandbox is created once even if several workers try.
  */
 import { AutomationStore } from "@slipway/domain/automation/ports/AutomationStore"
 import { RUN_RETENTION } from "@slipway/domain/automation/rules/Automation"

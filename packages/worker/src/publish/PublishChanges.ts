@@ -35,7 +35,7 @@ const MAX_SKIPPED = 20
 /** The git process of a killed worker may push in between, once. */
 const ATTEMPTS = 3
 
-/** What the service's own stores have for a publication. */
+/** The data of the service's own stores for a publication. */
 interface Told {
   readonly settings: RepoSettings
   /** The line that names the sandbox's creator, if the settings ask for it. */

@@ -2,7 +2,7 @@
 import { Redacted } from "effect"
 import { createHmac } from "node:crypto"
 
-/** What `webhook-signature` has of one secret (Standard Webhooks 1.0.0, "Signature scheme"). `timestamp`: whole seconds since 1970. */
+/** The part of `webhook-signature` for one secret (Standard Webhooks 1.0.0, "Signature scheme"). `timestamp`: whole seconds since 1970. */
 export const signatureOf = (
   { body, id, timestamp }: { readonly id: string; readonly timestamp: string; readonly body: string },
   secret: Redacted.Redacted

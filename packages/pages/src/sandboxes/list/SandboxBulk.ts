@@ -17,9 +17,9 @@ const MAX = 50
 
 const isId = Schema.is(SandboxId)
 
-/** What is done. */
+/** The action. */
 interface Kind {
-  /** Of the address `/sandboxes/NAME`. */
+  /** The last part of the address, `/sandboxes/NAME`. */
   readonly name: string
   readonly verb: string
   readonly explained: string

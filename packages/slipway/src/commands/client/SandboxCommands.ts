@@ -399,7 +399,7 @@ export const archive = archiving(
 )
 export const unarchive = archiving("unarchive", "Show archived sandboxes in lists again. Safe to repeat.", "is in lists again.")
 
-/** Asks on the terminal. Without a terminal nobody can answer. */
+/** Asks on the terminal. Without a terminal no person can answer. */
 const confirmed = Effect.fnUntraced(function*(ids: ReadonlyArray<string>) {
   if (!process.stdin.isTTY) return yield* unclear("There is no terminal to confirm on. Repeat with --yes to delete without a question.")
   const what = ids.length === 1 ? `${ids[0]} and all its data` : `${ids.length} sandboxes and all their data`
