@@ -319,6 +319,48 @@ const reading = Effect.fnUntraced(function*(review: NonNullable<Effect.Success<t
   }
 })
 
+/** The repository and the number in the address of a page. */
+const named = Effect.fnUntraced(function*({ params }: Page.Asked) {
+  const repo = yield* Effect.mapError(Effect.fromOption(decodeRepo(`${params["owner"]}/${params["name"]}`)), () => noPull)
+  const number = params["number"] ?? ""
+  return NUMBER.test(number) ? { repo, number: Number(number) } : yield* noPull
+})
+
+/** Missing pull requests, and those of other grants, look the same: not found. */
+const answered = <A, R>(self: Effect.Effect<A, Refused | RepoNotAccessible | SandboxNotFound | SourceHostError | StoreUnavailable, R>) =>
+  Effect.catchTags(self, {
+    SandboxNotFound: () => Effect.fail(noPull),
+    RepoNotAccessible: () => Effect.fail(noPull),
+    SourceHostError: ({ detail, retryable }) =>
+      Effect.fail(retryable ? new Refused({ status: 502, title: "Not now", text: detail }) : noPull)
+  })
+
+/** The question before a merge of the commit `sha`. */
+const mergeConfirmation = (member: Page.Member, found: Found, sha: string): Html => {
+  const { checks: { state }, pullRequest: { baseRef, number, title }, repo } = found
+  const address = addressOf(found)
+  return html`<h1>Merge this pull request?</h1>
+<p><strong>${title}</strong> #${number} becomes part of <code>${baseRef}</code> of ${repo}. This can't be undone here.</p>
+${state !== "success" && state !== "idle" && html`<p class="warning">${ofChecks[state]}</p>`}
+<div class="actions">
+<form method="post" action="${address}/merge">${member.csrf}<input type="hidden" name="sha" value="${sha}">
+<button>Merge into ${baseRef}</button></form>
+<a class="button quiet" href="${address}">Cancel</a></div>`
+}
+
+const notPossible = (text: string) => Effect.fail(new Refused({ status: 409, title: "Not possible right now", text }))
+
+/** Why changes cannot be requested, as pages. */
+const requestRefusals = {
+  SandboxNotRunning: () => notPossible("The sandbox does not run, so it takes no requests."),
+  QueueFull: ({ message }: { readonly message: string }) => notPossible(message),
+  NoCredits: ({ message }: { readonly message: string }) => notPossible(message),
+  BudgetExceeded: ({ message }: { readonly message: string }) => notPossible(message),
+  RepoNotFound: () => Effect.fail(noPull),
+  RepoRequired: () => Effect.fail(noPull),
+  NoFailingChecks: () => Effect.fail(noPull)
+}
+
 export const layer = HttpRouter.use(Effect.fnUntraced(function*(router) {
   const { members } = yield* Effect.provideService(Page.make, HttpRouter.HttpRouter, router)
   const review = yield* Review.make
@@ -327,20 +369,6 @@ export const layer = HttpRouter.use(Effect.fnUntraced(function*(router) {
   const feedback = yield* Effect.serviceOption(Feedback)
   const layoutOf = yield* DiffLayout.make
   const readOf = yield* reading(review)
-
-  const named = Effect.fnUntraced(function*({ params }: Page.Asked) {
-    const repo = yield* Effect.mapError(Effect.fromOption(decodeRepo(`${params["owner"]}/${params["name"]}`)), () => noPull)
-    const number = params["number"] ?? ""
-    return NUMBER.test(number) ? { repo, number: Number(number) } : yield* noPull
-  })
-
-  const answered = <A, R>(self: Effect.Effect<A, Refused | RepoNotAccessible | SandboxNotFound | SourceHostError | StoreUnavailable, R>) =>
-    Effect.catchTags(self, {
-      SandboxNotFound: () => Effect.fail(noPull),
-      RepoNotAccessible: () => Effect.fail(noPull),
-      SourceHostError: ({ detail, retryable }) =>
-        Effect.fail(retryable ? new Refused({ status: 502, title: "Not now", text: detail }) : noPull)
-    })
 
   const get: Page.Handler<Page.Member> = Effect.fnUntraced(function*(member, asked) {
     const { number, repo } = yield* named(asked)
@@ -371,20 +399,12 @@ export const layer = HttpRouter.use(Effect.fnUntraced(function*(router) {
     const sha = asked.url.searchParams.get("sha") ?? ""
     if (!SHA.test(sha)) return yield* incomplete
     const found = yield* review.find(principalOf(member.visit), repo, number)
-    const { baseRef, headSha, merged, state, title } = found.pullRequest
-    const address = addressOf(found)
-    if (state !== "open") return Page.redirect(`${address}?done=${merged ? "again" : "before"}`)
+    const { headSha, merged, state } = found.pullRequest
+    if (state !== "open") return Page.redirect(`${addressOf(found)}?done=${merged ? "again" : "before"}`)
     if (sha !== headSha) {
       return yield* refusal(new PullRequestRefused({ repo, number, reason: "outdated", detail: "" }), found.pullRequest, "merge")
     }
-    const checks = found.checks.state !== "success" && found.checks.state !== "idle"
-    const body = html`<h1>Merge this pull request?</h1>
-<p><strong>${title}</strong> #${number} becomes part of <code>${baseRef}</code> of ${repo}. This can't be undone here.</p>
-${checks && html`<p class="warning">${ofChecks[found.checks.state]}</p>`}
-<div class="actions">
-<form method="post" action="${address}/merge">${member.csrf}<input type="hidden" name="sha" value="${sha}">
-<button>Merge into ${baseRef}</button></form>
-<a class="button quiet" href="${address}">Cancel</a></div>`
+    const body = mergeConfirmation(member, found, sha)
     return Page.show({ title: "Merge this pull request?", place: "pulls", body }, member)
   }, answered)
 
@@ -415,20 +435,7 @@ ${checks && html`<p class="warning">${ofChecks[found.checks.state]}</p>`}
     const found = yield* review.find(principalOf(member.visit), repo, number)
     const { comments, text } = RequestChanges.parse(sent)
     const wanted = { repo, text, comments, checks: false, authorName: member.visit.user.name }
-    yield* feedback.value.request(principalOf(member.visit), found.sandbox.id, wanted).pipe(
-      Effect.catchTags({
-        SandboxNotRunning: () =>
-          Effect.fail(
-            new Refused({ status: 409, title: "Not possible right now", text: "The sandbox does not run, so it takes no requests." })
-          ),
-        QueueFull: ({ message }) => Effect.fail(new Refused({ status: 409, title: "Not possible right now", text: message })),
-        NoCredits: ({ message }) => Effect.fail(new Refused({ status: 409, title: "Not possible right now", text: message })),
-        BudgetExceeded: ({ message }) => Effect.fail(new Refused({ status: 409, title: "Not possible right now", text: message })),
-        RepoNotFound: () => Effect.fail(noPull),
-        RepoRequired: () => Effect.fail(noPull),
-        NoFailingChecks: () => Effect.fail(noPull)
-      })
-    )
+    yield* Effect.catchTags(feedback.value.request(principalOf(member.visit), found.sandbox.id, wanted), requestRefusals)
     return Page.redirect(`${addressOf(found)}?done=requested`)
   }, answered)
 

@@ -274,23 +274,76 @@ const feedbackItem = (
   }
 }
 
+/** The item of a tool call, as of an event of it. */
+const callItem = (recorded: RecordedEvent, known: Known, id: string, more: Partial<ToolCall>): Item => {
+  const { at } = recorded
+  const before = known.calls.get(id) ?? unknown
+  const now = { ...before, ...more }
+  const since = now.status === "running" && before.status !== "running" ? at : before.since
+  const isOver = now.status === "completed" || now.status === "error"
+  const ms = isOver && before.ms === null && since !== null ? between(since, at) : before.ms
+  const told = { ...now, since, ms }
+  known.calls.set(id, told)
+  return newItem(recorded, `tool:${id}`, "tool", textOf(told), {
+    call: { state: callState(told), paths: told.paths, isCommand: told.command !== "" },
+    ...(ms === null ? {} : { ms })
+  })
+}
+
+/** Tool calls and the approvals that they need. */
+const toolItem = (
+  recorded: RecordedEvent,
+  { data, type }: Of<"tool.updated" | "approval.requested" | "approval.resolved">,
+  known: Known
+): Item => {
+  const call = (id: string, more: Partial<ToolCall>) => callItem(recorded, known, id, more)
+  switch (type) {
+    case "tool.updated":
+      return call(data.call_id, {
+        tool: data.tool,
+        status: data.status,
+        error: data.error ?? "",
+        ...(data.detail?.command === undefined ? {} : { command: data.detail.command }),
+        ...(data.detail?.paths === undefined ? {} : { paths: data.detail.paths }),
+        ...(data.detail?.output === undefined ? {} : { output: data.detail.output })
+      })
+    case "approval.requested":
+      return call(data.approval_id, {
+        tool: data.tool,
+        isAsking: true,
+        ...(data.preview?.command === undefined ? {} : { command: data.preview.command })
+      })
+    case "approval.resolved": {
+      const more = data.reason ?? (data.scope === undefined ? labels.approvalBy[data.by] : labels.approvedForTurn)
+      return call(data.approval_id, {
+        isAsking: false,
+        decision: more === "" ? labels.approval[data.outcome] : `${labels.approval[data.outcome]}: ${more}`
+      })
+    }
+  }
+}
+
+/** The pull request of a repository, or why publishing failed. */
+const pullRequestItem = (recorded: RecordedEvent, { data }: Of<"pull_request.updated">): Item =>
+  newItem(
+    recorded,
+    `event:${recorded.seq}`,
+    data.error === undefined ? "note" : "problem",
+    [
+      `Pull request of ${data.repo}`,
+      data.number === undefined ? "" : ` #${data.number}`,
+      data.error === undefined
+        ? labels.action[data.action_state] === "" ? "" : `: ${labels.action[data.action_state]}`
+        : `: ${data.error.message}`,
+      data.submodules === undefined ? "" : `. Not published, as they are in submodules: files in ${data.submodules.join(", ")}`,
+      data.left_out === undefined ? "" : `. The source host did not take ${data.left_out.join(", ")}`
+    ].join("")
+  )
+
 /** `null`: nothing to show. */
 const itemOf = (recorded: RecordedEvent, known: Known): Item | null => {
   const { at, event, seq } = recorded
   const item = (key: string, kind: Kind, text: string, more: Partial<Item> = {}) => newItem(recorded, key, kind, text, more)
-  const call = (id: string, more: Partial<ToolCall>) => {
-    const before = known.calls.get(id) ?? unknown
-    const now = { ...before, ...more }
-    const since = now.status === "running" && before.status !== "running" ? at : before.since
-    const isOver = now.status === "completed" || now.status === "error"
-    const ms = isOver && before.ms === null && since !== null ? between(since, at) : before.ms
-    const told = { ...now, since, ms }
-    known.calls.set(id, told)
-    return item(`tool:${id}`, "tool", textOf(told), {
-      call: { state: callState(told), paths: told.paths, isCommand: told.command !== "" },
-      ...(ms === null ? {} : { ms })
-    })
-  }
   const { data, type } = event
   switch (type) {
     case "sandbox.status":
@@ -344,41 +397,11 @@ const itemOf = (recorded: RecordedEvent, known: Known): Item | null => {
     case "message.completed":
       return data.finish === "end_turn" ? null : item(`finish:${data.message_id}`, "note", labels.finish[data.finish])
     case "tool.updated":
-      return call(data.call_id, {
-        tool: data.tool,
-        status: data.status,
-        error: data.error ?? "",
-        ...(data.detail?.command === undefined ? {} : { command: data.detail.command }),
-        ...(data.detail?.paths === undefined ? {} : { paths: data.detail.paths }),
-        ...(data.detail?.output === undefined ? {} : { output: data.detail.output })
-      })
     case "approval.requested":
-      return call(data.approval_id, {
-        tool: data.tool,
-        isAsking: true,
-        ...(data.preview?.command === undefined ? {} : { command: data.preview.command })
-      })
-    case "approval.resolved": {
-      const more = data.reason ?? (data.scope === undefined ? labels.approvalBy[data.by] : labels.approvedForTurn)
-      return call(data.approval_id, {
-        isAsking: false,
-        decision: more === "" ? labels.approval[data.outcome] : `${labels.approval[data.outcome]}: ${more}`
-      })
-    }
+    case "approval.resolved":
+      return toolItem(recorded, event, known)
     case "pull_request.updated":
-      return item(
-        `event:${seq}`,
-        data.error === undefined ? "note" : "problem",
-        [
-          `Pull request of ${data.repo}`,
-          data.number === undefined ? "" : ` #${data.number}`,
-          data.error === undefined
-            ? labels.action[data.action_state] === "" ? "" : `: ${labels.action[data.action_state]}`
-            : `: ${data.error.message}`,
-          data.submodules === undefined ? "" : `. Not published, as they are in submodules: files in ${data.submodules.join(", ")}`,
-          data.left_out === undefined ? "" : `. The source host did not take ${data.left_out.join(", ")}`
-        ].join("")
-      )
+      return pullRequestItem(recorded, event)
     case "usage.updated":
       return null
   }
