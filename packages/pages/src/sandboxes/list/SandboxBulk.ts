@@ -124,7 +124,7 @@ export const make = Effect.gen(function*() {
     {
       name: "unarchive",
       verb: "Unarchive",
-      explained: "They are shown in the list again.",
+      explained: "The list shows them again.",
       done: "unarchived",
       isDangerous: false,
       isFor: () => true,
