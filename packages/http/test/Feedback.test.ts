@@ -9,7 +9,13 @@ const failing: HeadChecks = {
   headSha: "a",
   state: "failed",
   at: DateTime.makeUnsafe(0),
-  failing: [{ name: "test", url: "https://host.test/run", summary: "", annotations: [{ path: "a.ts", line: 3, message: "expected 1" }], log: "" }]
+  failing: [{
+    name: "test",
+    url: "https://host.test/run",
+    summary: "",
+    annotations: [{ path: "a.ts", line: 3, message: "expected 1" }],
+    log: ""
+  }]
 }
 let checks: HeadChecks | null = null
 const read: PullRequestFeedback["Service"]["read"] = () =>
@@ -19,8 +25,13 @@ layer(http({ feedback: { read } }), { excludeTestServices: true })("a request fo
   const published = Effect.gen(function*() {
     const { key } = yield* mintKey()
     const { id } = yield* running(key)
-    yield* drive(id, [{ _tag: "ReportPublication", data: { repo: "acme/shop", action_state: "idle", number: 3, url: "https://host.test/3" } }])
-    const events = SandboxStore.use((store) => Effect.map(store.log(id, 0, 1000), (entries) => entries.map(({ wire }) => fromWire(wire).event)))
+    yield* drive(id, [{
+      _tag: "ReportPublication",
+      data: { repo: "acme/shop", action_state: "idle", number: 3, url: "https://host.test/3" }
+    }])
+    const events = SandboxStore.use((store) =>
+      Effect.map(store.log(id, 0, 1000), (entries) => entries.map(({ wire }) => fromWire(wire).event))
+    )
     return { key, id, events, address: `${SANDBOXES}/${id}/feedback` }
   })
 
@@ -37,7 +48,11 @@ layer(http({ feedback: { read } }), { excludeTestServices: true })("a request fo
       assert.deepInclude(received?.data, { kind: "review", count: 2, round: 0 })
       assert.strictEqual(received?.turn_id, turnId)
       const text = log.flatMap((event) =>
-        event.type === "message.queued" ? [event.data.text] : event.type === "turn.updated" && event.turn_id === turnId ? [event.data.text] : []
+        event.type === "message.queued"
+          ? [event.data.text]
+          : event.type === "turn.updated" && event.turn_id === turnId
+          ? [event.data.text]
+          : []
       )
       assert.include(text[0] ?? "", "src/a.ts line 7:\n> Rename it.\n> Please.")
     }))
@@ -56,8 +71,9 @@ layer(http({ feedback: { read } }), { excludeTestServices: true })("a request fo
   it.effect("is refused without anything, with unknown properties, and of other grants' sandboxes", () =>
     Effect.gen(function*() {
       const { address, events, key } = yield* published
-      const bodies = [{}, { comments: [] }, { checks: false }, { text: "" }, { text: "x", other: 1 }, { comments: [{ path: "a", line: 0, text: "x" }] },
-        { comments: Array.from({ length: 101 }, () => ({ path: "a", text: "x" })) }]
+      const bodies = [{}, { comments: [] }, { checks: false }, { text: "" }, { text: "x", other: 1 }, {
+        comments: [{ path: "a", line: 0, text: "x" }]
+      }, { comments: Array.from({ length: 101 }, () => ({ path: "a", text: "x" })) }]
       for (const body of bodies) refused(yield* postJson(address, key, body), 400, "invalid_request")
       const other = yield* mintKey({ grant: "other" })
       refused(yield* postJson(address, other.key, { text: "x" }), 404, "not_found")

@@ -32,32 +32,32 @@ const COMMENTS: Readonly<Record<RepoSettings["feedback"]["comments"], string>> =
 }
 const CHECKS: Readonly<Record<RepoSettings["feedback"]["checks"], string>> = { off: "None", failing: "Failing ones" }
 
-const choice = (name: string, label: string, values: Readonly<Record<string, string>>, chosen: string): Html =>
-  html`<div class="field">
+const choice = (name: string, label: string, values: Readonly<Record<string, string>>, chosen: string): Html => {
+  const options = Object.entries(values).map(([value, text]) =>
+    html`<option value="${value}"${value === chosen && html` selected`}>${text}</option>
+`
+  )
+  return html`<div class="field">
 <label for="${name}">${label}</label>
 <select id="${name}" name="${name}">
-${
-    Object.entries(values).map(([value, text]) =>
-      html`<option value="${value}"${value === chosen && html` selected`}>${text}</option>
-`
-    )
-  }</select>
+${options}</select>
 </div>
 `
+}
 
 const box = (name: string, label: string, isOn: boolean): Html =>
   html`<div class="field"><label><input type="checkbox" name="${name}" value="on"${isOn && html` checked`}> ${label}</label></div>
 `
 
-const listField = (name: string, label: string, hint: string, names: ReadonlyArray<string>): Html =>
-  html`<div class="field">
+const listField = (name: string, label: string, hint: string, names: ReadonlyArray<string>): Html => {
+  const lines = names.join("\n")
+  return html`<div class="field">
 <label for="${name}">${label}</label>
-<textarea id="${name}" name="${name}" rows="3" autocapitalize="none" spellcheck="false" aria-describedby="${name}-hint">${
-    names.join("\n")
-  }</textarea>
+<textarea id="${name}" name="${name}" rows="3" autocapitalize="none" spellcheck="false" aria-describedby="${name}-hint">${lines}</textarea>
 <p class="hint" id="${name}-hint">${hint}</p>
 </div>
 `
+}
 
 const form = (csrf: Html, repo: RepoName, { coAuthor, feedback, labels, reviewers }: RepoSettings, problem: string | null): Html =>
   html`<form method="post" action="/repositories/settings" class="panel" autocomplete="off">
@@ -72,8 +72,8 @@ ${choice("comments", "Comments and reviews", COMMENTS, feedback.comments)}
 ${choice("checks", "Checks", CHECKS, feedback.checks)}
 <div class="field">
 <label for="rounds">Rounds</label>
-<input id="rounds" name="rounds" type="number" min="1" max="${MAX_ROUNDS}" value="${feedback.rounds}" required aria-describedby="rounds-hint">
-<p class="hint" id="rounds-hint">After so many rounds without a person's word, feedback pauses.</p>
+<input id="rounds" name="rounds" type="number" required min="1" max="${MAX_ROUNDS}" value="${feedback.rounds}" aria-describedby="for-rounds">
+<p class="hint" id="for-rounds">After so many rounds without a person's word, feedback pauses.</p>
 </div>
 ${box("publish", "Publish a round that succeeded", feedback.publish)}
 <button>Save settings</button>

@@ -2,8 +2,7 @@ import { assert, it } from "@effect/vitest"
 import { parse } from "../../src/pulls/RequestChanges.ts"
 
 it("comments on lines are taken out of the text, with the lines that they quote", () => {
-  const sent =
-    "Please shorten it.\r\n\r\nsrc/a.ts:7\r\n> const a = 1\r\n\r\nRename it.\r\n\r\nReally.\r\n\r\n" +
+  const sent = "Please shorten it.\r\n\r\nsrc/a.ts:7\r\n> const a = 1\r\n\r\nRename it.\r\n\r\nReally.\r\n\r\n" +
     "b c.md:2 (removed)\r\n> old\r\n\r\nKeep it."
   assert.deepStrictEqual(parse(sent), {
     text: "Please shorten it.",

@@ -71,13 +71,12 @@ const handlers = (sandboxes: typeof Sandboxes.Service, { done, explained, isDang
       html`<li>${title}<input type="hidden" name="id" value="${id}"></li>
 `
     )
+    const look = isDangerous && html` class="danger"`
     const body = html`<h1>${title}</h1>
 <p>${explained}</p>
 <form method="post" action="/sandboxes/${name}">${member.csrf}
 <ul>${list}</ul>
-<div class="actions"><button${
-      isDangerous && html` class="danger"`
-    }>${verb}</button> <a class="button quiet" href="/sandboxes">Cancel</a></div>
+<div class="actions"><button${look}>${verb}</button> <a class="button quiet" href="/sandboxes">Cancel</a></div>
 </form>`
     return Page.show({ title, place: "sandboxes", body }, member)
   }, Effect.catchTag("SandboxNotFound", gone))

@@ -115,9 +115,8 @@ const filters = (
     return html`<li><a href="${ListFilters.addressOf({ ...narrowed, archived: false }, state)}"${current}>${name} ${count}</a></li>
 `
   }
-  const archive = html`<li><a href="${ListFilters.addressOf({ ...narrowed, archived: true }, attention)}"${
-    narrowed.archived && html` aria-current="page"`
-  }>Archived</a></li>
+  const current = narrowed.archived && html` aria-current="page"`
+  const archive = html`<li><a href="${ListFilters.addressOf({ ...narrowed, archived: true }, attention)}"${current}>Archived</a></li>
 `
   const all = Array.from(counts.values()).reduce((sum, count) => sum + count, 0)
   const states = STATES.filter((state) => state === attention || (counts.get(state) ?? 0) > 0)

@@ -29,12 +29,12 @@ export const rename = ({ csrf, sandbox: { id, title } }: Shown): Html =>
 <button class="quiet">Rename</button></form>`
 
 /** With the link to the archive. */
-export const pin = (id: SandboxId, csrf: Html, isPinned: boolean, isArchived: boolean): Html =>
-  html`<form id="pin" data-piece="pin" method="post" action="/sandboxes/${id}/pin" data-live>${csrf}
+export const pin = (id: SandboxId, csrf: Html, isPinned: boolean, isArchived: boolean): Html => {
+  const [address, label] = isArchived ? ["unarchive", "Unarchive"] : ["archive", "Archive"]
+  return html`<form id="pin" data-piece="pin" method="post" action="/sandboxes/${id}/pin" data-live>${csrf}
 <button name="pinned" value="${isPinned ? "no" : "yes"}" class="quiet">${isPinned ? "Unpin" : "Pin"}</button>
-<a class="button quiet" href="/sandboxes/${isArchived ? "unarchive" : "archive"}?id=${id}">${
-    isArchived ? "Unarchive" : "Archive"
-  }…</a></form>`
+<a class="button quiet" href="/sandboxes/${address}?id=${id}">${label}…</a></form>`
+}
 
 /** When the state began that goes on; `null`: none does. */
 const since = (sandbox: Sandbox): DateTime.Utc | null => {

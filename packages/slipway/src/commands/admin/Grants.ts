@@ -147,10 +147,8 @@ const retention = Command.make("retention", {
   administration(Effect.gen(function*() {
     const access = yield* Access
     const grant = yield* access.setRetention(idOrName, days === "default" ? null : days)
-    yield* print(json, shown(grant), () =>
-      `Grant ${grant.name} keeps events, setup output and checkpoints of ended sandboxes ${
-        grant.retentionDays === null ? `as ${lifetimes.retention.name} says` : `for ${grant.retentionDays} days`
-      }.`)
+    const time = grant.retentionDays === null ? `as ${lifetimes.retention.name} says` : `for ${grant.retentionDays} days`
+    yield* print(json, shown(grant), () => `Grant ${grant.name} keeps events, setup output and checkpoints of ended sandboxes ${time}.`)
   }))).pipe(
     Command.withDescription("Set how long a grant's ended sandboxes keep events, setup output and checkpoints"),
     Command.withExamples([

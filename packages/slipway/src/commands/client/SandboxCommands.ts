@@ -332,22 +332,31 @@ export const publish = Command.make(
   ])
 )
 
-export const sync = Command.make("sync", { id: Server.id, json, url: Server.url }, ({ id: given, json, url }) =>
-  Server.interruptible(Effect.gen(function*() {
-    const server = yield* Server.connect(url)
-    const id = yield* Server.resolve(server, given)
-    const result = yield* Effect.flatMap(
-      server.call((signal) => server.client.syncSandbox(id, { signal })),
-      (result) => Server.applied(result)
+export const sync = Command.make(
+  "sync",
+  { id: Server.id, json, url: Server.url },
+  ({ id: given, json, url }) =>
+    Server.interruptible(Effect.gen(function*() {
+      const server = yield* Server.connect(url)
+      const id = yield* Server.resolve(server, given)
+      const result = yield* Effect.flatMap(
+        server.call((signal) => server.client.syncSandbox(id, { signal })),
+        (result) => Server.applied(result)
+      )
+      yield* print(json, result, () => `Getting the newest commits for ${id}. Its log shows when they are there: slipway logs ${id}`)
+    }))
+).pipe(
+  Command.withDescription(
+    help(
+      "Make the newest commits of the source host available to a sandbox's git as origin/…, between turns, so that its agent can " +
+        "merge or rebase."
     )
-    yield* print(json, result, () => `Getting the newest commits for ${id}. Its log shows when they are there: slipway logs ${id}`)
-  }))).pipe(
-    Command.withDescription(
-      help("Make the newest commits of the source host available to a sandbox's git as origin/…, between turns, so that its agent can " +
-        "merge or rebase.")
-    ),
-    Command.withExamples([{ command: "slipway sync c_abcdefgh2345", description: "Then: slipway message c_abcdefgh2345 \"Merge origin/main\"" }])
-  )
+  ),
+  Command.withExamples([{
+    command: "slipway sync c_abcdefgh2345",
+    description: "Then: slipway message c_abcdefgh2345 \"Merge origin/main\""
+  }])
+)
 
 export const stop = Command.make("stop", {
   id: Server.id,
@@ -423,7 +432,8 @@ export const remove = Command.make("delete", {
   }))).pipe(
     Command.withDescription(
       help(
-        "Delete ended sandboxes and their data for good. Forks keep the checkpoint that they need. The key needs the scope sandboxes:delete."
+        "Delete ended sandboxes and their data for good. Forks keep the checkpoint that they need. The key needs the scope " +
+          "sandboxes:delete."
       )
     ),
     Command.withExamples([

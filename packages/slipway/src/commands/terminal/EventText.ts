@@ -275,7 +275,10 @@ const textOf = (told: Told, event: StreamEvent): string => {
       return note(told, `Forked from checkpoint ${event.data.checkpoint} of ${line(event.data.sandbox_id)}`)
     case "sandbox.continued": {
       const { branch, pull_request, repo } = event.data
-      return note(told, `Continues ${pull_request === undefined ? "" : `pull request #${pull_request}, `}branch ${line(branch)} of ${line(repo)}`)
+      return note(
+        told,
+        `Continues ${pull_request === undefined ? "" : `pull request #${pull_request}, `}branch ${line(branch)} of ${line(repo)}`
+      )
     }
     case "sandbox.syncing":
       return note(told, "Getting the newest commits")
