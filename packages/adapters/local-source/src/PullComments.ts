@@ -11,7 +11,7 @@ import { type SqlClient, SqlSchema } from "effect/sql"
 const MAX_READ = 1_000
 
 /** A comment. `authorId`: `null` for the service's own. */
-export const CommentRow = Schema.Struct({
+const CommentRow = Schema.Struct({
   id: Schema.BigInt,
   authorId: Schema.NullOr(Schema.String),
   author: Schema.String,
