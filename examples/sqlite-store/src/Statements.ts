@@ -26,7 +26,8 @@ export const make = (database: Database): Statements => ({
   list: (grantId, { after, limit, repo, status }) =>
     database.iterate(
       `SELECT state FROM sandboxes
-        WHERE grantId = :grantId AND deletedAt IS NULL AND (:status IS NULL OR status = :status) AND (:repo IS NULL OR instr(repos, ' ' || :repo || ' ') > 0)
+        WHERE grantId = :grantId AND deletedAt IS NULL AND (:status IS NULL OR status = :status)
+          AND (:repo IS NULL OR instr(repos, ' ' || :repo || ' ') > 0)
           AND (:id IS NULL OR (createdAt, id) < (:createdAt, :id))
         ORDER BY createdAt DESC, id DESC LIMIT :limit`,
       { grantId, status, repo, createdAt: after?.createdAt ?? null, id: after?.id ?? null, limit }

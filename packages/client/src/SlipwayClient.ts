@@ -146,8 +146,8 @@ export class SlipwayClient {
   }
 
   /**
-   * Deletes an ended sandbox and its data for good. The key needs the scope `sandboxes:delete`. Rejects with `not_found` once it is deleted,
-   * also where a lost answer was asked for again.
+   * Deletes an ended sandbox and its data for good. The key needs the scope `sandboxes:delete`. Rejects with `not_found` once it is
+   * deleted, also after an answer that was lost.
    */
   async deleteSandbox(id: string, { signal }: CallOptions = {}): Promise<void> {
     await this.#transport.json<void>({ method: "DELETE", path: sandboxPath(id), isInternal: true, signal })

@@ -180,7 +180,9 @@ export class Repository {
   }
 
   /** Adds an open pull request. That there may be one was checked before. */
-  async open(fields: Pick<Pull, "title" | "body" | "draft" | "user" | "baseRef" | "baseSha" | "fork" | "headRef" | "headSha">): Promise<Pull> {
+  async open(
+    fields: Pick<Pull, "title" | "body" | "draft" | "user" | "baseRef" | "baseSha" | "fork" | "headRef" | "headSha">
+  ): Promise<Pull> {
     const at = this.instant()
     const pull: Pull = {
       ...fields,

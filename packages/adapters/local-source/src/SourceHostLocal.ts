@@ -113,12 +113,17 @@ const remote = Effect.fn("SourceHost.remote")((local: Local, repo: RepoName) =>
 )
 
 const branch = Effect.fn("SourceHost.branch")((local: Local, repo: RepoName, name: string) =>
-  within(local, "read the branch", repo, ({ path }) =>
-    Effect.map(isRefName(name) ? LocalGit.tips(path, name) : Effect.succeed(new Map<string, string>()), (tips) => {
-      const headSha = tips.get(name)
-      // Hooks of the operator decide at the push.
-      return headSha === undefined ? null : { headSha, isProtected: false }
-    }))
+  within(
+    local,
+    "read the branch",
+    repo,
+    ({ path }) =>
+      Effect.map(isRefName(name) ? LocalGit.tips(path, name) : Effect.succeed(new Map<string, string>()), (tips) => {
+        const headSha = tips.get(name)
+        // Hooks of the operator decide at the push.
+        return headSha === undefined ? null : { headSha, isProtected: false }
+      })
+  )
 )
 
 const pullRequestSource = Effect.fn("SourceHost.pullRequestSource")((local: Local, repo: RepoName, number: number) =>

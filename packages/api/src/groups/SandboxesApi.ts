@@ -168,8 +168,10 @@ export class SandboxesApi extends HttpApiGroup.make("sandboxes", { topLevel: tru
       error: [SandboxNotFound, SandboxNotRunning, TurnActive]
     }).middleware(JsonBody).annotateMerge(OpenApi.annotations({
       summary: "Get the newest commits of the source host",
-      description: "Makes the newest commits of the base branch and of the branch that the sandbox publishes to available to the agent's git " +
-        "as `origin/…`, so that it can merge or rebase. Between turns only. `duplicate` while it is under way; `sandbox.synced` tells what came of it."
+      description:
+        "Makes the newest commits of the base branch and of the branch that the sandbox publishes to available to the agent's git " +
+        "as `origin/…`, so that it can merge or rebase. Between turns only. `duplicate` while it is under way; `sandbox.synced` tells " +
+        "what came of it."
     })),
     HttpApiEndpoint.post("forkSandbox", "/:sandboxId/fork", {
       params: inSandbox,

@@ -72,8 +72,8 @@ ${choice("comments", "Comments and reviews", COMMENTS, feedback.comments)}
 ${choice("checks", "Checks", CHECKS, feedback.checks)}
 <div class="field">
 <label for="rounds">Rounds</label>
-<input id="rounds" name="rounds" type="number" required min="1" max="${MAX_ROUNDS}" value="${feedback.rounds}" aria-describedby="for-rounds">
-<p class="hint" id="for-rounds">After so many rounds without a person's word, feedback pauses.</p>
+<input id="rounds" name="rounds" type="number" required min="1" max="${MAX_ROUNDS}" value="${feedback.rounds}" aria-describedby="round">
+<p class="hint" id="round">After so many rounds without a person's word, feedback pauses.</p>
 </div>
 ${box("publish", "Publish a round that succeeded", feedback.publish)}
 <button>Save settings</button>

@@ -1,7 +1,15 @@
 /** Carries out a requested publication: from a working tree to one draft pull request. */
 import { AccessStore } from "@slipway/domain/access/ports/AccessStore"
 import { MemberStore } from "@slipway/domain/access/ports/MemberStore"
-import { BranchMoved, NoChanges, OnBehalfOf, PushFailed, type SnapshotOptions, type TreeKey, WorkingTrees } from "@slipway/domain/files/ports/WorkingTrees"
+import {
+  BranchMoved,
+  NoChanges,
+  OnBehalfOf,
+  PushFailed,
+  type SnapshotOptions,
+  type TreeKey,
+  WorkingTrees
+} from "@slipway/domain/files/ports/WorkingTrees"
 import {
   CommitAuthor,
   commitMessage,
@@ -20,13 +28,13 @@ import { continuedBranch, publicationOf, type Sandbox } from "@slipway/domain/sa
 import { count } from "@slipway/domain/sandbox/usecases/SandboxMetrics"
 import { RepositorySettings } from "@slipway/domain/source/ports/RepositorySettings"
 import { type Remote, SourceHost, SourceHostError } from "@slipway/domain/source/ports/SourceHost"
-import { DEFAULT_BRANCH_RULES } from "@slipway/domain/source/schema/BranchRules"
 import { isUnderWay } from "@slipway/domain/source/rules/PullState"
-import { branchProblem, PullRequestNotWritable } from "@slipway/domain/source/schema/WritableBranch"
+import { DEFAULT_BRANCH_RULES } from "@slipway/domain/source/schema/BranchRules"
 import { sameRepo } from "@slipway/domain/source/schema/Naming"
 import type { PullRequest } from "@slipway/domain/source/schema/PullRequest"
 import type { RepoName } from "@slipway/domain/source/schema/RepoRef"
 import { NO_SETTINGS, type RepoSettings } from "@slipway/domain/source/schema/RepoSettings"
+import { branchProblem, PullRequestNotWritable } from "@slipway/domain/source/schema/WritableBranch"
 import { DateTime, Effect, Option, Result } from "effect"
 import { untilAvailable } from "../shared/LeasedSandbox.ts"
 
@@ -238,7 +246,10 @@ const pushAndOpen = Effect.fnUntraced(function*(sandbox: Sandbox, repo: RepoName
   const remote = yield* host.remote(repo, "write")
   const started = WorkingTrees.use((trees) => trees.findBaseRef(key, { remote, refs: [] })).pipe(
     Effect.map(({ baseSha }) => baseSha),
-    Effect.catchTag(["CloneFailed", "TreesUnavailable"], ({ detail, retryable }) => Effect.fail(new PushFailed({ repo, detail, retryable })))
+    Effect.catchTag(
+      ["CloneFailed", "TreesUnavailable"],
+      ({ detail, retryable }) => Effect.fail(new PushFailed({ repo, detail, retryable }))
+    )
   )
   const baseSha = continuedBranch(sandbox, repo) === null ? null : yield* started
   const publication: Publication = {

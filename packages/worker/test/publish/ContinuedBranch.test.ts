@@ -5,8 +5,8 @@ import { Effect } from "effect"
 import { SqlClient } from "effect/sql"
 import { writeFileSync } from "node:fs"
 import { join } from "node:path"
-import * as World from "./World.ts"
 import { REPO } from "./Worker.ts"
+import * as World from "./World.ts"
 
 /** A branch with a commit of its own, its pull request if it has one, and a sandbox that continues it. */
 const continued = Effect.fnUntraced(function*({ hasPull = true } = {}) {

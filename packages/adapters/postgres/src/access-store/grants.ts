@@ -1,5 +1,13 @@
 /** Making and revoking grants and keys. Each change is one transaction with its entry in the audit log. */
-import { branchesSet, type Grant, GrantNotFound, KeyNotFound, type KeyRecord, minted, retentionSet } from "@slipway/domain/access/ports/AccessStore"
+import {
+  branchesSet,
+  type Grant,
+  GrantNotFound,
+  KeyNotFound,
+  type KeyRecord,
+  minted,
+  retentionSet
+} from "@slipway/domain/access/ports/AccessStore"
 import { MintRefused } from "@slipway/domain/access/rules/Minting"
 import { type BranchRule, DEFAULT_BRANCH_RULES } from "@slipway/domain/source/schema/BranchRules"
 import { type DateTime, Effect, Option } from "effect"

@@ -81,7 +81,8 @@ export const updateBranchRules = (sql: SqlClient.SqlClient, idOrName: string, ru
             UPDATE grants g SET branch_rules = ARRAY(SELECT jsonb_array_elements_text(${JSON.stringify(rules)}::jsonb))
             FROM (
               SELECT id, branch_rules FROM grants
-              WHERE (id::text = ${idOrName} OR name = ${idOrName}) AND revoked_at IS NULL ORDER BY id::text = ${idOrName} DESC LIMIT 1 FOR UPDATE
+              WHERE (id::text = ${idOrName} OR name = ${idOrName}) AND revoked_at IS NULL
+              ORDER BY id::text = ${idOrName} DESC LIMIT 1 FOR UPDATE
             ) before
             WHERE g.id = before.id RETURNING g.id, before.branch_rules AS before`
 

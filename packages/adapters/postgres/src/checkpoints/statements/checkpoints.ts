@@ -49,7 +49,7 @@ const isForgotten = (sql: SqlClient.SqlClient, before: Statement.Fragment) => {
     ))`
 }
 
-/** Deletes the forgotten ones. A fork that is being recorded holds what it starts with: only a second statement sees it when it is there. */
+/** Deletes the forgotten ones. A fork that is being recorded holds its checkpoint: only a second statement sees the fork. */
 const forget = Effect.fnUntraced(function*(sql: SqlClient.SqlClient, these: Statement.Fragment, before: Statement.Fragment) {
   const ofThese = sql`k.sandbox_id = ${these} AND s.id = k.sandbox_id AND ${isForgotten(sql, before)}`
   yield* sql`SELECT FROM checkpoints k, sandboxes s WHERE ${ofThese} ORDER BY k.sandbox_id, k.checkpoint FOR UPDATE OF k`

@@ -82,7 +82,8 @@ const waitingTexts = list(of.waitingTexts)
 const names = `
   id grant_id created_by created_at title repos prompt model agent_runtime reasoning_effort tool_approval_mode metadata origin
   feedback continues status reason initiator status_at started_at setup_time completed_at error turn waiting turnless idle_since approvals
-  publications usage tokens checkpoint owes_checkpoint pinned restoring restores renames syncing syncs revision last_seq recorded_at log_bytes waiting_texts
+  publications usage tokens checkpoint owes_checkpoint pinned restoring restores renames syncing syncs revision last_seq recorded_at
+  log_bytes waiting_texts
 `.trim().split(/\s+/u).map((name) => `s.${name}`)
 
 /** How many columns {@link COLUMNS} are: what a statement selects after them begins there. */

@@ -60,7 +60,10 @@ export const bury = (sql: SqlClient.SqlClient, { grantId, id }: SandboxKey, now:
         WHERE id = ${id} AND grant_id = ${grantId} AND deleted_at IS NULL RETURNING 1`
 }
 
-/** Deletes its rows in tables with few of them, with the answers of webhook endpoints, which may quote it. Pushed commits stay: secrets depend on them (docs/decisions/17). */
+/**
+ * Deletes its rows in tables with few of them, with the answers of webhook endpoints, which may quote it. Pushed commits stay: secrets
+ * depend on them (docs/decisions/17).
+ */
 export const deleteRows = Effect.fnUntraced(function*(sql: SqlClient.SqlClient, { grantId, id }: SandboxKey) {
   const tables = ["search_texts", "commands", "approvals", "traces", "sandbox_setups", "notifications", "notification_lines",
     "feedback_watches"]
