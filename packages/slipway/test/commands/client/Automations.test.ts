@@ -13,10 +13,13 @@ describe("slipway automations", () => {
     () =>
       Effect.gen(function*() {
         const data = yield* folder
-        const bare = path.join(data, "shop.git")
-        execFileSync("git", ["init", "--quiet", "--bare", "--initial-branch=main", bare], { stdio: "pipe" })
+        const shop = path.join(data, "shop")
+        const git = (...args: ReadonlyArray<string>) => execFileSync("git", args, { stdio: "pipe" })
+        git("init", "--quiet", "--initial-branch=main", shop)
+        git("-C", shop, "-c", "user.name=Ada", "-c", "user.email=ada@acme.invalid", "commit", "--quiet", "--allow-empty", "-m", "First")
         const server = yield* serve(data)
-        yield* run(data, ["repos", "add", "acme/shop", bare])
+        const added = yield* run(data, ["repos", "add", "acme/shop", shop])
+        assert.deepStrictEqual([added.code, added.stderr], [0, ""])
         const made = yield* run(data, ["keys", "create", "--grant", "default", "--label", "automations", "--scopes", "automations",
           "--json"])
         const { key } = JSON.parse(made.stdout)
