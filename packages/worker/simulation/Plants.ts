@@ -270,7 +270,7 @@ export const plants: ReadonlyArray<Plant> = [
     name: "deletion-leaves-checkpoint",
     mistake: "a deletion leaves the checkpoints of the sandbox",
     rule: "a deleted sandbox leaves no checkpoint without a fork",
-    module: STORE,
+    module: "domain/memory/sandbox/SandboxRows.ts",
     from: "checkpoints: checkpoints.filter(({ checkpoint }) => isStart(state, id, checkpoint))",
     to: "checkpoints"
   },

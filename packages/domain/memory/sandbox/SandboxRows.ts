@@ -189,6 +189,23 @@ export const isStart = ({ rows }: Pick<SandboxRows, "rows">, id: SandboxId, chec
     origin?.sandboxId === id && origin.checkpoint === checkpoint && own === 0 && !isSettled(status)
   )
 
+/** Leaves a tombstone of a sandbox. */
+export const bury = (state: SandboxRows, { checkpoints, log, pushed, sandbox }: Row, deletedAt: DateTime.Utc): void => {
+  const { createdAt, grantId, id, status, statusAt } = sandbox
+  state.rows.delete(id)
+  state.deleted.set(id, {
+    id,
+    grantId,
+    createdAt,
+    status,
+    statusAt,
+    deletedAt,
+    pushed,
+    checkpoints: checkpoints.filter(({ checkpoint }) => isStart(state, id, checkpoint))
+  })
+  log.length = 0
+}
+
 /** The part of a row that decides who may lease it. */
 export const leasableOf = ({ drained, leaseUntil, machine, sandbox, workSince }: Row): Leasable => ({
   ...sandbox,

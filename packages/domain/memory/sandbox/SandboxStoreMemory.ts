@@ -49,7 +49,7 @@ import * as LeasesMemory from "./LeasesMemory.ts"
 import * as MaintenanceMemory from "./MaintenanceMemory.ts"
 import * as SandboxDashboardMemory from "./SandboxDashboardMemory.ts"
 import * as SandboxRows from "./SandboxRows.ts"
-import { isExpired, isStart, leased, newestFirst, newRow, type Row, rowOf } from "./SandboxRows.ts"
+import { isExpired, leased, newestFirst, newRow, type Row, rowOf } from "./SandboxRows.ts"
 import * as SetupsMemory from "./SetupsMemory.ts"
 import * as WorkersMemory from "./WorkersMemory.ts"
 
@@ -207,21 +207,9 @@ const remove = Effect.fn("SandboxStore.delete")(
     { grantId, id }: Parameters<SandboxStore["Service"]["find"]>[0],
     now: DateTime.Utc
   ) {
-    const { checkpoints, log, pushed, sandbox } = yield* rowOf(state, id, grantId)
-    yield* Effect.fromResult(mayDelete(sandbox))
-    const { createdAt, status, statusAt } = sandbox
-    state.rows.delete(id)
-    state.deleted.set(id, {
-      id,
-      grantId,
-      createdAt,
-      status,
-      statusAt,
-      deletedAt: now,
-      pushed,
-      checkpoints: checkpoints.filter(({ checkpoint }) => isStart(state, id, checkpoint))
-    })
-    log.length = 0
+    const row = yield* rowOf(state, id, grantId)
+    yield* Effect.fromResult(mayDelete(row.sandbox))
+    SandboxRows.bury(state, row, now)
     notifications?.queued.delete(id)
     for (const { lines } of notifications?.listeners.values() ?? []) lines.delete(id)
     if (audit !== null) yield* audit.append([deleted(id, now)])

@@ -130,6 +130,12 @@ const followed = (
         }),
       command: (key, command, now, keyed, trace) =>
         Effect.tap(store.command(key, command, now, keyed, trace), (recorded) => note(recorded, now, null)),
+      delete: (key, now) =>
+        Effect.tap(store.delete(key, now), () =>
+          Effect.sync(() => {
+            const row = rows.rows.get(key.id)
+            if (row !== undefined) SandboxRows.bury(rows, row, now)
+          })),
       change: (id, by, decide, now) =>
         Effect.tap(
           store.change(id, by, decide, now),
