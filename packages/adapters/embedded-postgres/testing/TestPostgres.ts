@@ -30,7 +30,13 @@ const urlOf = (database: string) => {
 }
 
 const client = (url: string, maxConnections?: number) =>
-  PgClient.layer({ url: Redacted.make(url), startupParameters: { TimeZone: "UTC" }, maxConnections })
+  PgClient.layer({
+    url: Redacted.make(url),
+    // A busy machine may need more than the default of 5 seconds.
+    connectTimeout: "2 minutes",
+    startupParameters: { TimeZone: "UTC" },
+    maxConnections
+  })
 
 const onServer = <A, E>(use: (sql: SqlClient.SqlClient) => Effect.Effect<A, E, Scope.Scope>) =>
   Effect.flatMap(SqlClient.SqlClient, use).pipe(Effect.scoped, Effect.provide(client(inject("testPostgres").url, 1)))

@@ -33,7 +33,8 @@ export const CronText = Schema.String.check(
   Schema.isMaxLength(MAX_CRON),
   Schema.makeFilter((cron: string) => parseSchedule(cron, "UTC") !== null, {
     expected: "five cron fields, such as 0 7 * * 1-5, whose days exist in every year",
-    toJsonSchema: () => [{}, true]
+    toJsonSchema: () => [{}, true],
+    arbitraryConstraint: { patterns: [{ source: "^[0-5]?[0-9] 1?[0-9] (\\*|[1-9]) \\* (\\*|[0-6]|1-5)$", flags: "" }] }
   })
 )
 
@@ -43,6 +44,7 @@ export const ZoneText = Schema.String.check(
   Schema.isPattern(/^[A-Za-z][A-Za-z0-9_+/-]*$/u),
   Schema.makeFilter((zone: string) => parseSchedule("* * * * *", zone) !== null, {
     expected: "a time zone, such as Europe/Berlin",
-    toJsonSchema: () => [{}, true]
+    toJsonSchema: () => [{}, true],
+    arbitraryConstraint: { patterns: [{ source: "^(UTC|Europe/Berlin|America/New_York|Asia/Kolkata|Australia/Lord_Howe)$", flags: "" }] }
   })
 )
