@@ -38,17 +38,11 @@ HttpApi.reflect(InternalApi, reflecting)
 
 /** Stated here again, so that a scope that is looked for elsewhere is seen (docs/decisions/9 and 11). */
 const scopeAt = (path: string): Scope =>
-  path === "/api/internal/v1/sandboxes/x"
-    ? "sandboxes:delete"
-    : path.startsWith("/api/internal/v1/sandboxes/")
-    ? "sandboxes"
-    : path === "/metrics"
+  path === "/metrics"
     ? "metrics:read"
     : path.startsWith("/api/internal/v1/webhook-endpoints")
     ? "webhooks"
-    : path.startsWith("/api/internal/v1/automations")
-    ? "automations"
-    : path.startsWith("/api/internal/v1/trusted-refs") || path.startsWith("/api/internal/v1/repository-settings")
+    : path.startsWith("/api/internal/v1/trusted-refs")
     ? "secrets"
     : path.startsWith("/api/internal/v1/models")
     ? "models"
@@ -209,7 +203,7 @@ const rows: ReadonlyArray<Row> = [
     name: "good session, elsewhere",
     given: Effect.map(visitor("curious", "approved"), ({ request }) => request),
     refusal: [403, "insufficient_scope", LACKING],
-    scopes: ["partner:ingest", "webhooks", "secrets", "metrics:read", "models", "automations"]
+    scopes: ["partner:ingest", "webhooks", "secrets", "metrics:read", "models"]
   },
   // The last one: every other key is of this organization too.
   {

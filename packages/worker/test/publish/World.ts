@@ -8,7 +8,6 @@ import { Publishing } from "@slipway/domain/publishing/usecases/Publishing"
 import { type Leased, Leases } from "@slipway/domain/sandbox/ports/Leases"
 import { SandboxStore } from "@slipway/domain/sandbox/ports/SandboxStore"
 import { Policy } from "@slipway/domain/sandbox/rules/Policy"
-import type { Continues } from "@slipway/domain/sandbox/rules/Sandbox"
 import type { SandboxEventOf } from "@slipway/domain/sandbox/rules/SandboxEvent"
 import { decide, type SystemCommand } from "@slipway/domain/sandbox/rules/SystemCommand"
 import { fromWire } from "@slipway/domain/sandbox/schema/SandboxEvent"
@@ -124,7 +123,7 @@ export class Database
 const at = DateTime.makeUnsafe("2026-11-22T00:00:00.000Z")
 
 /** A sandbox that runs, leased. */
-export const running = Effect.fnUntraced(function*(id: SandboxId, continues: Continues | null = null) {
+export const running = Effect.fnUntraced(function*(id: SandboxId) {
   const store = yield* SandboxStore
   const limits = yield* Policy
   const { grantId } = yield* Database
@@ -134,7 +133,7 @@ export const running = Effect.fnUntraced(function*(id: SandboxId, continues: Con
       grantId,
       createdBy: "user",
       title: "Say hello",
-      repos: [{ fullName: REPO, ...(continues === null ? {} : { ref: continues.branch }) }],
+      repos: [{ fullName: REPO }],
       prompt: "prompt",
       model: offlineDemo.id,
       agentRuntime: "opencode",
@@ -142,7 +141,6 @@ export const running = Effect.fnUntraced(function*(id: SandboxId, continues: Con
       toolApprovalMode: "auto",
       metadata: {},
       origin: null,
-      continues,
       createdAt: at
     },
     keyed: null
@@ -219,14 +217,14 @@ export const carryOut = Effect.fnUntraced(function*(directory: string, { private
 })
 
 /** The sandbox's tree as it was cloned. */
-export const clone = Effect.fnUntraced(function*(directory: string, { privateKey, settings }: Origin, id: SandboxId, ref?: string) {
+export const clone = Effect.fnUntraced(function*(directory: string, { privateKey, settings }: Origin, id: SandboxId) {
   return yield* Effect.gen(function*() {
     const trees = yield* WorkingTrees
     const host = yield* SourceHost
     const { defaultBranch } = yield* host.repository(REPO)
     yield* trees.prepare({ sandboxId: id, repo: REPO }, {
       remote: yield* host.remote(REPO, "read"),
-      ref,
+      ref: undefined,
       defaultBranch,
       repos: [REPO]
     })
