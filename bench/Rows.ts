@@ -123,5 +123,14 @@ export const groups: ReadonlyArray<Group> = [
       { id: "lifecycles-cpu", what: "processor time of all processes of one of those", quick: true }
     ],
     load: () => import("./lifecycles/Lifecycles.ts")
+  },
+  {
+    name: "notifications",
+    minutes: 10,
+    rows: [
+      { id: "notified-create", what: "creations with 3 listening endpoints, 16 clients, beside those without", quick: true },
+      { id: "notified-change", what: "one notification a transaction with 3 listening endpoints, beside those without", quick: true }
+    ],
+    load: () => import("./notifications/Notifications.ts")
   }
 ]

@@ -38,11 +38,17 @@ HttpApi.reflect(InternalApi, reflecting)
 
 /** Stated here again, so that a scope that is looked for elsewhere is seen (docs/decisions/9 and 11). */
 const scopeAt = (path: string): Scope =>
-  path === "/metrics"
+  path === "/api/internal/v1/sandboxes/x"
+    ? "sandboxes:delete"
+    : path.startsWith("/api/internal/v1/sandboxes/")
+    ? "sandboxes"
+    : path === "/metrics"
     ? "metrics:read"
     : path.startsWith("/api/internal/v1/webhook-endpoints")
     ? "webhooks"
-    : path.startsWith("/api/internal/v1/trusted-refs")
+    : path.startsWith("/api/internal/v1/automations")
+    ? "automations"
+    : path.startsWith("/api/internal/v1/trusted-refs") || path.startsWith("/api/internal/v1/repository-settings")
     ? "secrets"
     : path.startsWith("/api/internal/v1/models")
     ? "models"
@@ -203,7 +209,7 @@ const rows: ReadonlyArray<Row> = [
     name: "good session, elsewhere",
     given: Effect.map(visitor("curious", "approved"), ({ request }) => request),
     refusal: [403, "insufficient_scope", LACKING],
-    scopes: ["partner:ingest", "webhooks", "secrets", "metrics:read", "models"]
+    scopes: ["partner:ingest", "webhooks", "secrets", "metrics:read", "models", "automations"]
   },
   // The last one: every other key is of this organization too.
   {

@@ -87,16 +87,19 @@ layer(http(), { excludeTestServices: true })("the pages of webhooks", (it) => {
 
       const all = yield* register(mine, { url: "  https://HOOKS.example.com?a=1&b=2 " })
       const some = yield* register(mine, { type: ["conversion.paid", "task.started"] })
+      const notified = yield* register(mine, { type: ["sandbox.ended"] })
       assert.notStrictEqual(all.secret, some.secret)
       const endpoints = yield* endpointsOf(mine)
       assert.deepStrictEqual(endpoints.map(({ id, types, url }) => [id, types, url]), [
         [all.id, null, "https://hooks.example.com/?a=1&b=2"],
-        [some.id, ["task.started", "conversion.paid"], URL]
+        [some.id, ["task.started", "conversion.paid"], URL],
+        [notified.id, ["sandbox.ended"], URL]
       ])
       const list = yield* mine.get("/webhooks")
       assert.deepStrictEqual(rowsOf(list).map((cells) => cells.slice(0, 4)), [
-        ["https://hooks.example.com/?a=1&amp;b=2", "all", "enabled", "event 1"],
-        [URL, "task.started, conversion.paid".replace(",", " ,"), "enabled", "event 1"]
+        ["https://hooks.example.com/?a=1&amp;b=2", "all of the feed", "enabled", "event 1"],
+        [URL, "task.started, conversion.paid".replace(",", " ,"), "enabled", "event 1"],
+        [URL, "sandbox.ended", "enabled", "not of the feed"]
       ])
       for (const reply of [list, yield* mine.get(`/webhooks/${all.id}`)]) assert.notInclude(reply.text, "whsec_")
       const [entry] = (yield* (yield* AuditLog).list({ since: null, limit: 100_000 })).filter(({ subjects }) =>

@@ -56,7 +56,7 @@ export const plants: Plants = {
       ["tells a patch of any size", tooLong, "return bytes"]
     ]),
     ...plantsIn("packages/domain/memory/files/TreePublishing.ts", [
-      ["commits for every caller", "writeNote({ message, author,", "writeNote({ message, author: { ...author, email: \"\" },"],
+      ["commits for every caller", "author,\n          seconds", "author: { ...author, email: \"\" },\n          seconds"],
       ["does not say where a commit goes", "return { sha, baseRef: tree.baseRef }", "return { sha, baseRef: null }"],
       ["pushes to a branch that is elsewhere", "if (current !== (expected ?? undefined)) return", "if (false) return"],
       ["replaces what it is told to expect", "!commit.parents.includes(expected)", "false"],

@@ -23,6 +23,7 @@ const SANDBOX = "domain/src/sandbox/rules/Sandbox.ts"
 const STORE = "domain/memory/sandbox/SandboxStoreMemory.ts"
 const WEBHOOK = "domain/src/partner/rules/Webhook.ts"
 const WEBHOOKS = "domain/memory/partner/WebhookStoreMemory.ts"
+const NOTIFICATIONS = "domain/memory/partner/NotificationsMemory.ts"
 const SPENDING = "domain/memory/models/SpendingMemory.ts"
 
 export const plants: ReadonlyArray<Plant> = [
@@ -246,8 +247,8 @@ export const plants: ReadonlyArray<Plant> = [
     mistake: "a log is forgotten when its sandbox was created long ago, not when it ended",
     rule: "the log of a sandbox is kept for its time after its end",
     module: "domain/memory/sandbox/MaintenanceMemory.ts",
-    from: "DateTime.isLessThanOrEqualTo(statusAt, endedBefore)",
-    to: "DateTime.isLessThanOrEqualTo(DateTime.subtract(statusAt, { seconds: 20 }), endedBefore)"
+    from: "DateTime.isLessThanOrEqualTo(statusAt, own.get(grantId) ?? endedBefore)",
+    to: "DateTime.isLessThanOrEqualTo(DateTime.subtract(statusAt, { seconds: 20 }), own.get(grantId) ?? endedBefore)"
   },
   {
     name: "keys-for-a-day",
@@ -264,6 +265,14 @@ export const plants: ReadonlyArray<Plant> = [
     module: "domain/memory/sandbox/SandboxRows.ts",
     from: "DateTime.isLessThan(DateTime.add(boundAt, { days: RETENTION_DAYS }), now)",
     to: "DateTime.isLessThan(DateTime.add(boundAt, { days: 40 * RETENTION_DAYS }), now)"
+  },
+  {
+    name: "deletion-leaves-checkpoint",
+    mistake: "a deletion leaves the checkpoints of the sandbox",
+    rule: "a deleted sandbox leaves no checkpoint without a fork",
+    module: "domain/memory/sandbox/SandboxRows.ts",
+    from: "checkpoints: checkpoints.filter(({ checkpoint }) => isStart(state, id, checkpoint))",
+    to: "checkpoints"
   },
   {
     name: "last-checkpoint-kept",
@@ -405,6 +414,14 @@ export const plants: ReadonlyArray<Plant> = [
     module: WEBHOOK,
     from: "return { cursor: sequence - 1, failures: attempt, dueAt: next.at, disabled: null }",
     to: "return { cursor: sequence, failures: attempt, dueAt: next.at, disabled: null }"
+  },
+  {
+    name: "notification-out-of-order",
+    mistake: "the newest notification of a sandbox is sent before those that wait",
+    rule: "notifications of a sandbox come in the order of its log",
+    module: NOTIFICATIONS,
+    from: "queued.get(sandboxId)?.find((one)",
+    to: "queued.get(sandboxId)?.findLast((one)"
   },
   {
     name: "gone-and-asked",

@@ -124,6 +124,9 @@ const through: ReadonlyArray<string> = [
   "webhook requests signed along by a replaced secret",
   "webhooks delivered",
   "webhooks to be tried again",
+  "requests of notifications",
+  "notifications: Delivered",
+  "notifications: Retry",
   "webhook endpoints disabled (gone)",
   "webhook endpoints disabled (retries_exhausted)"
 ]

@@ -52,6 +52,21 @@ class SlipwayClient(Operations):
             body["reason"] = reason
         return self.decide_approval(sandbox_id, approval_id, body)
 
+    def delete_sandbox(self, sandbox_id: str) -> None:
+        """
+        Delete an ended sandbox and its data for good. The key needs the scope `sandboxes:delete`. Raises
+        `SlipwayError` with `not_found` once it is deleted, also where a lost answer was asked for again.
+        """
+        self._text("DELETE", f"/sandboxes/{segment(sandbox_id)}", internal=True)
+
+    def archive_sandbox(self, sandbox_id: str, *, archived: bool = True) -> None:
+        """Hide a sandbox from the pages and from `slipway ps`, or show it again. The API is unchanged by it. Safe to repeat."""
+        self._text("POST", f"/sandboxes/{segment(sandbox_id)}/{'archive' if archived else 'unarchive'}", internal=True)
+
+    def archived_sandboxes(self, sandbox_ids: list[str]) -> list[str]:
+        """The archived ones of up to 100 sandboxes."""
+        return self._json("GET", "/sandboxes/archived", query={"ids": ",".join(sandbox_ids)}, internal=True)["data"]
+
     def stream_events(
         self,
         sandbox_id: str,

@@ -22,8 +22,8 @@ export const layer = HttpApiBuilder.group(
 
     return handlers.handleAll({
       publishPullRequest: Effect.fnUntraced(
-        function*({ params: { sandboxId }, payload: { repo } }) {
-          return yield* publishing.publish(yield* CurrentPrincipal, sandboxId, repo)
+        function*({ params: { sandboxId }, payload: { ready, repo } }) {
+          return yield* publishing.publish(yield* CurrentPrincipal, sandboxId, repo, { ready })
         },
         // It told when to come back: that is a rate limit, not a failure.
         Effect.catchTag("SourceHostError", (error) => error.retryAfter === undefined ? Effect.fail(error) : busy(error))

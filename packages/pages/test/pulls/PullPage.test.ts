@@ -276,7 +276,13 @@ layer(talking, { excludeTestServices: true })("beside what is reviewed", (it) =>
 
 const down = () =>
   Effect.fail(new SourceHostError({ operation: "read", detail: "The database is not available just now.", retryable: true }))
-const never = { content: () => Effect.never, diff: () => Effect.never, merge: () => Effect.never, close: () => Effect.never }
+const never = {
+  content: () => Effect.never,
+  diff: () => Effect.never,
+  review: () => Effect.never,
+  merge: () => Effect.never,
+  close: () => Effect.never
+}
 
 layer(http({ host: { pullRequestDetails: down }, pulls: never }), { excludeTestServices: true })("where the host does not answer", (it) => {
   it.effect("the page says so", () =>

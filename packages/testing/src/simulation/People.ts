@@ -7,6 +7,7 @@ import { Access } from "@slipway/domain/access/usecases/Access"
 import { Files } from "@slipway/domain/files/usecases/Files"
 import type { SandboxId } from "@slipway/domain/ids/SandboxId"
 import { PartnerStore } from "@slipway/domain/partner/ports/PartnerStore"
+import { NOTIFICATION_TYPES } from "@slipway/domain/partner/schema/NotificationType"
 import type { PartnerFact } from "@slipway/domain/partner/schema/PartnerEvent"
 import { Partners } from "@slipway/domain/partner/usecases/Partners"
 import { Webhooks } from "@slipway/domain/partner/usecases/Webhooks"
@@ -593,7 +594,7 @@ export const partner = Effect.fnUntraced(function*({ active, chance: shared, gra
       asPartner(
         grantId,
         "register",
-        (webhooks, own) => webhooks.register(own, { url, types: chance.is(0.7) ? null : [chance.pick(types)] })
+        (webhooks, own) => webhooks.register(own, { url, types: chance.is(0.5) ? null : [chance.pick(types), ...NOTIFICATION_TYPES] })
       )
     ).pipe(
       Effect.catchTag("TooManyEndpoints", () => Effect.void)

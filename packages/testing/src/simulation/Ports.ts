@@ -103,6 +103,7 @@ const sandboxesOf = ({ call, process, witness }: Way, store: SandboxStore["Servi
   log: (id, after, limit) => call(`log ${id} after ${after}`, store.log(id, after, limit), look),
   checkpointLog: (id, after, limit) => call(`checkpoint log ${id} after ${after}`, store.checkpointLog(id, after, limit), look),
   messages: (id, after, limit) => call(`messages ${id}`, store.messages(id, after, limit), look),
+  publishers: (repo, branch) => call(`publishers ${repo} ${branch}`, store.publishers(repo, branch), look),
   command: (key, command, now, keyed, trace) => call(`command ${key.id}`, store.command(key, command, now, keyed, trace)),
   change: (id, by, decide, now) =>
     Effect.suspend(() => {
@@ -120,6 +121,7 @@ const sandboxesOf = ({ call, process, witness }: Way, store: SandboxStore["Servi
         () => Effect.sync(() => isWorker ? witness.losesAnswer(process, id, written, last) : undefined)
       )
     }),
+  delete: (key, now) => call(`delete ${key.id}`, store.delete(key, now)),
   approvals: (id, ids) => call(`approvals ${id}`, store.approvals(id, ids), look),
   traces: (id, turnId) => call(`traces ${id}`, store.traces(id, turnId), look),
   purged: (id) => call(`purged ${id}`, store.purged(id), look)
@@ -257,7 +259,11 @@ export const sourceOf = (process: Process, faults: Faults, witness: Witness, sou
     // As of a host whose list is not at hand: what it does not let us see comes out at the boot.
     refusal: () => Effect.succeed(null),
     repository: (repo) => call("repository", source.repository(repo)),
+    mayWrite: (repo, author) => call("mayWrite", source.mayWrite(repo, author)),
     remote: (repo, access) => call("remote", source.remote(repo, access)),
+    branch: (repo, name) => call("branch", source.branch(repo, name)),
+    pullRequestSource: (repo, number) => call("pullRequestSource", source.pullRequestSource(repo, number)),
+    openPullRequests: (repo) => call("openPullRequests", source.openPullRequests(repo)),
     findOpenPullRequest: (repo, head) =>
       call(
         "findOpenPullRequest",
@@ -280,6 +286,8 @@ export const sourceOf = (process: Process, faults: Faults, witness: Witness, sou
       ),
     repositories: (query) => source.repositories(query),
     pullRequestPushed: (repo, number, push) => call("pullRequestPushed", source.pullRequestPushed(repo, number, push)),
+    decoratePullRequest: (repo, number, decoration) => call("decoratePullRequest", source.decoratePullRequest(repo, number, decoration)),
+    readyPullRequest: (repo, number) => call("readyPullRequest", source.readyPullRequest(repo, number)),
     pullRequestDetails: (repo, number) => call("pullRequestDetails", source.pullRequestDetails(repo, number))
   })
 }

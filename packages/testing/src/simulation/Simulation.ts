@@ -15,6 +15,8 @@ import * as Deferred from "effect/Deferred"
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Redacted from "effect/Redacted"
+import * as Outcome from "effect/Result"
+import type { Chance } from "./Chance.ts"
 import { DEAD, type Keyed, operator, partner, person, revokeGrant, type Scene } from "./People.ts"
 import { clients } from "./Servers.ts"
 import type { Process } from "./Timeline.ts"
@@ -160,6 +162,7 @@ const calm = (world: World, cast: Cast) => {
     if (!runUntil(world, timeline.now + RESERVED_MILLIS)) return
   }
   over(world)
+  if (trace.broken === null && !deletes(world, cast, chance.fork())) return
   if (trace.broken === null && passesMonth) month(world, cast)
 }
 
@@ -214,6 +217,28 @@ const done = (world: World, { asked }: Cast, what: string, deed: Effect.Effect<u
   return isDone && trace.broken === null
 }
 
+const ENDED: ReadonlyArray<string> = ["succeeded", "failed", "terminated"]
+
+/** People delete sandboxes that ended, each twice at once. Answers whether all rules hold. */
+const deletes = (world: World, cast: Cast, chance: Chance): boolean => {
+  const { rightsWitness, trace, witness } = world
+  const ended = new Map(cast.scene.keyed.flatMap(({ by, id }) => {
+    const status = witness.sandboxes.get(id)?.state.status
+    const mayBe = status !== undefined && ENDED.includes(status) && rightsWitness.isRevoked(by.grantId) === false
+    return mayBe && chance.is(0.5) ? [[id, by] as const] : []
+  }))
+  const each = Effect.forEach(ended, ([id, by]) => {
+    const remove = Effect.result(Sandboxes.use((sandboxes) => sandboxes.delete(by, id)))
+    return Effect.map(Effect.all([remove, remove], { concurrency: 2 }), (results) => {
+      trace.count("deletions")
+      if (results.filter(Outcome.isSuccess).length !== 1) trace.breaks("of two deletions one is made", id)
+    })
+  })
+  if (!done(world, cast, "sandboxes are deleted", each)) return false
+  witness.isDeleted(Array.from(ended.keys()))
+  return trace.broken === null && runUntil(world, world.timeline.now + 5_000)
+}
+
 /** Skips this time without a step. */
 const leap = (world: World, millis: number): boolean => {
   world.timeline.now += millis
@@ -254,12 +279,18 @@ const month = (world: World, cast: Cast) => {
 const again = ({ by, key, request }: Keyed) => Sandboxes.use((sandboxes) => sandboxes.create(by, request, key))
 
 /** Repeats creations whose keys are still valid. */
-const replays = ({ trace }: World, known: ReadonlyArray<Keyed>) =>
+const replays = ({ trace, witness }: World, known: ReadonlyArray<Keyed>) =>
   Effect.forEach(known, (one) =>
     Effect.map(again(one), ({ replayed, sandbox }) => {
       trace.count("keys that answered weeks later")
       if (!replayed || sandbox.id !== one.id) trace.breaks("a key answers for 30 days", `${one.id}, ${sandbox.id}`)
-    }))
+    }).pipe(
+      Effect.catchTag("SandboxDeleted", () =>
+        Effect.sync(() => {
+          trace.count("keys of deleted sandboxes")
+          if (!witness.deleted.has(one.id)) trace.breaks("a key answers for 30 days", `${one.id} was not deleted`)
+        }))
+    ))
 
 /** Repeats creations whose keys have expired. `old`: the sandboxes so far. */
 const creations = ({ trace }: World, known: ReadonlyArray<Keyed>, old: ReadonlyArray<SandboxId>) =>

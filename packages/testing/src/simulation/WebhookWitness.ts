@@ -2,10 +2,13 @@
  * Follows every webhook (docs/decisions/11.4), from what receivers are sent and from what is asked of the store: who may be sent what,
  * in which order, when again, and when never more. It shares nothing with `afterAttempt` and its like.
  */
+import type { SandboxId } from "@slipway/domain/ids/SandboxId"
 import type { SignedRequest } from "@slipway/domain/partner/ports/WebhookSender"
-import { type TakenAttempt, WebhookStore } from "@slipway/domain/partner/ports/WebhookStore"
+import { type TakenAttempt, type TakenNotification, WebhookStore } from "@slipway/domain/partner/ports/WebhookStore"
+import type { NextOfLine } from "@slipway/domain/partner/rules/Notification"
 import type { Endpoint, Next, Outcome } from "@slipway/domain/partner/rules/Webhook"
 import type { PartnerEvent } from "@slipway/domain/partner/schema/PartnerEvent"
+import type { LogEntry } from "@slipway/domain/sandbox/ports/SandboxStore"
 import * as Effect from "effect/Effect"
 import * as Redacted from "effect/Redacted"
 import type { RightsWitness } from "./RightsWitness.ts"
@@ -49,7 +52,27 @@ interface Known {
   recording: { readonly fence: number; readonly next: Next; isDone: boolean } | null
 }
 
+/** The notifications of a sandbox for an endpoint. */
+interface KnownLine {
+  /** `seq` of the last delivered or skipped notification; `null`: none. */
+  finished: number | null
+  /** The last taken attempt that is not recorded yet. */
+  taken: { readonly fence: number; readonly at: number; readonly seq: number; readonly attempt: number } | null
+  /** The record in progress. */
+  recording: { readonly fence: number; readonly next: NextOfLine } | null
+}
+
+/** The types of notifications that the event counts as. */
+const typesOf = ({ type, wire }: LogEntry): ReadonlyArray<string> => {
+  if (type !== "sandbox.status") return [type]
+  const { data }: { readonly data: { readonly status: string } } = JSON.parse(wire)
+  const ended = ["succeeded", "failed", "terminated"].includes(data.status) ? ["sandbox.ended"] : []
+  return [`sandbox.${data.status}`, ...ended]
+}
+
 export class WebhookWitness {
+  readonly #lines = new Map<string, KnownLine>()
+  readonly #log: (sandboxId: SandboxId) => ReadonlyArray<LogEntry>
   readonly #known = new Map<string, Known>()
   /** Endpoints with one attempt requested by hand. */
   readonly #byHand = new Set<string>()
@@ -64,11 +87,14 @@ export class WebhookWitness {
     readonly trace: Trace
     /** All of it, as it is. */
     readonly feed: (grantId: string) => ReadonlyArray<PartnerEvent>
+    /** The log of a sandbox, as far as it is kept. */
+    readonly log: (sandboxId: SandboxId) => ReadonlyArray<LogEntry>
   }) {
     this.#rights = options.rights
     this.#timeline = options.timeline
     this.#trace = options.trace
     this.#feed = options.feed
+    this.#log = options.log
   }
 
   get endpoints(): ReadonlyArray<Pick<Known, "id" | "grantId" | "isRemoved" | "url">> {
@@ -156,13 +182,19 @@ export class WebhookWitness {
           this.#byHand.add(`${key.id} ${eventId}`)
           return store.redeliver(key, eventId, at)
         }),
+      takeNotifications: (now, limit) =>
+        Effect.suspend(() => {
+          const silenced = this.#silenced()
+          return Effect.tap(store.takeNotifications(now, limit), (taken) =>
+            Effect.sync(() => taken.forEach((one) => this.#takesNotification(one, silenced))))
+        }).pipe(atOnce),
+      recordNotification: (taken, attempt, next, at) =>
+        Effect.suspend(() => this.#followsNotification(store, taken, store.recordNotification(taken, attempt, next, at), next)).pipe(
+          atOnce
+        ),
       take: (now, limit) =>
         Effect.suspend(() => {
-          const silenced = new Set(
-            Array.from(this.#known.values()).filter((known) => known.isRemoved || this.#rights.isRevoked(known.grantId) === true).map((
-              { id }
-            ) => id)
-          )
+          const silenced = this.#silenced()
           return Effect.tap(store.take(now, limit), (taken) => Effect.sync(() => taken.forEach((one) => this.#takes(one, silenced))))
         }).pipe(atOnce),
       record: (taken, attempt, next, at) =>
@@ -181,6 +213,80 @@ export class WebhookWitness {
             }))
         }).pipe(atOnce)
     })
+  }
+
+  /** Endpoints that nothing may be sent to. */
+  #silenced(): ReadonlySet<string> {
+    const silenced = Array.from(this.#known.values()).filter(({ grantId, isRemoved }) =>
+      isRemoved || this.#rights.isRevoked(grantId) === true
+    )
+    return new Set(silenced.map(({ id }) => id))
+  }
+
+  #lineOf({ endpointId, notification: { sandboxId } }: TakenNotification): KnownLine {
+    const key = `${endpointId} ${sandboxId}`
+    const line = this.#lines.get(key) ?? { finished: null, taken: null, recording: null }
+    this.#lines.set(key, line)
+    return line
+  }
+
+  #takesNotification(taken: TakenNotification, silenced: ReadonlySet<string>): void {
+    const { attempt, endpointId, fence, manual, notification: { sandboxId, seq }, url } = taken
+    const known = this.#known.get(endpointId)
+    if (known === undefined) return
+    const what = `${url} ${sandboxId} ${seq}`
+    this.#rule("nothing is sent for a grant that is revoked, or to an endpoint that is deleted", !silenced.has(endpointId), what)
+    if (manual) return
+    const line = this.#lineOf(taken)
+    const { now } = this.#timeline
+    // The next worker sees a record before its writer is told of it, or sees that the writer died before.
+    const { recording, taken: before } = line
+    if (recording !== null && before !== null && recording.fence === before.fence && (before.seq !== seq || before.attempt !== attempt)) {
+      this.#finishes(line, before.seq, recording.next)
+    }
+    this.#rule(
+      "a sandbox has one notification under way at an endpoint",
+      line.taken === null || now - line.taken.at >= TAKEN - BEHIND,
+      what
+    )
+    line.taken = { fence, at: now, seq, attempt }
+    const { finished } = line
+    if (finished === null) return
+    this.#rule("a notification that was accepted is not sent again", seq > finished, `${what} after ${finished}`)
+    const between = this.#log(sandboxId).find((entry) =>
+      entry.seq > finished && entry.seq < seq && typesOf(entry).some((type) => known.types?.some((wanted) => wanted === type) === true)
+    )
+    this.#rule("notifications of a sandbox come in the order of its log", between === undefined, `${what} before ${between?.seq}`)
+  }
+
+  #finishes(line: KnownLine, seq: number, next: NextOfLine): void {
+    line.taken = null
+    line.recording = null
+    this.#trace.count(`notifications: ${next._tag}`)
+    if (next._tag === "Delivered" || next._tag === "Skip") line.finished = seq
+  }
+
+  /** Sees what was recorded, and whether the endpoint is disabled now. */
+  #followsNotification<E>(
+    store: WebhookStore["Service"],
+    taken: TakenNotification,
+    recording: Effect.Effect<boolean, E>,
+    next: NextOfLine
+  ): Effect.Effect<boolean, E> {
+    const { endpointId, fence, manual, notification: { seq }, url } = taken
+    const known = this.#known.get(endpointId)
+    const line = this.#lineOf(taken)
+    const isCurrent = line.taken?.fence === fence
+    if (isCurrent && !manual) line.recording = { fence, next }
+    return Effect.tap(recording, (isRecorded) =>
+      Effect.gen({ self: this }, function*() {
+        if (known === undefined || manual || !isRecorded) return
+        this.#rule("of a notification that was taken anew nothing is recorded", isCurrent, `${url} ${fence}`)
+        if (line.recording?.fence === fence) this.#finishes(line, seq, next)
+        const { grantId, id } = known
+        const endpoint = (yield* Effect.orDie(store.list(grantId))).find((one) => one.id === id)
+        if (endpoint !== undefined && endpoint.disabled !== null) known.isDisabled = true
+      }))
   }
 
   #takes({ attempt, endpointId, event, fence, manual, url }: TakenAttempt, silenced: ReadonlySet<string>): void {
@@ -272,7 +378,15 @@ export class WebhookWitness {
     const known = Array.from(this.#known.values()).find((known) => known.url === url)
     if (known === undefined) return
     this.#trace.count("webhook requests")
-    const sent: { readonly sequence?: number; readonly type?: string } = JSON.parse(body)
+    const sent: { readonly sequence?: number; readonly type?: string; readonly sandbox?: { readonly id: string } } = JSON.parse(body)
+    if (sent.sandbox !== undefined) {
+      this.#trace.count("requests of notifications")
+      this.#rule("a request is signed", secrets.length > 0, `${url} ${id}`)
+      // A registration whose answer was lost is repeated, with another choice.
+      const isChosen = Array.from(this.#known.values()).some((known) => known.url === url && known.types !== null)
+      this.#rule("an endpoint gets the notifications that it chose", isChosen, `${url} ${id}: ${body}`)
+      return
+    }
     const event = this.#feed(known.grantId).find((event) => event.id === id)
     this.#rule(
       "a receiver is told what its feed says",

@@ -4,6 +4,7 @@ import { MemberStore } from "@slipway/domain/access/ports/MemberStore"
 import { Access } from "@slipway/domain/access/usecases/Access"
 import { WorkingTrees } from "@slipway/domain/files/ports/WorkingTrees"
 import { Ids } from "@slipway/domain/ids/Ids"
+import type { SandboxId } from "@slipway/domain/ids/SandboxId"
 import { MemoryDisk } from "@slipway/domain/memory/files/MemoryDisk"
 import { MemoryRepositories } from "@slipway/domain/memory/files/MemoryRepositories"
 import * as WorkingTreesMemory from "@slipway/domain/memory/files/WorkingTreesMemory"
@@ -418,6 +419,7 @@ export class World {
     const { rightsWitness, timeline, trace, versions } = this
     const shared = this.#shared
     const feedOf = (grantId: string) => this.run(this.partners.feed(grantId, 0, 100_000), Context.empty())
+    const logOf = (id: SandboxId) => this.run(Context.get(shared, SandboxStore).log(id, 0, 100_000), Context.empty())
     return new Witness({
       store: Context.get(shared, SandboxStore),
       leases: Context.get(shared, Leases),
@@ -427,7 +429,7 @@ export class World {
       trees: new TreesWitness(trace, startOf, REPOSITORIES),
       rights: rightsWitness,
       money: new MoneyWitness(this.#budgets, trace),
-      webhooks: new WebhookWitness({ rights: rightsWitness, timeline, trace, feed: feedOf }),
+      webhooks: new WebhookWitness({ rights: rightsWitness, timeline, trace, feed: feedOf, log: logOf }),
       feedOf,
       ids: Context.get(this.ids, Ids),
       versions,

@@ -8,6 +8,7 @@ import { Publishing } from "@slipway/domain/publishing/usecases/Publishing"
 import { type Leased, Leases } from "@slipway/domain/sandbox/ports/Leases"
 import { SandboxStore } from "@slipway/domain/sandbox/ports/SandboxStore"
 import { Policy } from "@slipway/domain/sandbox/rules/Policy"
+import type { Continues } from "@slipway/domain/sandbox/rules/Sandbox"
 import type { SandboxEventOf } from "@slipway/domain/sandbox/rules/SandboxEvent"
 import { decide, type SystemCommand } from "@slipway/domain/sandbox/rules/SystemCommand"
 import { fromWire } from "@slipway/domain/sandbox/schema/SandboxEvent"
@@ -123,7 +124,7 @@ export class Database
 const at = DateTime.makeUnsafe("2026-11-22T00:00:00.000Z")
 
 /** A sandbox that runs, leased. */
-export const running = Effect.fnUntraced(function*(id: SandboxId) {
+export const running = Effect.fnUntraced(function*(id: SandboxId, continues: Continues | null = null) {
   const store = yield* SandboxStore
   const limits = yield* Policy
   const { grantId } = yield* Database
@@ -133,7 +134,7 @@ export const running = Effect.fnUntraced(function*(id: SandboxId) {
       grantId,
       createdBy: "user",
       title: "Say hello",
-      repos: [{ fullName: REPO }],
+      repos: [{ fullName: REPO, ...(continues === null ? {} : { ref: continues.branch }) }],
       prompt: "prompt",
       model: offlineDemo.id,
       agentRuntime: "opencode",
@@ -141,6 +142,7 @@ export const running = Effect.fnUntraced(function*(id: SandboxId) {
       toolApprovalMode: "auto",
       metadata: {},
       origin: null,
+      continues,
       createdAt: at
     },
     keyed: null
@@ -217,14 +219,14 @@ export const carryOut = Effect.fnUntraced(function*(directory: string, { private
 })
 
 /** The sandbox's tree as it was cloned. */
-export const clone = Effect.fnUntraced(function*(directory: string, { privateKey, settings }: Origin, id: SandboxId) {
+export const clone = Effect.fnUntraced(function*(directory: string, { privateKey, settings }: Origin, id: SandboxId, ref?: string) {
   return yield* Effect.gen(function*() {
     const trees = yield* WorkingTrees
     const host = yield* SourceHost
     const { defaultBranch } = yield* host.repository(REPO)
     yield* trees.prepare({ sandboxId: id, repo: REPO }, {
       remote: yield* host.remote(REPO, "read"),
-      ref: undefined,
+      ref,
       defaultBranch,
       repos: [REPO]
     })

@@ -67,8 +67,23 @@ const SINCE: Readonly<Record<Version, Readonly<Record<string, ReadonlyArray<stri
   },
   "0060_calls_by_age": {},
   "0061_schema": {
-    sandboxes: ["COLUMN renames integer NOT NULL DEFAULT 0"],
-    worker_offers: ["COLUMN isolation jsonb"]
+    sandboxes: [
+      "COLUMN renames integer NOT NULL DEFAULT 0",
+      "COLUMN feedback jsonb",
+      "COLUMN archived_at timestamptz(3)",
+      "COLUMN deleted_at timestamptz(3)",
+      "COLUMN continues jsonb",
+      "COLUMN syncing boolean NOT NULL DEFAULT false",
+      "COLUMN syncs integer NOT NULL DEFAULT 0"
+    ],
+    grants: ["COLUMN retention_days integer CHECK (retention_days BETWEEN 1 AND 3650)", "COLUMN branch_rules text[]"],
+    worker_offers: ["COLUMN isolation jsonb"],
+    webhook_endpoints: [
+      "COLUMN notifications text[] CHECK (cardinality(notifications) > 0)",
+      "COLUMN refusing_since timestamptz(3)",
+      "COLUMN silenced_at timestamptz(3)"
+    ],
+    webhook_deliveries: ["COLUMN sandbox_id text", "COLUMN type text"]
   },
   "0062_additions": {}
 }

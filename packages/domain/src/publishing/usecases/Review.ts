@@ -1,12 +1,11 @@
 /** Shows a grant's pull request to people, and merges or closes it where the source host has no pages for that. */
 import * as Effect from "effect/Effect"
 import type { Principal } from "../../access/schema/Principal.ts"
-import { SandboxNotFound } from "../../sandbox/ports/SandboxStore.ts"
+import { SandboxNotFound, SandboxStore } from "../../sandbox/ports/SandboxStore.ts"
 import type { Sandbox } from "../../sandbox/rules/Sandbox.ts"
 import { Sandboxes } from "../../sandbox/usecases/Sandboxes.ts"
 import { type Ended, PullRequests } from "../../source/ports/PullRequests.ts"
 import { SourceHost } from "../../source/ports/SourceHost.ts"
-import { sandboxOf } from "../../source/schema/PullRequest.ts"
 import type { PullRequestDetails } from "../../source/schema/PullRequest.ts"
 import type { RepoName } from "../../source/schema/RepoRef.ts"
 import { CommitAuthor } from "../rules/Publication.ts"
@@ -15,7 +14,7 @@ import { Publishing } from "./Publishing.ts"
 /** A pull request of the caller's grant. */
 export interface Found extends PullRequestDetails {
   readonly repo: RepoName
-  /** The sandbox that publishes to its branch. */
+  /** The newest sandbox of the grant that publishes to its branch. */
   readonly sandbox: Sandbox
 }
 
@@ -24,15 +23,17 @@ export const make = Effect.gen(function*() {
   const pulls = yield* PullRequests
   if (pulls === null) return null
   const sandboxes = yield* Sandboxes
+  const store = yield* SandboxStore
   const host = yield* SourceHost
   const publishing = yield* Publishing
   const author = yield* CommitAuthor
 
   const find = Effect.fn("Review.find")(function*(by: Principal, repo: RepoName, number: number) {
     const details = yield* host.pullRequestDetails(repo, number)
-    const id = sandboxOf(details.pullRequest.headRef)
-    if (id === undefined) return yield* new SandboxNotFound()
-    const found: Found = { ...details, repo, sandbox: yield* sandboxes.get(by, id) }
+    const publishers = yield* store.publishers(repo, details.pullRequest.headRef)
+    const newest = publishers.find(({ grantId }) => grantId === by.grantId)
+    if (newest === undefined) return yield* new SandboxNotFound()
+    const found: Found = { ...details, repo, sandbox: yield* sandboxes.get(by, newest.id) }
     return found
   })
 

@@ -15,20 +15,27 @@ import {
   type InvalidReasoningEffort
 } from "../../models/schema/ModelCatalogue.ts"
 import * as RootSpan from "../../observability/RootSpan.ts"
+import type { RepositorySettings } from "../../source/ports/RepositorySettings.ts"
 import type { RepoNotAccessible, SourceHost } from "../../source/ports/SourceHost.ts"
+import { NO_SETTINGS } from "../../source/schema/RepoSettings.ts"
+import type { PullRequestNotWritable } from "../../source/schema/WritableBranch.ts"
 import type { StoreUnavailable } from "../../store/StoreUnavailable.ts"
 import type { ConcurrencyLimitExceeded } from "../ports/ActiveSandboxes.ts"
 import type { BeforeCreate, CreationDenied } from "../ports/BeforeCreate.ts"
 import { TaskOrganization } from "../ports/SandboxFacts.ts"
 import type { SandboxStore } from "../ports/SandboxStore.ts"
-import { type IdempotencyConflict, keyed, type KeyedRequest } from "../rules/Idempotency.ts"
+import { type IdempotencyConflict, keyed, type KeyedRequest, type SandboxDeleted } from "../rules/Idempotency.ts"
 import type { Origin } from "../rules/Sandbox.ts"
 import type { IdempotencyKey } from "../schema/Idempotency.ts"
+import { type BranchRulesOf, resolve, type SourceUnreadable } from "./Continuation.ts"
 import { asCreation, type CreateSandbox, type ForkSandbox, NoCheckpoint, toCreation } from "./CreateSandbox.ts"
 import { countCreation } from "./SandboxMetrics.ts"
 
-/** The errors of a creation. */
-export type CreationRefused =
+/** The errors of a creation. A fork has all but the errors of a continued branch. */
+export type CreationRefused = ForkRefused | PullRequestNotWritable | SourceUnreadable
+
+/** The errors of a fork that are not about the sandbox that it forks. */
+export type ForkRefused =
   | ApprovalsUnsupported
   | ConcurrencyLimitExceeded
   | CreationDenied
@@ -36,6 +43,7 @@ export type CreationRefused =
   | InvalidModel
   | InvalidReasoningEffort
   | RepoNotAccessible
+  | SandboxDeleted
   | SpendingRefused
   | StoreUnavailable
 
@@ -45,7 +53,9 @@ interface Dependencies {
   readonly catalogue: Catalogue
   readonly spending: Option.Option<Spending["Service"]>
   readonly source: Option.Option<SourceHost["Service"]>
+  readonly branchRules: BranchRulesOf
   readonly beforeCreate: (typeof BeforeCreate)["Service"]
+  readonly settings: Option.Option<RepositorySettings["Service"]>
 }
 
 /** Why the budget or the credits refuse new work; `null`: allowed. */
@@ -55,6 +65,10 @@ export const refusalOf = ({ spending }: Pick<Dependencies, "spending">, by: Prin
 /** Why a repository cannot be used; `null`: all can. */
 const refusalOfRepos = ({ source }: Dependencies, repos: CreateSandbox["repos"]) =>
   Option.isNone(source) ? Effect.succeed(null) : source.value.refusal(repos.map(({ fullName }) => fullName))
+
+/** The settings of the first repository. */
+const settingsOf = ({ settings }: Dependencies, { grantId }: Principal, { repos: [first] }: CreateSandbox) =>
+  Option.isNone(settings) || first === undefined ? Effect.succeed(NO_SETTINGS) : settings.value.of({ grantId, repo: first.fullName })
 
 const drawId = ({ ids }: Dependencies) => Effect.map(ids.random(ID_ALPHABET, 12), (letters) => SandboxId.make(`c_${letters}`))
 
@@ -71,12 +85,14 @@ const check = Effect.fnUntraced(
     const id = yield* drawId(deps)
     const at = yield* DateTime.now
     const refused = (yield* refusalOf(deps, by, null)) ?? (yield* refusalOfRepos(deps, request.repos))
-    if (refused !== null || beforeCreate !== null) {
+    if (refused !== null || beforeCreate !== null || request.continue !== undefined) {
       const known = bound === null ? null : yield* store.replay(by.grantId, bound, origin?.sandboxId ?? null)
       if (known !== null) return { known, creation: null }
       if (refused !== null) return yield* refused
     }
-    const creation = toCreation(request, { id, grantId: by.grantId, createdBy: by.userId, model, at }, origin)
+    const { feedback } = yield* settingsOf(deps, by, request)
+    const continues = yield* resolve(deps, by.grantId, request)
+    const creation = toCreation(request, { id, grantId: by.grantId, createdBy: by.userId, model, at, continues, feedback }, origin)
     if (beforeCreate !== null) {
       const { id: _id, ...proposed } = creation
       yield* beforeCreate(proposed, by)
@@ -123,5 +139,7 @@ export const fork = Effect.fn("Sandboxes.fork")(
     if (sandbox.checkpoint === 0 && request.checkpoint === undefined) return yield* new NoCheckpoint()
     const origin = { sandboxId: id, checkpoint: request.checkpoint ?? sandbox.checkpoint }
     return yield* accept(deps, by, asCreation(request, sandbox, deps.catalogue), bound, origin)
-  }
+  },
+  // A fork continues no branch: it publishes to one of its own.
+  Effect.catchTags({ PullRequestNotWritable: Effect.die, SourceUnreadable: Effect.die })
 )

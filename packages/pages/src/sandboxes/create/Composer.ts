@@ -330,7 +330,10 @@ const post = (services: Services): Page.Handler<Page.Member> =>
             row: named.find(({ name }) => name.toLowerCase() === repo.toLowerCase())?.row ?? null,
             text: `The ${message}${message.endsWith(".") ? "" : "."}`
           }),
+        PullRequestNotWritable: ({ message }) => wrong(null, message, 409),
+        SourceUnreadable: ({ message }) => wrong(null, message, 409),
         IdempotencyConflict: () => wrong(null, "You already started a sandbox from this form. Submit again to start another.", 409),
+        SandboxDeleted: () => wrong(null, "The sandbox from this form was deleted. Submit again to start another.", 409),
         ConcurrencyLimitExceeded: ({ message }) => wrong(null, message, 409),
         CreationDenied: ({ message }) => wrong(null, message, 403),
         BudgetExceeded: ({ message }) => wrong(null, message, 409),

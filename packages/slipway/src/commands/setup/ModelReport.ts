@@ -43,7 +43,7 @@ const Listed = Schema.Struct({
 
 /** The report of the service at an address, over its API. The key needs the scope `models`. */
 export const ask = Effect.fn("ModelReport.ask")(function*(url: string) {
-  const { data, isolation } = yield* Server.get(url, "/api/internal/v1/models", Listed)
+  const { data, isolation } = yield* Server.send(url, Listed, "/api/internal/v1/models")
   const models = data.map(({ default: isDefault, id, problems }): Reported => ({ id, model: null, isDefault, problems }))
   return { isRunning: true, models, isolation, url } as const
 })
