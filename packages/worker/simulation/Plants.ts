@@ -282,6 +282,23 @@ export const plants: ReadonlyArray<Plant> = [
     from: "return checkpoint === newest && DateTime.isGreaterThan(statusAt, endedBefore)",
     to: "return checkpoint === newest"
   },
+  // Automations
+  {
+    name: "run-started-twice",
+    mistake: "a run creates its sandbox without a key, so that the process that takes it over makes another one",
+    rule: "a run starts one sandbox",
+    module: "domain/src/automation/usecases/StartRun.ts",
+    from: "Option.some(creationKey(id))",
+    to: "Option.none()"
+  },
+  {
+    name: "missed-times-run-each",
+    mistake: "each time of a schedule that was missed makes a run of its own",
+    rule: "the times of a schedule that were missed make one run",
+    module: "domain/src/automation/rules/Automation.ts",
+    from: "next: nextRun(settings.trigger, now)",
+    to: "next: nextRun(settings.trigger, dueAt)"
+  },
   // Clocks
   {
     name: "http-by-its-own-clock",

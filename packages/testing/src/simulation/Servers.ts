@@ -4,6 +4,7 @@
  * became of it, and asks again, wherever somebody answers.
  */
 import { AccessStore } from "@slipway/domain/access/ports/AccessStore"
+import type { MemberStore } from "@slipway/domain/access/ports/MemberStore"
 import type { Principal } from "@slipway/domain/access/schema/Principal"
 import { Access, REVOCATIONS } from "@slipway/domain/access/usecases/Access"
 import { Files } from "@slipway/domain/files/usecases/Files"
@@ -31,7 +32,7 @@ import type { Process, Timeline } from "./Timeline.ts"
 /** State of one process that answers people. */
 export type Answering = Files | OpenStreams | Partners | Publishing | SandboxEvents | Sandboxes | Webhooks
 /** Services that it needs for that. */
-export type Needed = Layer.Services<typeof service> | Hints | Ids | Access | AccessStore | Maintenance
+export type Needed = Layer.Services<typeof service> | Hints | Ids | Access | AccessStore | Maintenance | MemberStore
 
 const service = Layer.mergeAll(Sandboxes.layer, SandboxEvents.layer, Publishing.layer, Files.layer, Partners.layer, Webhooks.layer)
 const serviceOf = () => Layer.merge(service, OpenStreams.layer)

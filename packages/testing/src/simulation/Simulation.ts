@@ -16,7 +16,8 @@ import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Redacted from "effect/Redacted"
 import * as Outcome from "effect/Result"
-import type { Chance } from "./Chance.ts"
+import { Chance } from "../chance/Chance.ts"
+import { type Around, daily, keeper, ranOnce } from "./Automations.ts"
 import { DEAD, type Keyed, operator, partner, person, revokeGrant, type Scene } from "./People.ts"
 import { clients } from "./Servers.ts"
 import type { Process } from "./Timeline.ts"
@@ -57,6 +58,8 @@ const MAX_STEPS = 200_000
 /** The people of a run. */
 interface Cast {
   readonly scene: Scene
+  /** `null`: this seed has no automations. */
+  readonly keeping: Around | null
   /** The operator's process. */
   readonly office: Process
   /** The ports of people. */
@@ -68,6 +71,7 @@ export const simulate = (options: Options): Result => {
   const world = new World(options)
   const { slots, start, timeline, trace } = world
   const cast = peopleOf(world)
+  if (cast.keeping !== null) world.spawn(world.people, Context.empty(), keeper(cast.keeping))
   world.spawn(world.process, Context.empty(), outages(world))
   world.spawn(world.process, Context.empty(), troubles(world))
   world.spawn(world.process, Context.empty(), releases(world))
@@ -108,7 +112,16 @@ const peopleOf = (world: World): Cast => {
   const asked = Context.merge(world.portsOf(people, machines[0]!), clients(servers))
   world.spawn(people, asked, actions)
   world.spawn(office, world.portsOf(office, machines[0]!), operator(scene, faults))
-  return { asked, office, scene }
+  return { asked, keeping: keepingOf(world, scene), office, scene }
+}
+
+/** Draws of its own: a seed without automations is the run that it was before there were any. */
+const keepingOf = ({ automations, grants, options, rightsWitness, servers, timeline, trace }: World, { active }: Scene): Around | null => {
+  if (automations === null) return null
+  const chance = new Chance(options.seed ^ 0x31313131)
+  const grantId = chance.pick(grants).id
+  const isGood = () => rightsWitness.isRevoked(grantId) === false
+  return { automations, chance, servers, trace, timeline, grantId, active, isGood }
 }
 
 /** Runs until then, or to the first rule that breaks. Answers whether all rules hold. */
@@ -168,7 +181,7 @@ const calm = (world: World, cast: Cast) => {
 
 /** Keeps all processes running until everything has settled. Answers whether all rules hold. */
 const settle = (world: World): boolean => {
-  const { servers, slots, timeline, trace, witness } = world
+  const { automations, servers, slots, timeline, trace, witness } = world
   const calmAt = timeline.now
   const history: Array<ReadonlyMap<SandboxId, number>> = []
   for (;;) {
@@ -188,7 +201,8 @@ const settle = (world: World): boolean => {
     if (latest !== undefined) witness.keepsUp(latest)
     witness.needsAreMet()
     history.push(new Map(Array.from(witness.sandboxes, ([id, { state }]) => [id, state.lastSeq])))
-    const left = witness.unsettled() ?? orphan(world)
+    automations?.check()
+    const left = automations?.unsettled() ?? witness.unsettled() ?? orphan(world)
     if (left === null && history.length > 6) return true
     if (timeline.now - calmAt > SETTLED_MILLIS) {
       trace.breaks("everything settles", left ?? "")
@@ -198,13 +212,19 @@ const settle = (world: World): boolean => {
 }
 
 /** Checks the rules of everything that has ended. */
-const over = ({ grants, spending, timeline, witness }: World) => {
+const over = ({ automations, grants, spending, timeline, witness }: World) => {
   witness.end()
+  automations?.end()
   for (const { id } of grants) witness.money.end(id, timeline.run(Context.empty(), Effect.orDie(spending.of(id))))
 }
 
 /** Runs an action of people, while time passes as usual. Answers whether it ended and all rules hold. */
-const done = (world: World, { asked }: Cast, what: string, deed: Effect.Effect<unknown, unknown, Sandboxes | PartnerStore>): boolean => {
+const done = (
+  world: World,
+  { asked }: Pick<Cast, "asked">,
+  what: string,
+  deed: Effect.Effect<unknown, unknown, Sandboxes | PartnerStore>
+): boolean => {
   const { people, timeline, trace } = world
   let isDone = false
   world.spawn(people, asked, deed, (exit) => {
@@ -261,7 +281,8 @@ const month = (world: World, cast: Cast) => {
   const good = grants.filter(({ id }) => rightsWitness.isRevoked(id) === false)
   const [first] = good
   if (first !== undefined && options.webhooks === true && !givesUp(world, cast, first.id)) return
-  if (!leap(world, 29 * DAY - 4 * DAY)) return
+  const before = Array.from(witness.sandboxes.keys())
+  if (!leapsMissing(world, cast, 29 * DAY - 4 * DAY)) return
   const known = cast.scene.keyed.filter(({ by }) => good.some(({ id }) => id === by.grantId))
   if (!done(world, cast, "creations are replayed", replays(world, known))) return
   if (!leap(world, 5 * DAY)) return
@@ -273,7 +294,28 @@ const month = (world: World, cast: Cast) => {
     if (!runUntil(world, timeline.now + 1000)) return
     if (timeline.now > until) return trace.breaks("everything settles", witness.unsettled() ?? orphan(world) ?? "")
   }
-  witness.isForgotten(old)
+  witness.isForgotten(before)
+}
+
+/** Skips this time. If there are automations, a daily one is missed meanwhile, and runs once. Answers whether all rules hold. */
+const leapsMissing = (world: World, cast: Cast, millis: number): boolean => {
+  const { timeline, trace, witness } = world
+  const { keeping } = cast
+  let id: string | null = null
+  if (keeping !== null) {
+    const makes = Effect.map(daily(keeping), (made) => void (id = made))
+    if (!done(world, cast, "an automation is made", makes)) return false
+  }
+  const back = timeline.now + millis
+  if (!leap(world, millis)) return false
+  if (keeping === null || id === null) return true
+  if (!done(world, cast, "automations are paused", ranOnce(keeping, id, back))) return false
+  const until = timeline.now + SETTLED_MILLIS
+  for (let left = witness.unsettled() ?? orphan(world); left !== null; left = witness.unsettled() ?? orphan(world)) {
+    if (!runUntil(world, timeline.now + 1000)) return false
+    if (timeline.now > until) trace.breaks("everything settles", left)
+  }
+  return true
 }
 
 const again = ({ by, key, request }: Keyed) => Sandboxes.use((sandboxes) => sandboxes.create(by, request, key))
