@@ -230,6 +230,7 @@ layer(http(), { excludeTestServices: true })("who calls comes before everything 
         `POST ${SANDBOXES}/x/approvals/x`,
         `POST ${SANDBOXES}/x/messages`,
         `DELETE ${SANDBOXES}/x/messages/x`,
+        "GET /api/internal/v1/sandboxes/x/pull-request/reviews",
         "GET /metrics"
       ])
       const statuses = new Map(endpoints.map((endpoint) => [endpoint, new Array<string>()]))

@@ -195,14 +195,16 @@ const COMMENTS = { "": AS_THE_REPOSITORY, off: "do nothing", mention: "with @sli
 const CHECKS = { "": AS_THE_REPOSITORY, off: "do nothing", failing: "become work" }
 
 /** `options`: the words of each value, in order. */
-const select = (id: keyof Draft, label: string, value: string, options: Readonly<Record<string, string>>): Html =>
-  html`<div class="field">
+const select = (id: keyof Draft, label: string, value: string, options: Readonly<Record<string, string>>): Html => {
+  const items = Object.entries(options).map(([one, words]) =>
+    html`<option value="${one}"${one === value && html` selected`}>${words}</option>`
+  )
+  return html`<div class="field">
 <label for="${id}">${label}</label>
-<select id="${id}" name="${id}">${
-    Object.entries(options).map(([one, words]) => html`<option value="${one}"${one === value && html` selected`}>${words}</option>`)
-  }</select>
+<select id="${id}" name="${id}">${items}</select>
 </div>
 `
+}
 
 /** The form. `problem`: why it was refused. */
 export const render = (

@@ -150,10 +150,8 @@ export const endRun = (
   { code, message, sandboxId }: { readonly sandboxId: string | null; readonly code: string | null; readonly message: string | null }
 ) =>
   sql`
-    UPDATE automation_runs SET outcome = ${outcome}, boots = ${
-    outcome === "started"
-  }, sandbox_id = ${sandboxId}, code = ${code}, message = ${message}, request = NULL,
-      claimed_until = NULL
+    UPDATE automation_runs SET outcome = ${outcome}, boots = (${outcome} = 'started'), sandbox_id = ${sandboxId}, code = ${code},
+      message = ${message}, request = NULL, claimed_until = NULL
     WHERE id = ${id} AND fence = ${fence} AND outcome = 'starting' RETURNING 1`
 
 /** Runs whose sandboxes started or ended since. Rows that another process ends are skipped. */
