@@ -1,7 +1,7 @@
 /**
  * Facts from the operator's own systems (docs/decisions/11.1), the webhooks, trusted refs, settings of repositories and automations of a
- * grant, the models, and deleting and archiving sandboxes. Not part of the public interface and its document. Facts need the scope
- * `partner:ingest`, in any grant.
+ * grant, the models, deleting and archiving sandboxes, and comments and checks of pull requests. Not part of the public interface and its
+ * document. Facts need the scope `partner:ingest`, in any grant.
  */
 import { Claimant, ClaimTerms, Invoice, Project } from "@slipway/domain/partner/schema/Attribution"
 import { Timestamp } from "@slipway/domain/time/Timestamp"
@@ -11,6 +11,7 @@ import { AutomationsApi } from "./groups/AutomationsApi.ts"
 import { KeepingApi } from "./groups/KeepingApi.ts"
 import { ModelsApi } from "./groups/ModelsApi.ts"
 import { RepositorySettingsApi } from "./groups/RepositorySettingsApi.ts"
+import { ReviewsApi } from "./groups/ReviewsApi.ts"
 import { TrustedRefsApi } from "./groups/TrustedRefsApi.ts"
 import { WebhooksApi } from "./groups/WebhooksApi.ts"
 import { tidy } from "./openapi/OpenApiDocument.ts"
@@ -114,6 +115,7 @@ export class InternalApi extends HttpApi.make("slipway-internal")
   .add(ModelsApi)
   .add(AutomationsApi)
   .add(KeepingApi)
+  .add(ReviewsApi)
   .annotate(HttpApi.PayloadParseOptions, { onExcessProperty: "error" })
   .annotateMerge(OpenApi.annotations({
     title: "Slipway, for its operator",
@@ -122,7 +124,7 @@ export class InternalApi extends HttpApi.make("slipway-internal")
     description: "Facts need a key with the scope `partner:ingest`, and every such call may be repeated. Webhooks need a key of their " +
       "grant with the scope `webhooks`, the refs whose setups have secrets and the settings of repositories one with `secrets`, the " +
       "models of the service one with `models`, automations one of their grant with `automations`. Deleting sandboxes " +
-      "needs `sandboxes:delete`.",
+      "needs `sandboxes:delete`; comments and checks of pull requests need `sandboxes`.",
     license: { name: "Apache-2.0", url: "https://www.apache.org/licenses/LICENSE-2.0.html" },
     servers: [{ url: "/", description: "This server" }],
     transform: (spec) => {

@@ -49,7 +49,8 @@ it("its document names every status, and describes every parameter", () => {
     archivedSandboxes: [...everywhere, "200"].sort(),
     deleteSandbox: [...everywhere, "204", "404", "409"].sort(),
     archiveSandbox: [...withBody, "204", "404"].sort(),
-    unarchiveSandbox: [...withBody, "204", "404"].sort()
+    unarchiveSandbox: [...withBody, "204", "404"].sort(),
+    getPullRequestReviews: [...everywhere, "200", "404"].sort()
   })
   for (const { description, parameters } of operations) {
     assert.isNotEmpty(description)

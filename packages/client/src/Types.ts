@@ -702,6 +702,57 @@ export interface CheckRun {
   readonly url: string
 }
 
+/** A comment on a pull request. `text`: the first 4,000 characters of a stranger's Markdown. */
+export interface ReviewComment {
+  readonly id: number
+  readonly author: string
+  /** The file of a comment on code; otherwise `null`. */
+  readonly path: string | null
+  /** The line when the comment was written, if the host knows it. */
+  readonly line: number | null
+  /** Whether the host says that the changes no longer have the line. */
+  readonly outdated: boolean
+  readonly text: string
+  /** Whether the comment is longer: `url` has the rest. */
+  readonly truncated: boolean
+  readonly url: string
+  readonly createdAt: string
+  readonly updatedAt: string
+}
+
+/** A check of the newest commit, in the host's words. */
+export interface ReviewCheck {
+  readonly name: string
+  readonly status: string
+  /** `null` before it ended. */
+  readonly conclusion: string | null
+  readonly url: string
+}
+
+/** Comments with their texts, and checks, of a sandbox's pull request. */
+export interface PullRequestReviews {
+  readonly repository: string
+  /** `null` before anything was published. */
+  readonly pullRequest: {
+    readonly number: number
+    readonly url: string
+    readonly title: string
+    readonly state: "draft" | "open" | "merged" | "closed"
+  } | null
+  /** The newest 100, oldest first. */
+  readonly comments: ReadonlyArray<ReviewComment>
+  /** The number of all comments. */
+  readonly commentCount: number
+  readonly checks: {
+    readonly state: PullRequestStatus["checks"]["state"]
+    readonly label: string
+    /** The first 200. */
+    readonly data: ReadonlyArray<ReviewCheck>
+    readonly count: number
+  }
+  readonly detailsPending: boolean
+}
+
 /** The sandbox's pull request, with its checks. */
 export interface PullRequestStatus {
   /** `publishing`: the first publication is under way; `updating`: a later one; `failed`: the last one failed. */

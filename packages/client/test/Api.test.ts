@@ -114,7 +114,7 @@ export type Events = [
 // Addresses
 
 /** Methods of the client besides the API's operations; the last ones are of the internal API. */
-const CONVENIENCES = ["approve", "deny", "snapshot", "deleteSandbox", "archiveSandbox", "archivedSandboxes"]
+const CONVENIENCES = ["approve", "deny", "snapshot", "deleteSandbox", "archiveSandbox", "archivedSandboxes", "getPullRequestReviews"]
 
 describe("the names of operations", () => {
   const operations: Array<string> = []

@@ -18,6 +18,7 @@ import * as InternalHandlers from "./handlers/internal/InternalHandlers.ts"
 import * as KeepingHandlers from "./handlers/internal/KeepingHandlers.ts"
 import * as ModelsHandlers from "./handlers/internal/ModelsHandlers.ts"
 import * as RepositorySettingsHandlers from "./handlers/internal/RepositorySettingsHandlers.ts"
+import * as ReviewsHandlers from "./handlers/internal/ReviewsHandlers.ts"
 import * as TrustedRefsHandlers from "./handlers/internal/TrustedRefsHandlers.ts"
 import * as WebhooksHandlers from "./handlers/internal/WebhooksHandlers.ts"
 import * as MessagesHandlers from "./handlers/MessagesHandlers.ts"
@@ -66,7 +67,8 @@ const api = Layer.mergeAll(
         RepositorySettingsHandlers.layer,
         ModelsHandlers.layer,
         AutomationsHandlers.layer,
-        KeepingHandlers.layer
+        KeepingHandlers.layer,
+        ReviewsHandlers.layer
       ).pipe(Layer.provide([Authenticated.layer, JsonBody.layer]))
     )
   ),

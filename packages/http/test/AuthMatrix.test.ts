@@ -246,6 +246,7 @@ layer(http(), { excludeTestServices: true })("who calls comes before everything 
         "DELETE /api/internal/v1/automations/x",
         "POST /api/internal/v1/automations/x/run",
         "GET /api/internal/v1/automations/x/runs",
+        "GET /api/internal/v1/sandboxes/x/pull-request/reviews",
         "GET /metrics"
       ])
       const statuses = new Map(endpoints.map((endpoint) => [endpoint, new Array<string>()]))

@@ -17,6 +17,9 @@ const filled: Fields = {
   repos: "acme/shop\r\nacme/other@main",
   prompt: "Line one\r\nline two {{run.time}}",
   model: "",
+  effort: "",
+  comments: "",
+  checks: "",
   approvals: "prompt",
   maxRunning: "2",
   maxPerDay: "30"
@@ -147,10 +150,16 @@ layer(http(), { excludeTestServices: true })("the pages of automations", (it) =>
       isPage(yield* mine.post(`/automations/${id}`, { ...filled, trigger: "webhook" }), 400)
       const store = yield* AutomationStore
       const { createdAt, settings } = (yield* automationsOf(mine))[0] ?? assert.fail("it is gone")
-      const feedback = { comments: "all" } as const
+      const feedback = { comments: "all", rounds: 5 } as const
       yield* store.change({ grantId: mine.grantId, id }, { ...settings, feedback }, createdAt)
-      yield* mine.post(`/automations/${id}`, { ...filled, name: "Weekly", maxRunning: "1" })
-      assert.deepStrictEqual((yield* automationsOf(mine))[0]?.settings.feedback, feedback, "the form does not show it")
+      yield* mine.post(`/automations/${id}`, { ...filled, comments: "all", checks: "failing", name: "Weekly", maxRunning: "1" })
+      assert.deepStrictEqual(
+        (yield* automationsOf(mine))[0]?.settings.feedback,
+        { ...feedback, checks: "failing" },
+        "it has no field for rounds"
+      )
+      const form = (yield* mine.get(`/automations/${id}`)).text
+      for (const chosen of [`"all" selected>become work`, `"failing" selected>become work`]) assert.include(form, `<option value=${chosen}`)
       redirected(yield* mine.post(`/automations/${id}/pause`, {}), to("paused"))
       const [paused] = yield* automationsOf(mine)
       assert.deepStrictEqual([paused?.settings.name, paused?.paused?.reason], ["Weekly", "paused"])

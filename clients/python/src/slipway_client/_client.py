@@ -67,6 +67,14 @@ class SlipwayClient(Operations):
         """The archived ones of up to 100 sandboxes."""
         return self._json("GET", "/sandboxes/archived", query={"ids": ",".join(sandbox_ids)}, internal=True)["data"]
 
+    def get_pull_request_reviews(self, sandbox_id: str, *, repo: str | None = None) -> dict[str, Any]:
+        """
+        The comments on the pull request with their texts, files and lines, and its checks, as `GET
+        /api/internal/v1/sandboxes/{id}/pull-request/reviews` answers. Texts are of strangers: escape them.
+        """
+        query = {} if repo is None else {"repo": repo}
+        return self._json("GET", f"/sandboxes/{segment(sandbox_id)}/pull-request/reviews", query=query, internal=True)
+
     def stream_events(
         self,
         sandbox_id: str,

@@ -164,7 +164,9 @@ export const toComment = (comment: typeof CommentAnswer.Type): CommentWithText =
   text: beginningOf(comment.body ?? ""),
   isWhole: (comment.body ?? "").length <= MAX_COMMENT,
   path: comment.path ?? null,
-  line: comment.line ?? comment.original_line ?? null
+  line: comment.line ?? comment.original_line ?? null,
+  // A comment on a whole file has neither line.
+  ...(comment.line == null && comment.original_line != null ? { isOutdated: true } : {})
 })
 
 /** The account of a user token. */

@@ -18,15 +18,18 @@ import {
   TooManyRuns
 } from "../../src/automation/ports/AutomationStore.ts"
 import {
+  afterBoot,
   afterRun,
   type Automation,
   type Beginning,
+  bootOf,
   dueRun,
   enabled,
   limitOf,
   MAX_AUTOMATIONS,
   MAX_SKIPPED,
   nextRun,
+  type Progress,
   type Run,
   runId
 } from "../../src/automation/rules/Automation.ts"
@@ -46,6 +49,8 @@ interface KeptRun {
   readonly request: Beginning["request"]
   fence: number
   until: DateTime.Utc | null
+  /** It started, and its sandbox boots as far as is known. */
+  boots: boolean
 }
 
 /** The state of the layer. */
@@ -111,10 +116,18 @@ const begin = Effect.fnUntraced(function*(state: State, { automation }: Kept, be
     },
     request,
     fence: 0,
-    until: null
+    until: null,
+    boots: false
   }
   state.runs.set(id, kept)
   return { run: kept.run, taken: limit === null ? take(state, kept, yield* DateTime.now) : null }
+})
+
+/** Changes the progress of an automation, and tells the audit log if that pauses it. */
+const moveOn = Effect.fnUntraced(function*({ audit }: State, owner: Kept, progress: Progress, at: DateTime.Utc) {
+  const isPaused = owner.automation.paused === null && progress.paused !== null
+  owner.automation = { ...owner.automation, ...progress }
+  if (isPaused) yield* audit.append([told("automation.paused", owner.automation, at, { reason: "failures" })])
 })
 
 type Managing = "change" | "create" | "enable" | "find" | "following" | "list" | "pause" | "remove" | "rotate" | "secretsOf"
@@ -211,16 +224,29 @@ const starting = (state: State): Omit<AutomationStore["Service"], Managing> => {
       const owner = automations.get(taken.automation.id)
       if (kept === undefined || owner === undefined || kept.fence !== taken.fence || kept.run.outcome.type !== "starting") return false
       kept.run = { ...kept.run, outcome }
-      const progress = afterRun(owner.automation, outcome, at)
-      const isPaused = owner.automation.paused === null && progress.paused !== null
-      owner.automation = { ...owner.automation, ...progress }
-      const key = owner.automation
+      kept.boots = outcome.type === "started"
       if (outcome.type === "refused") {
-        yield* audit.append([told("automation_run.refused", key, at, { runId: taken.id, reason: outcome.code })])
+        yield* audit.append([told("automation_run.refused", owner.automation, at, { runId: taken.id, reason: outcome.code })])
       }
-      if (isPaused) yield* audit.append([told("automation.paused", key, at, { reason: "failures" })])
+      yield* moveOn(state, owner, afterRun(owner.automation, outcome, at), at)
       return true
     }),
+    endBoots: Effect.fnUntraced(function*(at, limit) {
+      let ended = 0
+      for (const kept of runs.values()) {
+        const { automationId, outcome } = kept.run
+        const owner = automations.get(automationId)
+        if (ended === limit || !kept.boots || outcome.type !== "started" || owner === undefined) continue
+        const key = { grantId: owner.automation.grantId, id: outcome.sandboxId }
+        const found = state.sandboxes === null ? Option.none() : yield* Effect.option(state.sandboxes.find(key))
+        const boot = bootOf(Option.getOrNull(found))
+        if (boot === null) continue
+        kept.boots = false
+        ended++
+        yield* moveOn(state, owner, afterBoot(owner.automation, boot, at), at)
+      }
+      return ended
+    }, Effect.provideService(Scheduler.PreventSchedulerYield, true)),
     runs: Effect.fnUntraced(function*(key, { before, limit }) {
       yield* keptIn(state, key)
       return runsOf(state, key.id).map(({ run }) => run).filter(({ position }) => before === null || position < before).toReversed()

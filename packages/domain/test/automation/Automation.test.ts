@@ -1,7 +1,9 @@
 import { assert, describe, it } from "@effect/vitest"
 import {
+  afterBoot,
   afterRun,
   type Automation,
+  bootOf,
   creationKey,
   dueRun,
   enabled,
@@ -11,6 +13,7 @@ import {
   runId
 } from "@slipway/domain/automation/rules/Automation"
 import { AutomationSettings, type Trigger } from "@slipway/domain/automation/schema/Automation"
+import type { Sandbox } from "@slipway/domain/sandbox/rules/Sandbox"
 import { reader } from "@slipway/domain/text/InvalidRequest"
 import * as DateTime from "effect/DateTime"
 import * as Result from "effect/Result"
@@ -111,8 +114,20 @@ describe("runs", () => {
   it("that start end the row, and keep a person's pause", () => {
     const paused = { at, reason: "paused" } as const
     const started = { type: "started", sandboxId: "c_0123456789ab" } as never
-    assert.deepStrictEqual(afterRun({ failures: 4, paused }, started, at), { failures: 0, paused })
+    assert.deepStrictEqual(afterRun({ failures: 4, paused }, started, at), { failures: 4, paused })
+    assert.deepStrictEqual(afterBoot({ failures: 4, paused }, "booted", at), { failures: 0, paused })
     assert.deepStrictEqual(afterRun({ failures: 4, paused }, refused, at), { failures: 5, paused })
+  })
+
+  it("whose sandbox cannot boot count like those that could not start", () => {
+    const progress = { failures: 4, paused: null }
+    assert.deepStrictEqual(afterBoot(progress, "failed", at), { failures: 5, paused: { at, reason: "failures" } })
+    assert.deepStrictEqual(afterBoot({ ...progress, failures: 3 }, "failed", at), { failures: 4, paused: null })
+    assert.deepStrictEqual(afterBoot(progress, "none", at), progress)
+    const boots = (status: Sandbox["status"], startedAt: DateTime.Utc | null = null) => bootOf({ status, startedAt })
+    assert.deepStrictEqual([boots("queued"), boots("creating"), boots("terminating")], [null, null, null])
+    assert.deepStrictEqual([boots("failed"), boots("terminated"), bootOf(null)], ["failed", "none", "none"])
+    assert.deepStrictEqual([boots("running", at), boots("failed", at), boots("terminating", at)], ["booted", "booted", "booted"])
   })
 
   it("have one id and one key for each event of an automation", () => {

@@ -11,7 +11,8 @@ import { respond } from "../server/reply/Respond.ts"
 /** Seconds to wait for a source host that did not say how long. */
 const RETRY_SECONDS = 5
 
-const busy = ({ retryAfter = RETRY_SECONDS }: SourceHostError) =>
+/** 503 with the time to wait. */
+export const busy = ({ retryAfter = RETRY_SECONDS }: SourceHostError) =>
   Effect.succeed(respond(Unavailable.make("The source host cannot answer now.", { "retry-after": String(Math.max(1, retryAfter)) })))
 
 export const layer = HttpApiBuilder.group(

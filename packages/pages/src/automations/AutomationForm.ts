@@ -1,6 +1,7 @@
 /** The form of an automation's settings: what it shows, and the settings that it sends. */
 import { AutomationSettings, type Trigger } from "@slipway/domain/automation/schema/Automation"
 import { MAX_TEMPLATE, PLACEHOLDERS, type TriggerKind } from "@slipway/domain/automation/schema/Template"
+import { ReasoningEffort } from "@slipway/domain/models/schema/ReasoningEffort"
 import { type InvalidRequest, reader } from "@slipway/domain/text/InvalidRequest"
 import { Effect, type Result } from "effect"
 import { html, type Html } from "../html/Html.ts"
@@ -17,6 +18,9 @@ export interface Draft {
   readonly repos: string
   readonly prompt: string
   readonly model: string
+  readonly effort: string
+  readonly comments: string
+  readonly checks: string
   readonly approvals: string
   readonly maxRunning: string
   readonly maxPerDay: string
@@ -31,6 +35,9 @@ export const blank: Draft = {
   repos: "",
   prompt: "",
   model: "",
+  effort: "",
+  comments: "",
+  checks: "",
   approvals: "auto",
   maxRunning: "1",
   maxPerDay: "20"
@@ -38,7 +45,7 @@ export const blank: Draft = {
 
 /** The fields of an automation that exists. */
 export const draftOf = (settings: AutomationSettings): Draft => {
-  const { maxPerDay, maxRunning, model = "", name, prompt, repos, toolApprovalMode, trigger } = settings
+  const { feedback, maxPerDay, maxRunning, model = "", name, prompt, reasoningEffort = "", repos, toolApprovalMode, trigger } = settings
   return {
     ...blank,
     name,
@@ -48,6 +55,9 @@ export const draftOf = (settings: AutomationSettings): Draft => {
     repos: repos.map(({ fullName, ref }) => ref === undefined ? fullName : `${fullName}@${ref}`).join("\n"),
     prompt,
     model,
+    effort: reasoningEffort,
+    comments: feedback?.comments ?? "",
+    checks: feedback?.checks ?? "",
     approvals: toolApprovalMode,
     maxRunning: String(maxRunning),
     maxPerDay: String(maxPerDay)
@@ -66,6 +76,9 @@ export const sentIn = (form: Form): Effect.Effect<Draft, Refused> =>
       repos: form.one("repos"),
       prompt: form.one("prompt"),
       model: form.one("model"),
+      effort: Effect.map(form.maybe("effort"), (value) => value ?? ""),
+      comments: Effect.map(form.maybe("comments"), (value) => value ?? ""),
+      checks: Effect.map(form.maybe("checks"), (value) => value ?? ""),
       approvals: form.one("approvals"),
       maxRunning: form.one("maxRunning"),
       maxPerDay: form.one("maxPerDay")
@@ -87,18 +100,28 @@ const repoOf = (line: string) => {
   return ref.length === 0 ? { fullName } : { fullName, ref: ref.join("@") }
 }
 
-/** The settings of the fields, or the first fault. */
-export const settingsOf = (draft: Draft): Result.Result<AutomationSettings, InvalidRequest> =>
-  read({
+/** The feedback of the fields. The form has no fields for the others: `known` keeps them. */
+const feedbackOf = ({ checks, comments }: Draft, known: AutomationSettings["feedback"]): object => {
+  const { checks: _checks, comments: _comments, ...more } = known ?? {}
+  return { ...more, ...(comments === "" ? {} : { comments }), ...(checks === "" ? {} : { checks }) }
+}
+
+/** The settings of the fields, or the first fault. `known`: the feedback of an automation that exists. */
+export const settingsOf = (draft: Draft, known?: AutomationSettings["feedback"]): Result.Result<AutomationSettings, InvalidRequest> => {
+  const feedback = feedbackOf(draft, known)
+  return read({
     name: draft.name.trim(),
     trigger: triggerOf(draft),
     repos: draft.repos.split(/\s+/u).filter((line) => line !== "").map(repoOf),
     prompt: draft.prompt,
     ...(draft.model.trim() === "" ? {} : { model: draft.model.trim() }),
+    ...(draft.effort === "" ? {} : { reasoningEffort: draft.effort }),
+    ...(Object.keys(feedback).length === 0 ? {} : { feedback }),
     toolApprovalMode: draft.approvals,
     maxRunning: numberOf(draft.maxRunning),
     maxPerDay: numberOf(draft.maxPerDay)
   })
+}
 
 const KINDS: Record<Trigger["type"], string> = {
   schedule: "Schedule",
@@ -163,6 +186,26 @@ const limitFields = ({ maxPerDay, maxRunning }: Draft): Html => {
 ${field("maxPerDay", "Runs in 24 hours", maxPerDay, daily, more)}`
 }
 
+const EFFORTS: Readonly<Record<string, string>> = Object.fromEntries(ReasoningEffort.literals.map((effort) => [effort, effort]))
+
+const AS_THE_REPOSITORY = "as the repository's settings say"
+
+const COMMENTS = { "": AS_THE_REPOSITORY, off: "do nothing", mention: "with @slipway become work", all: "become work" }
+
+const CHECKS = { "": AS_THE_REPOSITORY, off: "do nothing", failing: "become work" }
+
+/** `options`: the words of each value, in order. */
+const select = (id: keyof Draft, label: string, value: string, options: Readonly<Record<string, string>>): Html => {
+  const items = Object.entries(options).map(([one, words]) =>
+    html`<option value="${one}"${one === value && html` selected`}>${words}</option>`
+  )
+  return html`<div class="field">
+<label for="${id}">${label}</label>
+<select id="${id}" name="${id}">${items}</select>
+</div>
+`
+}
+
 /** The form. `problem`: why it was refused. */
 export const render = (
   { action, csrf, draft, isNew, problem }: {
@@ -193,13 +236,10 @@ aria-describedby="repos-hint">${draft.repos}</textarea>
 <code>{{payload.alert.title}}</code>, by the path in its JSON. Mention: ${placeholders("mention")}. Label: ${placeholders("label")}.</p>
 </div>
 ${field("model", "Model", draft.model, html`Empty: the default.`, html` spellcheck="false"`)}
-<div class="field">
-<label for="approvals">Edits and commands</label>
-<select id="approvals" name="approvals">
-<option value="auto"${draft.approvals === "auto" && html` selected`}>never ask</option>
-<option value="prompt"${draft.approvals === "prompt" && html` selected`}>ask before each</option>
-</select>
-</div>
+${select("effort", "Effort", draft.effort, { "": "the model's default", ...EFFORTS })}
+${select("approvals", "Edits and commands", draft.approvals, { auto: "never ask", prompt: "ask before each" })}
+${select("comments", "Comments on its pull requests", draft.comments, COMMENTS)}
+${select("checks", "Failing checks of its pull requests", draft.checks, CHECKS)}
 ${limitFields(draft)}
 <button>${isNew ? "Create automation" : "Save"}</button>
 </form>`

@@ -1,7 +1,6 @@
 /** `/automations/:automationId`: an automation's state, its runs, and its forms. */
 import { principalOf } from "@slipway/domain/access/rules/Session"
 import { type Automation, type Run, RUN_RETENTION } from "@slipway/domain/automation/rules/Automation"
-import type { AutomationSettings } from "@slipway/domain/automation/schema/Automation"
 import { Automations } from "@slipway/domain/automation/usecases/Automations"
 import { SIGNS_ALONG } from "@slipway/domain/partner/rules/Webhook"
 import { AnyUuid } from "@slipway/domain/partner/schema/Attribution"
@@ -66,12 +65,6 @@ ${address}
 </dl>`
 }
 
-/** The settings that the form does not show. Another model may lack the effort. */
-const unshown = ({ feedback, model, reasoningEffort }: AutomationSettings, after: AutomationSettings): Partial<AutomationSettings> => ({
-  ...(feedback === undefined ? {} : { feedback }),
-  ...(reasoningEffort === undefined || model !== after.model ? {} : { reasoningEffort })
-})
-
 export const make = Effect.gen(function*() {
   const automations = yield* Automations
   const { publicUrl } = yield* Settings
@@ -127,11 +120,11 @@ ${form}`
   const save: Handler = Effect.fnUntraced(function*(member, asked) {
     const id = yield* idOf(asked)
     const draft = yield* AutomationForm.sentIn(asked.form)
-    const again = (problem: string, status: number) => page(member, asked, { draft, problem, status })
-    const settings = AutomationForm.settingsOf(draft)
-    if (Result.isFailure(settings)) return yield* again(`${settings.failure.message}.`, 400)
     const { settings: before } = yield* automations.find(member.visit.place.grantId, id)
-    return yield* automations.change(principalOf(member.visit), id, { ...unshown(before, settings.success), ...settings.success }).pipe(
+    const again = (problem: string, status: number) => page(member, asked, { draft, problem, status })
+    const settings = AutomationForm.settingsOf(draft, before.feedback)
+    if (Result.isFailure(settings)) return yield* again(`${settings.failure.message}.`, 400)
+    return yield* automations.change(principalOf(member.visit), id, settings.success).pipe(
       Effect.as(Page.redirect(`/automations/${id}?done=saved`)),
       Effect.catchTags({
         ApprovalsUnsupported: ({ message }) => again(message, 400),

@@ -16,6 +16,10 @@ const work = {
   approve: { about: "Approve or deny a tool call", load: async () => (await sandboxes()).approve },
   diff: { about: "Show the changes of a sandbox as a patch", load: async () => (await sandboxes()).diff },
   publish: { about: "Publish changes as a draft pull request", load: async () => (await sandboxes()).publish },
+  comments: {
+    about: "Show the comments on the pull request, and its checks",
+    load: async () => (await import("./client/Comments.ts")).comments
+  },
   sync: { about: "Get the newest commits of the source host", load: async () => (await sandboxes()).sync },
   checkpoints: {
     about: "Checkpoints of sandboxes: list, restore",

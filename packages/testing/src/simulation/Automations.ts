@@ -58,6 +58,7 @@ export const automationsOf = (
     beginDue: (now, limit) => call("beginDue", store.beginDue(now, limit), { quiet: true, repeatable: true }),
     take: (limit) => call("take", store.take(limit), { quiet: true, repeatable: true }),
     record: (taken, outcome, at) => call(`record ${taken.id} ${outcome.type}`, store.record(taken, outcome, at), { repeatable: true }),
+    endBoots: (at, limit) => call("endBoots", store.endBoots(at, limit), { quiet: true, repeatable: true }),
     pause: (key, at) => call(`pause ${key.id}`, store.pause(key, at), { repeatable: true }),
     enable: (key, at) => call(`enable ${key.id}`, store.enable(key, at), { repeatable: true }),
     purge: (before, limit) => call("purge", store.purge(before, limit), { quiet: true })

@@ -70,6 +70,14 @@ export const toRun = (row: typeof RunRow.Type): Run => {
   return { id, automationId, position, triggerId, at, outcome: outcomeOf(row) }
 }
 
+/** The sandbox of a run that booted, and the key of its automation. `status` is `null` for a sandbox that is gone. */
+export const BootRow = Schema.Struct({
+  id: Schema.String,
+  grantId: Schema.String,
+  status: Schema.NullOr(Schema.Literals(["queued", "creating", "running", "terminating", "succeeded", "failed", "terminated"])),
+  startedAt: Schema.NullOr(Instant)
+})
+
 /** A run that was taken. */
 export const TakenRow = Schema.Struct({
   id: Schema.String,

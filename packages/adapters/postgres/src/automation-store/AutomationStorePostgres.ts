@@ -12,15 +12,18 @@ import {
   TooManyRuns
 } from "@slipway/domain/automation/ports/AutomationStore"
 import {
+  afterBoot,
   afterRun,
   type Automation,
   type Beginning,
+  bootOf,
   dueRun,
   enabled,
   limitOf,
   MAX_AUTOMATIONS,
   MAX_SKIPPED,
   nextRun,
+  type Progress,
   runId
 } from "@slipway/domain/automation/rules/Automation"
 import type { AutomationSettings, Outcome } from "@slipway/domain/automation/schema/Automation"
@@ -189,13 +192,22 @@ const beginDue = Effect.fn("AutomationStore.beginDue")(
   inTransaction
 )
 
+/** Changes the progress of a locked automation, and tells the audit log if that pauses it. */
+const moveOn = Effect.fnUntraced(function*({ audit, sql }: Store, automation: Automation, progress: Progress, at: DateTime.Utc) {
+  yield* Statements.updateProgress(sql, automation.id, progress)
+  if (automation.paused === null && progress.paused !== null) {
+    yield* audit.append([told("automation.paused", automation, at, { reason: "failures" })])
+  }
+})
+
 const record = Effect.fn("AutomationStore.record")(
   function*(
-    { audit, sql }: Store,
+    store: Store,
     taken: TakenRun,
     outcome: Exclude<Outcome, { readonly type: "starting" | "skipped" }>,
     at: DateTime.Utc
   ) {
+    const { audit, sql } = store
     const found = yield* Effect.catchTag(
       Statements.findLocked(sql, taken.automation),
       "AutomationNotFound",
@@ -203,16 +215,26 @@ const record = Effect.fn("AutomationStore.record")(
     )
     if (found === null) return false
     if ((yield* Statements.endRun(sql, taken, outcome.type, columnsOf(outcome))).length === 0) return false
-    const key = taken.automation
-    const progress = afterRun(found, outcome, at)
-    yield* Statements.updateProgress(sql, key.id, progress)
     if (outcome.type === "refused") {
-      yield* audit.append([told("automation_run.refused", key, at, { runId: taken.id, reason: outcome.code })])
+      yield* audit.append([told("automation_run.refused", taken.automation, at, { runId: taken.id, reason: outcome.code })])
     }
-    if (found.paused === null && progress.paused !== null) {
-      yield* audit.append([told("automation.paused", key, at, { reason: "failures" })])
-    }
+    yield* moveOn(store, found, afterRun(found, outcome, at), at)
     return true
+  },
+  inTransaction
+)
+
+const endBoots = Effect.fn("AutomationStore.endBoots")(
+  function*(store: Store, at: DateTime.Utc, limit: number) {
+    const ended = yield* Statements.takeBoots(store.sql, limit)
+    // In the order of their ids, as every transaction that locks several automations.
+    for (const row of ended.toSorted((a, b) => a.id < b.id ? -1 : a.id > b.id ? 1 : 0)) {
+      const boot = bootOf(row.status === null ? null : { status: row.status, startedAt: row.startedAt })
+      if (boot === null || boot === "none") continue
+      const found = yield* Effect.catchTag(Statements.findLocked(store.sql, row), "AutomationNotFound", () => Effect.succeed(null))
+      if (found !== null) yield* moveOn(store, found, afterBoot(found, boot, at), at)
+    }
+    return ended.length
   },
   inTransaction
 )
@@ -255,6 +277,7 @@ export const layer = Layer.effect(
         return (yield* Statements.takeRuns(sql, limit)).map(toTaken)
       }, guard),
       record: (taken, outcome, at) => record(store, taken, outcome, at),
+      endBoots: (at, limit) => endBoots(store, at, limit),
       runs: (key, page) => runs(store, key, page),
       purge: Effect.fn("AutomationStore.purge")(function*(before: DateTime.Utc, limit: number) {
         return (yield* Statements.purgeRuns(sql, before, limit)).length

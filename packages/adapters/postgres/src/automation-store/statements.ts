@@ -6,7 +6,7 @@ import { DateTime, Duration, Effect, Schema } from "effect"
 import { type SqlClient, SqlSchema, type Statement } from "effect/sql"
 import { Int8 } from "../sql/Int8.ts"
 import { textArray } from "../sql/TextArray.ts"
-import { AUTOMATION, automationOf, requestText, RUN, RunRow, settingsText, TakenRow } from "./AutomationRows.ts"
+import { AUTOMATION, automationOf, BootRow, requestText, RUN, RunRow, settingsText, TakenRow } from "./AutomationRows.ts"
 
 const iso = DateTime.formatIso
 const isoOrNull = (at: DateTime.Utc | null) => at === null ? null : iso(at)
@@ -150,9 +150,29 @@ export const endRun = (
   { code, message, sandboxId }: { readonly sandboxId: string | null; readonly code: string | null; readonly message: string | null }
 ) =>
   sql`
-    UPDATE automation_runs SET outcome = ${outcome}, sandbox_id = ${sandboxId}, code = ${code}, message = ${message}, request = NULL,
-      claimed_until = NULL
+    UPDATE automation_runs SET outcome = ${outcome}, boots = (${outcome} = 'started'), sandbox_id = ${sandboxId}, code = ${code},
+      message = ${message}, request = NULL, claimed_until = NULL
     WHERE id = ${id} AND fence = ${fence} AND outcome = 'starting' RETURNING 1`
+
+/** Runs whose sandboxes started or ended since. Rows that another process ends are skipped. */
+export const takeBoots = (sql: SqlClient.SqlClient, limit: number) =>
+  SqlSchema.findAll({
+    Request: Schema.Void,
+    Result: BootRow,
+    execute: () =>
+      sql`
+      WITH ended AS (
+        SELECT r.position FROM automation_runs r LEFT JOIN sandboxes s ON s.id = r.sandbox_id
+        WHERE r.boots AND (s.id IS NULL OR s.started_at IS NOT NULL OR s.status IN ('succeeded', 'failed', 'terminated'))
+        ORDER BY r.position LIMIT ${limit} FOR NO KEY UPDATE OF r SKIP LOCKED
+      ), known AS (
+        UPDATE automation_runs r SET boots = false FROM ended WHERE r.position = ended.position
+        RETURNING r.position, r.automation_id, r.sandbox_id
+      )
+      SELECT known.automation_id AS id, a.grant_id AS "grantId", s.status, s.started_at AS "startedAt"
+      FROM known JOIN automations a ON a.id = known.automation_id LEFT JOIN sandboxes s ON s.id = known.sandbox_id
+      ORDER BY known.position`
+  })(undefined)
 
 /** Runs of an automation, newest first, below a position; by the index over automation and position. */
 export const selectRuns = (sql: SqlClient.SqlClient, id: string, before: number | null, limit: number) => {

@@ -39,6 +39,8 @@ export const automations: ReadonlyArray<string> = [
     -- The caller with this fence may start it, until claimed_until.
     fence         bigint         NOT NULL DEFAULT 0,
     claimed_until timestamptz,
+    -- It started, and its sandbox boots as far as is known.
+    boots         boolean        NOT NULL DEFAULT false,
     CHECK ((outcome = 'starting') = (request IS NOT NULL)),
     CHECK ((outcome = 'started') = (sandbox_id IS NOT NULL)),
     CHECK ((outcome = 'refused') = (message IS NOT NULL)),
@@ -46,5 +48,6 @@ export const automations: ReadonlyArray<string> = [
   )`,
   "CREATE INDEX IF NOT EXISTS automation_runs_log ON automation_runs (automation_id, position DESC)",
   "CREATE INDEX IF NOT EXISTS automation_runs_age ON automation_runs (at)",
-  "CREATE INDEX IF NOT EXISTS automation_runs_starting ON automation_runs (position) WHERE outcome = 'starting'"
+  "CREATE INDEX IF NOT EXISTS automation_runs_starting ON automation_runs (position) WHERE outcome = 'starting'",
+  "CREATE INDEX IF NOT EXISTS automation_runs_boots ON automation_runs (position) WHERE boots"
 ]

@@ -125,13 +125,18 @@ export class AutomationStore extends Context.Service<AutomationStore, {
   take(limit: number): Effect.Effect<ReadonlyArray<TakenRun>, StoreUnavailable>
   /**
    * Ends a run, and moves its automation on as `afterRun` says. `false`: another caller had taken it, or the automation is deleted;
-   * nothing was changed.
+   * nothing was changed. A started run boots from then on.
    */
   record(
     taken: TakenRun,
     outcome: Exclude<Outcome, { readonly type: "starting" | "skipped" }>,
     at: DateTime.Utc
   ): Effect.Effect<boolean, StoreUnavailable>
+  /**
+   * Ends the boots of up to `limit` runs whose sandboxes have started or ended, oldest first, each once, and moves their automations on as
+   * `afterBoot` says. Returns the number of runs.
+   */
+  endBoots(at: DateTime.Utc, limit: number): Effect.Effect<number, StoreUnavailable>
   /** The log, newest first, below the position `before`; `null`: from the end. */
   runs(
     key: AutomationKey,

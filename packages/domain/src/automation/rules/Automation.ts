@@ -8,6 +8,7 @@ import * as Duration from "effect/Duration"
 import * as Option from "effect/Option"
 import * as Result from "effect/Result"
 import type { Ids, Uuid } from "../../ids/Ids.ts"
+import { isSettled, type Sandbox } from "../../sandbox/rules/Sandbox.ts"
 import { IdempotencyKey } from "../../sandbox/schema/Idempotency.ts"
 import type { CreateSandbox } from "../../sandbox/usecases/CreateSandbox.ts"
 import * as Instant from "../../time/Instant.ts"
@@ -18,7 +19,7 @@ import { requestOf } from "./Prompt.ts"
 /** Automations of a grant (our choice: each worker looks at all that are due). */
 export const MAX_AUTOMATIONS = 50
 
-/** Runs in a row that could not start, after which an automation is paused (docs/decisions/30). */
+/** Runs in a row that could not start, or whose sandbox could not, after which an automation is paused (docs/decisions/30). */
 export const PAUSED_AFTER = 5
 
 /** How long runs are kept in the log (our choice). A repeated event starts no second run for that time. */
@@ -105,12 +106,25 @@ export const limitOf = (
   { running, today }: { readonly running: number; readonly today: number }
 ): "running" | "day" | null => today >= maxPerDay ? "day" : running >= maxRunning ? "running" : null
 
-/** The progress after a run. Skipped runs change nothing. A run that started before the automation was paused does not enable it. */
-export const afterRun = ({ failures, paused }: Progress, outcome: Outcome, at: DateTime.Utc): Progress => {
-  if (outcome.type === "started") return { failures: 0, paused }
-  if (outcome.type !== "refused") return { failures, paused }
-  return { failures: failures + 1, paused: paused ?? (failures + 1 >= PAUSED_AFTER ? { at, reason: "failures" } : null) }
+const afterFailure = ({ failures, paused }: Progress, at: DateTime.Utc): Progress => ({
+  failures: failures + 1,
+  paused: paused ?? (failures + 1 >= PAUSED_AFTER ? { at, reason: "failures" } : null)
+})
+
+/** The progress after a run. Skipped runs change nothing; the boot of a started run's sandbox does, see {@link afterBoot}. */
+export const afterRun = (progress: Progress, outcome: Outcome, at: DateTime.Utc): Progress =>
+  outcome.type === "refused" ? afterFailure(progress, at) : progress
+
+/** The end of the boot of a run's sandbox; `null`: it boots. `none`: it ended before, and not by itself, or it is deleted. */
+export const bootOf = (sandbox: Pick<Sandbox, "startedAt" | "status"> | null): "booted" | "failed" | "none" | null => {
+  if (sandbox === null) return "none"
+  if (sandbox.startedAt !== null) return "booted"
+  return sandbox.status === "failed" ? "failed" : isSettled(sandbox.status) ? "none" : null
 }
+
+/** The progress after the boot of a run's sandbox. A run that started before the automation was paused does not enable it. */
+export const afterBoot = (progress: Progress, boot: "booted" | "failed" | "none", at: DateTime.Utc): Progress =>
+  boot === "failed" ? afterFailure(progress, at) : boot === "booted" ? { ...progress, failures: 0 } : progress
 
 /** Whether a person may enable it: it starts with all attempts, and a schedule with its next time. */
 export const enabled = ({ settings }: Pick<Automation, "settings">, at: DateTime.Utc): Progress & Pick<Automation, "dueAt"> => ({

@@ -70,6 +70,9 @@ export type SettingsRefused = ApprovalsUnsupported | InvalidModel | InvalidReaso
 /** Automations that one event may start (our choice). */
 const MAX_STARTED = 1000
 
+/** Boots of one look whose end counts. The rest is left to the next look. */
+const MAX_BOOTS = 200
+
 const decodeId = Schema.decodeUnknownEffect(AnyUuid)
 
 /** A text that is not a UUID identifies no automation. */
@@ -295,6 +298,7 @@ const starting = (ports: Ports): Omit<Automations["Service"], Managing> => {
       }
     }),
     work: Effect.fn("Automations.work")(function*(limit) {
+      yield* store.endBoots(yield* DateTime.now, MAX_BOOTS)
       const due = (yield* store.beginDue(yield* DateTime.now, limit)).flatMap(({ taken }) => taken ?? [])
       const left = limit - due.length
       const found = [...due, ...(left > 0 ? yield* store.take(left) : [])]

@@ -1,5 +1,6 @@
 /** `slipway automations`: what creates sandboxes by itself. Asks a server with a key that has the scope `automations`. */
 import { MAX_TEMPLATE } from "@slipway/domain/automation/schema/Template"
+import { ReasoningEffort } from "@slipway/domain/models/schema/ReasoningEffort"
 import { visible } from "@slipway/domain/text/EscapeInvisible"
 import { Effect, Option, Schema } from "effect"
 import { Argument, Command, Flag } from "effect/cli"
@@ -26,6 +27,13 @@ const Automation = Schema.Struct({
   repos: Schema.Array(Schema.Struct({ fullName: Schema.String, ref: Schema.optionalKey(Schema.String) })),
   prompt: Schema.String,
   model: Schema.optionalKey(Schema.String),
+  reasoningEffort: Schema.optionalKey(Schema.String),
+  feedback: Schema.optionalKey(Schema.Struct({
+    comments: Schema.optionalKey(Schema.String),
+    checks: Schema.optionalKey(Schema.String),
+    rounds: Schema.optionalKey(Schema.Int),
+    publish: Schema.optionalKey(Schema.Boolean)
+  })),
   toolApprovalMode: Schema.String,
   maxRunning: Schema.Int,
   maxPerDay: Schema.Int,
@@ -58,6 +66,8 @@ const triggerOf = ({ trigger: { cron, label, timeZone, type } }: Automation): st
 const stateOf = ({ pausedReason, state }: Automation): string => pausedReason === "failures" ? "paused: five runs could not start" : state
 const reposOf = ({ repos }: Automation): string =>
   repos.map(({ fullName, ref }) => ref === undefined ? fullName : `${fullName}@${ref}`).join(" ")
+const feedbackOf = ({ feedback = {} }: Automation): string =>
+  Object.entries(feedback).map(([name, value]) => `${name} ${value}`).join(", ") || "as the repository's settings say"
 const outcomeOf = ({ limit, message, outcome, sandboxId }: Run): string =>
   sandboxId ??
     (message === null
@@ -73,6 +83,8 @@ const described = (one: Automation): string =>
     ["NEXT RUN", one.nextRunAt ?? "none planned"],
     ["REPOSITORIES", reposOf(one)],
     ["MODEL", one.model ?? "the default"],
+    ["EFFORT", one.reasoningEffort ?? "the default"],
+    ["FEEDBACK", feedbackOf(one)],
     ["APPROVALS", one.toolApprovalMode],
     ["LIMITS", `${one.maxRunning} at once, ${one.maxPerDay} a day`],
     ...(one.url === null ? [] : [["WEBHOOK", one.url]]),
@@ -130,6 +142,18 @@ const flags = {
   mention: Flag.Boolean("mention").pipe(Flag.withDescription("Run for each comment that mentions @slipway"), Flag.withDefault(false)),
   label: Flag.String("label").pipe(Flag.withDescription("Run when an issue or pull request gets this label"), Flag.optional),
   model: Flag.String("model").pipe(Flag.withDescription("A model; default: the service's default"), Flag.optional),
+  effort: Flag.Literals("effort", ReasoningEffort.literals).pipe(
+    Flag.withDescription("Reasoning effort, if the model has one"),
+    Flag.optional
+  ),
+  comments: Flag.Literals("comments", ["off", "mention", "all"]).pipe(
+    Flag.withDescription("Comments on its pull requests that become work; default: as the repository's settings say"),
+    Flag.optional
+  ),
+  checks: Flag.Literals("checks", ["off", "failing"]).pipe(
+    Flag.withDescription("Whether failing checks become work; default: as the repository's settings say"),
+    Flag.optional
+  ),
   approvals: Flag.Boolean("approvals").pipe(Flag.withDescription("The agent asks before edits and commands"), Flag.withDefault(false)),
   maxRunning: bounded("max-running", 20, "Active sandboxes of it at once", 1),
   maxPerDay: bounded("max-per-day", 200, "Runs in any 24 hours", 20)
@@ -137,7 +161,25 @@ const flags = {
 
 const add = Command.make("add", { ...flags, json, url: Server.url }, (given) =>
   Server.interruptible(Effect.gen(function*() {
-    const { approvals, cron, json, label, maxPerDay, maxRunning, mention, model, name, prompt, repo, timeZone, url, webhook } = given
+    const {
+      approvals,
+      checks,
+      comments,
+      cron,
+      effort,
+      json,
+      label,
+      maxPerDay,
+      maxRunning,
+      mention,
+      model,
+      name,
+      prompt,
+      repo,
+      timeZone,
+      url,
+      webhook
+    } = given
     const triggers = [
       ...(Option.isSome(cron) ? [{ type: "schedule", cron: cron.value, timeZone }] : []),
       ...(webhook ? [{ type: "webhook" }] : []),
@@ -150,12 +192,18 @@ const add = Command.make("add", { ...flags, json, url: Server.url }, (given) =>
         exitCode: Server.ExitCode.unclear
       })
     }
+    const feedback = {
+      ...(Option.isSome(comments) ? { comments: comments.value } : {}),
+      ...(Option.isSome(checks) ? { checks: checks.value } : {})
+    }
     const body = {
       name,
       trigger: triggers[0],
       repos: repo.map(repoOf),
       prompt,
       ...(Option.isSome(model) ? { model: model.value } : {}),
+      ...(Option.isSome(effort) ? { reasoningEffort: effort.value } : {}),
+      ...(Object.keys(feedback).length > 0 ? { feedback } : {}),
       toolApprovalMode: approvals ? "prompt" : "auto",
       maxRunning,
       maxPerDay

@@ -8,6 +8,8 @@ import type { AutomationSettings, Outcome, Trigger } from "@slipway/domain/autom
 import { Ids } from "@slipway/domain/ids/Ids"
 import { signing } from "@slipway/domain/partner/rules/Webhook"
 import { terminate } from "@slipway/domain/sandbox/rules/Command"
+import type { SystemCommand } from "@slipway/domain/sandbox/rules/SystemCommand"
+import { turnId } from "@slipway/domain/sandbox/rules/Turn"
 import * as Context from "effect/Context"
 import * as DateTime from "effect/DateTime"
 import * as Effect from "effect/Effect"
@@ -16,7 +18,7 @@ import * as Redacted from "effect/Redacted"
 import { assert } from "../../suite/Assert.ts"
 import { define, type Writer } from "../../suite/Suite.ts"
 import { appended } from "../access/AuditLogContract.ts"
-import { command, keyOf, make, StoreFixture, type Stores } from "../sandbox/SandboxStates.ts"
+import { command, drive, keyOf, make, StoreFixture, type Stores } from "../sandbox/SandboxStates.ts"
 
 /** Operations that a test needs and the port lacks; the adapter under test provides them. */
 export class AutomationFixture extends Context.Service<AutomationFixture, {
@@ -83,6 +85,9 @@ const due = Effect.fnUntraced(function*({ id }: AutomationKey, now: DateTime.Utc
 })
 const record = (run: TakenRun, outcome: Parameters<AutomationStore["Service"]["record"]>[1], when = at) =>
   AutomationStore.use((store) => store.record(run, outcome, when))
+const lost: SystemCommand = { _tag: "Fail", reason: "boot_failed", error: "The image is gone.", retryable: false }
+/** Ends the boots of all automations. */
+const endBoots = AutomationStore.use((store) => store.endBoots(after(3), 1000))
 const find = (key: AutomationKey) => AutomationStore.use((store) => store.find(key))
 const log = (key: AutomationKey, before: number | null = null, limit = 100) =>
   AutomationStore.use((store) => store.runs(key, { before, limit }))
@@ -381,6 +386,9 @@ const limits = (it: Writer<Requirements>) => {
       })
       assert.strictEqual(yield* fail("1", "2", "3", "4"), 4)
       yield* record(yield* taken(automation, "ok"), { type: "started", sandboxId: sandbox.id })
+      assert.strictEqual((yield* find(automation)).failures, 4)
+      yield* drive(sandbox, [{ _tag: "StartBoot" }, { _tag: "FinishBoot", turnId: turnId(yield* Ids, sandbox.id, 1) }])
+      yield* endBoots
       assert.strictEqual(yield* fail("5", "6", "7", "8"), 4)
       const told = yield* appended(fail("9"))
       assert.deepStrictEqual(told.map(({ action, subjects }) => [action, subjects["reason"]]), [
@@ -393,6 +401,31 @@ const limits = (it: Writer<Requirements>) => {
       assert.isNotNull((yield* begin(automation, "manual", at, true)).taken)
       assert.deepInclude(yield* store.enable(automation, after(2)), { failures: 0, paused: null })
       yield* taken(automation, "11")
+    }))
+}
+
+const booting = (it: Writer<Requirements>) => {
+  it.effect("counts a run whose sandbox could not boot as one that could not start, once, and others not", () =>
+    Effect.gen(function*() {
+      const automation = yield* add(webhook)
+      const starts = Effect.fnUntraced(function*(triggerId: string, commands: ReadonlyArray<SystemCommand>) {
+        const sandbox = yield* make({ grantId: automation.grantId })
+        yield* record(yield* taken(automation, triggerId), { type: "started", sandboxId: sandbox.id })
+        yield* drive(sandbox, commands)
+        return sandbox
+      })
+      const failures = Effect.andThen(endBoots, Effect.map(find(automation), ({ failures }) => failures))
+      const boots = { _tag: "StartBoot" } as const
+      for (const triggerId of ["1", "2", "3", "4"]) yield* starts(triggerId, [boots, lost])
+      assert.strictEqual(yield* failures, 4)
+      assert.strictEqual(yield* failures, 4)
+      const terminated = yield* starts("5", [])
+      yield* starts("6", [boots])
+      yield* command(keyOf(terminated), terminate(yield* Ids), at)
+      assert.strictEqual(yield* failures, 4)
+      const told = yield* appended(Effect.andThen(starts("7", [boots, lost]), failures))
+      assert.deepStrictEqual(told.map(({ action, subjects }) => [action, subjects["reason"]]), [["automation.paused", "failures"]])
+      assert.deepInclude(yield* find(automation), { failures: 5, paused: { at: after(3), reason: "failures" } })
     }))
 }
 
@@ -432,5 +465,6 @@ export const suite = (name: string, layer: Layer.Layer<Requirements, unknown>) =
     details(it)
     starting(it)
     limits(it)
+    booting(it)
     logging(it)
   })
