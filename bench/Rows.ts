@@ -132,5 +132,13 @@ export const groups: ReadonlyArray<Group> = [
       { id: "notified-change", what: "one notification a transaction with 3 listening endpoints, beside those without", quick: true }
     ],
     load: () => import("./notifications/Notifications.ts")
+  },
+  {
+    name: "polling",
+    minutes: 10,
+    rows: [
+      { id: "polling-requests", what: "requests for 1,000 open pull requests of 100 repositories, for each of them a minute", quick: true }
+    ],
+    load: () => import("./polling/Polling.ts")
   }
 ]
