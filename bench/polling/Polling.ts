@@ -31,6 +31,7 @@ const ahead = (real: Clock.Clock, minutes: () => number): Clock.Clock => {
     currentTimeNanosUnsafe: nanos,
     currentTimeNanos: Effect.sync(nanos),
     monotonicTimeNanosUnsafe: () => real.monotonicTimeNanosUnsafe(),
+    monotonicTimeNanos: real.monotonicTimeNanos,
     sleep: (duration) => real.sleep(duration)
   }
 }

@@ -12,6 +12,7 @@ import * as EventRules from "./rules/EventRules.ts"
 import * as FeedRules from "./rules/FeedRules.ts"
 import * as FileRules from "./rules/FileRules.ts"
 import * as ForkRules from "./rules/ForkRules.ts"
+import * as InternalRules from "./rules/InternalRules.ts"
 import * as LifecycleRules from "./rules/LifecycleRules.ts"
 import * as ListRules from "./rules/ListRules.ts"
 import * as OwnershipRules from "./rules/OwnershipRules.ts"
@@ -35,6 +36,7 @@ export const rules: ReadonlyArray<Rule> = [
   ...StreamRules.rules,
   ...FileRules.rules,
   ...ConversationRules.rules,
+  ...InternalRules.rules,
   ...ConversationRules.messages,
   ...CheckpointRules.rules,
   ...ForkRules.rules,

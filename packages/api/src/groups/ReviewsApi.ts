@@ -1,4 +1,4 @@
-/** What reviewers and checks say about a sandbox's pull request, with texts. Not part of the public interface and its document. */
+/** Comments with their texts, and checks, of a sandbox's pull request. Not part of the public interface and its document. */
 import { Schema } from "effect"
 import { HttpApiEndpoint, HttpApiGroup, OpenApi } from "effect/http-api"
 import { RepoNotAccessible, RepoNotFound, RepoRequired, SandboxNotFound } from "../shared/Errors.ts"

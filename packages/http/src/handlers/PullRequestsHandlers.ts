@@ -1,19 +1,10 @@
 /** Translates requests about pull requests into domain calls. */
 import { Api } from "@slipway/api/Api"
-import { Unavailable } from "@slipway/api/shared/Errors"
 import { CurrentPrincipal } from "@slipway/api/shared/Middleware"
 import { Publishing } from "@slipway/domain/publishing/usecases/Publishing"
-import type { SourceHostError } from "@slipway/domain/source/ports/SourceHost"
 import { Effect } from "effect"
 import { HttpApiBuilder } from "effect/http-api"
-import { respond } from "../server/reply/Respond.ts"
-
-/** Seconds to wait for a source host that did not say how long. */
-const RETRY_SECONDS = 5
-
-/** 503 with the time to wait. */
-export const busy = ({ retryAfter = RETRY_SECONDS }: SourceHostError) =>
-  Effect.succeed(respond(Unavailable.make("The source host cannot answer now.", { "retry-after": String(Math.max(1, retryAfter)) })))
+import { busy } from "../server/reply/HostBusy.ts"
 
 export const layer = HttpApiBuilder.group(
   Api,

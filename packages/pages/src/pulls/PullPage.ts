@@ -64,6 +64,7 @@ const MESSAGES = {
   again: "Already merged.",
   closed: "Closed.",
   before: "Already closed.",
+  ready: "Marked as ready for review.",
   requested: "Changes requested. The agent works on them next, then updates this pull request."
 }
 
@@ -209,10 +210,12 @@ const mergeAddress = (found: Found): string => `${addressOf(found)}/merge?sha=${
 
 const mergeBox = (found: Found, csrf: Html, budget: Budget): Html => {
   const address = addressOf(found)
-  const { checks, pullRequest: { baseRef, state }, repo, sandbox } = found
+  const { checks, pullRequest: { baseRef, draft, state }, repo, sandbox } = found
+  const ready = draft && html`<form method="post" action="${address}/ready">${csrf}<button class="quiet">Ready for review</button></form>
+`
   const actions = html`<div class="actions">
 <a class="button" href="${mergeAddress(found)}">Merge into ${baseRef}…</a>
-<form method="post" action="${address}/close">${csrf}<button class="quiet">Close</button></form>
+${ready}<form method="post" action="${address}/close">${csrf}<button class="quiet">Close</button></form>
 <a class="button quiet" href="${PullDetails.sendBackAddress(sandbox, repo, address)}">Send back to the agent…</a></div>`
   return html`<aside class="panel merge-box" aria-labelledby="merge-title"><h2 id="merge-title">Merge</h2>
 <p>${sentenceOf(found)} ${checksBadge(checks)}</p>
@@ -427,6 +430,13 @@ export const layer = HttpRouter.use(Effect.fnUntraced(function*(router) {
       return Page.redirect(`/local/${repo}/pulls/${number}?done=${done}`)
     }, answered)
 
+  const markReady: Page.Handler<Page.Member> = Effect.fnUntraced(function*(member, asked) {
+    const { number, repo } = yield* named(asked)
+    const found = yield* review.find(principalOf(member.visit), repo, number)
+    const { draft, state } = yield* review.ready(found)
+    return Page.redirect(`${addressOf(found)}?done=${state === "open" && !draft ? "ready" : "before"}`)
+  }, answered)
+
   const requestChanges: Page.Handler<Page.Member> = Effect.fnUntraced(function*(member, asked) {
     const { number, repo } = yield* named(asked)
     const sent = (yield* asked.form.one("text")).toWellFormed().replaceAll("\0", "")
@@ -442,5 +452,6 @@ export const layer = HttpRouter.use(Effect.fnUntraced(function*(router) {
   yield* members("/local/:owner/:name/pulls/:number", { GET: get })
   yield* members("/local/:owner/:name/pulls/:number/request-changes", { POST: requestChanges })
   yield* members("/local/:owner/:name/pulls/:number/merge", { GET: askToMerge, POST: end("merge") })
+  yield* members("/local/:owner/:name/pulls/:number/ready", { POST: markReady })
   yield* members("/local/:owner/:name/pulls/:number/close", { POST: end("close") })
 }))

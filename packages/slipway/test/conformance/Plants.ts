@@ -34,6 +34,8 @@ const DOWNLOAD = at(/\/files\/download$/u)
 const CONTENT = at(/\/files\/content$/u)
 const DIFF = at(/\/files\/diff$/u)
 const PULL = at(/\/pull-request$/u)
+const REVIEWS = at(/\/pull-request\/reviews$/u)
+const TRIGGER = at(/\/automations\/[^/]+\/trigger$/u)
 const PUBLISH = at(/\/pull-request$/u, "POST")
 const MESSAGES = at(/\/messages$/u)
 const CHECKPOINTS = at(/\/checkpoints$/u)
@@ -381,6 +383,10 @@ export const plants = ({ key, otherKey }: Keys): Readonly<Record<string, Readonl
   "authentication.before-400": { "decodes first": instead(401, 400, "invalid_request") },
   "authentication.before-413": { "reads first": instead(401, 413, "payload_too_large") },
   "authentication.before-415": { "reads first": instead(401, 415, "unsupported_media_type") },
+  "authentication.automation-unsigned": {
+    "starts a run": succeeds(401, {}, TRIGGER),
+    "tells that it is unsigned": instead(401, 403, "forbidden", TRIGGER)
+  },
   "authentication.scope": {
     "no challenge": header("www-authenticate", null),
     "401": instead(403, 401, "unauthorized"),
@@ -1190,7 +1196,18 @@ export const plants = ({ key, otherKey }: Keys): Readonly<Record<string, Readonl
   },
   "pull-request.body": {
     "takes more": body((given) => given.replace("\"draft\":false", "")),
+    "takes any ready": body((given) => given.replace("\"ready\":\"yes\"", "")),
     "knows one 404": code("not_found")
+  },
+  "pull-request.reviews": {
+    "of another": set("pullRequest.number", 0, REVIEWS),
+    "counts one more": edit("commentCount", (old) => number(old) + 1, REVIEWS),
+    "no checks": set("checks", undefined, REVIEWS),
+    "one more": set("branch", "x", REVIEWS)
+  },
+  "pull-request.reviews-before": {
+    "a pull request": set("pullRequest", { number: 1, url: "x", title: "", state: "open" }, REVIEWS),
+    "a check": set("checks.data", [{ name: "x", status: "x", conclusion: null, url: "x" }], REVIEWS)
   },
   "pull-request.repo-required": { "another code": code("invalid_request"), "takes the first": succeeds(400, {}) },
   "pull-request.not-running": { "404": instead(409, 404, "not_found") },

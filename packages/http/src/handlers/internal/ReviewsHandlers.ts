@@ -7,7 +7,7 @@ import { pullStateOf } from "@slipway/domain/source/rules/PullState"
 import type { Checks, CommentWithText } from "@slipway/domain/source/schema/PullRequest"
 import { Effect } from "effect"
 import { HttpApiBuilder } from "effect/http-api"
-import { busy } from "../PullRequestsHandlers.ts"
+import { busy } from "../../server/reply/HostBusy.ts"
 
 /** Whole characters only. */
 const bounded = (text: string) => text.slice(0, MAX_NAME).replace(/[\ud800-\udbff]$/u, "")

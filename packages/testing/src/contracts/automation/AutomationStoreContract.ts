@@ -405,7 +405,7 @@ const limits = (it: Writer<Requirements>) => {
 }
 
 const booting = (it: Writer<Requirements>) => {
-  it.effect("counts a run whose sandbox could not boot as one that could not start, once, and others not", () =>
+  it.effect("counts a run whose sandbox could not boot like a refused run, once, and no other", () =>
     Effect.gen(function*() {
       const automation = yield* add(webhook)
       const starts = Effect.fnUntraced(function*(triggerId: string, commands: ReadonlyArray<SystemCommand>) {
