@@ -10,19 +10,25 @@ import * as Layer from "effect/Layer"
 import * as Option from "effect/Option"
 import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
+import { AccessStore } from "../../access/ports/AccessStore.ts"
+import { MemberStore } from "../../access/ports/MemberStore.ts"
 import type { Principal } from "../../access/schema/Principal.ts"
 import { Ids } from "../../ids/Ids.ts"
 import type { SandboxId } from "../../ids/SandboxId.ts"
 import { Spending, type SpendingRefused } from "../../models/ports/Spending.ts"
+import { ModelCatalogue } from "../../models/schema/ModelCatalogue.ts"
+import { BeforeCreate } from "../../sandbox/ports/BeforeCreate.ts"
 import { type SandboxNotFound, SandboxStore } from "../../sandbox/ports/SandboxStore.ts"
 import type { CommandResult, QueueFull, SandboxNotRunning } from "../../sandbox/rules/Command.ts"
 import { publicationOf, type Sandbox } from "../../sandbox/rules/Sandbox.ts"
 import type { SandboxEvent } from "../../sandbox/rules/SandboxEvent.ts"
 import { type RepoNotFound, type RepoRequired, selectRepo } from "../../sandbox/rules/SelectRepo.ts"
+import { branchRulesOf } from "../../sandbox/usecases/Continuation.ts"
 import { FollowedRepositories } from "../../source/ports/FollowedRepositories.ts"
 import { FeedbackListener } from "../../source/ports/NewsListeners.ts"
 import { type FeedbackItem, type PullFeedback, PullRequestFeedback } from "../../source/ports/PullRequestFeedback.ts"
 import { PullRequests } from "../../source/ports/PullRequests.ts"
+import { RepositorySettings } from "../../source/ports/RepositorySettings.ts"
 import { type RepoNotAccessible, SourceHost, type SourceHostError } from "../../source/ports/SourceHost.ts"
 import { isOn } from "../../source/rules/FeedbackState.ts"
 import type { FeedbackRound, FeedbackState } from "../../source/schema/FeedbackState.ts"
@@ -44,6 +50,7 @@ import {
 } from "../rules/Feedback.ts"
 import { messageOf, replyOf } from "../rules/FeedbackMessage.ts"
 import { request as requestPublication } from "../rules/Publication.ts"
+import { handOver, type HandingOver } from "./HandOver.ts"
 
 /** The key of the one reply on a pull request. */
 const REPLY = "feedback"
@@ -80,14 +87,11 @@ export interface Wanted {
   readonly authorName: string
 }
 
-interface Dependencies {
-  readonly store: SandboxStore["Service"]
-  readonly ids: Ids["Service"]
+interface Dependencies extends HandingOver {
   readonly watches: FeedbackWatches["Service"]
   readonly port: PullRequestFeedback["Service"]
   readonly host: SourceHost["Service"]
   readonly pulls: (typeof PullRequests)["Service"]
-  readonly spending: Option.Option<Spending["Service"]>
   readonly followed: Option.Option<FollowedRepositories["Service"]>
 }
 
@@ -183,6 +187,9 @@ const step = Effect.fnUntraced(function*(deps: Dependencies, watch: TakenWatch) 
   })
   const made = decision as Decision
   if (made._tag === "Wait") return made.until
+  if (made._tag === "Deliver" && made.isOver && refused === null) {
+    return yield* handOver(deps, sandbox, { repo, number, url: pull.url, batch: made.batch })
+  }
   return made._tag === "Deliver" && refused !== null ? DateTime.addDuration(now, LONGEST_BACKOFF) : null
 })
 
@@ -304,14 +311,23 @@ export class Feedback extends Context.Service<Feedback, {
   static readonly layer = Layer.effect(
     Feedback,
     Effect.gen(function*() {
+      const host = yield* SourceHost
+      const access = yield* Effect.serviceOption(AccessStore)
       const deps: Dependencies = {
         store: yield* SandboxStore,
         ids: yield* Ids,
         watches: yield* FeedbackWatches,
         port: yield* PullRequestFeedback,
-        host: yield* SourceHost,
+        host,
         pulls: yield* PullRequests,
         spending: yield* Effect.serviceOption(Spending),
+        catalogue: yield* ModelCatalogue,
+        source: Option.some(host),
+        access,
+        members: yield* Effect.serviceOption(MemberStore),
+        branchRules: branchRulesOf(access),
+        beforeCreate: yield* BeforeCreate,
+        settings: yield* Effect.serviceOption(RepositorySettings),
         followed: yield* Effect.serviceOption(FollowedRepositories)
       }
       return Feedback.of({
