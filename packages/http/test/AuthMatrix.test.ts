@@ -230,6 +230,22 @@ layer(http(), { excludeTestServices: true })("who calls comes before everything 
         `POST ${SANDBOXES}/x/approvals/x`,
         `POST ${SANDBOXES}/x/messages`,
         `DELETE ${SANDBOXES}/x/messages/x`,
+        `POST ${SANDBOXES}/x/sync`,
+        `POST ${SANDBOXES}/x/feedback`,
+        `POST ${SANDBOXES}/x/feedback/resume`,
+        "DELETE /api/internal/v1/sandboxes/x",
+        "GET /api/internal/v1/sandboxes/archived",
+        "POST /api/internal/v1/sandboxes/x/archive",
+        "POST /api/internal/v1/sandboxes/x/unarchive",
+        "POST /api/internal/v1/webhook-endpoints",
+        "POST /api/internal/v1/webhook-endpoints/x/deliveries/x/redeliver",
+        "GET /api/internal/v1/repository-settings",
+        "PUT /api/internal/v1/repository-settings",
+        "POST /api/internal/v1/automations",
+        "PUT /api/internal/v1/automations/x",
+        "DELETE /api/internal/v1/automations/x",
+        "POST /api/internal/v1/automations/x/run",
+        "GET /api/internal/v1/automations/x/runs",
         "GET /metrics"
       ])
       const statuses = new Map(endpoints.map((endpoint) => [endpoint, new Array<string>()]))
@@ -263,5 +279,5 @@ layer(http(), { excludeTestServices: true })("who calls comes before everything 
         columns([["ENDPOINT", ...rows.map((_, i) => String(i + 1))],
           ...Array.from(statuses, ([{ method, path }, cells]) => [`${method} ${path}`, ...cells])])
       ].join("\n\n"))
-    }).pipe(Effect.orDie))
+    }).pipe(Effect.orDie), 60_000)
 })
