@@ -1727,13 +1727,21 @@ class FeedbackPausedEvent(_FeedbackPausedEvent, total=False):
     """The turn it happened in; left out outside of one."""
 
 
-class FeedbackPausedEventData(TypedDict):
-    """What there is to know of it."""
-
+class _FeedbackPausedEventData(TypedDict):
     repo: str
     """`owner/name`."""
     rounds: int
     """Rounds since the last word of a person."""
+
+
+class FeedbackPausedEventData(_FeedbackPausedEventData, total=False):
+    """What there is to know of it."""
+
+    reason: str
+    """
+    Why no new sandbox goes on with the pull request of this finished one, for people; left out
+    after the last round.
+    """
 
 
 class _FeedbackResumedEvent(TypedDict):
