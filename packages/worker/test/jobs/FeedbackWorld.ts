@@ -1,4 +1,5 @@
 /** A published sandbox with feedback on stores in memory, the workers that look at it, and people who comment. */
+import { Ids } from "@slipway/domain/ids/Ids"
 import { SandboxId } from "@slipway/domain/ids/SandboxId"
 import { MemoryRepositories } from "@slipway/domain/memory/files/MemoryRepositories"
 import * as IdsMemory from "@slipway/domain/memory/ids/IdsMemory"
@@ -17,7 +18,6 @@ import type { SandboxEvent } from "@slipway/domain/sandbox/rules/SandboxEvent"
 import { decide } from "@slipway/domain/sandbox/rules/SystemCommand"
 import { turnPending } from "@slipway/domain/sandbox/rules/Transition"
 import { turnId } from "@slipway/domain/sandbox/rules/Turn"
-import { Ids } from "@slipway/domain/ids/Ids"
 import { fromWire } from "@slipway/domain/sandbox/schema/SandboxEvent"
 import { PullRequestFeedback } from "@slipway/domain/source/ports/PullRequestFeedback"
 import { PullRequests } from "@slipway/domain/source/ports/PullRequests"
@@ -96,7 +96,9 @@ export const world = Effect.fnUntraced(function*(policy = all) {
     for (const { id: of, status } of yield* sandboxes) {
       if (status === "queued") yield* boot(of)
       yield* changeOf(of, ({ publications, turn }) => [
-        ...(turn?.state === "pending" ? [{ type: "turn.completed" as const, turn_id: turn.id, data: { state: "succeeded" as const } }] : []),
+        ...(turn?.state === "pending"
+          ? [{ type: "turn.completed" as const, turn_id: turn.id, data: { state: "succeeded" as const } }]
+          : []),
         ...publications.filter(isUnderWay).map(() => published(repo, pull, { sha: `${headSha.slice(1)}0`, merges: [] }))
       ])
     }
@@ -177,6 +179,7 @@ export const live = Effect.fnUntraced(function*({ work }: World, dies = 0, when:
   return calls()
 })
 
-export const count = (events: ReadonlyArray<SandboxEvent>, type: SandboxEvent["type"]) => events.filter((event) => event.type === type).length
+export const count = (events: ReadonlyArray<SandboxEvent>, type: SandboxEvent["type"]) =>
+  events.filter((event) => event.type === type).length
 export const prompts = (events: ReadonlyArray<SandboxEvent>) =>
   events.flatMap((event) => event.type === "turn.updated" && event.data.state === "pending" ? [event.data] : [])

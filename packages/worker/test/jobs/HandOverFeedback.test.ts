@@ -1,11 +1,19 @@
 /** Feedback on the pull requests of finished sandboxes (docs/decisions/24). */
 import { assert, it } from "@effect/vitest"
-import { offlineDemo, ModelCatalogue } from "@slipway/domain/models/schema/ModelCatalogue"
+import type { Principal } from "@slipway/domain/access/schema/Principal"
+import { ModelCatalogue, offlineDemo } from "@slipway/domain/models/schema/ModelCatalogue"
 import { FeedbackWatches } from "@slipway/domain/publishing/ports/FeedbackWatches"
+import { Feedback } from "@slipway/domain/publishing/usecases/Feedback"
 import { SERVICE_AUTHOR } from "@slipway/domain/source/rules/FeedbackState"
 import { DateTime, Effect, Layer } from "effect"
 import { count, HEAD, id, layer, live, look, prompts, repo, world } from "./FeedbackWorld.ts"
 
+const principal: Omit<Principal, "grantId" | "userId"> = {
+  credential: { _tag: "Key", keyId: "key" },
+  organizationId: "",
+  scopes: new Set(["sandboxes"]),
+  test: false
+}
 const replies = (here: Effect.Success<ReturnType<typeof world>>) => here.memory.items(here.pull).filter(({ author }) => author.isBot).length
 
 it.effect("a comment on the pull request of a finished sandbox is the first message of a new one, which goes on with the branch", () =>
@@ -30,7 +38,7 @@ it.effect("a comment on the pull request of a finished sandbox is the first mess
     const [prompt, ...later] = prompts(log)
     assert.deepStrictEqual(later, [])
     assert.strictEqual(prompt?.author?.id, SERVICE_AUTHOR)
-    assert.include(prompt.text ?? "", "> Rename it.")
+    assert.include(prompt?.text ?? "", "> Rename it.")
     assert.deepStrictEqual([count(log, "feedback.replied"), replies(here)], [1, 1])
     const handed = (yield* here.events).flatMap((event) => event.type === "feedback.received" ? [event.data] : [])
     assert.lengthOf(handed, 1)
@@ -117,7 +125,8 @@ it.effect("a comment that comes between the new sandbox and its record is delive
     const made = yield* here.successors
     assert.lengthOf(made, 1)
     const texts = prompts(yield* here.eventsOf(made[0]!.id)).map(({ text = "" }) => text)
-    assert.deepStrictEqual(texts.map((text) => [text.includes("> Rename it."), text.includes("> And this.")]), [[true, false], [false, true]])
+    assert.deepStrictEqual(texts.map((text) => [text.includes("> Rename it."), text.includes("> And this.")]), [[true, false], [false,
+      true]])
     const handed = (yield* here.events).flatMap((event) => event.type === "feedback.received" ? [event.data] : [])
     assert.deepStrictEqual(handed.map(({ count }) => count), [1])
   }).pipe(Effect.provide(layer)))
@@ -136,3 +145,37 @@ it.effect("feedback pauses with the reason, once, while no new sandbox may go on
     yield* live(here)
     assert.lengthOf(yield* here.successors, 1)
   }).pipe(Effect.provide(layer)))
+
+it.effect("a person's request to a finished sandbox begins the new one, and a later request is a message of it", () =>
+  Effect.gen(function*() {
+    const here = yield* world({ comments: "off", checks: "off", rounds: 3, publish: true })
+    yield* here.finish()
+    const feedback = yield* Feedback
+    const by = { ...principal, grantId: "grant-1", userId: "user-1" }
+    const wanted = { repo, comments: [], checks: false, authorName: "maria" }
+    const first = yield* feedback.request(by, id, { ...wanted, text: "Rename it." })
+    const [made, ...others] = yield* here.successors
+    assert.deepStrictEqual([others.length, first.sandboxId, first.outcome], [0, made?.id, "applied"])
+    yield* live(here)
+    const second = yield* feedback.request(by, id, { ...wanted, text: "And this." })
+    assert.strictEqual(second.sandboxId, first.sandboxId)
+    yield* live(here)
+    assert.lengthOf(yield* here.successors, 1)
+    const log = yield* here.eventsOf(first.sandboxId)
+    assert.deepStrictEqual(
+      log.flatMap((event) => event.type === "turn.updated" && event.data.state === "pending" ? [event.turn_id] : []),
+      [first.turnId, second.turnId]
+    )
+    assert.deepStrictEqual([count(log, "feedback.replied"), replies(here)], [2, 1])
+  }).pipe(Effect.provide(Feedback.layer.pipe(Layer.provideMerge(layer)))))
+
+it.effect("a request of another grant to a finished sandbox makes nothing", () =>
+  Effect.gen(function*() {
+    const here = yield* world()
+    const feedback = yield* Feedback
+    yield* here.finish()
+    const by = { ...principal, grantId: "grant-2", userId: "user-1" }
+    const wanted = { repo, text: "x", comments: [], checks: false, authorName: "maria" }
+    assert.strictEqual((yield* Effect.flip(feedback.request(by, id, wanted)))._tag, "SandboxNotFound")
+    assert.lengthOf(yield* here.successors, 0)
+  }).pipe(Effect.provide(Feedback.layer.pipe(Layer.provideMerge(layer)))))

@@ -251,7 +251,9 @@ export const rounds = Effect.fnUntraced(function*(origin: World.Origin) {
   }, (self, _what, death, expected) =>
     self.pipe(
       Effect.scoped,
-      Effect.catchDefect((cause) => Effect.die(new Error(`killed ${expected === null ? "not at all" : nameOf(death, expected)}`, { cause })))
+      Effect.catchDefect((cause) =>
+        Effect.die(new Error(`killed ${expected === null ? "not at all" : nameOf(death, expected)}`, { cause }))
+      )
     ))
   yield* attempt("the first", null, null)
   const plan = yield* attempt("the second", null, null)

@@ -6,7 +6,6 @@ import { type Lease, Leases } from "@slipway/domain/sandbox/ports/Leases"
 import { SandboxStore } from "@slipway/domain/sandbox/ports/SandboxStore"
 import { Policy } from "@slipway/domain/sandbox/rules/Policy"
 import { evolveAll, type Sandbox } from "@slipway/domain/sandbox/rules/Sandbox"
-import type { SandboxEvent } from "@slipway/domain/sandbox/rules/SandboxEvent"
 import { decide, type SystemCommand } from "@slipway/domain/sandbox/rules/SystemCommand"
 import { PullRequestFeedback } from "@slipway/domain/source/ports/PullRequestFeedback"
 import { isUnderWay } from "@slipway/domain/source/rules/PullState"
@@ -20,7 +19,7 @@ import { randomUUID } from "node:crypto"
 import { writeFileSync } from "node:fs"
 import { join } from "node:path"
 import { followFeedback } from "../../src/jobs/FollowFeedback.ts"
-import { publishOnce, type Settings } from "./Worker.ts"
+import { localLayer, publishOnce, type Settings } from "./Worker.ts"
 
 /** Looks and publications of one round: deliver, publish, reply, and one that finds nothing. */
 const LOOKS = 4
@@ -31,18 +30,19 @@ export const portsLayer = ({ host }: Pick<Settings, "host">, privateKey: string)
     FeedbackWatchesPostgres.layer,
     host.kind === "github"
       ? PullRequestFeedbackGitHub.layer({ appId: host.appId, apiUrl: host.apiUrl, privateKey: Redacted.make(privateKey) })
-      : Layer.merge(PullRequestFeedbackLocal.layer, LocalPullRequests.layerPages)
+      : Layer.merge(PullRequestFeedbackLocal.layer, LocalPullRequests.layerPages).pipe(Layer.provide(localLayer))
   )
 
 /** The use case over these ports. */
 export const useCase = Feedback.layer.pipe(Layer.provide(IdsNode.layer))
 
-const together = (sandbox: Sandbox, commands: ReadonlyArray<SystemCommand>, context: Parameters<typeof decide>[2]) =>
+type Decided = ReturnType<typeof decide>
+
+const together = (sandbox: Sandbox, commands: ReadonlyArray<SystemCommand>, context: Parameters<typeof decide>[2]): Decided =>
   commands.reduce(
-    (events, command) =>
-      Result.flatMap(events, (so) =>
-        Result.map(decide(evolveAll(sandbox, so, context.now), command, context), (more) => [...so, ...more])),
-    Result.succeed([]) as Result.Result<ReadonlyArray<SandboxEvent>, never>
+    (events: Decided, command): Decided =>
+      Result.flatMap(events, (so) => Result.map(decide(evolveAll(sandbox, so, context.now), command, context), (more) => [...so, ...more])),
+    Result.succeed([])
   )
 
 /** The agent does what it was asked for, and its turn succeeds. One commit: a turn that loses its worker is another subject. */
@@ -50,7 +50,7 @@ export const agentTurn = Effect.fnUntraced(function*(lease: Lease, tree: string)
   const store = yield* SandboxStore
   const limits = yield* Policy
   const now = yield* DateTime.now
-  yield* store.change(lease.sandboxId, lease, (sandbox) => {
+  yield* store.change(lease.sandboxId, lease, (sandbox): Decided => {
     const { turn } = sandbox
     if (turn?.state !== "pending") return Result.succeed([])
     writeFileSync(join(tree, "asked.txt"), `${turn.prompt}\n`)

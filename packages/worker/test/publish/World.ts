@@ -13,8 +13,8 @@ import type { SandboxEventOf } from "@slipway/domain/sandbox/rules/SandboxEvent"
 import { decide, type SystemCommand } from "@slipway/domain/sandbox/rules/SystemCommand"
 import { fromWire } from "@slipway/domain/sandbox/schema/SandboxEvent"
 import { SourceHost } from "@slipway/domain/source/ports/SourceHost"
-import { isUnderWay } from "@slipway/domain/source/rules/PullState"
 import { newFeedback } from "@slipway/domain/source/rules/FeedbackState"
+import { isUnderWay } from "@slipway/domain/source/rules/PullState"
 import type { FeedbackState } from "@slipway/domain/source/schema/FeedbackState"
 import { headRef } from "@slipway/domain/source/schema/Naming"
 import { NO_FEEDBACK } from "@slipway/domain/source/schema/NoFeedback"
@@ -32,7 +32,7 @@ import { tmpdir } from "node:os"
 import { join } from "node:path"
 import * as Finished from "./Finished.ts"
 import * as Round from "./Round.ts"
-import { hostLayer, machineLayer, publishOnce, REPO, type Settings, storeLayer } from "./Worker.ts"
+import { hostLayer, localLayer, machineLayer, publishOnce, REPO, type Settings, storeLayer } from "./Worker.ts"
 
 export const temporaryFolder = Effect.acquireRelease(
   Effect.sync(() => realpathSync(mkdtempSync(join(tmpdir(), "slipway-publishing-")))),
@@ -119,7 +119,7 @@ export const localOrigin = Effect.gen(function*() {
     say: (number, text, at) =>
       LocalPullRequests.use((pulls) =>
         pulls.review(REPO, number, { key: randomUUID(), author: { id: "user", login: "maria" }, text, comments: [], at })
-      ).pipe(Effect.provide(LocalPullRequests.layer.pipe(Layer.provide(hostLayer({ host: { kind: "local" } }, "")))))
+      ).pipe(Effect.provide(LocalPullRequests.layer.pipe(Layer.provide(localLayer))))
   } satisfies Origin
 })
 

@@ -19,10 +19,11 @@ import { Spending, type SpendingRefused } from "../../models/ports/Spending.ts"
 import { ModelCatalogue } from "../../models/schema/ModelCatalogue.ts"
 import { BeforeCreate } from "../../sandbox/ports/BeforeCreate.ts"
 import { type SandboxNotFound, SandboxStore } from "../../sandbox/ports/SandboxStore.ts"
-import type { CommandResult, QueueFull, SandboxNotRunning } from "../../sandbox/rules/Command.ts"
-import { publicationOf, type Sandbox } from "../../sandbox/rules/Sandbox.ts"
+import { type CommandResult, type QueueFull, SandboxNotRunning } from "../../sandbox/rules/Command.ts"
+import { isSettled, publicationOf, type Sandbox } from "../../sandbox/rules/Sandbox.ts"
 import type { SandboxEvent } from "../../sandbox/rules/SandboxEvent.ts"
 import { type RepoNotFound, type RepoRequired, selectRepo } from "../../sandbox/rules/SelectRepo.ts"
+import { turnId } from "../../sandbox/rules/Turn.ts"
 import { branchRulesOf } from "../../sandbox/usecases/Continuation.ts"
 import { FollowedRepositories } from "../../source/ports/FollowedRepositories.ts"
 import { FeedbackListener } from "../../source/ports/NewsListeners.ts"
@@ -50,7 +51,7 @@ import {
 } from "../rules/Feedback.ts"
 import { messageOf, replyOf } from "../rules/FeedbackMessage.ts"
 import { request as requestPublication } from "../rules/Publication.ts"
-import { handOver, type HandingOver } from "./HandOver.ts"
+import { type Handed, handOver, type HandingOver } from "./HandOver.ts"
 
 /** The key of the one reply on a pull request. */
 const REPLY = "feedback"
@@ -256,13 +257,36 @@ const itemsOf = Effect.fnUntraced(function*(
   }))
 })
 
+/** The sandbox, or the one that goes on with its feedback. */
+const present = Effect.fnUntraced(function*({ store }: Dependencies, grantId: string, asked: SandboxId) {
+  let sandbox = yield* store.find({ grantId, id: asked })
+  for (let next = sandbox.feedback?.continuedBy; isSettled(sandbox.status) && next != null; next = sandbox.feedback?.continuedBy) {
+    sandbox = yield* store.find({ grantId, id: next })
+  }
+  return sandbox
+})
+
+/** A person's feedback begins a new sandbox, because this one is finished. */
+const requestAnew = Effect.fnUntraced(function*(deps: Dependencies, sandbox: Sandbox, handed: Handed) {
+  yield* handOver(deps, sandbox, handed)
+  const { feedback } = yield* change(deps, sandbox.id, () => [])
+  const made = feedback?.continuedBy ?? null
+  if (made === null) return yield* new SandboxNotRunning()
+  const { id, revision } = yield* deps.store.find({ grantId: sandbox.grantId, id: made })
+  const commandId = deps.ids.derive(`${id}/request-changes`)
+  return { commandId, revision, outcome: "applied" as const, turnId: turnId(deps.ids, id, 1), sandboxId: id }
+})
+
 const request = Effect.fnUntraced(
-  function*(deps: Dependencies, by: Principal, id: SandboxId, wanted: Wanted) {
+  function*(deps: Dependencies, by: Principal, asked: SandboxId, wanted: Wanted) {
     const { ids, port, spending, store } = deps
-    const sandbox = yield* store.find({ grantId: by.grantId, id })
+    const sandbox = yield* present(deps, by.grantId, asked)
+    const { id } = sandbox
     const repo = yield* Effect.fromResult(selectRepo(sandbox, wanted.repo))
     const publication = publicationOf(sandbox, repo)
     const number = publication?.number ?? null
+    const isOver = isSettled(sandbox.status)
+    if (isOver ? number === null : sandbox.status !== "running") return yield* new SandboxNotRunning()
     const refused = Option.isNone(spending) ? null : yield* spending.value.refusal({ grantId: by.grantId, sandboxId: id })
     if (refused !== null) return yield* refused
     const found = !wanted.checks
@@ -275,11 +299,12 @@ const request = Effect.fnUntraced(
     const items = yield* itemsOf(deps, by, repo, number, wanted)
     const batch: Batch = { items, checks, round: 0 }
     const url = publication?.url ?? ""
+    if (isOver && number !== null) return yield* requestAnew(deps, sandbox, { repo, number, url, batch })
     const now = yield* DateTime.now
     const command = requestFeedback(ids, receivedOf(repo, url, batch, now), messageOf({ repo, number, url }, batch), by.userId)
     const { result, turnId } = yield* store.command({ grantId: by.grantId, id }, command, now)
     if (turnId === null) return yield* Effect.die(new Error(`feedback ${result.commandId} started no turn`))
-    return { ...result, turnId }
+    return { ...result, turnId, sandboxId: id }
   },
   // A request waits for the active turn, and steers nothing.
   Effect.catchTags({ IdempotencyConflict: Effect.die, SteeringUnsupported: Effect.die, TurnActive: Effect.die })
@@ -291,9 +316,12 @@ export class Feedback extends Context.Service<Feedback, {
   noticed(repo: RepoName, branch: string | null): Effect.Effect<void, StoreUnavailable>
   /** Does what is due, and records when to look again. Any worker may do it, and repeat it. */
   look(watch: TakenWatch): Effect.Effect<void, StoreUnavailable>
-  /** Gives a person's feedback to the sandbox, after its active turn. What it changes is published. */
+  /**
+   * Gives a person's feedback to the sandbox, after its active turn. What it changes is published. A finished sandbox with a pull request
+   * is continued by a new one, whose first message it is. `sandboxId`: the sandbox that has it.
+   */
   request(by: Principal, id: SandboxId, wanted: Wanted): Effect.Effect<
-    CommandResult & { readonly turnId: string },
+    CommandResult & { readonly turnId: string; readonly sandboxId: SandboxId },
     | NoFailingChecks
     | QueueFull
     | RepoNotAccessible
