@@ -1,6 +1,7 @@
 /**
  * The cost of notifications where sandboxes are created and changed: the same writes of the store for a grant with three listening
- * endpoints, beside those for a grant without one, on one durable Postgres, in rounds that take turns.
+ * endpoints, beside those for a grant without one, on one durable Postgres. Many short rounds take turns, so that a load on the machine is
+ * a load on both.
  */
 import { Access } from "@slipway/domain/access/usecases/Access"
 import { Ids } from "@slipway/domain/ids/Ids"
@@ -24,10 +25,12 @@ import { mkdtemp, rm } from "node:fs/promises"
 import os from "node:os"
 import path from "node:path"
 import type { Measurement } from "../Measurement.ts"
-import { type Options, ROUNDS } from "../Rows.ts"
+import type { Options } from "../Rows.ts"
 
 const CLIENTS = 16
 const ENDPOINTS = 3
+/** Operations of one round. */
+const TIMES = 128
 
 const stores = Access.layer.pipe(
   Layer.provideMerge(
@@ -83,7 +86,7 @@ const measureAll = Effect.fnUntraced(function*({ quick }: Options) {
     (folder) => Effect.promise(() => rm(folder, { recursive: true, force: true, maxRetries: 50, retryDelay: 100 }))
   )
   const { connection } = Context.get(yield* Layer.build(EmbeddedPostgres.layer({ dataDir })), EmbeddedPostgres)
-  const times = quick ? 400 : 2000
+  const rounds = quick ? 30 : 100
   return yield* Effect.gen(function*() {
     const access = yield* Access
     const [heard, alone] = [(yield* access.createGrant("heard")).grant.id, (yield* access.createGrant("alone")).grant.id]
@@ -101,11 +104,11 @@ const measureAll = Effect.fnUntraced(function*({ quick }: Options) {
     }
     const created = new Map<string, Array<number>>([[heard, []], [alone, []]])
     const changed = new Map<string, Array<number>>([[heard, []], [alone, []]])
-    for (let round = 0; round < ROUNDS; round++) {
+    for (let round = 0; round < rounds; round++) {
       for (const grant of round % 2 === 0 ? [heard, alone] : [alone, heard]) {
         const own = sandboxes.get(grant) ?? []
-        created.get(grant)?.push(yield* rateOf(times, () => create(grant)))
-        changed.get(grant)?.push(yield* rateOf(times, (n) => change(own[n % own.length]!)))
+        created.get(grant)?.push(yield* rateOf(TIMES, () => create(grant)))
+        changed.get(grant)?.push(yield* rateOf(TIMES, (n) => change(own[n % own.length]!)))
       }
     }
     const row = (id: string, what: string, of: ReadonlyMap<string, ReadonlyArray<number>>, least: number): Measurement => ({

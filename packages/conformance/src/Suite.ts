@@ -2,6 +2,7 @@
 import { errorOf } from "./client/ErrorText.ts"
 import { Skip } from "./client/Expect.ts"
 import * as AccessRules from "./rules/AccessRules.ts"
+import * as BranchRules from "./rules/BranchRules.ts"
 import * as CheckpointRules from "./rules/CheckpointRules.ts"
 import * as CommandRules from "./rules/CommandRules.ts"
 import * as ConversationRules from "./rules/ConversationRules.ts"
@@ -37,6 +38,7 @@ export const rules: ReadonlyArray<Rule> = [
   ...ConversationRules.messages,
   ...CheckpointRules.rules,
   ...ForkRules.rules,
+  ...BranchRules.rules,
   ...FeedRules.rules,
   ...OwnershipRules.rules,
   ...DocumentRules.rules

@@ -58,6 +58,7 @@ export const NO_PAGES: ReadonlyArray<string> = [
   "/usage/csv",
   "/models/state",
   "/new/repositories",
+  "/new/pulls",
   "/new/files",
   "/pulls/rows",
   "/sandboxes/rows",

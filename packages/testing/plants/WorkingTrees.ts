@@ -100,6 +100,10 @@ export const plants: Plants = {
     ...plantsIn("packages/domain/memory/files/WorkingTreesMemory.ts", [
       ["lists the sandboxes that it had", "sandboxes.delete(sandboxId)\n", "sandboxes.set(sandboxId, new Map())\n"]
     ]),
+    ...plantsIn("packages/domain/memory/files/TreePublishing.ts", [
+      ["takes branches that are gone for old ones", "return { tips, shallow: [], pack: Stream.empty }",
+        "return { tips: new Map(branches.map((branch) => [branch, tips.get(branch) ?? \"\"])), shallow: [], pack: Stream.empty }"]
+    ]),
     ...plantsIn("packages/domain/memory/files/MemoryMerge.ts", [
       ["sees no conflict", "own !== before && other !== before && own !== other", "false"],
       ["takes back what the base has", "own === before ? theirs : ours", "ours"]

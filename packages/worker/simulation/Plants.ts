@@ -424,6 +424,14 @@ export const plants: ReadonlyArray<Plant> = [
     to: "queued.get(sandboxId)?.findLast((one)"
   },
   {
+    name: "notification-lost",
+    mistake: "an event that comes during an attempt at an earlier one of its sandbox is forgotten",
+    rule: "a notification that is due arrives, or is recorded as failed",
+    module: "domain/src/partner/rules/Notification.ts",
+    from: "dueAt: now.newest > seq ? at : null",
+    to: "dueAt: null"
+  },
+  {
     name: "gone-and-asked",
     mistake: "a receiver that is gone is tried again",
     rule: "what follows an attempt is as the table of attempts says",

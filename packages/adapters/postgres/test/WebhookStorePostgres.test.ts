@@ -299,6 +299,32 @@ it.layer(
       assert.deepStrictEqual(yield* sql`SELECT FROM notifications WHERE sandbox_id = ${id}`, [])
     }))
 
+  it.effect("an endpoint that the version before deletes leaves no lines, and a line that comes too late goes with the next purge", () =>
+    Effect.gen(function*() {
+      const sql = yield* SqlClient.SqlClient
+      const [kept, deleted] = [yield* endpointOf(["sandbox.ended"]), yield* endpointOf(["sandbox.ended"])]
+      const id = SandboxId.make("c_abcdefghijkm")
+      yield* sql`
+        INSERT INTO sandboxes (id, grant_id, created_by, created_at, title, repos, repo_names, prompt, model, agent_runtime,
+          tool_approval_mode, metadata, status, initiator, status_at, approvals, publications, usage, revision, last_seq)
+        VALUES (${id}, ${kept.grantId}, 'u', now(), '', '[]', '{}', '', '', '', 'prompt', '{}', 'failed', 'system', now(), '[]', '[]',
+          '{}', 1, 1)`
+      yield* sql`INSERT INTO notifications (sandbox_id, seq, types, at, title, status)
+        VALUES (${id}, 1, '{sandbox.ended}', ${DateTime.formatIso(at)}, '', 'failed')`
+      const write = (endpointId: string) =>
+        sql`INSERT INTO notification_lines (sandbox_id, endpoint_id, cursor, newest, due_at) VALUES (${id}, ${endpointId}, 0, 1, now())`
+      const lines = sql<{ readonly endpointId: string }>`
+        SELECT endpoint_id AS "endpointId" FROM notification_lines WHERE sandbox_id = ${id} ORDER BY endpoint_id = ${kept.id}`
+      yield* write(kept.id)
+      yield* write(deleted.id)
+      yield* sql`DELETE FROM webhook_endpoints WHERE id = ${deleted.id}`
+      assert.deepStrictEqual(yield* lines, [{ endpointId: kept.id }])
+      yield* write(deleted.id)
+      assert.deepStrictEqual(yield* lines, [{ endpointId: deleted.id }, { endpointId: kept.id }])
+      yield* (yield* WebhookStore).purgeNotifications(DateTime.subtract(at, { days: 1 }), 10)
+      assert.deepStrictEqual(yield* lines, [{ endpointId: kept.id }])
+    }))
+
   it.effect("finds no event of the feed for an endpoint of notifications alone, and reads why an endpoint was disabled", () =>
     Effect.gen(function*() {
       const sql = yield* SqlClient.SqlClient

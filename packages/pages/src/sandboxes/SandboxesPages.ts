@@ -22,9 +22,10 @@ export const layer = HttpRouter.use(Effect.fnUntraced(function*(router) {
   const { members } = yield* Effect.provideService(Page.make, HttpRouter.HttpRouter, router)
   const forms = yield* SandboxForms.make
   const checkpoints = yield* CheckpointForms.make
-  const { addSample, files: newFiles, get, post, repositories } = yield* Composer.make
+  const { addSample, files: newFiles, get, post, pulls, repositories } = yield* Composer.make
   yield* members("/new", { GET: get, POST: post })
   yield* members("/new/repositories", { GET: repositories })
+  yield* members("/new/pulls", { GET: pulls })
   yield* members("/new/files", { GET: newFiles })
   yield* members("/new/sample", { POST: addSample })
   const list = yield* SandboxList.make

@@ -3,7 +3,7 @@ import * as TlsPostgres from "@slipway/embedded-postgres/testing/TlsPostgres"
 import { Effect } from "effect"
 import { folder, run, runHere, serve } from "./SlipwayProcess.ts"
 
-const LONG = 120_000
+const LONG = 300_000
 
 describe("DATABASE_URL", () => {
   it.live("is encrypted as it says for the service, for commands and for doctor, which name what is wrong", () =>

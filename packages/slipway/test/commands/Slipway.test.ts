@@ -4,7 +4,7 @@ import { readdirSync } from "node:fs"
 import * as Settings from "../../src/settings/Settings.ts"
 import { folder, processesOf, repository, run, runHere, serve, type Server, until } from "./SlipwayProcess.ts"
 
-const LONG = 90_000
+const LONG = 300_000
 
 const api = ({ url }: Server, key: string) => (method: string, address: string, body?: unknown) =>
   Effect.promise(async () => {

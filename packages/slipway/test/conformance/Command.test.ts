@@ -10,7 +10,7 @@ import { Effect } from "effect"
 import { createServer, type RequestListener } from "node:http"
 import { command, folder, run } from "../commands/SlipwayProcess.ts"
 
-const LONG = 60_000
+const LONG = 300_000
 const KEY = "sbx_live_secret"
 const NOTHING_GIVEN = {
   url: "http://127.0.0.1:1",

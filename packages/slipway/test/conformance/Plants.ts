@@ -44,6 +44,7 @@ const TERMINATE = at(/\/terminate$/u)
 const INTERRUPT = at(/\/interrupt$/u)
 const RESTORE = at(/\/restore$/u)
 const FORK = at(/\/fork$/u)
+const SYNC = at(/\/sync$/u)
 const DECIDE = at(/\/approvals\//u)
 const OPENAPI = at(/^\/openapi\.json$/u)
 const ENVIRONMENT = at(/^\/schemas\/environment\.json$/u)
@@ -736,6 +737,53 @@ export const plants = ({ key, otherKey }: Keys): Readonly<Record<string, Readonl
   },
   "checkpoints.fork-unknown": { "conflict": instead(404, 409, "conflict", FORK) },
 
+  "branches.body": {
+    "takes more": body((given) => given.replace(",\"force\":true", "")),
+    "takes both": body((given) => given.replace(",\"branch\":\"slipway/c_zzzzzzzzzzzz\"", "")),
+    "takes a ref": body((given) => given.replace(",\"ref\":\"main\"", "")),
+    "takes none": instead(409, 400, "invalid_request", CREATE)
+  },
+  "branches.not-writable": {
+    "another code": code("conflict", CREATE),
+    "starts from the default branch": body((given) => given.replace(/,"continue":\{[^}]*\}/u, ""))
+  },
+  "branches.files": {
+    "starts from the base": edit("working", () => null, CONTENT),
+    "does not say where it starts": edit("repos.0.ref", () => undefined, ONE)
+  },
+  "branches.log": {
+    "says it late": log((
+      events
+    ) => [...events.filter(({ type }) => type !== "sandbox.continued"), ...events.filter(({ type }) => type === "sandbox.continued")]),
+    "another branch": dataOf("sandbox.continued", "branch", "main"),
+    "no pull request": dataOf("sandbox.continued", "pull_request", undefined),
+    "says nothing of the pull request": each("pull_request.updated", () => null)
+  },
+  "branches.publish": {
+    "opens another": edit("pullRequest.number", (old) => number(old) + 1, PUBLISH),
+    "to a branch of its own": set("pullRequest.headRef", "slipway/c_zzzzzzzzzzzz", PUBLISH),
+    "pushes nothing": set("pullRequest.changedFiles", 1, PUBLISH)
+  },
+  "branches.sync": {
+    "rejected": edit("", (old) => ({ ...old as object, outcome: "rejected", rejection: "turn_active" }), SYNC),
+    "says nothing when it is accepted": each("sandbox.syncing", () => null),
+    "says nothing when it is done": each("sandbox.synced", () => null),
+    "without the branch": dataOf("sandbox.synced", "branches", []),
+    "without commits": each("sandbox.synced", (event) => ({
+      ...event,
+      data: { branches: (event.data["branches"] as ReadonlyArray<object>).map((one) => ({ ...one, sha: "" })) }
+    }))
+  },
+  "branches.sync-active": {
+    "waits": succeeds(409, { commandId: ANOTHER_UUID, revision: 1, outcome: "applied" }, SYNC),
+    "another code": code("conflict", SYNC)
+  },
+  "branches.sync-over": {
+    "another rejection": set("rejection", "turn_active", SYNC),
+    "refused": instead(200, 409, "sandbox_not_running", SYNC)
+  },
+  "branches.sync-unknown": { "another code": instead(404, 409, "sandbox_not_running", SYNC) },
+
   "events.envelope": {
     "one more": log((events) => events.map((event) => ({ ...event, sequence: 1 }))),
     "another version": log((events) => events.map((event) => ({ ...event, version: "v2" }))),
@@ -1327,6 +1375,7 @@ export const plants = ({ key, otherKey }: Keys): Readonly<Record<string, Readonl
   "ownership.terminate": tells(TERMINATE),
   "ownership.interrupt": tells(INTERRUPT),
   "ownership.restore": tells(RESTORE),
+  "ownership.sync": tells(SYNC),
   "ownership.fork": tells(FORK),
   "ownership.approval": tells(DECIDE),
   "ownership.send-message": tells(MESSAGES),

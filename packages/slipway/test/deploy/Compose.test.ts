@@ -16,7 +16,7 @@ import { environment, folder, freePort, repository, run, serve, serviceOf, until
 import { changed, file, has, text, workspace } from "./Deploy.ts"
 import { asking, caddy, certify, launched } from "./Proxy.ts"
 
-const LONG = 180_000
+const LONG = 300_000
 const SITE = "slipway.example.com"
 const PUBLIC_URL = `https://${SITE}`
 const SANDBOXES = "/api/public/v1/sandboxes"

@@ -10,7 +10,7 @@ import path from "node:path"
 import { folder, freePort, run, serve, until, worker } from "../commands/SlipwayProcess.ts"
 import { changed, file, has, text } from "./Deploy.ts"
 
-const LONG = 120_000
+const LONG = 300_000
 
 const withoutPromtool = !has("promtool", ["--version"])
 const withoutPrometheus = !has("prometheus", ["--version"])

@@ -8,7 +8,7 @@ import { folder, freePort, repository, run, type Server, serve, until } from "..
 import { changed, has, text } from "./Deploy.ts"
 import { asking, caddy, certify, launched, type Ports } from "./Proxy.ts"
 
-const LONG = 120_000
+const LONG = 300_000
 /** One more than refused keys of an address in a minute that are answered as such. */
 const GUESSES = 61
 

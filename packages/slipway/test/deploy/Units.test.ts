@@ -11,7 +11,7 @@ import { freePort, until } from "../commands/SlipwayProcess.ts"
 import { file, has, text } from "./Deploy.ts"
 import * as Systemd from "./Systemd.ts"
 
-const LONG = 120_000
+const LONG = 300_000
 
 /** The scores of `systemd-analyze security`, from 0 to 10: systemd 252, 2026-11-23. Node and boxes need the remaining permissions. */
 const UNITS = { "slipway.service": 3.3, "slipway-http.service": 1.3, "slipway-worker.service": 3.3 }

@@ -191,7 +191,8 @@ const settle = (world: World): boolean => {
     const left = witness.unsettled() ?? orphan(world)
     if (left === null && history.length > 6) return true
     if (timeline.now - calmAt > SETTLED_MILLIS) {
-      trace.breaks("everything settles", left ?? "")
+      const isMissing = left !== null && left === witness.webhooks.missing()
+      trace.breaks(isMissing ? "a notification that is due arrives, or is recorded as failed" : "everything settles", left ?? "")
       return false
     }
   }

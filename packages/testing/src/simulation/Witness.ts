@@ -975,7 +975,7 @@ export class Witness {
       if (state.isPublishing) return `${id} is to be published`
       if (agents.some(({ owner, running }) => running && owner.alive)) return `${id} has a running agent`
     }
-    return this.webhooks.unsettled()
+    return this.webhooks.unsettled() ?? this.webhooks.missing()
   }
 
   /** The time of every key that was used before is over. */

@@ -420,6 +420,8 @@ export class World {
     const shared = this.#shared
     const feedOf = (grantId: string) => this.run(this.partners.feed(grantId, 0, 100_000), Context.empty())
     const logOf = (id: SandboxId) => this.run(Context.get(shared, SandboxStore).log(id, 0, 100_000), Context.empty())
+    const sandboxesOf = (grantId: string) =>
+      Array.from(this.witness.sandboxes).flatMap(([id, { creation }]) => creation.grantId === grantId ? [id] : [])
     return new Witness({
       store: Context.get(shared, SandboxStore),
       leases: Context.get(shared, Leases),
@@ -429,7 +431,7 @@ export class World {
       trees: new TreesWitness(trace, startOf, REPOSITORIES),
       rights: rightsWitness,
       money: new MoneyWitness(this.#budgets, trace),
-      webhooks: new WebhookWitness({ rights: rightsWitness, timeline, trace, feed: feedOf, log: logOf }),
+      webhooks: new WebhookWitness({ rights: rightsWitness, timeline, trace, feed: feedOf, log: logOf, sandboxes: sandboxesOf }),
       feedOf,
       ids: Context.get(this.ids, Ids),
       versions,

@@ -28,9 +28,9 @@ import * as DeliverWebhooks from "@slipway/worker/jobs/DeliverWebhooks"
 import { Timing } from "@slipway/worker/shared/Timing"
 import { DateTime, Duration, Effect, Layer, Redacted, Result } from "effect"
 import { SqlClient } from "effect/sql"
-import { createHash } from "node:crypto"
+import { validateWebhook } from "replicate"
 import { Webhook as StandardWebhook } from "standardwebhooks"
-import { Webhook as SvixWebhook } from "svix"
+import { v5 } from "uuid"
 
 const postgres = Webhooks.layer.pipe(
   Layer.provideMerge(
@@ -106,32 +106,29 @@ const live = Effect.fnUntraced(function*(id: SandboxId) {
   return (yield* store.log(id, 0, 100)).filter(({ wire }) => /"status":"(running|failed)"|pull_request/u.test(wire))
 })
 
-/** RFC 9562 by the platform's SHA-1. */
-const uuid5 = (namespace: string, name: string) => {
-  const hash = createHash("sha1").update(Buffer.from(namespace.replaceAll("-", ""), "hex")).update(name).digest().subarray(0, 16)
-  hash[6] = (hash[6] ?? 0) & 0x0f | 0x50
-  hash[8] = (hash[8] ?? 0) & 0x3f | 0x80
-  return hash.toString("hex").replace(/^(.{8})(.{4})(.{4})(.{4})/u, "$1-$2-$3-$4-")
-}
-
-/** The requests that the receiver accepted, verified by two libraries. */
-const verified = (received: ReadonlyArray<WebhookReceiver.Received>, secret: string) =>
-  received.map(({ body, headers }) => {
-    const header = (name: string) => String(headers[name])
-    const [id, timestamp, signature] = [header("webhook-id"), header("webhook-timestamp"), header("webhook-signature")]
-    const text = body.toString()
-    const sent = { "webhook-id": id, "webhook-timestamp": timestamp, "webhook-signature": signature }
-    const asSvix = { "svix-id": id, "svix-timestamp": timestamp, "svix-signature": signature }
-    // Each throws for a wrong signature.
-    new StandardWebhook(secret).verify(text, sent)
-    new SvixWebhook(secret).verify(text, asSvix)
-    assert.throws(() => new StandardWebhook(secret).verify(`${text} `, sent))
-    assert.throws(() => new SvixWebhook(secret).verify(`${text} `, asSvix))
-    const { sandbox, ...event } = JSON.parse(text)
-    assert.strictEqual(sandbox.id, event.sandbox_id)
-    assert.strictEqual(id, uuid5("394a10f9-63c2-4153-8661-c29c08db4464", `${sandbox.id}/${event.id}`))
-    return { sandboxId: String(sandbox.id), wire: JSON.stringify(event) }
-  })
+/**
+ * The requests that the receiver got, verified by two libraries that share no code: `standardwebhooks` of the standard's authors, and the
+ * check of `replicate`, a client of a service that signs by the same standard. The ids are compared with those of the `uuid` package.
+ */
+const verified = Effect.fnUntraced(function*(received: ReadonlyArray<WebhookReceiver.Received>, secret: string) {
+  return yield* Effect.forEach(received, ({ body, headers }) =>
+    Effect.promise(async () => {
+      const header = (name: string) => String(headers[name])
+      const [id, timestamp, signature] = [header("webhook-id"), header("webhook-timestamp"), header("webhook-signature")]
+      const text = body.toString()
+      const sent = { "webhook-id": id, "webhook-timestamp": timestamp, "webhook-signature": signature }
+      // Throws for a wrong signature, and for a time that is not now.
+      new StandardWebhook(secret).verify(text, sent)
+      assert.throws(() => new StandardWebhook(secret).verify(`${text} `, sent))
+      const signed = { id, timestamp, signature, secret }
+      assert.isTrue(await validateWebhook({ ...signed, body: text }))
+      assert.isFalse(await validateWebhook({ ...signed, body: `${text} ` }))
+      const { sandbox, ...event } = JSON.parse(text)
+      assert.strictEqual(sandbox.id, event.sandbox_id)
+      assert.strictEqual(id, v5(`${sandbox.id}/${event.id}`, "394a10f9-63c2-4153-8661-c29c08db4464"))
+      return { sandboxId: String(sandbox.id), wire: JSON.stringify(event) }
+    }))
+})
 
 const sandboxes = Number(process.env["NOTIFIED_SANDBOXES"] ?? 40)
 
@@ -158,7 +155,7 @@ layer(postgres, { excludeTestServices: true })("notifications", (it) => {
         )
         for (const { receiver, secret } of good) {
           yield* until(Effect.sync(() => receiver.received.length), (count) => count >= 3 * sandboxes)
-          const got = Map.groupBy(verified(receiver.received, secret), ({ sandboxId }) => sandboxId)
+          const got = Map.groupBy(yield* verified(receiver.received, secret), ({ sandboxId }) => sandboxId)
           assert.strictEqual(got.size, sandboxes)
           for (const [id, entries] of logs) {
             assert.deepStrictEqual(got.get(id)?.map(({ wire }) => wire), entries.map(({ wire }) => wire))
@@ -174,7 +171,7 @@ layer(postgres, { excludeTestServices: true })("notifications", (it) => {
         bad.receiver.answers.length = 0
         yield* (yield* Webhooks).enable(grantId, bad.endpoint.id)
         yield* until(Effect.sync(() => bad.receiver.received.length), (count) => count >= asked + 3 * sandboxes)
-        const got = Map.groupBy(verified(bad.receiver.received.slice(asked), bad.secret), ({ sandboxId }) => sandboxId)
+        const got = Map.groupBy(yield* verified(bad.receiver.received.slice(asked), bad.secret), ({ sandboxId }) => sandboxId)
         for (const [id, entries] of logs) {
           assert.deepStrictEqual(got.get(id)?.map(({ wire }) => wire), entries.map(({ wire }) => wire))
         }
@@ -196,7 +193,7 @@ layer(postgres, { excludeTestServices: true })("notifications", (it) => {
         const shift =
           sql`UPDATE notification_lines SET due_at = least(due_at, now() - interval '1 hour') WHERE endpoint_id = ${endpoint.id}`
         yield* until(Effect.andThen(shift, Effect.sync(() => receiver.received.length)), (count) => count >= 12)
-        const wires = verified(receiver.received, secret).map(({ wire }) => wire)
+        const wires = (yield* verified(receiver.received, secret)).map(({ wire }) => wire)
         assert.deepStrictEqual(wires, [...Array.from({ length: 10 }, () => first?.wire), second?.wire, third?.wire])
         const log = yield* until(
           Effect.map((yield* WebhookStore).deliveries({ grantId, id: endpoint.id }, { before: null, limit: 100 }), (page) => page),

@@ -23,10 +23,11 @@ export const notifications: ReadonlyArray<string> = [
   )`,
   "CREATE INDEX IF NOT EXISTS notifications_age ON notifications (at)",
 
-  // How far an endpoint is with a sandbox.
+  // How far an endpoint is with a sandbox. Without foreign keys, which would lock the endpoints' rows at each event: all writers of a grant
+  // would share these locks.
   `CREATE TABLE IF NOT EXISTS notification_lines (
-    sandbox_id    text           NOT NULL REFERENCES sandboxes,
-    endpoint_id   uuid           NOT NULL REFERENCES webhook_endpoints ON DELETE CASCADE,
+    sandbox_id    text           NOT NULL,
+    endpoint_id   uuid           NOT NULL,
     -- The number of the last event that is done, and of the last event that the endpoint wants.
     cursor        bigint         NOT NULL CHECK (cursor >= 0),
     newest        bigint         NOT NULL,
@@ -66,7 +67,8 @@ export const notifications: ReadonlyArray<string> = [
     END
   $$`,
 
-  // The endpoints are locked, so that none of them is deleted meanwhile; in one order, so that no two writers wait for each other.
+  // A line may be written for an endpoint that is deleted meanwhile. Nothing is sent then, and a purge deletes the line. Notifications are
+  // counted only where a log is long enough to have too many.
   `CREATE OR REPLACE FUNCTION queue_notification() RETURNS trigger LANGUAGE plpgsql AS $$
   DECLARE
     of_types text[] := SCHEMA.notification_types(NEW.type, NEW.wire);
@@ -75,21 +77,33 @@ export const notifications: ReadonlyArray<string> = [
     IF of_types IS NULL THEN RETURN NULL; END IF;
     listening := ARRAY(
       SELECT e.id FROM SCHEMA.webhook_endpoints e
-      WHERE e.grant_id = (SELECT s.grant_id FROM SCHEMA.sandboxes s WHERE s.id = NEW.sandbox_id) AND e.notifications && of_types
-      ORDER BY e.id FOR KEY SHARE);
+      WHERE e.grant_id = (SELECT s.grant_id FROM SCHEMA.sandboxes s WHERE s.id = NEW.sandbox_id) AND e.notifications && of_types);
     IF cardinality(listening) = 0 THEN RETURN NULL; END IF;
     INSERT INTO SCHEMA.notifications (sandbox_id, seq, types, at, title, status)
     SELECT NEW.sandbox_id, NEW.seq, of_types, NEW.at, s.title, s.status FROM SCHEMA.sandboxes s WHERE s.id = NEW.sandbox_id;
-    DELETE FROM SCHEMA.notifications n WHERE n.sandbox_id = NEW.sandbox_id AND n.seq <= (
-      SELECT o.seq FROM SCHEMA.notifications o WHERE o.sandbox_id = NEW.sandbox_id ORDER BY o.seq DESC OFFSET ${MAX_QUEUED} LIMIT 1);
+    IF NEW.seq > ${MAX_QUEUED} THEN
+      DELETE FROM SCHEMA.notifications n WHERE n.sandbox_id = NEW.sandbox_id AND n.seq <= (
+        SELECT o.seq FROM SCHEMA.notifications o WHERE o.sandbox_id = NEW.sandbox_id ORDER BY o.seq DESC OFFSET ${MAX_QUEUED} LIMIT 1);
+    END IF;
     INSERT INTO SCHEMA.notification_lines AS line (sandbox_id, endpoint_id, cursor, newest, due_at)
     SELECT NEW.sandbox_id, id, NEW.seq - 1, NEW.seq, NEW.at FROM unnest(listening) AS id
     ON CONFLICT (sandbox_id, endpoint_id) DO UPDATE
       SET newest = excluded.newest, due_at = coalesce(line.due_at, excluded.due_at);
     RETURN NULL;
   END $$`,
+  // A creation calls no function: its statuses are no notifications.
   `CREATE OR REPLACE TRIGGER notification_of_event AFTER INSERT ON sandbox_events FOR EACH ROW
-  WHEN (NEW.type IN ('sandbox.status', ${ofEvents})) EXECUTE FUNCTION queue_notification()`,
+  WHEN (NEW.type IN (${ofEvents})
+    OR NEW.type = 'sandbox.status' AND NEW.wire NOT LIKE '%"status":"queued"%' AND NEW.wire NOT LIKE '%"status":"creating"%')
+  EXECUTE FUNCTION queue_notification()`,
+
+  // Also for processes of earlier versions, which delete endpoints without their lines.
+  `CREATE OR REPLACE FUNCTION forget_lines() RETURNS trigger LANGUAGE plpgsql AS $$
+  BEGIN
+    DELETE FROM SCHEMA.notification_lines WHERE endpoint_id = OLD.id;
+    RETURN NULL;
+  END $$`,
+  `CREATE OR REPLACE TRIGGER lines_of_endpoint AFTER DELETE ON webhook_endpoints FOR EACH ROW EXECUTE FUNCTION forget_lines()`,
 
   // They have the title of the sandbox, and go with its events.
   `CREATE OR REPLACE FUNCTION forget_notifications() RETURNS trigger LANGUAGE plpgsql AS $$

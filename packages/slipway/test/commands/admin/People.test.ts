@@ -4,7 +4,7 @@ import { Effect } from "effect"
 import { tmpdir } from "node:os"
 import { command, folder, run, serve, until } from "../SlipwayProcess.ts"
 
-const LONG = 90_000
+const LONG = 300_000
 
 interface Entry {
   readonly action: string

@@ -6,7 +6,7 @@ import path from "node:path"
 import { painted } from "../../../src/commands/admin/Pulls.ts"
 import { folder, run, serve, until } from "../SlipwayProcess.ts"
 
-const LONG = 180_000
+const LONG = 300_000
 
 const gitIn = (at: string, ...args: ReadonlyArray<string>) =>
   execFileSync("git", ["-c", "user.name=Ada", "-c", "user.email=ada@shop.invalid", ...args], {

@@ -4,7 +4,7 @@ import { execFileSync } from "node:child_process"
 import path from "node:path"
 import { folder, run, serve, until } from "../SlipwayProcess.ts"
 
-const LONG = 180_000
+const LONG = 300_000
 
 describe("slipway checkpoints", () => {
   it.live("lists those of a sandbox, and takes it back to one, while the service runs", () =>

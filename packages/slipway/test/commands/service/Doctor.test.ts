@@ -9,7 +9,7 @@ import path from "node:path"
 import type { Finding } from "../../../src/commands/setup/Doctor.ts"
 import { command as slipway, folder, processesOf, repository, run, serve, until } from "../SlipwayProcess.ts"
 
-const LONG = 90_000
+const LONG = 300_000
 
 const absent = spawnSync("bwrap", ["--version"]).status === 0 ? undefined : "needs bubblewrap: apt-get install bubblewrap"
 

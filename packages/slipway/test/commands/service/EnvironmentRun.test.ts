@@ -8,7 +8,7 @@ import { readdir, readFile } from "node:fs/promises"
 import path from "node:path"
 import { command, environment, folder, processesOf, repository, runIn } from "../SlipwayProcess.ts"
 
-const LONG = 120_000
+const LONG = 300_000
 const CANARY = "canary-9f2Kq-7Qm2-registry-token"
 const FILE = ".slipway/environment.json"
 

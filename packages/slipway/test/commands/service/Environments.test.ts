@@ -5,7 +5,7 @@ import { mkdirSync, symlinkSync, writeFileSync } from "node:fs"
 import path from "node:path"
 import { folder, repository, run, runHere } from "../SlipwayProcess.ts"
 
-const LONG = 60_000
+const LONG = 300_000
 
 const write = (at: string, files: Readonly<Record<string, string>>) => {
   for (const [name, text] of Object.entries(files)) {

@@ -13,7 +13,7 @@ import * as Models from "../../../src/service/Models.ts"
 import * as Settings from "../../../src/settings/Settings.ts"
 import { folder, run, serve, until } from "../SlipwayProcess.ts"
 
-const LONG = 90_000
+const LONG = 300_000
 
 const KEY = "sk-canary-0123456789abcdef"
 

@@ -13,7 +13,7 @@ import { chmodSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from "
 import path from "node:path"
 import { folder, repository, run, runIn, serve, until, worker } from "../SlipwayProcess.ts"
 
-const LONG = 180_000
+const LONG = 300_000
 
 const KEY = "canary-of-a-provider-key-7Qm2"
 

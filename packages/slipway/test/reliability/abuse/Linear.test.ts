@@ -46,7 +46,7 @@ const CHARACTERS = 128 * 1024
 const MOST_TIMES = 3
 /** Quadratic work on these texts takes a second and more; below this the clock, the compiler and the collector decide. */
 const LEAST_MILLIS = 100
-/** Whoever is too slow is counted so often: what the machine does beside it is not in the fastest of them. */
+/** The counts of a function that seems too slow: the fastest of them is free of the other work of the machine. */
 const TRIES = 8
 
 /** Repeated, and followed by something that does not fit. */

@@ -15,7 +15,7 @@ import type { AddressInfo } from "node:net"
 import path from "node:path"
 import { folder, repository, run, serve } from "../../commands/SlipwayProcess.ts"
 
-const LONG = 180_000
+const LONG = 300_000
 const root = path.resolve(import.meta.dirname, "../../../../..")
 
 const oldest = "import sys; sys.exit(sys.version_info < (3, 10))"

@@ -9,7 +9,7 @@ import { createServer } from "node:net"
 import path from "node:path"
 import { folder, runIn, serve } from "../../commands/SlipwayProcess.ts"
 
-const LONG = 120_000
+const LONG = 300_000
 /** More than any command waits, and less than a test does. */
 const PATIENCE = "45 seconds"
 

@@ -6,7 +6,7 @@ import path from "node:path"
 import manifest from "../../../package.json" with { type: "json" }
 import { folder, processesOf, runIn, serve, until } from "../../commands/SlipwayProcess.ts"
 
-const LONG = 180_000
+const LONG = 300_000
 
 describe("one line", () => {
   it.live("a mistyped command, subcommand or flag is named, with what was meant, and without the help", () =>

@@ -8,7 +8,7 @@ import { existsSync, writeFileSync } from "node:fs"
 import path from "node:path"
 import { folder, freePort, processesOf, repository, run, serve, until, worker } from "../../commands/SlipwayProcess.ts"
 
-const LONG = 120_000
+const LONG = 300_000
 
 const asking = (url: string, key: string | undefined) => {
   const call = (address: string, body?: unknown) =>

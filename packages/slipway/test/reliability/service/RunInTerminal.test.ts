@@ -11,7 +11,7 @@ import { stripVTControlCharacters } from "node:util"
 import { folder, repository, run, runIn, serve, until } from "../../commands/SlipwayProcess.ts"
 import * as PseudoTerminal from "./PseudoTerminal.ts"
 
-const LONG = 180_000
+const LONG = 300_000
 
 /** A service with `acme/shop`, and a key for it. */
 class Service extends Context.Service<Service, {

@@ -5,7 +5,7 @@ import { existsSync, mkdirSync, readdirSync } from "node:fs"
 import path from "node:path"
 import { folder, processesOf, runHere, runIn, serve } from "../../commands/SlipwayProcess.ts"
 
-const LONG = 90_000
+const LONG = 300_000
 
 /** As somebody has it who set nothing. */
 const unset = { SLIPWAY_DATA_DIR: undefined }

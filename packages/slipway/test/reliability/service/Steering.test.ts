@@ -6,7 +6,7 @@ import { Effect } from "effect"
 import { folder, repository, run, serve, until } from "../../commands/SlipwayProcess.ts"
 import * as Api from "../failover/Api.ts"
 
-const LONG = 180_000
+const LONG = 300_000
 
 const served = Effect.gen(function*() {
   const data = yield* folder

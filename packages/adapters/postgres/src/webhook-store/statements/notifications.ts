@@ -169,11 +169,12 @@ export const purgeQueued = (sql: SqlClient.SqlClient, before: DateTime.Utc, limi
       ) old ORDER BY at, sandbox_id, seq LIMIT ${limit}
     ) RETURNING 1`
 
-/** Lines whose notifications are all gone. Their sandboxes may begin new ones. */
+/** Lines whose notifications are all gone, or whose endpoint is. Sandboxes may begin new ones. */
 export const purgeLines = (sql: SqlClient.SqlClient, limit: number) =>
   sql`
     DELETE FROM notification_lines WHERE (sandbox_id, endpoint_id) IN (
       SELECT l.sandbox_id, l.endpoint_id FROM notification_lines l
       WHERE NOT EXISTS (SELECT FROM notifications n WHERE n.sandbox_id = l.sandbox_id AND n.seq = l.newest)
+        OR NOT EXISTS (SELECT FROM webhook_endpoints e WHERE e.id = l.endpoint_id)
       LIMIT ${limit} FOR UPDATE SKIP LOCKED
     )`
