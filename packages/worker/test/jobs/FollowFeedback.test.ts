@@ -1,5 +1,6 @@
 import { assert, it } from "@effect/vitest"
 import { FeedbackWatches } from "@slipway/domain/publishing/ports/FeedbackWatches"
+import { PublicAddress } from "@slipway/domain/publishing/rules/PullRequestText"
 import { Feedback } from "@slipway/domain/publishing/usecases/Feedback"
 import { publicationOf } from "@slipway/domain/sandbox/rules/Sandbox"
 import { turnPending } from "@slipway/domain/sandbox/rules/Transition"
@@ -10,7 +11,7 @@ import type { PullRequest } from "@slipway/domain/source/schema/PullRequest"
 import { DateTime, Effect, Layer } from "effect"
 import { TestClock } from "effect/testing"
 import { followFeedback } from "../../src/jobs/FollowFeedback.ts"
-import { all, count, HEAD, layer, live, prompts, repo, world } from "./FeedbackWorld.ts"
+import { all, count, HEAD, id, layer, live, prompts, repo, world } from "./FeedbackWorld.ts"
 
 it.effect("a comment becomes a turn of the service, is published, and gets one reply", () =>
   Effect.gen(function*() {
@@ -60,6 +61,16 @@ it.effect("a worker that is killed at any step leaves one turn, one publication 
       }
     }
   }))
+
+it.effect("a reply links to the sandbox if the service has a public address", () =>
+  Effect.gen(function*() {
+    const here = yield* world()
+    yield* here.say("Rename it.")
+    yield* live(here).pipe(Effect.provideService(PublicAddress, "https://slipway.test"))
+    const bodies = here.memory.items(here.pull).filter(({ author }) => author.isBot).map(({ body }) => body)
+    assert.lengthOf(bodies, 1)
+    assert.include(bodies[0], `[The sandbox](https://slipway.test/sandboxes/${id}) has the details.`)
+  }).pipe(Effect.provide(layer)))
 
 it.effect("waits as long as the host asks, and for the end of the active turn", () =>
   Effect.gen(function*() {

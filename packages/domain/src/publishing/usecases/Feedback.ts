@@ -51,6 +51,7 @@ import {
 } from "../rules/Feedback.ts"
 import { messageOf, replyOf } from "../rules/FeedbackMessage.ts"
 import { request as requestPublication } from "../rules/Publication.ts"
+import { PublicAddress } from "../rules/PullRequestText.ts"
 import { type Handed, handOver, type HandingOver } from "./HandOver.ts"
 
 /** The key of the one reply on a pull request. */
@@ -93,6 +94,7 @@ interface Dependencies extends HandingOver {
   readonly port: PullRequestFeedback["Service"]
   readonly host: SourceHost["Service"]
   readonly pulls: (typeof PullRequests)["Service"]
+  readonly address: (typeof PublicAddress)["Service"]
   readonly followed: Option.Option<FollowedRepositories["Service"]>
 }
 
@@ -106,13 +108,16 @@ const change = (
     Effect.catchTag("StaleLease", Effect.die)
   )
 
+/** The page of the sandbox; empty: the service has no public address. */
+const linkOf = ({ address }: Dependencies, id: SandboxId): string => address === null ? "" : `${address}/sandboxes/${id}`
+
 /** Tells the pull request of the round, and ends the round. */
 const tell = Effect.fnUntraced(function*(
   deps: Dependencies,
   { id, title }: Sandbox,
   { number, round, watch }: { readonly number: number; readonly round: FeedbackRound; readonly watch: TakenWatch }
 ) {
-  const written = Effect.asSome(deps.port.reply(round.repo, number, REPLY, replyOf(round, { title, url: "" })))
+  const written = Effect.asSome(deps.port.reply(round.repo, number, REPLY, replyOf(round, { title, url: linkOf(deps, id) })))
   const isLast = (error: RepoNotAccessible | SourceHostError) =>
     error._tag === "RepoNotAccessible" || !error.retryable || watch.failures >= MAX_REPLIES
   const url = yield* Effect.catchIf(
@@ -348,6 +353,7 @@ export class Feedback extends Context.Service<Feedback, {
         port: yield* PullRequestFeedback,
         host,
         pulls: yield* PullRequests,
+        address: yield* PublicAddress,
         spending: yield* Effect.serviceOption(Spending),
         catalogue: yield* ModelCatalogue,
         source: Option.some(host),
