@@ -6,6 +6,7 @@ import * as Option from "effect/Option"
 import type { AccessStore } from "../../access/ports/AccessStore.ts"
 import type { MemberStore } from "../../access/ports/MemberStore.ts"
 import { presentRights } from "../../access/usecases/PresentRights.ts"
+import { counters } from "../../observability/Metrics.ts"
 import type { CreationRefused } from "../../sandbox/usecases/SandboxCreation.ts"
 import type { Sandboxes } from "../../sandbox/usecases/Sandboxes.ts"
 import type { StoreUnavailable } from "../../store/StoreUnavailable.ts"
@@ -20,6 +21,14 @@ export interface Starting {
   readonly access: AccessStore["Service"]
   readonly members: MemberStore["Service"]
 }
+
+/** Runs whose outcome this process recorded. */
+export const runsEnded = counters(
+  "slipway_automation_runs_total",
+  "Runs of automations that this process started, and those that could not start.",
+  "outcome",
+  ["started", "refused"]
+)
 
 type Ended = Exclude<Outcome, { readonly type: "starting" | "skipped" }>
 
@@ -69,6 +78,6 @@ const orRefuse = (taken: TakenRun) => (cause: Cause.Cause<StoreUnavailable>) =>
 /** Returns the outcome. Fails while the stores cannot be asked; then another attempt follows. */
 export const startRun = Effect.fn("Automations.startRun")(function*(deps: Starting, taken: TakenRun) {
   const outcome = yield* create(deps, taken).pipe(Effect.catchCause(orRefuse(taken)))
-  yield* deps.store.record(taken, outcome, yield* DateTime.now)
+  if (yield* deps.store.record(taken, outcome, yield* DateTime.now)) yield* runsEnded.add(outcome.type)
   return outcome
 })
