@@ -1,9 +1,24 @@
 /** Deleting and archiving sandboxes over the internal API (docs/decisions/29). */
 import { assert, layer } from "@effect/vitest"
 import { SandboxStore } from "@slipway/domain/sandbox/ports/SandboxStore"
-import { Effect } from "effect"
+import type { SandboxEvent } from "@slipway/domain/sandbox/schema/SandboxEvent"
+import { DateTime, Effect, Result } from "effect"
 import { checkpointed } from "../testing/Checkpointed.ts"
-import { ask, create, creation, drive, failed, json, layer as http, mintKey, postJson, refused, SANDBOXES } from "../testing/Harness.ts"
+import {
+  ask,
+  create,
+  creation,
+  drive,
+  failed,
+  fieldsOf,
+  json,
+  layer as http,
+  mintKey,
+  openStream,
+  postJson,
+  refused,
+  SANDBOXES
+} from "../testing/Harness.ts"
 
 const INTERNAL = "/api/internal/v1/sandboxes"
 const DELETING = ["sandboxes", "sandboxes:delete"] as const
@@ -57,6 +72,50 @@ layer(http(), { excludeTestServices: true })("deleting a sandbox", (it) => {
       const id = yield* failed(key)
       const replies = yield* Effect.all(Array.from({ length: 8 }, () => remove(id, key)), { concurrency: "unbounded" })
       assert.deepStrictEqual(replies.map(({ status }) => status).sort(), [204, ...Array.from({ length: 7 }, () => 404)])
+    }))
+
+  it.effect("ends open streams, and answers the next page of a list and the next download with 404", () =>
+    Effect.gen(function*() {
+      const { key } = yield* mintKey({ grant: "streaming", scopes: DELETING })
+      const other = yield* create(key)
+      const id = yield* failed(key)
+      const follower = yield* openStream(`${SANDBOXES}/${id}/events/stream?since=0`, { key })
+      const stays = yield* openStream(`${SANDBOXES}/${other}/events/stream`, { key })
+      const before = json(yield* ask(`${SANDBOXES}/${id}/events?limit=3`, { key }))
+      assert.lengthOf(before.data, 3)
+      assert.strictEqual((yield* remove(id, key)).status, 204)
+      const seen = (yield* Effect.timeout(follower.rest, "2 seconds")).map(fieldsOf).flatMap(({ id }) => id === undefined ? [] : [id])
+      assert.isFalse(follower.broken())
+      // What it got is the log from its beginning, without a gap.
+      assert.deepStrictEqual(seen, seen.map((_, n) => String(n + 1)))
+      refused(yield* ask(`${SANDBOXES}/${id}/events?limit=3&after=${before.nextCursor}`, { key }), 404, "not_found")
+      for (
+        const path of ["/events/stream", `/events/stream?since=${seen.length}`, "/files/download?path=a.md", "/files/content?path=a.md"]
+      ) {
+        refused(yield* ask(`${SANDBOXES}/${id}${path}`, { key }), 404, "not_found")
+      }
+      yield* drive(other, [{ _tag: "StartBoot" }])
+      const isToldOfBoot = Effect.map(stays.next, (block) => block?.includes("\"creating\"") === true)
+      assert.isTrue(yield* Effect.repeat(isToldOfBoot, { until: (isTold) => isTold, times: 5 }))
+    }))
+
+  it.effect("ends the replay of a long log in its middle: its reader got the beginning of the log, and no error", () =>
+    Effect.gen(function*() {
+      const { key } = yield* mintKey({ grant: "replaying", scopes: DELETING })
+      const id = yield* failed(key)
+      const title = "x".repeat(200)
+      const renamed = Array.from({ length: 500 }, (): SandboxEvent => ({ type: "sandbox.renamed", data: { title } }))
+      const store = yield* SandboxStore
+      for (let n = 0; n < 40; n++) yield* store.change(id, "policy", () => Result.succeed(renamed), yield* DateTime.now)
+      const readers = yield* Effect.all(Array.from({ length: 4 }, () => openStream(`${SANDBOXES}/${id}/events/stream?since=0`, { key })))
+      for (const reader of readers) reader.pause()
+      assert.strictEqual((yield* remove(id, key)).status, 204)
+      for (const reader of readers) {
+        reader.resume()
+        const seen = (yield* Effect.timeout(reader.rest, "10 seconds")).map(fieldsOf).flatMap(({ id }) => id === undefined ? [] : [id])
+        assert.deepStrictEqual(seen, seen.map((_, n) => String(n + 1)))
+        assert.strictEqual(reader.status, 200)
+      }
     }))
 
   it.effect("a fork goes on, and cannot be made any more", () =>

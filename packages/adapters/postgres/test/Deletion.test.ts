@@ -58,6 +58,38 @@ it.live("a tombstone empties every column that it need not keep", () =>
     assert.deepStrictEqual(rows.map(({ name }) => name), [...KEPT, ...Object.keys(TOMBSTONE)].sort())
   }).pipe(Effect.provide(layer)))
 
+/** Tables with a sandbox's id that a deletion empties; the bytes of checkpoints go with the next pruning. */
+const EMPTIED = ["approvals", "checkpoint_contents", "checkpoints", "commands", "feedback_watches", "messages", "notification_lines",
+  "notification_redeliveries", "notifications", "resting_sandboxes", "sandbox_events", "sandbox_pins", "sandbox_setups", "search_texts",
+  "traces", "webhook_deliveries"]
+/** Tables with a sandbox's id that stay, with their columns of text. None has a word of a prompt, an agent or a repository's content. */
+const STAYING: Readonly<Record<string, ReadonlyArray<string>>> = {
+  automation_runs: ["code", "message", "outcome", "request", "trigger_id"],
+  checkpoint_marks: [],
+  credit_charges: [],
+  // Those of creations, which answer that the sandbox was deleted.
+  idempotency_keys: ["fingerprint", "key", "route"],
+  model_calls: ["state"],
+  partner_tasks: ["project_id"],
+  pushed_commits: ["repo", "sha"],
+  sandbox_spending: []
+}
+
+it.live("of each table with a sandbox's id it is decided whether a deletion empties it, and which texts stay", () =>
+  Effect.gen(function*() {
+    const sql = yield* SqlClient.SqlClient
+    const columns = yield* sql<{ readonly table: string; readonly name: string; readonly type: string }>`
+      SELECT table_name AS "table", column_name AS name, udt_name AS type FROM information_schema.columns
+      WHERE table_schema = current_schema() ORDER BY 1, 2`
+    const tables = new Set(columns.filter(({ name }) => name === "sandbox_id").map(({ table }) => table))
+    assert.deepStrictEqual([...tables].sort(), [...EMPTIED, ...Object.keys(STAYING)].sort())
+    const isTextual = (type: string) => ["text", "_text", "json", "jsonb", "bytea", "tsvector", "varchar"].includes(type)
+    for (const [table, expected] of Object.entries(STAYING)) {
+      const texts = columns.filter((column) => column.table === table && column.name !== "sandbox_id" && isTextual(column.type))
+      assert.deepStrictEqual(texts.map(({ name }) => name), expected, table)
+    }
+  }).pipe(Effect.provide(layer)))
+
 it.live("no table has a word of a deleted sandbox", () =>
   Effect.gen(function*() {
     const [sql, store, ids] = [yield* SqlClient.SqlClient, yield* SandboxStore, yield* Ids]
@@ -68,6 +100,14 @@ it.live("no table has a word of a deleted sandbox", () =>
       metadata: { note: word },
       repos: [{ fullName: `acme/${word}` as never }]
     })
+    // An endpoint that is told of it, and an answer that quotes it.
+    const endpoint = yield* ids.uuid7
+    yield* sql`
+      INSERT INTO webhook_endpoints (id, grant_id, url, secrets, created_at, cursor, due_at, notifications)
+      VALUES (${endpoint}, ${made.grantId}, 'https://hooks.example.com/', '[]', now(), 0, now(), '{sandbox.running,turn.completed}')`
+    yield* sql`
+      INSERT INTO webhook_deliveries (endpoint_id, event_id, sequence, attempt, manual, at, duration_ms, status, body, sandbox_id, type)
+      VALUES (${endpoint}, ${yield* ids.uuid7}, 1, 1, false, now(), 1, 500, ${word}, ${made.id}, 'sandbox.running')`
     const turn = turnId(ids, made.id, 1)
     const found = (yield* (yield* Leases).take(machine, ample)).find(({ sandbox }) => sandbox.id === made.id)
     assert.isDefined(found)
@@ -84,11 +124,18 @@ it.live("no table has a word of a deleted sandbox", () =>
     yield* (yield* SandboxDashboard).pin({ grantId: made.grantId, userId: "user-2" }, made.id, true)
     yield* ForksContract.settle(made)
     const tables = yield* sql<{ readonly name: string }>`SELECT tablename AS name FROM pg_tables WHERE schemaname = current_schema()`
+    const [plain, hexadecimal] = [`%${word}%`, `%${Buffer.from(word).toString("hex")}%`]
     const having = Effect.filter(
       tables.map(({ name }) => name),
-      (name) => Effect.map(sql`SELECT FROM ${sql(name)} x WHERE x::text LIKE ${`%${word}%`} LIMIT 1`, ({ length }) => length > 0)
+      // A row of bytes is written in hexadecimal digits.
+      (name) =>
+        Effect.map(
+          sql`SELECT FROM ${sql(name)} x WHERE x::text LIKE ${plain} OR x::text LIKE ${hexadecimal} LIMIT 1`,
+          ({ length }) => length > 0
+        )
     )
-    assert.includeMembers([...(yield* having)], ["messages", "sandbox_events", "sandbox_setups", "sandboxes", "search_texts"])
+    assert.includeMembers([...(yield* having)], ["messages", "notifications", "sandbox_events", "sandbox_setups", "sandboxes",
+      "search_texts", "webhook_deliveries"])
     yield* store.delete(keyOf(made), at)
     assert.deepStrictEqual(yield* having, [])
     const of = yield* Effect.filter(

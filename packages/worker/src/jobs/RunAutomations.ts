@@ -5,6 +5,7 @@
 import { AutomationStore } from "@slipway/domain/automation/ports/AutomationStore"
 import { RUN_RETENTION } from "@slipway/domain/automation/rules/Automation"
 import { Automations } from "@slipway/domain/automation/usecases/Automations"
+import { runsEnded } from "@slipway/domain/automation/usecases/StartRun"
 import { Cause, DateTime, Duration, Effect, Layer, Schedule } from "effect"
 import { Timing } from "../shared/Timing.ts"
 
@@ -37,6 +38,7 @@ export const purgeLog = Effect.fn("RunAutomations.purgeLog")(function*() {
 /** Runs until the scope closes. */
 export const start = Effect.fn("RunAutomations.start")(function*() {
   const { purge } = yield* Timing
+  yield* runsEnded.declare
   yield* look().pipe(surviving, Effect.repeat(Schedule.spaced(LOOK)), Effect.forkScoped)
   yield* purgeLog().pipe(surviving, Effect.repeat(Schedule.spaced(purge)), Effect.forkScoped)
 })

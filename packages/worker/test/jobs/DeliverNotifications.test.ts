@@ -225,4 +225,30 @@ layer(postgres, { excludeTestServices: true })("notifications", (it) => {
       }),
     120_000
   )
+
+  it.effect(
+    "a receiver that redirects to another address gets its notification again, and the other address gets nothing",
+    () =>
+      Effect.gen(function*() {
+        const { id: grantId } = yield* newGrant
+        const target = yield* WebhookReceiver.start()
+        const { endpoint, receiver } = yield* listener(grantId)
+        const location = `http://127.0.0.1:${target.port}/metadata`
+        receiver.answers.push(...[301, 302, 303, 307, 308].map((status) => WebhookReceiver.status(status, { location })))
+        const sql = yield* SqlClient.SqlClient
+        yield* live(yield* create(grantId, 1))
+        yield* worker
+        const shift =
+          sql`UPDATE notification_lines SET due_at = least(due_at, now() - interval '1 hour') WHERE endpoint_id = ${endpoint.id}`
+        yield* until(Effect.andThen(shift, Effect.sync(() => receiver.received.length)), (count) => count >= 8)
+        const log = yield* until(
+          Effect.map((yield* Webhooks).deliveries(grantId, endpoint.id, { before: null, limit: 100 }), (page) => page.deliveries),
+          ({ length }) => length === 8
+        )
+        const statuses = log.map(({ outcome }) => outcome._tag === "Answered" ? outcome.status : outcome.trouble)
+        assert.deepStrictEqual(statuses.toReversed().slice(0, 5), [301, 302, 303, 307, 308])
+        assert.lengthOf(target.received, 0)
+      }),
+    120_000
+  )
 })

@@ -14,7 +14,7 @@ import { BeforeCreate, CreationDenied } from "@slipway/domain/sandbox/ports/Befo
 import { Sandboxes } from "@slipway/domain/sandbox/usecases/Sandboxes"
 import { RepoNotAccessible, SourceHost } from "@slipway/domain/source/ports/SourceHost"
 import * as RunAutomations from "@slipway/worker/jobs/RunAutomations"
-import { Context, DateTime, Duration, Effect, Exit, Layer, Scope } from "effect"
+import { Context, DateTime, Duration, Effect, Exit, Layer, Metric, Scope } from "effect"
 import { TestClock } from "effect/testing"
 
 const stores = Layer.provideMerge(Access.layer, Stores.layer())
@@ -141,6 +141,21 @@ describe("the job", () => {
       for (let i = 0; i <= Duration.toMinutes(STARTING_TIME) + 1; i++) yield* TestClock.adjust(CLAIM_TIME)
       assert.deepInclude((yield* outcomes(automation))[0], { type: "refused", code: "internal_error" })
     }).pipe(Effect.scoped, Effect.provide(layer)))
+
+  it.effect("counts the runs that it started, and those that could not start", () =>
+    Effect.gen(function*() {
+      yield* to("2026-11-21T02:41:00Z")
+      const by = yield* owner
+      yield* add(by)
+      const gone = yield* add(by)
+      yield* (yield* AutomationStore).change(gone, { ...settings, repos: [{ fullName: "acme/gone" }] }, yield* DateTime.now)
+      yield* Effect.forEach([1, 2], () => process())
+      yield* to("2026-11-21T07:00:04Z")
+      const runs = (yield* Metric.snapshot).flatMap(({ attributes, id, state }) =>
+        id === "slipway_automation_runs_total" ? [[attributes?.["outcome"], "count" in state ? Number(state.count) : null]] : []
+      )
+      assert.deepStrictEqual(Object.fromEntries(runs), { started: 1, refused: 1 })
+    }).pipe(Effect.scoped, Effect.provide(layer), Effect.provideService(Metric.MetricRegistry, new Map())))
 
   it.effect("forgets runs after 30 days", () =>
     Effect.gen(function*() {
