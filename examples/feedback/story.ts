@@ -165,8 +165,9 @@ const told = async ({ repository, service }: Place) => {
 
 const folder = mkdtempSync(path.join(tmpdir(), "slipway-story-"))
 try {
-  await Effect.runPromise(Effect.scoped(Effect.flatMap(GitHubServer.start({ readsBeforeMergeable: 0 }), (github) =>
-    Effect.promise(() => story(folder, github)))))
+  await Effect.runPromise(
+    Effect.scoped(Effect.flatMap(GitHubServer.start({ readsBeforeMergeable: 0 }), (github) => Effect.promise(() => story(folder, github))))
+  )
 } finally {
   rmSync(folder, { recursive: true, force: true, maxRetries: 50, retryDelay: 100 })
 }
