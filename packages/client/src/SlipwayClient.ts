@@ -8,8 +8,9 @@ import { SlipwayError } from "./SlipwayError.ts"
 import { backoff, type CallOptions, type ClientOptions, pause, type Query, segment, Transport } from "./Transport.ts"
 import type {
   ApprovalDecision,
-  ChangeRequest,
   ApproveOptions,
+  ChangeRequest,
+  ChangesRequested,
   CheckpointPage,
   CommandResult,
   DenyOptions,
@@ -356,8 +357,11 @@ export class SlipwayClient {
     return new Response(body, { status: response.status, headers: response.headers })
   }
 
-  /** Gives the agent comments, or the failing checks, as its next message; what it changes is published. */
-  requestChanges(id: string, request: ChangeRequest, options: CallOptions = {}): Promise<MessageResult> {
+  /**
+   * Gives the agent comments, or the failing checks, as its next message; what it changes is published. A finished sandbox with an open
+   * pull request is continued by a new one.
+   */
+  requestChanges(id: string, request: ChangeRequest, options: CallOptions = {}): Promise<ChangesRequested> {
     return this.#post(() => `${sandboxPath(id)}/feedback`, request, options)
   }
 

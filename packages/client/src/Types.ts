@@ -201,6 +201,12 @@ export interface MessageResult extends CommandResult {
   readonly turnId: string
 }
 
+/** The answer to a request for changes. */
+export interface ChangesRequested extends MessageResult {
+  /** The sandbox that has the message: a new one if the asked one has finished. */
+  readonly sandboxId: string
+}
+
 /** A prompt, or a complete text of the agent. */
 export interface Message {
   readonly id: string
@@ -427,7 +433,7 @@ export type SandboxEvent =
     /** Absent: the reply failed. */
     readonly url?: string
   }>
-  | Durable<"feedback.paused", { readonly repo: string; readonly rounds: number }>
+  | Durable<"feedback.paused", { readonly repo: string; readonly rounds: number; readonly reason?: string }>
   | Durable<"feedback.resumed", { readonly author: { readonly id: string } }>
   | Durable<"sandbox.error", { readonly code: string; readonly message: string; readonly retryable: boolean }>
   | Durable<"turn.started", {

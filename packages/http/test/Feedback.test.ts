@@ -41,7 +41,8 @@ layer(http({ feedback: { read } }), { excludeTestServices: true })("a request fo
       const body = { text: "Keep it short.", comments: [{ path: "src/a.ts", line: 7, text: "Rename it.\nPlease." }] }
       const reply = yield* postJson(address, key, body)
       assert.strictEqual(reply.status, 200)
-      const { outcome, turnId } = json(reply)
+      const { outcome, sandboxId, turnId } = json(reply)
+      assert.isTrue(address.includes(sandboxId))
       assert.strictEqual(outcome, "applied")
       const log = yield* events
       const received = log.find(({ type }) => type === "feedback.received")

@@ -17,6 +17,7 @@ export const plants: Plants = {
     ["misses a change of the sandbox", "JSON.stringify([feedback, publications, status, turn?.id, turn?.state])",
       "JSON.stringify([feedback === null, status])"],
     ["notices by the exact name alone", "watch.repo.toLowerCase() !== repo.toLowerCase()", "watch.repo !== repo"],
+    ["follows a branch of its own while its sandbox continues another one", "continuedBranch(sandbox, repo)?.branch ?? ", ""],
     ["notices every branch", "|| branch !== null && watch.branch !== branch", ""],
     ["gives more than are asked for", ".slice(0, limit)", ""]
   ])

@@ -267,6 +267,14 @@ export const plants: ReadonlyArray<Plant> = [
     to: "DateTime.isLessThan(DateTime.add(boundAt, { days: 40 * RETENTION_DAYS }), now)"
   },
   {
+    name: "push-over-moved-branch",
+    mistake: "a branch that a person moved is taken for the one that the sandbox left there",
+    rule: "a push to a continued branch keeps what a person pushed there",
+    module: "domain/memory/files/TreePublishing.ts",
+    from: "if (head !== pushed && !(isOurs && (pushed === null || repository.history(head).includes(pushed)))) {",
+    to: "if (head !== pushed && !repository.commits.has(head)) {"
+  },
+  {
     name: "deletion-leaves-checkpoint",
     mistake: "a deletion leaves the checkpoints of the sandbox",
     rule: "a deleted sandbox leaves no checkpoint without a fork",

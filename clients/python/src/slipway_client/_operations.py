@@ -405,14 +405,14 @@ class Operations(Transport):
         self,
         sandbox_id: str,
         body: types.RequestChanges,
-    ) -> types.MessageResult:
+    ) -> types.ChangesRequested:
         """
         Request changes
 
         Gives the agent comments on files and lines, or the failing checks, as its next message. It
         waits while a turn is active. The changes are published after the turn, and the pull request
         gets a reply. In repositories of the service itself the comments stand on the pull request
-        too.
+        too. A finished sandbox with an open pull request is continued by a new sandbox.
         """
         return self._json(
             "POST",

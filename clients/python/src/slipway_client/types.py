@@ -252,7 +252,7 @@ class CommandResult(_CommandResult, total=False):
     """The reason; present exactly if the outcome is `rejected`."""
 
 
-class _MessageResult(TypedDict):
+class _ChangesRequested(TypedDict):
     commandId: str
     """The id of the command; a repetition has the same id."""
     revision: int
@@ -264,9 +264,11 @@ class _MessageResult(TypedDict):
     """
     turnId: str
     """The turn the message starts, or waits for. It names the message too."""
+    sandboxId: str
+    """The sandbox that has the message: a new one if this one has finished, else this one."""
 
 
-class MessageResult(_MessageResult, total=False):
+class ChangesRequested(_ChangesRequested, total=False):
     rejection: Literal[
         "sandbox_terminal",
         "no_active_turn",
@@ -1727,13 +1729,21 @@ class FeedbackPausedEvent(_FeedbackPausedEvent, total=False):
     """The turn it happened in; left out outside of one."""
 
 
-class FeedbackPausedEventData(TypedDict):
-    """What there is to know of it."""
-
+class _FeedbackPausedEventData(TypedDict):
     repo: str
     """`owner/name`."""
     rounds: int
     """Rounds since the last word of a person."""
+
+
+class FeedbackPausedEventData(_FeedbackPausedEventData, total=False):
+    """What there is to know of it."""
+
+    reason: str
+    """
+    Why no new sandbox goes on with the pull request of this finished one, for people; left out
+    after the last round.
+    """
 
 
 class _FeedbackResumedEvent(TypedDict):
@@ -2003,6 +2013,32 @@ class Message(TypedDict):
     """All of it."""
     createdAt: Timestamp
     """When it was whole."""
+
+
+class _MessageResult(TypedDict):
+    commandId: str
+    """The id of the command; a repetition has the same id."""
+    revision: int
+    """The revision of the sandbox after the command. A rejected command does not change it."""
+    outcome: Literal["applied", "duplicate", "rejected"]
+    """
+    `applied`: this request did it; `duplicate`: an equal one had done it; `rejected`: not allowed
+    now.
+    """
+    turnId: str
+    """The turn the message starts, or waits for. It names the message too."""
+
+
+class MessageResult(_MessageResult, total=False):
+    rejection: Literal[
+        "sandbox_terminal",
+        "no_active_turn",
+        "approval_expired",
+        "approval_already_resolved",
+        "turn_active",
+        "restore_active",
+    ]
+    """The reason; present exactly if the outcome is `rejected`."""
 
 
 class _SendMessage(TypedDict):

@@ -1,4 +1,5 @@
 /** Feedback that people give to sandboxes here (docs/decisions/24). That of source hosts comes by itself. */
+import { SandboxId } from "@slipway/domain/ids/SandboxId"
 import { CommandResult } from "@slipway/domain/sandbox/schema/Command"
 import { MAX_REVIEW_COMMENTS } from "@slipway/domain/source/ports/PullRequests"
 import { text } from "@slipway/domain/text/Text"
@@ -46,13 +47,21 @@ export const RequestChanges = Schema.Struct({
   })
 ).annotate({ identifier: "RequestChanges" })
 
+/** The answer to a request for changes. */
+const ChangesRequested = Schema.Struct({
+  ...MessageResult.fields,
+  sandboxId: SandboxId.annotateKey({
+    description: "The sandbox that has the message: a new one if this one has finished, else this one."
+  })
+}).annotate({ identifier: "ChangesRequested" })
+
 /** Requests changes, and continues after a pause. */
 export class FeedbackApi extends HttpApiGroup.make("feedback", { topLevel: true })
   .add(
     HttpApiEndpoint.post("requestChanges", "/", {
       params: inSandbox,
       payload: RequestChanges,
-      success: MessageResult,
+      success: ChangesRequested,
       error: [
         NoCredits,
         BudgetExceeded,
@@ -69,7 +78,7 @@ export class FeedbackApi extends HttpApiGroup.make("feedback", { topLevel: true 
       summary: "Request changes",
       description: "Gives the agent comments on files and lines, or the failing checks, as its next message. It waits while a turn is " +
         "active. The changes are published after the turn, and the pull request gets a reply. In repositories of the service itself " +
-        "the comments stand on the pull request too."
+        "the comments stand on the pull request too. A finished sandbox with an open pull request is continued by a new sandbox."
     })),
     HttpApiEndpoint.post("resumeFeedback", "/resume", {
       params: inSandbox,

@@ -271,6 +271,7 @@ export const examples: Readonly<Record<string, unknown>> = {
   },
   FeedbackChoice: { comments: "all", checks: "failing", rounds: 3 },
   MessageResult: { ...command, turnId },
+  ChangesRequested: { ...command, turnId, sandboxId },
   Message: message,
   MessagePage: { data: [message], nextCursor: null },
   Checkpoint: checkpoint,

@@ -3,7 +3,7 @@ import * as DateTime from "effect/DateTime"
 import * as Effect from "effect/Effect"
 import type { SandboxId } from "../../src/ids/SandboxId.ts"
 import { CLAIM_TIME, FeedbackWatches, type TakenWatch } from "../../src/publishing/ports/FeedbackWatches.ts"
-import type { Sandbox } from "../../src/sandbox/rules/Sandbox.ts"
+import { continuedBranch, type Sandbox } from "../../src/sandbox/rules/Sandbox.ts"
 import { headRef } from "../../src/source/schema/Naming.ts"
 import type { SandboxRows } from "./SandboxRows.ts"
 
@@ -40,7 +40,7 @@ export const make = ({ rows }: SandboxRows): FeedbackWatches["Service"] => {
           fence: known?.fence ?? 0,
           claimedUntil: known?.claimedUntil ?? null,
           noticed: (known?.noticed ?? 0) + 1,
-          branch: pushed?.headRef ?? headRef(sandbox.id),
+          branch: pushed?.headRef ?? continuedBranch(sandbox, repo)?.branch ?? headRef(sandbox.id),
           lookAt: known?.lookAt == null ? now : DateTime.min(known.lookAt, now),
           seen
         })

@@ -6,7 +6,7 @@ import { principalOf } from "@slipway/domain/access/rules/Session"
 import { Feedback } from "@slipway/domain/publishing/usecases/Feedback"
 import * as Review from "@slipway/domain/publishing/usecases/Review"
 import type { SandboxNotFound } from "@slipway/domain/sandbox/ports/SandboxStore"
-import { publicationOf } from "@slipway/domain/sandbox/rules/Sandbox"
+import { isSettled, publicationOf } from "@slipway/domain/sandbox/rules/Sandbox"
 import { isActive } from "@slipway/domain/sandbox/rules/Turn"
 import { type PullRequestCommit, type PullRequestContent, PullRequestRefused } from "@slipway/domain/source/ports/PullRequests"
 import type { RepoNotAccessible, SourceHostError } from "@slipway/domain/source/ports/SourceHost"
@@ -180,8 +180,9 @@ ${SandboxChanges.patchedShown(file, restFrom, view.after, lookOf(view))}`
 ${shown}`
 }
 
-/** Changes are a message, which only a running sandbox takes. */
-const canAsk = ({ pullRequest, sandbox }: Found): boolean => pullRequest.state === "open" && sandbox.status === "running"
+/** Changes are a message, which a running sandbox takes. A finished one is continued by a new one. */
+const canAsk = ({ pullRequest, sandbox }: Found): boolean =>
+  pullRequest.state === "open" && (sandbox.status === "running" || isSettled(sandbox.status))
 
 type Found = Effect.Success<ReturnType<NonNullable<Effect.Success<typeof Review.make>>["find"]>>
 

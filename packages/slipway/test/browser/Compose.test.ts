@@ -75,7 +75,7 @@ layer(Shop.layer(["acme/shop", "acme/docs"]), { excludeTestServices: true })("th
         await page.getByLabel("Branch to continue").fill("main")
         await page.getByRole("button", { name: "Start" }).click()
         await page.getByRole("alert").getByText("is the default branch").waitFor()
-      })
+      }, { refused: [409] })
     }))
 
   it.effect("does all of it without scripts, and names the field that is wrong", () =>

@@ -1,6 +1,7 @@
 /** The ports as one process has them: each call passes a fault and is seen by the witness. */
 import { CannotSave, CloneFailed, PushFailed, TreesUnavailable, WorkingTrees } from "@slipway/domain/files/ports/WorkingTrees"
 import type { SandboxId } from "@slipway/domain/ids/SandboxId"
+import type { MemoryRepositories } from "@slipway/domain/memory/files/MemoryRepositories"
 import type { MemoryModel } from "@slipway/domain/memory/models/ModelGatewayMemory"
 import { PartnerStore } from "@slipway/domain/partner/ports/PartnerStore"
 import { AgentError, AgentRuntime, type AgentSession } from "@slipway/domain/sandbox/ports/AgentRuntime"
@@ -20,9 +21,11 @@ import * as Deferred from "effect/Deferred"
 import * as Effect from "effect/Effect"
 import type * as Scope from "effect/Scope"
 import * as Stream from "effect/Stream"
+import * as MovedBranch from "../branches/MovedBranch.ts"
 import { Caller, earlierStore } from "../stores/Versions.ts"
 import type { Faults, Possible } from "./Faults.ts"
 import type { Process, Timeline } from "./Timeline.ts"
+import type { Trace } from "./Trace.ts"
 import type { Disk } from "./TreesWitness.ts"
 import type { RunningAgent, Witness } from "./Witness.ts"
 
@@ -297,7 +300,8 @@ export const treesOf = (
   faults: Faults,
   witness: Witness,
   disk: Disk,
-  trees: WorkingTrees["Service"]
+  trees: WorkingTrees["Service"],
+  { repositories, trace }: { readonly repositories: MemoryRepositories["Service"]; readonly trace: Trace }
 ): WorkingTrees["Service"] => {
   const tooLarge = new CannotSave({ repo: "all", detail: "it is too large", retryable: false })
   const unsaved = () => new TreesUnavailable({ detail: "The disk does not answer.", retryable: true })
@@ -312,10 +316,14 @@ export const treesOf = (
     branches: (key, query) => call(`branches ${key.sandboxId} ${key.repo}`, trees.branches(key, query), { repeatable: true }),
     snapshot: (key, commit) => call(`snapshot ${key.sandboxId} ${key.repo}`, trees.snapshot(key, commit), { repeatable: true }),
     push: (key, options) =>
-      call(`push ${key.sandboxId} ${key.repo}`, trees.push(key, options), {
-        error: () => new PushFailed({ repo: key.repo, detail: "the line was cut", retryable: true }),
-        repeatable: true
-      }),
+      call(
+        `push ${key.sandboxId} ${key.repo}`,
+        MovedBranch.judged(trace, repositories.find(key.repo), options.headRef, trees.push(key, options)),
+        {
+          error: () => new PushFailed({ repo: key.repo, detail: "the line was cut", retryable: true }),
+          repeatable: true
+        }
+      ),
     save: (id, repos, options) =>
       Effect.contextWith((context: Context.Context<Scope.Scope>) =>
         faults.happens("treeTooLarge", `${process.name} trees.save ${id}`) ? Effect.fail(tooLarge) : call(

@@ -96,6 +96,7 @@ const peopleOf = (world: World): Cast => {
     active: () => faults.on,
     moments: [agentIdle, versions.newest.limits.idle].map((duration) => Duration.toMillis(duration)),
     servers,
+    repositories: world.repositories,
     keyed: [],
     grants: grants.map(({ id }) => id),
     paidModel: paidModel.id,

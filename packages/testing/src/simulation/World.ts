@@ -260,6 +260,11 @@ export class World {
     this.slots = slotsOf(this)
   }
 
+  /** What the source host has. */
+  get repositories(): MemoryRepositories["Service"] {
+    return Context.get(this.#repositories, MemoryRepositories)
+  }
+
   /** Runs an effect that never waits, at once and without faults. */
   run<A, E, R>(effect: Effect.Effect<A, E, R>, context: Context.Context<R>): A {
     return this.timeline.run(context, Effect.orDie(effect))
@@ -360,7 +365,7 @@ export class World {
         AgentRuntime,
         agentsOf(process, faults, witness, timeline, disk, Context.get(gateway, ModelGatewayMemory.MemoryModel), agents)
       ),
-      Context.make(WorkingTrees, treesOf(process, faults, witness, disk, Context.get(systems, WorkingTrees)))
+      Context.make(WorkingTrees, treesOf(process, faults, witness, disk, Context.get(systems, WorkingTrees), this))
     )
   }
 

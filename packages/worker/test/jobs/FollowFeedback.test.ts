@@ -1,151 +1,17 @@
 import { assert, it } from "@effect/vitest"
-import { SandboxId } from "@slipway/domain/ids/SandboxId"
-import { MemoryRepositories } from "@slipway/domain/memory/files/MemoryRepositories"
-import * as IdsMemory from "@slipway/domain/memory/ids/IdsMemory"
-import * as SandboxStoreMemory from "@slipway/domain/memory/sandbox/SandboxStoreMemory"
-import { MemoryFeedback } from "@slipway/domain/memory/source/PullRequestFeedbackMemory"
-import * as SourceHostMemory from "@slipway/domain/memory/source/SourceHostMemory"
-import * as HintsMemory from "@slipway/domain/memory/store/HintsMemory"
-import { offlineDemo } from "@slipway/domain/models/schema/ModelCatalogue"
-import { CLAIM_TIME, FeedbackWatches } from "@slipway/domain/publishing/ports/FeedbackWatches"
-import { published } from "@slipway/domain/publishing/rules/Publication"
+import { FeedbackWatches } from "@slipway/domain/publishing/ports/FeedbackWatches"
+import { PublicAddress } from "@slipway/domain/publishing/rules/PullRequestText"
 import { Feedback } from "@slipway/domain/publishing/usecases/Feedback"
-import { SandboxStore } from "@slipway/domain/sandbox/ports/SandboxStore"
-import { publicationOf, type Sandbox } from "@slipway/domain/sandbox/rules/Sandbox"
-import type { SandboxEvent } from "@slipway/domain/sandbox/rules/SandboxEvent"
+import { publicationOf } from "@slipway/domain/sandbox/rules/Sandbox"
 import { turnPending } from "@slipway/domain/sandbox/rules/Transition"
-import { fromWire } from "@slipway/domain/sandbox/schema/SandboxEvent"
 import { PullRequestFeedback } from "@slipway/domain/source/ports/PullRequestFeedback"
-import { PullRequests } from "@slipway/domain/source/ports/PullRequests"
-import { SourceHost, SourceHostError } from "@slipway/domain/source/ports/SourceHost"
-import { newFeedback, SERVICE_AUTHOR } from "@slipway/domain/source/rules/FeedbackState"
-import { isUnderWay } from "@slipway/domain/source/rules/PullState"
-import type { FeedbackPolicy } from "@slipway/domain/source/schema/FeedbackPolicy"
+import { SourceHostError } from "@slipway/domain/source/ports/SourceHost"
+import { SERVICE_AUTHOR } from "@slipway/domain/source/rules/FeedbackState"
 import type { PullRequest } from "@slipway/domain/source/schema/PullRequest"
-import { RepoName } from "@slipway/domain/source/schema/RepoRef"
-import { DateTime, Duration, Effect, Layer, Result } from "effect"
+import { DateTime, Effect, Layer } from "effect"
 import { TestClock } from "effect/testing"
 import { followFeedback } from "../../src/jobs/FollowFeedback.ts"
-
-const repo = RepoName.make("acme/shop")
-const id = SandboxId.make("c_abcdefgh2345")
-const HEAD = `slipway/${id}`
-const all: FeedbackPolicy = { comments: "all", checks: "failing", rounds: 3, publish: true }
-
-const layer = Layer.mergeAll(SandboxStoreMemory.layer, SourceHostMemory.layer).pipe(
-  Layer.provideMerge(Layer.mergeAll(HintsMemory.layer, IdsMemory.layer, MemoryRepositories.layer))
-)
-
-/** A published sandbox, what the agent and the publishing worker do for it, and what people do. */
-const world = Effect.fnUntraced(function*(policy = all) {
-  const store = yield* SandboxStore
-  const host = yield* SourceHost
-  const memory = yield* MemoryFeedback
-  const repository = (yield* MemoryRepositories).add(repo, { a: "one\n" }, "trunk")
-  yield* TestClock.adjust("1 hour")
-  const headSha = repository.commit(HEAD, { a: "two\n" })
-  const createdAt = yield* DateTime.now
-  yield* store.create({
-    creation: {
-      id,
-      grantId: "grant-1",
-      createdBy: "user-1",
-      title: "Fix",
-      repos: [{ fullName: repo }],
-      prompt: "Fix",
-      model: offlineDemo.id,
-      agentRuntime: offlineDemo.agentRuntime,
-      reasoningEffort: null,
-      toolApprovalMode: "auto",
-      metadata: {},
-      origin: null,
-      continues: null,
-      createdAt,
-      feedback: newFeedback(policy, createdAt)
-    },
-    keyed: null
-  })
-  const change = (decide: (sandbox: Sandbox) => ReadonlyArray<SandboxEvent>) =>
-    Effect.flatMap(DateTime.now, (now) => store.change(id, "policy", (sandbox) => Result.succeed(decide(sandbox)), now))
-  const pull = yield* host.openDraftPullRequest(repo, { title: "T", body: "", baseRef: "trunk", headRef: HEAD, headSha, at: createdAt })
-  yield* change(() => [
-    { type: "sandbox.status", data: { status: "running", previous: "queued", reason: null, initiator: "system" } },
-    turnPending("t1", "Fix", "user-1"),
-    { type: "turn.completed", turn_id: "t1", data: { state: "succeeded" } },
-    { type: "pull_request.updated", data: { repo, action_state: "publishing" } },
-    published(repo, pull, { sha: headSha, merges: [] })
-  ])
-  const sandbox = Effect.map(change(() => []), ({ sandbox }) => sandbox)
-  const work = change(({ publications, turn }) => [
-    ...(turn?.state === "pending" ? [{ type: "turn.completed" as const, turn_id: turn.id, data: { state: "succeeded" as const } }] : []),
-    ...publications.filter(isUnderWay).map(() => published(repo, pull, { sha: `${headSha.slice(1)}0`, merges: [] }))
-  ])
-  const say = Effect.fnUntraced(function*(body: string, isBot = false) {
-    yield* TestClock.adjust("1 second")
-    const at = yield* DateTime.now
-    const name = memory.nextId()
-    const author = { id: isBot ? "bot" : "maria", login: "maria", isBot }
-    const item = {
-      id: `comment:${name}`,
-      kind: "comment" as const,
-      author,
-      body,
-      path: null,
-      line: null,
-      url: `${pull.url}#${name}`,
-      at,
-      updatedAt: at
-    }
-    memory.items(pull).push(item)
-    yield* (yield* FeedbackWatches).noticed(repo, HEAD, at)
-  })
-  const events = Effect.map(store.log(id, 0, 1000), (entries) => entries.map(({ wire }) => fromWire(wire).event))
-  return { change, events, memory, pull, sandbox, say, store, work }
-})
-
-type World = Effect.Success<ReturnType<typeof world>>
-
-/** Counts the calls of all services; the call `dies` ends the look before or after it took effect, as if its worker were killed. */
-const services = Effect.fnUntraced(function*(dies: number, when: "before" | "after") {
-  let calls = 0
-  const killed = <A extends object>(service: A): A =>
-    new Proxy(service, {
-      get: (target, name) => {
-        const member: unknown = Reflect.get(target, name)
-        if (typeof member !== "function") return member
-        return (...args: ReadonlyArray<unknown>) =>
-          Effect.suspend(() => {
-            const call = ++calls
-            const use: Effect.Effect<unknown> = member.apply(target, args)
-            if (call !== dies) return use
-            return when === "before" ? Effect.die("killed") : Effect.andThen(use, Effect.die("killed"))
-          })
-      }
-    })
-  const replaced = Layer.mergeAll(
-    Layer.succeed(SandboxStore, killed(yield* SandboxStore)),
-    Layer.succeed(SourceHost, killed(yield* SourceHost)),
-    Layer.succeed(FeedbackWatches, killed(yield* FeedbackWatches)),
-    Layer.succeed(PullRequestFeedback, killed(yield* PullRequestFeedback)),
-    Layer.succeed(PullRequests, yield* PullRequests)
-  )
-  return { layer: Feedback.layer.pipe(Layer.provideMerge(replaced)), calls: () => calls }
-})
-
-/** Looks, works and waits until nothing happens any more. */
-const live = Effect.fnUntraced(function*({ work }: World, dies = 0, when: "before" | "after" = "before") {
-  const { calls, layer } = yield* services(dies, when)
-  for (let i = 0; i < 8; i++) {
-    yield* Effect.exit(Effect.provide(followFeedback(), layer))
-    yield* work
-    yield* TestClock.adjust(Duration.sum(CLAIM_TIME, Duration.seconds(1)))
-  }
-  return calls()
-})
-
-const count = (events: ReadonlyArray<SandboxEvent>, type: SandboxEvent["type"]) => events.filter((event) => event.type === type).length
-const prompts = (events: ReadonlyArray<SandboxEvent>) =>
-  events.flatMap((event) => event.type === "turn.updated" && event.data.state === "pending" ? [event.data] : [])
+import { all, count, HEAD, id, layer, live, prompts, repo, world } from "./FeedbackWorld.ts"
 
 it.effect("a comment becomes a turn of the service, is published, and gets one reply", () =>
   Effect.gen(function*() {
@@ -195,6 +61,16 @@ it.effect("a worker that is killed at any step leaves one turn, one publication 
       }
     }
   }))
+
+it.effect("a reply links to the sandbox if the service has a public address", () =>
+  Effect.gen(function*() {
+    const here = yield* world()
+    yield* here.say("Rename it.")
+    yield* live(here).pipe(Effect.provideService(PublicAddress, "https://slipway.test"))
+    const bodies = here.memory.items(here.pull).filter(({ author }) => author.isBot).map(({ body }) => body)
+    assert.lengthOf(bodies, 1)
+    assert.include(bodies[0], `[The sandbox](https://slipway.test/sandboxes/${id}) has the details.`)
+  }).pipe(Effect.provide(layer)))
 
 it.effect("waits as long as the host asks, and for the end of the active turn", () =>
   Effect.gen(function*() {

@@ -76,7 +76,11 @@ export const sandboxTriggers: ReadonlyArray<string> = [
   `CREATE OR REPLACE FUNCTION keep_feedback_watches() RETURNS trigger LANGUAGE plpgsql AS $$
   BEGIN
     INSERT INTO SCHEMA.feedback_watches AS known (sandbox_id, repo, branch, look_at, noticed)
-    SELECT NEW.id, p ->> 'repo', coalesce(p #>> '{pushed,headRef}', 'slipway/' || NEW.id), now(), 1
+    SELECT NEW.id, p ->> 'repo', coalesce(
+      p #>> '{pushed,headRef}',
+      CASE WHEN lower(NEW.continues ->> 'repo') = lower(p ->> 'repo') THEN NEW.continues ->> 'branch' END,
+      'slipway/' || NEW.id
+    ), now(), 1
     FROM jsonb_array_elements(NEW.publications) p WHERE p ->> 'number' IS NOT NULL
     ON CONFLICT (sandbox_id, repo) DO UPDATE SET
       branch = excluded.branch, look_at = least(known.look_at, excluded.look_at), noticed = known.noticed + 1;

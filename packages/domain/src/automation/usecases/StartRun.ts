@@ -5,7 +5,7 @@ import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
 import type { AccessStore } from "../../access/ports/AccessStore.ts"
 import type { MemberStore } from "../../access/ports/MemberStore.ts"
-import type { Principal } from "../../access/schema/Principal.ts"
+import { presentRights } from "../../access/usecases/PresentRights.ts"
 import { counters } from "../../observability/Metrics.ts"
 import type { CreationRefused } from "../../sandbox/usecases/SandboxCreation.ts"
 import type { Sandboxes } from "../../sandbox/usecases/Sandboxes.ts"
@@ -52,31 +52,10 @@ const CODES = {
 const refusalOf = (error: Exclude<CreationRefused, StoreUnavailable>): Ended =>
   refused(error._tag === "CreationDenied" ? error.code : CODES[error._tag], error.message)
 
-/** The creator's rights now, or why there are none. */
-const principalOf = Effect.fnUntraced(function*({ access, members }: Starting, { createdBy, grantId, test }: TakenRun["automation"]) {
-  const grant = (yield* access.listGrants).find(({ id }) => id === grantId)
-  if (grant === undefined || grant.revokedAt !== null) return refused("grant_revoked", "The automation's grant is revoked.")
-  const { organizationId } = grant
-  const organization = (yield* members.organizations).find(({ id }) => id === organizationId)
-  if (organization === undefined || organization.suspendedAt !== null) {
-    return refused("organization_suspended", "The grant's organization is suspended.")
-  }
-  const member = (yield* members.members(organizationId)).find(({ user }) => user.id === createdBy)
-  if (member?.active !== true) return refused("not_a_member", "The automation's creator is no longer a member of the organization.")
-  const by: Principal = {
-    credential: { _tag: "Key", keyId: "automation" },
-    grantId,
-    organizationId,
-    userId: createdBy,
-    scopes: new Set(["sandboxes"]),
-    test
-  }
-  return by
-})
-
 const create = Effect.fnUntraced(function*(deps: Starting, { automation, id, request }: TakenRun) {
-  const by = yield* principalOf(deps, automation)
-  if ("type" in by) return by
+  const { createdBy, grantId, test } = automation
+  const by = yield* presentRights(deps, { grantId, userId: createdBy, keyId: "automation", test, work: "automation" })
+  if ("code" in by) return refused(by.code, by.message)
   return yield* deps.sandboxes.create(by, request, Option.some(creationKey(id))).pipe(
     Effect.map(({ sandbox }): Ended => ({ type: "started", sandboxId: sandbox.id })),
     Effect.catch((error) => error._tag === "StoreUnavailable" ? Effect.fail(error) : Effect.succeed(refusalOf(error)))

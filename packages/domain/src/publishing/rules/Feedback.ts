@@ -6,7 +6,6 @@ import type * as DateTime from "effect/DateTime"
 import * as Duration from "effect/Duration"
 import * as Result from "effect/Result"
 import type { Ids } from "../../ids/Ids.ts"
-import type { SandboxId } from "../../ids/SandboxId.ts"
 import {
   type Command,
   promptsOf,
@@ -22,10 +21,11 @@ import type { FeedbackKind, SandboxEvent, SandboxEventOf } from "../../sandbox/r
 import { turnPending } from "../../sandbox/rules/Transition.ts"
 import { isActive, turnId } from "../../sandbox/rules/Turn.ts"
 import type { FeedbackItem, HeadChecks, PullFeedback } from "../../source/ports/PullRequestFeedback.ts"
-import { MAX_ITEMS, SERVICE_AUTHOR } from "../../source/rules/FeedbackState.ts"
+import { delivered, MAX_ITEMS, newFeedback, SERVICE_AUTHOR } from "../../source/rules/FeedbackState.ts"
 import { hostWords } from "../../source/rules/HostWords.ts"
 import { isUnderWay } from "../../source/rules/PullState.ts"
 import type { FeedbackState } from "../../source/schema/FeedbackState.ts"
+import { NO_FEEDBACK } from "../../source/schema/NoFeedback.ts"
 import type { RepoName } from "../../source/schema/RepoRef.ts"
 import * as Instant from "../../time/Instant.ts"
 
@@ -42,7 +42,7 @@ const MENTION = /(?<![\w/@-])@slipway(?![\w-])/iu
 export const checksId = (headSha: string): string => `checks:${headSha}`
 
 /** The ids that are remembered as delivered. */
-const idsOf = ({ delivered }: FeedbackState): ReadonlySet<string> => new Set(delivered.flatMap(({ ids }) => ids))
+const idsOf = (state: FeedbackState): ReadonlySet<string> => new Set(state.delivered.flatMap(({ ids }) => ids))
 
 /** The commits whose failing checks were delivered. */
 export const knownChecks = (state: FeedbackState): ReadonlySet<string> =>
@@ -213,10 +213,38 @@ export const resumeFeedback = (ids: Pick<Ids["Service"], "derive">, authorId: st
     })
 })
 
-/** The event with which an ended sandbox leaves its feedback to the new one. */
-export const handOver = (received: Received, continuedBy: SandboxId): ReadonlyArray<SandboxEvent> => [
-  { type: "feedback.received", data: { ...received, sandbox_id: continuedBy } }
-]
+/** The first state of a sandbox that goes on with the feedback of a finished one: it remembers all that was delivered. */
+export const successorState = (
+  { createdAt, feedback }: Sandbox,
+  received: Received,
+  { at, turnId }: { readonly turnId: string; readonly at: DateTime.Utc }
+): FeedbackState =>
+  delivered(
+    { ...(feedback ?? newFeedback(NO_FEEDBACK, createdAt)), round: null, continuedBy: null },
+    { ...received, ids: received.items, turnId, sandboxId: null },
+    at
+  )
+
+/**
+ * The event with which a finished sandbox leaves its feedback to `successor`, once. Items that came after the creation of the successor are
+ * left out: it delivers them itself.
+ */
+export const handOver = (
+  { feedback }: Sandbox,
+  received: Received,
+  successor: Pick<Sandbox, "feedback" | "id">
+): ReadonlyArray<SandboxEvent> => {
+  if (feedback?.continuedBy != null) return []
+  const has = successor.feedback === null ? new Set(received.items) : idsOf(successor.feedback)
+  const items = received.items.filter((id) => has.has(id))
+  return [{ type: "feedback.received", data: { ...received, items, count: items.length, sandbox_id: successor.id } }]
+}
+
+/** The event when no new sandbox may go on with the pull request of a finished one. The next attempts say nothing. */
+export const pauseFor = ({ feedback }: Sandbox, repo: RepoName, reason: string): ReadonlyArray<SandboxEvent> =>
+  feedback === null || feedback.paused || feedback.continuedBy !== null
+    ? []
+    : [{ type: "feedback.paused", data: { repo, rounds: feedback.rounds, reason: hostWords(reason) } }]
 
 /** The next step of the round under way; `null`: none until the sandbox changes. A sandbox without trees can only reply. */
 export const nextStep = (sandbox: Sandbox): "publish" | "reply" | null => {

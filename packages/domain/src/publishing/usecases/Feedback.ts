@@ -10,19 +10,26 @@ import * as Layer from "effect/Layer"
 import * as Option from "effect/Option"
 import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
+import { AccessStore } from "../../access/ports/AccessStore.ts"
+import { MemberStore } from "../../access/ports/MemberStore.ts"
 import type { Principal } from "../../access/schema/Principal.ts"
 import { Ids } from "../../ids/Ids.ts"
 import type { SandboxId } from "../../ids/SandboxId.ts"
 import { Spending, type SpendingRefused } from "../../models/ports/Spending.ts"
+import { ModelCatalogue } from "../../models/schema/ModelCatalogue.ts"
+import { BeforeCreate } from "../../sandbox/ports/BeforeCreate.ts"
 import { type SandboxNotFound, SandboxStore } from "../../sandbox/ports/SandboxStore.ts"
-import type { CommandResult, QueueFull, SandboxNotRunning } from "../../sandbox/rules/Command.ts"
-import { publicationOf, type Sandbox } from "../../sandbox/rules/Sandbox.ts"
+import { type CommandResult, type QueueFull, SandboxNotRunning } from "../../sandbox/rules/Command.ts"
+import { isSettled, publicationOf, type Sandbox } from "../../sandbox/rules/Sandbox.ts"
 import type { SandboxEvent } from "../../sandbox/rules/SandboxEvent.ts"
 import { type RepoNotFound, type RepoRequired, selectRepo } from "../../sandbox/rules/SelectRepo.ts"
+import { turnId } from "../../sandbox/rules/Turn.ts"
+import { branchRulesOf } from "../../sandbox/usecases/Continuation.ts"
 import { FollowedRepositories } from "../../source/ports/FollowedRepositories.ts"
 import { FeedbackListener } from "../../source/ports/NewsListeners.ts"
 import { type FeedbackItem, type PullFeedback, PullRequestFeedback } from "../../source/ports/PullRequestFeedback.ts"
 import { PullRequests } from "../../source/ports/PullRequests.ts"
+import { RepositorySettings } from "../../source/ports/RepositorySettings.ts"
 import { type RepoNotAccessible, SourceHost, type SourceHostError } from "../../source/ports/SourceHost.ts"
 import { isOn } from "../../source/rules/FeedbackState.ts"
 import type { FeedbackRound, FeedbackState } from "../../source/schema/FeedbackState.ts"
@@ -44,6 +51,8 @@ import {
 } from "../rules/Feedback.ts"
 import { messageOf, replyOf } from "../rules/FeedbackMessage.ts"
 import { request as requestPublication } from "../rules/Publication.ts"
+import { PublicAddress } from "../rules/PullRequestText.ts"
+import { type Handed, handOver, type HandingOver } from "./HandOver.ts"
 
 /** The key of the one reply on a pull request. */
 const REPLY = "feedback"
@@ -80,14 +89,12 @@ export interface Wanted {
   readonly authorName: string
 }
 
-interface Dependencies {
-  readonly store: SandboxStore["Service"]
-  readonly ids: Ids["Service"]
+interface Dependencies extends HandingOver {
   readonly watches: FeedbackWatches["Service"]
   readonly port: PullRequestFeedback["Service"]
   readonly host: SourceHost["Service"]
   readonly pulls: (typeof PullRequests)["Service"]
-  readonly spending: Option.Option<Spending["Service"]>
+  readonly address: (typeof PublicAddress)["Service"]
   readonly followed: Option.Option<FollowedRepositories["Service"]>
 }
 
@@ -101,13 +108,16 @@ const change = (
     Effect.catchTag("StaleLease", Effect.die)
   )
 
+/** The page of the sandbox; empty: the service has no public address. */
+const linkOf = ({ address }: Dependencies, id: SandboxId): string => address === null ? "" : `${address}/sandboxes/${id}`
+
 /** Tells the pull request of the round, and ends the round. */
 const tell = Effect.fnUntraced(function*(
   deps: Dependencies,
   { id, title }: Sandbox,
   { number, round, watch }: { readonly number: number; readonly round: FeedbackRound; readonly watch: TakenWatch }
 ) {
-  const written = Effect.asSome(deps.port.reply(round.repo, number, REPLY, replyOf(round, { title, url: "" })))
+  const written = Effect.asSome(deps.port.reply(round.repo, number, REPLY, replyOf(round, { title, url: linkOf(deps, id) })))
   const isLast = (error: RepoNotAccessible | SourceHostError) =>
     error._tag === "RepoNotAccessible" || !error.retryable || watch.failures >= MAX_REPLIES
   const url = yield* Effect.catchIf(
@@ -183,6 +193,9 @@ const step = Effect.fnUntraced(function*(deps: Dependencies, watch: TakenWatch) 
   })
   const made = decision as Decision
   if (made._tag === "Wait") return made.until
+  if (made._tag === "Deliver" && made.isOver && refused === null) {
+    return yield* handOver(deps, sandbox, { repo, number, url: pull.url, batch: made.batch })
+  }
   return made._tag === "Deliver" && refused !== null ? DateTime.addDuration(now, LONGEST_BACKOFF) : null
 })
 
@@ -249,13 +262,36 @@ const itemsOf = Effect.fnUntraced(function*(
   }))
 })
 
+/** The sandbox, or the one that goes on with its feedback. */
+const present = Effect.fnUntraced(function*({ store }: Dependencies, grantId: string, asked: SandboxId) {
+  let sandbox = yield* store.find({ grantId, id: asked })
+  for (let next = sandbox.feedback?.continuedBy; isSettled(sandbox.status) && next != null; next = sandbox.feedback?.continuedBy) {
+    sandbox = yield* store.find({ grantId, id: next })
+  }
+  return sandbox
+})
+
+/** A person's feedback begins a new sandbox, because this one is finished. */
+const requestAnew = Effect.fnUntraced(function*(deps: Dependencies, sandbox: Sandbox, handed: Handed) {
+  yield* handOver(deps, sandbox, handed)
+  const { feedback } = yield* change(deps, sandbox.id, () => [])
+  const made = feedback?.continuedBy ?? null
+  if (made === null) return yield* new SandboxNotRunning()
+  const { id, revision } = yield* deps.store.find({ grantId: sandbox.grantId, id: made })
+  const commandId = deps.ids.derive(`${id}/request-changes`)
+  return { commandId, revision, outcome: "applied" as const, turnId: turnId(deps.ids, id, 1), sandboxId: id }
+})
+
 const request = Effect.fnUntraced(
-  function*(deps: Dependencies, by: Principal, id: SandboxId, wanted: Wanted) {
+  function*(deps: Dependencies, by: Principal, asked: SandboxId, wanted: Wanted) {
     const { ids, port, spending, store } = deps
-    const sandbox = yield* store.find({ grantId: by.grantId, id })
+    const sandbox = yield* present(deps, by.grantId, asked)
+    const { id } = sandbox
     const repo = yield* Effect.fromResult(selectRepo(sandbox, wanted.repo))
     const publication = publicationOf(sandbox, repo)
     const number = publication?.number ?? null
+    const isOver = isSettled(sandbox.status)
+    if (isOver ? number === null : sandbox.status !== "running") return yield* new SandboxNotRunning()
     const refused = Option.isNone(spending) ? null : yield* spending.value.refusal({ grantId: by.grantId, sandboxId: id })
     if (refused !== null) return yield* refused
     const found = !wanted.checks
@@ -268,11 +304,12 @@ const request = Effect.fnUntraced(
     const items = yield* itemsOf(deps, by, repo, number, wanted)
     const batch: Batch = { items, checks, round: 0 }
     const url = publication?.url ?? ""
+    if (isOver && number !== null) return yield* requestAnew(deps, sandbox, { repo, number, url, batch })
     const now = yield* DateTime.now
     const command = requestFeedback(ids, receivedOf(repo, url, batch, now), messageOf({ repo, number, url }, batch), by.userId)
     const { result, turnId } = yield* store.command({ grantId: by.grantId, id }, command, now)
     if (turnId === null) return yield* Effect.die(new Error(`feedback ${result.commandId} started no turn`))
-    return { ...result, turnId }
+    return { ...result, turnId, sandboxId: id }
   },
   // A request waits for the active turn, and steers nothing.
   Effect.catchTags({ IdempotencyConflict: Effect.die, SteeringUnsupported: Effect.die, TurnActive: Effect.die })
@@ -284,9 +321,12 @@ export class Feedback extends Context.Service<Feedback, {
   noticed(repo: RepoName, branch: string | null): Effect.Effect<void, StoreUnavailable>
   /** Does what is due, and records when to look again. Any worker may do it, and repeat it. */
   look(watch: TakenWatch): Effect.Effect<void, StoreUnavailable>
-  /** Gives a person's feedback to the sandbox, after its active turn. What it changes is published. */
+  /**
+   * Gives a person's feedback to the sandbox, after its active turn. What it changes is published. A finished sandbox with a pull request
+   * is continued by a new one, whose first message it is. `sandboxId`: the sandbox that has it.
+   */
   request(by: Principal, id: SandboxId, wanted: Wanted): Effect.Effect<
-    CommandResult & { readonly turnId: string },
+    CommandResult & { readonly turnId: string; readonly sandboxId: SandboxId },
     | NoFailingChecks
     | QueueFull
     | RepoNotAccessible
@@ -304,14 +344,24 @@ export class Feedback extends Context.Service<Feedback, {
   static readonly layer = Layer.effect(
     Feedback,
     Effect.gen(function*() {
+      const host = yield* SourceHost
+      const access = yield* Effect.serviceOption(AccessStore)
       const deps: Dependencies = {
         store: yield* SandboxStore,
         ids: yield* Ids,
         watches: yield* FeedbackWatches,
         port: yield* PullRequestFeedback,
-        host: yield* SourceHost,
+        host,
         pulls: yield* PullRequests,
+        address: yield* PublicAddress,
         spending: yield* Effect.serviceOption(Spending),
+        catalogue: yield* ModelCatalogue,
+        source: Option.some(host),
+        access,
+        members: yield* Effect.serviceOption(MemberStore),
+        branchRules: branchRulesOf(access),
+        beforeCreate: yield* BeforeCreate,
+        settings: yield* Effect.serviceOption(RepositorySettings),
         followed: yield* Effect.serviceOption(FollowedRepositories)
       }
       return Feedback.of({

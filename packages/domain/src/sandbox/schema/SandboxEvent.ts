@@ -349,7 +349,10 @@ export const SandboxEvent = Schema.Union([
   }),
   durable("feedback.paused", {
     repo: Schema.String.annotateKey({ description: "`owner/name`." }),
-    rounds: Counter.annotateKey({ description: "Rounds since the last word of a person." })
+    rounds: Counter.annotateKey({ description: "Rounds since the last word of a person." }),
+    reason: Schema.optionalKey(Schema.String).annotateKey({
+      description: "Why no new sandbox goes on with the pull request of this finished one, for people; left out after the last round."
+    })
   }),
   durable("feedback.resumed", {
     author: Author.annotateKey({ description: "Who wants more rounds." })

@@ -3,8 +3,9 @@ import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
 import * as Schema from "effect/Schema"
+import type { AccessStore } from "../../access/ports/AccessStore.ts"
 import { RepoNotAccessible, type SourceHost } from "../../source/ports/SourceHost.ts"
-import type { BranchRule } from "../../source/schema/BranchRules.ts"
+import { type BranchRule, DEFAULT_BRANCH_RULES } from "../../source/schema/BranchRules.ts"
 import type { PullRequest } from "../../source/schema/PullRequest.ts"
 import type { RepoName } from "../../source/schema/RepoRef.ts"
 import { branchProblem, PullRequestNotWritable, pullRequestProblem } from "../../source/schema/WritableBranch.ts"
@@ -29,6 +30,10 @@ export class SourceUnreadable extends Schema.TaggedError<SourceUnreadable>()("So
 
 /** The branches that a grant may push to. */
 export type BranchRulesOf = (grantId: string) => Effect.Effect<ReadonlyArray<BranchRule>, StoreUnavailable>
+
+/** The rules of this store. Without one each grant may push to the branches of sandboxes alone. */
+export const branchRulesOf = (access: Option.Option<AccessStore["Service"]>): BranchRulesOf => (grantId) =>
+  Option.isNone(access) ? Effect.succeed(DEFAULT_BRANCH_RULES) : access.value.branchRules(grantId)
 
 /** Reads the pull request or branch, and what is known of it. */
 const read = Effect.fnUntraced(

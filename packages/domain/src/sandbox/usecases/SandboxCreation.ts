@@ -1,6 +1,7 @@
 /** Accepts creations and forks of sandboxes. */
 import * as DateTime from "effect/DateTime"
 import * as Effect from "effect/Effect"
+import { identity } from "effect/Function"
 import * as Option from "effect/Option"
 import * as Schedule from "effect/Schedule"
 import type { Principal } from "../../access/schema/Principal.ts"
@@ -17,6 +18,8 @@ import {
 import * as RootSpan from "../../observability/RootSpan.ts"
 import type { RepositorySettings } from "../../source/ports/RepositorySettings.ts"
 import type { RepoNotAccessible, SourceHost } from "../../source/ports/SourceHost.ts"
+import type { FeedbackState } from "../../source/schema/FeedbackState.ts"
+import type { RepoName } from "../../source/schema/RepoRef.ts"
 import { NO_SETTINGS } from "../../source/schema/RepoSettings.ts"
 import type { PullRequestNotWritable } from "../../source/schema/WritableBranch.ts"
 import type { StoreUnavailable } from "../../store/StoreUnavailable.ts"
@@ -25,8 +28,9 @@ import type { BeforeCreate, CreationDenied } from "../ports/BeforeCreate.ts"
 import { TaskOrganization } from "../ports/SandboxFacts.ts"
 import type { SandboxStore } from "../ports/SandboxStore.ts"
 import { type IdempotencyConflict, keyed, type KeyedRequest, type SandboxDeleted } from "../rules/Idempotency.ts"
-import type { Origin } from "../rules/Sandbox.ts"
-import type { IdempotencyKey } from "../schema/Idempotency.ts"
+import type { Creation, Origin, Sandbox } from "../rules/Sandbox.ts"
+import { turnId } from "../rules/Turn.ts"
+import { IdempotencyKey } from "../schema/Idempotency.ts"
 import { type BranchRulesOf, resolve, type SourceUnreadable } from "./Continuation.ts"
 import { asCreation, type CreateSandbox, type ForkSandbox, NoCheckpoint, toCreation } from "./CreateSandbox.ts"
 import { countCreation } from "./SandboxMetrics.ts"
@@ -47,7 +51,8 @@ export type ForkRefused =
   | SpendingRefused
   | StoreUnavailable
 
-interface Dependencies {
+/** The ports of creations. */
+export interface Dependencies {
   readonly store: SandboxStore["Service"]
   readonly ids: Ids["Service"]
   readonly catalogue: Catalogue
@@ -101,13 +106,23 @@ const check = Effect.fnUntraced(
   }
 )
 
-/** Checks and records a creation. `origin`: the checkpoint that the sandbox starts with. */
+/**
+ * Checks and records a creation. `origin`: the checkpoint that the sandbox starts with. `complete`: changes the creation, whose id is
+ * final.
+ */
 const accept = Effect.fnUntraced(
-  function*(deps: Dependencies, by: Principal, request: CreateSandbox, bound: KeyedRequest | null, origin: Origin | null) {
+  function*(
+    deps: Dependencies,
+    by: Principal,
+    request: CreateSandbox,
+    bound: KeyedRequest | null,
+    origin: Origin | null,
+    complete: (creation: Creation) => Creation = identity
+  ) {
     const { creation, known } = yield* check(deps, by, request, bound, origin)
     if (creation === null) return { sandbox: known, replayed: true }
     const trace = yield* RootSpan.traceparent
-    const record = (id: SandboxId) => deps.store.create({ creation: { ...creation, id }, keyed: bound, trace })
+    const record = (id: SandboxId) => deps.store.create({ creation: complete({ ...creation, id }), keyed: bound, trace })
     return yield* record(creation.id).pipe(
       Effect.catchTag("SandboxIdTaken", () =>
         Effect.retry(Effect.flatMap(drawId(deps), record), {
@@ -127,6 +142,44 @@ export const create = Effect.fn("Sandboxes.create")(
     return yield* accept(deps, by, request, keyed(deps.ids, key, request), null)
   },
   // A creation starts with no checkpoint.
+  Effect.catchTag("CheckpointNotFound", Effect.die)
+)
+
+/** A finished sandbox, the pull request that a new one goes on with, and the feedback that begins it. */
+export interface Successor {
+  readonly of: Sandbox
+  readonly repo: RepoName
+  readonly pullRequest: number
+  readonly prompt: string
+  /** The first state of its feedback, whose round has this turn. */
+  readonly feedback: (turnId: string, at: DateTime.Utc) => FeedbackState
+}
+
+/**
+ * Creates the sandbox that goes on with the pull request of a finished one (docs/decisions/24). A sandbox has one successor: a repetition
+ * returns the first, whatever the feedback is then.
+ */
+export const createSuccessor = Effect.fn("Sandboxes.createSuccessor")(
+  function*(deps: Dependencies, by: Principal, { feedback, of, prompt, pullRequest, repo }: Successor) {
+    const { metadata, model, reasoningEffort, repos, title, toolApprovalMode } = of
+    const key = IdempotencyKey.make(`feedback/${deps.ids.derive(`${of.id}/successor`)}`)
+    const request: CreateSandbox = {
+      repos,
+      prompt,
+      model,
+      title,
+      toolApprovalMode,
+      metadata,
+      continue: { repo, pullRequest },
+      ...(reasoningEffort === null ? {} : { reasoningEffort })
+    }
+    return yield* accept(deps, by, request, keyed(deps.ids, Option.some(key), { successorOf: of.id }), null, (creation) => ({
+      ...creation,
+      feedback: feedback(turnId(deps.ids, creation.id, 1), creation.createdAt),
+      continues: creation.continues === null ? null : { ...creation.continues, sandboxId: of.id }
+    }))
+  },
+  // It starts with no checkpoint.
   Effect.catchTag("CheckpointNotFound", Effect.die)
 )
 

@@ -13,7 +13,6 @@ import { Spending, type SpendingRefused } from "../../models/ports/Spending.ts"
 import { ModelCatalogue } from "../../models/schema/ModelCatalogue.ts"
 import { RepositorySettings } from "../../source/ports/RepositorySettings.ts"
 import { SourceHost } from "../../source/ports/SourceHost.ts"
-import { DEFAULT_BRANCH_RULES } from "../../source/schema/BranchRules.ts"
 import { RepoName } from "../../source/schema/RepoRef.ts"
 import { PageLimit, readPage } from "../../store/Page.ts"
 import type { StoreUnavailable } from "../../store/StoreUnavailable.ts"
@@ -39,6 +38,7 @@ import type { ApprovalDecision } from "../schema/Approval.ts"
 import type { IdempotencyKey } from "../schema/Idempotency.ts"
 import type { WhenBusy } from "../schema/MessageQueue.ts"
 import { SandboxStatus } from "../schema/SandboxEvent.ts"
+import { branchRulesOf } from "./Continuation.ts"
 import type { CreateSandbox, ForkSandbox, NoCheckpoint } from "./CreateSandbox.ts"
 import * as SandboxCommands from "./SandboxCommands.ts"
 import * as SandboxCreation from "./SandboxCreation.ts"
@@ -151,8 +151,7 @@ export class Sandboxes extends Context.Service<Sandboxes, {
       const beforeCreate = yield* BeforeCreate
       const settings = yield* Effect.serviceOption(RepositorySettings)
       const access = yield* Effect.serviceOption(AccessStore)
-      const branchRules = (grantId: string) =>
-        Option.isNone(access) ? Effect.succeed(DEFAULT_BRANCH_RULES) : access.value.branchRules(grantId)
+      const branchRules = branchRulesOf(access)
       const deps = { store, ids, catalogue, spending, source, branchRules, kept, beforeCreate, settings }
       yield* declare
 

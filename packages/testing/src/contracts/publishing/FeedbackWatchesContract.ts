@@ -9,6 +9,8 @@ import type { SandboxEvent } from "@slipway/domain/sandbox/rules/SandboxEvent"
 import { newFeedback } from "@slipway/domain/source/rules/FeedbackState"
 import { headRef } from "@slipway/domain/source/schema/Naming"
 import { NO_FEEDBACK } from "@slipway/domain/source/schema/NoFeedback"
+import type { PullRequest } from "@slipway/domain/source/schema/PullRequest"
+import { RepoName } from "@slipway/domain/source/schema/RepoRef"
 import * as DateTime from "effect/DateTime"
 import * as Effect from "effect/Effect"
 import type * as Layer from "effect/Layer"
@@ -31,6 +33,25 @@ const change = (id: Sandbox["id"], ...events: ReadonlyArray<SandboxEvent>) =>
 const taken = (id: Sandbox["id"], now = far) =>
   FeedbackWatches.use((watches) => Effect.map(watches.take(now, MANY), (all) => all.filter(({ sandboxId }) => sandboxId === id)))
 const quiet = { lookAt: null, failures: 0 }
+
+const theirs: PullRequest = {
+  id: 7,
+  nodeId: "PR_7",
+  number: 12,
+  url: "https://host.test/acme/shop/pull/12",
+  title: "Theirs",
+  state: "open",
+  draft: false,
+  merged: false,
+  baseRef: "main",
+  headRef: "feature/cart",
+  headSha: "a",
+  createdAt: at,
+  updatedAt: at,
+  additions: 1,
+  deletions: 0,
+  changedFiles: 1
+}
 
 /** A sandbox with feedback and two pull requests. */
 const watched = Effect.gen(function*() {
@@ -101,6 +122,31 @@ export const suite = (name: string, layer: Layer.Layer<Stores | FeedbackWatches,
         assert.deepStrictEqual(yield* rest, ["acme/Shop"])
         yield* watches.noticed("acme/OTHER", null, far)
         assert.deepStrictEqual(yield* rest, ["acme/other"])
+      }))
+
+    it.effect("follows the branch that its sandbox continues, from the creation, until it published to another one", () =>
+      Effect.gen(function*() {
+        const watches = yield* FeedbackWatches
+        const continues = { repo: RepoName.make("acme/Shop"), branch: "feature/cart", pullRequest: 12, headSha: "a", details: theirs }
+        const { id } = yield* make({ feedback: newFeedback({ ...NO_FEEDBACK, comments: "all" }, at), continues })
+        yield* change(id, pull("acme/other"))
+        const due = Effect.gen(function*() {
+          const all = yield* taken(id)
+          for (const one of all) yield* watches.record(one, quiet)
+          return all.map(({ repo }) => repo)
+        })
+        const noticed = (repo: string, branch: string) =>
+          Effect.andThen(due, Effect.andThen(watches.noticed(RepoName.make(repo), branch, far), due))
+        assert.deepStrictEqual(yield* noticed("acme/shop", "feature/cart"), ["acme/Shop"])
+        assert.deepStrictEqual(yield* noticed("acme/shop", headRef(id)), [])
+        assert.deepStrictEqual(yield* noticed("acme/other", headRef(id)), ["acme/other"])
+        yield* change(
+          id,
+          { type: "pull_request.updated", data: { repo: "acme/Shop", action_state: "updating" } },
+          pull("acme/Shop", { head_ref: headRef(id, 2), head_sha: "b" })
+        )
+        assert.deepStrictEqual(yield* noticed("acme/shop", headRef(id, 2)), ["acme/Shop"])
+        assert.deepStrictEqual(yield* noticed("acme/shop", "feature/cart"), [])
       }))
 
     it.effect("keeps what is noticed during a look", () =>
