@@ -9,11 +9,12 @@ import { REPO } from "./Worker.ts"
 import * as World from "./World.ts"
 
 /** A branch with a commit of its own, its pull request if it has one, and a sandbox that continues it. */
-const continued = Effect.fnUntraced(function*({ hasPull = true } = {}) {
+const continued = Effect.fnUntraced(function*(
+  // Grants may push to branches of sandboxes where nothing else was set.
+  { branch = headRef(World.newId()), hasPull = true }: { readonly branch?: string; readonly hasPull?: boolean } = {}
+) {
   const origin = yield* World.localOrigin
   const there = (...args: ReadonlyArray<string>) => World.git(origin.path, ...args)
-  // Grants may push to branches of sandboxes where nothing else was set.
-  const branch = headRef(World.newId())
   there("checkout", "--quiet", "-b", branch)
   const push = (name: string, content: string) => {
     there("checkout", "--quiet", branch)
@@ -117,6 +118,36 @@ describe("a sandbox that continues a branch", () => {
         writeFileSync(join(world.tree, "three"), "three\n")
         assert.deepInclude((yield* world.publish).error, { code: "branch_moved" })
         assert.strictEqual(world.tip(), world.head)
+      }).pipe(Effect.scoped))
+
+    it.effect("pushes nothing to a branch that its grant may no longer push to", () =>
+      Effect.gen(function*() {
+        const world = yield* continued({ branch: "feature/theirs" })
+        world.commit("one")
+        const { error } = yield* world.publish
+        assert.deepInclude(error, { code: "pull_request_not_writable" })
+        assert.include(error?.message, "may not push to feature/theirs")
+        assert.strictEqual(world.tip(), world.head)
+        assert.strictEqual(world.tip(headRef(world.id)), "")
+      }).pipe(Effect.scoped))
+
+    it.effect("pushes nothing to a branch that became the default branch, which is never pushed to", () =>
+      Effect.gen(function*() {
+        const world = yield* continued({ hasPull: false })
+        world.commit("one")
+        world.there("symbolic-ref", "HEAD", `refs/heads/${world.branch}`)
+        assert.deepInclude((yield* world.publish).error, { code: "pull_request_not_writable" })
+        assert.strictEqual(world.tip(), world.head)
+      }).pipe(Effect.scoped))
+
+    it.effect("pushes nothing over commits that a person replaced during its turn", () =>
+      Effect.gen(function*() {
+        const world = yield* continued()
+        world.commit("one")
+        const other = world.there("commit-tree", "-m", "person: rewritten", "-p", "trunk", `${world.head}^{tree}`)
+        world.there("update-ref", `refs/heads/${world.branch}`, other)
+        assert.deepInclude((yield* world.publish).error, { code: "branch_moved" })
+        assert.strictEqual(world.tip(), other)
       }).pipe(Effect.scoped))
 
     it.effect("goes on with a branch of its own once the pull request was closed or merged, or the branch deleted", () =>
