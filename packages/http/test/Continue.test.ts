@@ -42,7 +42,7 @@ const within = (pullRequest: PullRequest, headRepo: string | null = SHOP): PullR
   headRepo: headRepo as RepoName | null
 })
 
-/** What the source host has: `main` is its default branch. */
+/** The branches of the source host: `main` is its default branch. */
 const pulls = new Map<number, PullRequestSource>()
 const branches = new Map<string, BranchState>()
 let readings = 0
@@ -320,7 +320,7 @@ layer(http({ host }), { excludeTestServices: true })("a sync", (it) => {
       assert.deepInclude(json(yield* sync(key, id)), { outcome: "rejected", rejection: "restore_active" })
     }))
 
-  it.effect("of another grant's sandbox, and of one that does not exist, is 404", () =>
+  it.effect("of another grant's sandbox, and of an unknown sandbox, is 404", () =>
     Effect.gen(function*() {
       const { key } = yield* mintKey()
       const { id } = yield* running(key)

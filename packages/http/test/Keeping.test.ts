@@ -86,7 +86,7 @@ layer(http(), { excludeTestServices: true })("deleting a sandbox", (it) => {
       assert.strictEqual((yield* remove(id, key)).status, 204)
       const seen = (yield* Effect.timeout(follower.rest, "2 seconds")).map(fieldsOf).flatMap(({ id }) => id === undefined ? [] : [id])
       assert.isFalse(follower.broken())
-      // What it got is the log from its beginning, without a gap.
+      // The reader got the log from its beginning, without a gap.
       assert.deepStrictEqual(seen, seen.map((_, n) => String(n + 1)))
       refused(yield* ask(`${SANDBOXES}/${id}/events?limit=3&after=${before.nextCursor}`, { key }), 404, "not_found")
       for (

@@ -268,7 +268,7 @@ export const plants: ReadonlyArray<Plant> = [
   },
   {
     name: "push-over-moved-branch",
-    mistake: "a branch that a person moved is taken for the one that the sandbox left there",
+    mistake: "a branch that a person moved is taken for the branch as the sandbox left it",
     rule: "a push to a continued branch keeps what a person pushed there",
     module: "domain/memory/files/TreePublishing.ts",
     from: "if (head !== pushed && !(isOurs && (pushed === null || repository.history(head).includes(pushed)))) {",

@@ -76,7 +76,7 @@ it.live.each(Earlier.WITH_SCHEMA)(
     })
 )
 
-/** What a row of the version before has in columns that came since. */
+/** The values of a row of the version before in columns that came since. */
 const DEFAULTS: Readonly<Record<string, object>> = {
   sandboxes: { feedback: null, archived_at: null, deleted_at: null, continues: null, syncing: false, syncs: 0 },
   grants: { retention_days: null, branch_rules: null },

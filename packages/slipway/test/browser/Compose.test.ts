@@ -51,7 +51,7 @@ layer(Shop.layer(["acme/shop", "acme/docs"]), { excludeTestServices: true })("th
       })
     }))
 
-  it.effect("continues a pull request or a branch, and names the field of one that cannot be continued", () =>
+  it.effect("continues a pull request or a branch, and names the field of a branch that cannot be continued", () =>
     Effect.gen(function*() {
       const { visit } = yield* Browser
       const link = yield* linkFor()

@@ -270,7 +270,7 @@ export class World {
     this.slots = slotsOf(this)
   }
 
-  /** What the source host has. */
+  /** The repositories of the source host. */
   get repositories(): MemoryRepositories["Service"] {
     return Context.get(this.#repositories, MemoryRepositories)
   }

@@ -21,7 +21,7 @@ import { join } from "node:path"
 import { followFeedback } from "../../src/jobs/FollowFeedback.ts"
 import { localLayer, publishOnce, type Settings } from "./Worker.ts"
 
-/** Looks and publications of one round: deliver, publish, reply, and one that finds nothing. */
+/** Looks and publications of one round: deliver, publish, reply, and a last look that finds nothing. */
 const LOOKS = 4
 
 /** Comments on the host, and the watches of its pull requests. */

@@ -382,7 +382,7 @@ export const successor = Effect.fnUntraced(function*(origin: Origin) {
     yield* origin.say(number, text, time)
     yield* Round.noticed(REPO, branch)
   }, Effect.provide(all))
-  /** Another worker goes on in place of the one that was killed. */
+  /** Another worker goes on in place of the killed one. */
   const look = Effect.gen(function*() {
     yield* Leases.use((leases) => leases.endLeases(id))
     yield* sql`UPDATE feedback_watches SET claimed_until = NULL`

@@ -262,7 +262,7 @@ const itemsOf = Effect.fnUntraced(function*(
   }))
 })
 
-/** The sandbox, or the one that goes on with its feedback. */
+/** The sandbox, or the new sandbox that goes on with its feedback. */
 const present = Effect.fnUntraced(function*({ store }: Dependencies, grantId: string, asked: SandboxId) {
   let sandbox = yield* store.find({ grantId, id: asked })
   for (let next = sandbox.feedback?.continuedBy; isSettled(sandbox.status) && next != null; next = sandbox.feedback?.continuedBy) {

@@ -33,6 +33,13 @@ const change = (id: Sandbox["id"], ...events: ReadonlyArray<SandboxEvent>) =>
 const taken = (id: Sandbox["id"], now = far) =>
   FeedbackWatches.use((watches) => Effect.map(watches.take(now, MANY), (all) => all.filter(({ sandboxId }) => sandboxId === id)))
 const quiet = { lookAt: null, failures: 0 }
+/** The repositories whose watches are due, each recorded as looked at. */
+const looked = (id: Sandbox["id"]) =>
+  Effect.gen(function*() {
+    const due = yield* taken(id)
+    for (const one of due) yield* FeedbackWatches.use((watches) => watches.record(one, quiet))
+    return due.map(({ repo }) => repo).sort()
+  })
 
 const theirs: PullRequest = {
   id: 7,
@@ -110,18 +117,13 @@ export const suite = (name: string, layer: Layer.Layer<Stores | FeedbackWatches,
       Effect.gen(function*() {
         const watches = yield* FeedbackWatches
         const { id } = yield* watched
-        const rest = Effect.gen(function*() {
-          const due = yield* taken(id)
-          for (const one of due) yield* watches.record(one, quiet)
-          return due.map(({ repo }) => repo).sort()
-        })
-        yield* rest
+        yield* looked(id)
         yield* watches.noticed("acme/shop", "other-branch", far)
-        assert.deepStrictEqual(yield* rest, [])
+        assert.deepStrictEqual(yield* looked(id), [])
         yield* watches.noticed("ACME/shop", headRef(id), far)
-        assert.deepStrictEqual(yield* rest, ["acme/Shop"])
+        assert.deepStrictEqual(yield* looked(id), ["acme/Shop"])
         yield* watches.noticed("acme/OTHER", null, far)
-        assert.deepStrictEqual(yield* rest, ["acme/other"])
+        assert.deepStrictEqual(yield* looked(id), ["acme/other"])
       }))
 
     it.effect("follows the branch that its sandbox continues, from the creation, until it published to another one", () =>
@@ -130,13 +132,8 @@ export const suite = (name: string, layer: Layer.Layer<Stores | FeedbackWatches,
         const continues = { repo: RepoName.make("acme/Shop"), branch: "feature/cart", pullRequest: 12, headSha: "a", details: theirs }
         const { id } = yield* make({ feedback: newFeedback({ ...NO_FEEDBACK, comments: "all" }, at), continues })
         yield* change(id, pull("acme/other"))
-        const due = Effect.gen(function*() {
-          const all = yield* taken(id)
-          for (const one of all) yield* watches.record(one, quiet)
-          return all.map(({ repo }) => repo)
-        })
         const noticed = (repo: string, branch: string) =>
-          Effect.andThen(due, Effect.andThen(watches.noticed(RepoName.make(repo), branch, far), due))
+          Effect.andThen(looked(id), Effect.andThen(watches.noticed(RepoName.make(repo), branch, far), looked(id)))
         assert.deepStrictEqual(yield* noticed("acme/shop", "feature/cart"), ["acme/Shop"])
         assert.deepStrictEqual(yield* noticed("acme/shop", headRef(id)), [])
         assert.deepStrictEqual(yield* noticed("acme/other", headRef(id)), ["acme/other"])
