@@ -98,6 +98,8 @@ export const read = (settings: Settings, hostProblem: Effect.Effect<string | nul
 
 /** The same for a command that works without a service too. */
 export const find = Effect.fn("ModelReport.find")(function*(given: Settings) {
+  // A file that cannot be used is said at once: the database may take its time.
+  yield* Models.find(given)
   const { settings, tried } = yield* RunningServices.findToTry(given)
   const hostProblem = Effect.scoped(Effect.map(Isolation.choose({ ...tried, role: "all" }), ({ problem }) => problem))
   const service = yield* Effect.option(RunningServices.find(given))
