@@ -82,7 +82,8 @@ const run = Effect.fnUntraced(function*(
   const { code, signal } = yield* Effect.promise(() => worker.ended)
   if (code !== 0 && signal === null) return yield* Effect.die(new Error(`the worker failed with code ${code}: ${worker.stderr()}`))
   isOver = true
-  assert.strictEqual(signal, death === null ? null : "SIGKILL")
+  // The number of looks of a round depends on the time, so a round may end before the step.
+  if (round === null || death === null) assert.strictEqual(signal, death === null ? null : "SIGKILL")
   const plan: Plan = { steps: Steps.steps(control), requests: seen }
   const gits = (how: string) => Steps.steps(control).filter(({ name }) => name.endsWith(how)).length
   const isAlone = death !== null && "step" in death && gits(Steps.ALONE) > gits(Steps.ENDED)
@@ -224,7 +225,6 @@ export const rounds = Effect.fnUntraced(function*(origin: World.Origin) {
     const before = count()
     yield* say(what)
     const { alone, plan } = yield* run(origin, directory, lease, death, { round: { tree } })
-    if (death !== null && "step" in death) assert.includeDeepMembers([...expected?.steps ?? []], [...plan.steps])
     yield* look
     yield* alone
     const all = yield* events

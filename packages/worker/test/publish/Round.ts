@@ -21,8 +21,10 @@ import { join } from "node:path"
 import { followFeedback } from "../../src/jobs/FollowFeedback.ts"
 import { localLayer, publishOnce, type Settings } from "./Worker.ts"
 
-/** Looks and publications of one round: deliver, publish, reply, and a last look that finds nothing. */
-const LOOKS = 4
+/** More looks than a round has: deliver, publish, reply, and those that come in the millisecond of a change and find nothing due. */
+const LOOKS = 50
+/** Looks that find no round, after which there is none. */
+const IDLE_LOOKS = 5
 
 /** Comments on the host, and the watches of its pull requests. */
 export const portsLayer = ({ host }: Pick<Settings, "host">, privateKey: string) =>
@@ -61,12 +63,16 @@ export const agentTurn = Effect.fnUntraced(function*(lease: Lease, tree: string)
   }, now)
 })
 
-/** Does all that is due for the sandbox. */
+/** Does all that is due for the sandbox, until its round is over. */
 export const roundOnce = Effect.fnUntraced(function*(id: SandboxId, grantId: string, tree: string) {
   const store = yield* SandboxStore
   const leases = yield* Leases
+  let [began, idle] = [false, 0]
   for (let i = 0; i < LOOKS; i++) {
     yield* followFeedback()
+    const { feedback } = yield* store.find({ grantId, id })
+    if (feedback?.round == null && (began || ++idle === IDLE_LOOKS)) return
+    began ||= feedback?.round != null
     const taken = yield* leases.take({ worker: randomUUID(), machine: id }, { slots: 1000, boots: 1000, errands: 1000 })
     const lease = taken.find(({ lease }) => lease.sandboxId === id)?.lease
     if (lease === undefined) continue
