@@ -102,8 +102,14 @@ const guardCards = () => {
   if (fresh.length > 0 && (document.activeElement === null || document.activeElement === document.body)) now[0]?.focus()
 }
 
-/** Puts pieces in the place of those that the page has. @param {Document} pieces */
-const show = (pieces) => {
+/** The event that each piece on the page is as of, by id. @type {Map<string, number>} */
+const shownAt = new Map()
+
+/**
+ * Puts pieces in the place of those that the page has, unless these are newer: the answer to a form may come after what the stream tells.
+ * @param {Document} pieces @param {number} asOf the event that the pieces are as of
+ */
+const show = (pieces, asOf) => {
   const followed = keepEnd()
   for (const piece of pieces.querySelectorAll("[data-piece]")) {
     if (!(piece instanceof HTMLElement)) continue
@@ -112,7 +118,9 @@ const show = (pieces) => {
       continue
     }
     const old = document.getElementById(piece.id)
-    if (old !== null) morph(old, piece, () => after(old))
+    if (old === null || (shownAt.get(piece.id) ?? 0) > asOf) continue
+    shownAt.set(piece.id, asOf)
+    morph(old, piece, () => after(old))
   }
   if (conversation !== null) fold(conversation)
   guardCards()
@@ -153,7 +161,7 @@ const receive = ({ data, lastEventId }) => {
   wait = FIRST_WAIT
   connection("Live")
   if (lastEventId !== "") cursor = lastEventId
-  show(parsed(data))
+  show(parsed(data), Number(cursor))
 }
 
 const retryLater = () => {
@@ -283,7 +291,7 @@ const send = async (form, submitter) => {
   const leads = find(said, "[data-leads]", HTMLAnchorElement)
   if (leads !== null) return location.assign(leads.href)
   outcome(className ?? "told", ...childNodes)
-  show(said)
+  show(said, Number(find(said, "[data-as-of]", HTMLElement)?.dataset["asOf"] ?? cursor))
   fill(said)
 }
 

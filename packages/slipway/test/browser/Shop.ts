@@ -4,7 +4,7 @@ import { RepoName } from "@slipway/domain/source/schema/RepoRef"
 import { LocalRepositories } from "@slipway/local-source/LocalRepositories"
 import { Effect, Layer } from "effect"
 import { execFileSync } from "node:child_process"
-import type { Page } from "playwright-core"
+import type { Locator, Page } from "playwright-core"
 import * as SampleRepository from "../../src/service/SampleRepository.ts"
 import { folder } from "../commands/SlipwayProcess.ts"
 import { Browser } from "./Browser.ts"
@@ -56,6 +56,12 @@ export const ASKS = { toolApprovalMode: "prompt" }
 
 // ---------------------------------------------------------------------------------------------------------------
 // Waiting for what a page shows
+
+/** The texts of as many elements as are expected: a page begins before its slow parts are there. */
+export const textsAre = async (shown: Locator, expected: ReadonlyArray<string>) => {
+  if (expected.length > 0) await shown.nth(expected.length - 1).waitFor()
+  assert.deepStrictEqual(await shown.allInnerTexts(), expected)
+}
 
 /** In the menu, which need not be open. */
 export const turnIs = (page: Page, text: string) => page.locator("#turn", { hasText: text }).waitFor({ state: "attached" })

@@ -87,7 +87,7 @@ const back = Effect.fnUntraced(function*(
   )
   return Page.fragment(
     html`<p class="${Object.hasOwn(labels.rejection, done) ? "problem" : "told"}">${outcomesOf(shown.sandbox, repo)[done]}</p>
-${changed}${more}`
+<div data-as-of="${shown.sandbox.lastSeq}">${changed}</div>${more}`
   )
 })
 
