@@ -22,8 +22,6 @@ const groups = {
       ["docs/approvals.md", "Approvals"],
       ["docs/environments.md", "Environments"],
       ["docs/github.md", "GitHub"],
-      ["docs/feedback.md", "Feedback"],
-      ["docs/automations.md", "Automations"],
       ["docs/partners.md", "Partners"],
       ["docs/webhooks.md", "Webhooks"]
     ]
@@ -52,7 +50,6 @@ const groups = {
       ["docs/operating/proxy.md", "Behind a proxy"],
       ["docs/operating/database.md", "The database"],
       ["docs/operating/checkpoints.md", "Checkpoints and disks"],
-      ["docs/operating/retention.md", "Deletion and retention"],
       ["docs/operating/secrets.md", "Secrets"],
       ["docs/operating/processes.md", "Many processes"],
       ["docs/operating/observe.md", "Observe"],

@@ -47,7 +47,6 @@ const Fixture = Layer.effect(
             toolApprovalMode: "auto",
             metadata: {},
             origin: null,
-            continues: null,
             createdAt: yield* DateTime.now
           },
           keyed: null

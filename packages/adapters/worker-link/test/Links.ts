@@ -45,8 +45,7 @@ export const sandboxOf = (id: SandboxId, more: Partial<Sandbox> = {}): Sandbox =
     reasoningEffort: null,
     toolApprovalMode: "auto",
     metadata: {},
-    origin: null,
-    continues: null
+    origin: null
   }),
   status: "running",
   ...more

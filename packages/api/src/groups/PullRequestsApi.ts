@@ -6,7 +6,6 @@ import {
   BranchMoved,
   MergeConflict,
   NothingToPublish,
-  PullRequestNotWritable,
   RepoNotAccessible,
   RepoNotFound,
   RepoRequired,
@@ -20,10 +19,7 @@ import { Area, NeededScope } from "../shared/Routing.ts"
 
 /** The body of a publication; it may be left out where the sandbox has one repository. */
 export const Publish = Schema.Struct({
-  repo: repoQuery.repo.annotateKey({ description: "Which of the sandbox's repositories; may be left out when there is one." }),
-  ready: Schema.optionalKey(Schema.Boolean).annotateKey({
-    description: "Whether the pull request then becomes ready for review, also where there is nothing new to publish. Default: `false`."
-  })
+  repo: repoQuery.repo.annotateKey({ description: "Which of the sandbox's repositories; may be left out when there is one." })
 }).annotate({ identifier: "PublishPullRequest" })
 
 /** Publishes changes as a draft pull request, and shows it. */
@@ -42,7 +38,6 @@ export class PullRequestsApi extends HttpApiGroup.make("pullRequests", { topLeve
         NothingToPublish,
         BranchMoved,
         MergeConflict,
-        PullRequestNotWritable,
         SourceHostError
       ]
     }).middleware(JsonBody).annotateMerge(OpenApi.annotations({

@@ -17,7 +17,6 @@ export const areas = [
   "pull-request",
   "messages",
   "checkpoints",
-  "branches",
   "feed",
   "ownership",
   "documents",

@@ -35,7 +35,6 @@ import type { Sandbox } from "../../src/sandbox/rules/Sandbox.ts"
 import type { Pull } from "../../src/source/schema/PullRequest.ts"
 import type { StoreUnavailable } from "../../src/store/StoreUnavailable.ts"
 import { saturatingAdd } from "../../src/text/Counters.ts"
-import { make as makeNotifications, MemoryNotifications } from "./MemoryNotifications.ts"
 
 /** The state of the layer. */
 interface Partners {
@@ -218,8 +217,7 @@ export const layer = Layer.effectContext(
     const partners = make(yield* Ids, Option.getOrNull(yield* Effect.serviceOption(AccessStore)))
     return Context.make(PartnerStore, partnerStore(partners)).pipe(
       Context.add(MemoryTasks, memoryTasks(partners)),
-      Context.add(MemoryCredits, memoryCredits(partners)),
-      Context.add(MemoryNotifications, makeNotifications())
+      Context.add(MemoryCredits, memoryCredits(partners))
     )
   })
 )

@@ -29,10 +29,10 @@ describe("a key is minted", () => {
     }
   })
 
-  const all: ReadonlyArray<Scope> = ["sandboxes", "partner:ingest", "webhooks", "secrets", "metrics:read", "models", "automations"]
+  const all: ReadonlyArray<Scope> = ["sandboxes", "partner:ingest", "webhooks", "secrets", "metrics:read", "models"]
   it.each([
     ["member", ["sandboxes"]],
-    ["owner", ["sandboxes", "webhooks", "secrets", "automations"]]
+    ["owner", ["sandboxes", "webhooks", "secrets"]]
   ] as ReadonlyArray<readonly [Role, ReadonlyArray<Scope>]>)("by a person in the role %s with %j at most", (role, mayGive) => {
     const member = memberAs(role)
     assert.isNull(decided({ member, scopes: [] }))

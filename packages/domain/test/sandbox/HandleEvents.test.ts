@@ -43,7 +43,6 @@ const create = (n: number) =>
         toolApprovalMode: "auto",
         metadata: {},
         origin: null,
-        continues: null,
         createdAt: at
       },
       keyed: null

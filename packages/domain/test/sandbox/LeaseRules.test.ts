@@ -46,8 +46,7 @@ describe("a sandbox needs a worker", () => {
     turn: turn("succeeded"),
     owesCheckpoint: false,
     publications: published,
-    restoring: null,
-    syncing: false
+    restoring: null
   }
   it.each<readonly [work: Work | null, takes: boolean, facts: Partial<typeof resting>]>([
     ["boot", true, { status: "queued", turn: null }],
@@ -57,7 +56,6 @@ describe("a sandbox needs a worker", () => {
     ["turn", false, { turn: turn("awaiting_approval") }],
     ["errand", false, { owesCheckpoint: true }],
     ["errand", false, { restoring: 1 }],
-    ["errand", false, { syncing: true }],
     ["errand", false, { publications: publishing }],
     [null, false, {}],
     [null, false, { turn: null }],

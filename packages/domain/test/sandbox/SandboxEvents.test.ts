@@ -40,7 +40,6 @@ const creation = (name: string): Creation => ({
   toolApprovalMode: "auto",
   metadata: {},
   origin: null,
-  continues: null,
   createdAt: at
 })
 

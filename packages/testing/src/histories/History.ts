@@ -66,7 +66,6 @@ export const creation: Creation = {
   toolApprovalMode: "prompt",
   metadata: { customer: "42" },
   origin: null,
-  continues: null,
   createdAt
 }
 

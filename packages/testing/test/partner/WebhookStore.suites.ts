@@ -3,7 +3,6 @@ import * as AccessStoreMemory from "@slipway/domain/memory/access/AccessStoreMem
 import * as IdsMemory from "@slipway/domain/memory/ids/IdsMemory"
 import * as PartnerStoreMemory from "@slipway/domain/memory/partner/PartnerStoreMemory"
 import * as WebhookStoreMemory from "@slipway/domain/memory/partner/WebhookStoreMemory"
-import * as SandboxStoreMemory from "@slipway/domain/memory/sandbox/SandboxStoreMemory"
 import * as HintsMemory from "@slipway/domain/memory/store/HintsMemory"
 import { TAKEN_TIME } from "@slipway/domain/partner/ports/WebhookStore"
 import { suite, WebhookFixture } from "@slipway/testing/contracts/partner/WebhookStoreContract"
@@ -13,9 +12,8 @@ import { TestClock } from "effect/testing"
 
 export const suites = () => [suite(
   "memory",
-  Layer.mergeAll(
+  Layer.merge(
     WebhookStoreMemory.layer,
-    SandboxStoreMemory.layer,
     Layer.succeed(WebhookFixture, WebhookFixture.of({ expireTaken: TestClock.adjust(Duration.toMillis(TAKEN_TIME)) }))
   ).pipe(
     Layer.provideMerge(PartnerStoreMemory.layer),

@@ -168,8 +168,6 @@ describe("what is made of it", () => {
       toolApprovalMode: "prompt",
       metadata: { a: "1" },
       origin: null,
-      continues: null,
-      feedback: null,
       createdAt
     })
   })

@@ -39,8 +39,7 @@ const sandbox: Sandbox = {
     reasoningEffort: null,
     toolApprovalMode: "auto",
     metadata: {},
-    origin: null,
-    continues: null
+    origin: null
   }),
   status: "running"
 }

@@ -28,8 +28,7 @@ const sandboxOf = (n: number, grantId = "grant", checkpoint = 1): Sandbox => ({
     reasoningEffort: null,
     toolApprovalMode: "auto",
     metadata: {},
-    origin: null,
-    continues: null
+    origin: null
   }),
   status: "succeeded",
   checkpoint

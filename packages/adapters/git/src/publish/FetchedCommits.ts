@@ -12,9 +12,7 @@ import * as Push from "./Push.ts"
 
 export type Fetch = (repo: RepoName, remote: Remote, sha: string) => Effect.Effect<FetchedCommit, CloneFailed, Scope.Scope>
 
-/** The lines of the file; none if it is missing. */
-export const linesOf = async (file: string): Promise<ReadonlyArray<string>> =>
-  (await textIn(file, "")).split("\n").filter((line) => line !== "")
+const linesOf = async (file: string): Promise<ReadonlyArray<string>> => (await textIn(file, "")).split("\n").filter((line) => line !== "")
 
 /** A mirror that the repository borrows from already, unless the repository was renamed since. */
 const borrow = ({ gitDir }: HostRepository, { objects, shallow }: FetchedCommit) =>

@@ -24,8 +24,6 @@ export interface Narrowed {
   readonly person: string | null
   /** `metadata.KEY=VALUE` of the address. */
   readonly metadata: Readonly<Record<string, string>>
-  /** Only archived sandboxes; they are left out otherwise. */
-  readonly archived: boolean
 }
 
 /** A person who started sandboxes. */
@@ -54,8 +52,7 @@ export const read = Effect.fnUntraced(function*(url: URL): Effect.fn.Return<Narr
     repo,
     noRepo: repo === null && typed !== "" ? typed : null,
     person: person === "" ? null : person,
-    metadata: Object.fromEntries(pairs),
-    archived: given(url, "archived") === "yes"
+    metadata: Object.fromEntries(pairs)
   }
 })
 
@@ -65,7 +62,7 @@ export const kept = (url: URL, names: ReadonlyArray<string>): URLSearchParams =>
 
 /** The address of the list with these filters. */
 export const addressOf = (
-  { archived = false, metadata = {}, person = null, repo = null, search = "" }: Partial<Narrowed>,
+  { metadata = {}, person = null, repo = null, search = "" }: Partial<Narrowed>,
   state: AttentionState | null = null,
   after = ""
 ): string => {
@@ -74,7 +71,6 @@ export const addressOf = (
     ["search", search],
     ["repo", repo ?? ""],
     ["person", person ?? ""],
-    ["archived", archived ? "yes" : ""],
     ["after", after]
   ].filter(([, value]) => value !== "")
   const query = new URLSearchParams([...filters, ...Object.entries(metadata).map(([key, value]) => [METADATA + key, value])])

@@ -87,8 +87,7 @@ removed from the files; later checkpoints are kept.</p>
       InvalidModel: conflict,
       InvalidReasoningEffort: conflict,
       NoCheckpoint: conflict,
-      NoCredits: conflict,
-      SandboxDeleted: conflict
+      NoCredits: conflict
     })
   )
 

@@ -334,8 +334,7 @@ export const make = Effect.gen(function*() {
       on: [],
       isSlow: true,
       render: Effect.fnUntraced(function*({ by, csrf, sandbox: { id } }) {
-        const isArchived = (yield* dashboard.archived(by.grantId, [id])).has(id)
-        return Bar.pin(id, csrf, (yield* dashboard.pins(by)).has(id), isArchived)
+        return Bar.pin(id, csrf, (yield* dashboard.pins(by)).has(id))
       })
     },
     state: quick([...LIFE, "approval.requested", "approval.resolved", "usage.updated", "pull_request.updated", "sandbox.restoring",

@@ -69,7 +69,6 @@ export const creationOf = Effect.fnUntraced(function*(more: Partial<Creation> = 
     toolApprovalMode: "prompt",
     metadata: { customer: "42", constructor: "x" },
     origin: null,
-    continues: null,
     createdAt: at,
     ...more
   }
