@@ -17,6 +17,7 @@ import * as MaintenancePostgres from "@slipway/postgres/maintenance/MaintenanceP
 import * as Migrations from "@slipway/postgres/Migrations"
 import * as SandboxStorePostgres from "@slipway/postgres/sandbox-store/SandboxStorePostgres"
 import * as SetupsPostgres from "@slipway/postgres/setups/SetupsPostgres"
+import { AnswerMillis } from "@slipway/postgres/sql/SqlFailure"
 import * as WorkersPostgres from "@slipway/postgres/workers/WorkersPostgres"
 import { DateTime, Deferred, Effect, Layer, Redacted } from "effect"
 import { create, layerOn, principal, running, startWorker, World } from "./Doubles.ts"
@@ -34,7 +35,9 @@ const Stores = Layer.mergeAll(
   Layer.provideMerge(Layer.merge(HintsPostgres.layer, IdsNode.layer)),
   Layer.provideMerge(
     Layer.unwrap(Effect.map(TestPostgres.database(Migrations.layer), (url) => Database.layer({ url: Redacted.make(url) })))
-  )
+  ),
+  // A busy machine is no silent database.
+  Layer.provideMerge(Layer.succeed(AnswerMillis, 300_000))
 )
 
 const QUEUED = 800

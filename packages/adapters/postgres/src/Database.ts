@@ -17,7 +17,7 @@ import type { Settings } from "./connection/SessionSettings.ts"
 import { DatabaseSchema } from "./options/DatabaseSchema.ts"
 import { OptionNames } from "./options/OptionNames.ts"
 import { Reads, Renewals } from "./sql/Clients.ts"
-import { passes } from "./sql/SqlFailure.ts"
+import { AnswerMillis, passes } from "./sql/SqlFailure.ts"
 
 export type { DatabaseLocation }
 export { Reads, Renewals }
@@ -25,18 +25,29 @@ export { Reads, Renewals }
 /** Statements that share a connection before another one is opened. */
 const SHARING = 8
 
-/**
- * How long a statement may take before Postgres cancels it. Longer than `lock_timeout`, and short enough that a caller is answered
- * within ten seconds, whatever the database does.
- */
-const STATEMENT = Duration.seconds(7)
+interface Patience {
+  readonly connect: Duration.Duration
+  /** How long a request waits for another one's lock before it is told to come again (docs/decisions/4). */
+  readonly lock: Duration.Duration
+  /** How long a statement may take before Postgres cancels it. */
+  readonly statement: Duration.Duration
+  /** A server that is silent for longer than any statement may take does not answer any more: its connection is thrown away. */
+  readonly silence: Duration.Duration | null
+}
 
-/** A server that is silent for longer than any statement may take does not answer any more: its connection is thrown away. */
-const SILENCE = Duration.seconds(8)
+/** Each is shorter than the next, and all are over before a caller is answered, after `answer` milliseconds. */
+const patienceOf = (answer: number): Patience => ({
+  connect: Duration.millis(answer - 6_000),
+  lock: Duration.millis(answer - 4_000),
+  statement: Duration.millis(answer - 2_000),
+  silence: Duration.millis(answer - 1_000)
+})
 
-const shared = (location: DatabaseLocation, silence: Duration.Duration | null, settings: Settings = {}) => ({
+const PATIENCE = patienceOf(AnswerMillis.defaultValue())
+
+const shared = (location: DatabaseLocation, { connect, silence }: Pick<Patience, "connect" | "silence">, settings: Settings = {}) => ({
   applicationName: "slipway",
-  connectTimeout: "3 seconds",
+  connectTimeout: connect,
   // Poolers know this one.
   startupParameters: { TimeZone: "UTC" },
   ...Connecting.configOf(location, silence, settings)
@@ -45,19 +56,21 @@ const shared = (location: DatabaseLocation, silence: Duration.Duration | null, s
 /** Connections of a process, by what they are for: docs/operating/database.md has their sum. */
 const CONNECTIONS = { writing: 10, reading: 4, renewals: 1 }
 
-/**
- * Pools for writing, for reading and for the renewal of leases. `lock_timeout`: how long a request waits for another one's
- * lock before it is told to come again (docs/decisions/4).
- */
+/** Pools for writing, for reading and for the renewal of leases. */
 export const layer = (location: DatabaseLocation, { reading = CONNECTIONS.reading, writing = CONNECTIONS.writing } = {}) =>
-  Layer.unwrap(Effect.map(DatabaseSchema, (schema) => {
-    const settings = { lock_timeout: "5s", statement_timeout: `${Duration.toSeconds(STATEMENT)}s`, search_path: schema }
-    const config = shared(location, SILENCE, settings)
+  Layer.unwrap(Effect.gen(function*() {
+    const patience = patienceOf(yield* AnswerMillis)
+    const settings = {
+      lock_timeout: `${Duration.toMillis(patience.lock)}ms`,
+      statement_timeout: `${Duration.toMillis(patience.statement)}ms`,
+      search_path: yield* DatabaseSchema
+    }
+    const config = shared(location, patience, settings)
     return Layer.mergeAll(
       PgClient.layer({ ...config, maxConnections: writing }),
       Layer.effect(Reads, SqlClient).pipe(
         Layer.provide(PgClient.layer({
-          ...shared(location, SILENCE, { ...settings, plan_cache_mode: "force_generic_plan" }),
+          ...shared(location, patience, { ...settings, plan_cache_mode: "force_generic_plan" }),
           maxConnections: reading,
           multiplex: true,
           multiplexConcurrency: SHARING
@@ -71,7 +84,8 @@ export const layer = (location: DatabaseLocation, { reading = CONNECTIONS.readin
 /** One connection for changes of the schema, which take as long as the tables are large. */
 export const layerMigrating = (location: DatabaseLocation) =>
   Layer.unwrap(
-    Effect.map(DatabaseSchema, (schema) => PgClient.layer({ ...shared(location, null, { search_path: schema }), maxConnections: 1 }))
+    Effect.map(DatabaseSchema, (schema) =>
+      PgClient.layer({ ...shared(location, { ...PATIENCE, silence: null }, { search_path: schema }), maxConnections: 1 }))
   )
 
 /** The database cannot be used. */
@@ -128,7 +142,7 @@ const answering = (location: DatabaseLocation, count: number) =>
   Effect.forEach(
     Array.from({ length: count }),
     () =>
-      Effect.flatMap(PgConnection.make(shared(location, SILENCE)), (session) => session.query("SELECT 1")).pipe(
+      Effect.flatMap(PgConnection.make(shared(location, PATIENCE)), (session) => session.query("SELECT 1")).pipe(
         Effect.timeoutOption(EACH),
         Effect.map(Option.isSome),
         Effect.catch(() => Effect.succeed(false))
@@ -144,7 +158,7 @@ const answering = (location: DatabaseLocation, count: number) =>
  */
 export const reach = Effect.fn("Database.reach")(function*(url: Redacted.Redacted, patience: Duration.Duration, all = false) {
   const at = Connecting.placeOf(url)
-  const connect = PgConnection.make(shared({ url }, SILENCE))
+  const connect = PgConnection.make(shared({ url }, PATIENCE))
   const look = Effect.scoped(Effect.gen(function*() {
     const session = yield* connect
     const { rows } = yield* session.query(ROLE)

@@ -7,6 +7,7 @@ import { initial, type Sandbox } from "@slipway/domain/sandbox/rules/Sandbox"
 import * as TestPostgres from "@slipway/embedded-postgres/testing/TestPostgres"
 import * as Database from "@slipway/postgres/Database"
 import * as Migrations from "@slipway/postgres/Migrations"
+import { AnswerMillis } from "@slipway/postgres/sql/SqlFailure"
 import { DateTime, Effect, Layer, Redacted } from "effect"
 import { SqlClient } from "effect/sql"
 import * as LinkAddresses from "../src/LinkAddresses.ts"
@@ -24,7 +25,9 @@ export const database = Layer.unwrap(
     (url) =>
       Layer.effectDiscard(Effect.flatMap(SqlClient.SqlClient, (sql) => sql`ALTER TABLE sandboxes DROP CONSTRAINT sandboxes_grant_id_fkey`))
         .pipe(
-          Layer.provideMerge(Database.layer({ url: Redacted.make(url) }))
+          Layer.provideMerge(Database.layer({ url: Redacted.make(url) })),
+          // A busy machine is no silent database.
+          Layer.provideMerge(Layer.succeed(AnswerMillis, 300_000))
         )
   )
 )

@@ -17,6 +17,7 @@ import * as Database from "@slipway/postgres/Database"
 import * as HintsPostgres from "@slipway/postgres/HintsPostgres"
 import * as LeasesPostgres from "@slipway/postgres/leases/LeasesPostgres"
 import * as SandboxStorePostgres from "@slipway/postgres/sandbox-store/SandboxStorePostgres"
+import { AnswerMillis } from "@slipway/postgres/sql/SqlFailure"
 import { Effect, Layer, Redacted } from "effect"
 import { join } from "node:path"
 import * as AgentHistory from "../../src/publish/AgentHistory.ts"
@@ -45,7 +46,9 @@ export const storeLayer = ({ database }: Pick<Settings, "database">) =>
   Layer.merge(SandboxStorePostgres.layer, LeasesPostgres.layer).pipe(
     Layer.provide(IdsNode.layer),
     Layer.provideMerge(HintsPostgres.layer),
-    Layer.provideMerge(Database.layer({ url: Redacted.make(database) }))
+    Layer.provideMerge(Database.layer({ url: Redacted.make(database) })),
+    // A busy machine is no silent database.
+    Layer.provideMerge(Layer.succeed(AnswerMillis, 300_000))
   )
 
 /** Trees, and the boxes in which git looks over them. */

@@ -44,7 +44,8 @@ const hasPassing = (cause: Cause.Cause<unknown>): boolean =>
 
 /**
  * How many milliseconds a caller waits for the store, whatever holds it up: a connection that cannot be had, a server that says nothing.
- * Longer than one statement may take. Tests of other rules wait longer: a busy machine is no silent database.
+ * Connections, locks and statements have shorter times, derived from it. Tests of other rules wait longer: a busy machine is no silent
+ * database.
  */
 export const AnswerMillis = Context.Reference<number>("@slipway/postgres/sql/AnswerMillis", { defaultValue: () => 9_000 })
 
