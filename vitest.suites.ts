@@ -89,8 +89,9 @@ suite("kernel-isolation", 2 * MINUTE, {
   fileParallelism: false
 })
 
-// A worker that is killed at every step of publishing: most of the time goes into starting the processes that are killed.
-suite("reliability-publishing", 15 * MINUTE, {
+// A worker that is killed at every step of a publication and of a round of feedback: most of the time goes into starting the processes
+// that are killed.
+suite("publishing", 15 * MINUTE, {
   include: ["packages/worker/test/publish/*.kills.ts"],
   globalSetup: postgres,
   env: { NODE_COMPILE_CACHE: "node_modules/.cache/slipway-publishing" },

@@ -123,5 +123,22 @@ export const groups: ReadonlyArray<Group> = [
       { id: "lifecycles-cpu", what: "processor time of all processes of one of those", quick: true }
     ],
     load: () => import("./lifecycles/Lifecycles.ts")
+  },
+  {
+    name: "notifications",
+    minutes: 10,
+    rows: [
+      { id: "notified-create", what: "creations with 3 listening endpoints, 16 clients, beside those without", quick: true },
+      { id: "notified-change", what: "one notification a transaction with 3 listening endpoints, beside those without", quick: true }
+    ],
+    load: () => import("./notifications/Notifications.ts")
+  },
+  {
+    name: "polling",
+    minutes: 10,
+    rows: [
+      { id: "polling-requests", what: "requests for 1,000 open pull requests of 100 repositories, for each of them a minute", quick: true }
+    ],
+    load: () => import("./polling/Polling.ts")
   }
 ]

@@ -64,6 +64,7 @@ const DOMAIN = [
   "files",
   "partner",
   "publishing",
+  "automation",
   "promise"
 ]
 /** Folders in those: each imports only those before it, of its own folder and of others. */

@@ -22,6 +22,8 @@ const groups = {
       ["docs/approvals.md", "Approvals"],
       ["docs/environments.md", "Environments"],
       ["docs/github.md", "GitHub"],
+      ["docs/feedback.md", "Feedback"],
+      ["docs/automations.md", "Automations"],
       ["docs/partners.md", "Partners"],
       ["docs/webhooks.md", "Webhooks"]
     ]
@@ -50,6 +52,7 @@ const groups = {
       ["docs/operating/proxy.md", "Behind a proxy"],
       ["docs/operating/database.md", "The database"],
       ["docs/operating/checkpoints.md", "Checkpoints and disks"],
+      ["docs/operating/retention.md", "Deletion and retention"],
       ["docs/operating/secrets.md", "Secrets"],
       ["docs/operating/processes.md", "Many processes"],
       ["docs/operating/observe.md", "Observe"],

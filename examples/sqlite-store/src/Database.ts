@@ -13,6 +13,7 @@ const TABLES = `
     createdAt INTEGER NOT NULL,
     endedAt INTEGER,
     repos TEXT NOT NULL,
+    continues TEXT,
     deadlineAt INTEGER,
     limits TEXT NOT NULL,
     work TEXT,
@@ -21,10 +22,12 @@ const TABLES = `
     approvals INTEGER NOT NULL,
     lastSeq INTEGER NOT NULL,
     purgedSeq INTEGER NOT NULL,
+    deletedAt INTEGER,
     state TEXT NOT NULL,
     waitingTexts TEXT NOT NULL
   ) STRICT;
   CREATE INDEX IF NOT EXISTS sandboxes_of_grants ON sandboxes (grantId, createdAt, id);
+  CREATE INDEX IF NOT EXISTS sandboxes_continuing ON sandboxes (continues) WHERE continues IS NOT NULL;
   CREATE INDEX IF NOT EXISTS sandboxes_with_work ON sandboxes (workSince) WHERE work IS NOT NULL;
   CREATE INDEX IF NOT EXISTS sandboxes_by_deadline ON sandboxes (deadlineAt, id) WHERE deadlineAt IS NOT NULL;
   CREATE INDEX IF NOT EXISTS sandboxes_by_limits ON sandboxes (limits) WHERE endedAt IS NULL;

@@ -1,5 +1,5 @@
 /** The statements of the kit on SQLite. */
-import type { Statements } from "@slipway/domain/sandbox/kit/StoreKit"
+import type { EndedBefore, Statements } from "@slipway/domain/sandbox/kit/StoreKit"
 import { Effect } from "effect"
 import type { Database } from "./Database.ts"
 
@@ -13,6 +13,10 @@ const LEASABLE = `SELECT leases.*, grantId, status, createdAt, endedAt, work, wo
 const IN_LIST = "IN (SELECT value FROM json_each(:list))"
 const listOf = (values: ReadonlyArray<number | string>) => ({ list: JSON.stringify(values) })
 
+/** The time for the sandbox's grant. */
+const BEFORE = "coalesce((SELECT value ->> 'before' FROM json_each(:own) WHERE value ->> 'grantId' = sandboxes.grantId), :before)"
+const timesOf = ({ all, own }: EndedBefore) => ({ before: all, own: JSON.stringify(own) })
+
 export const make = (database: Database): Statements => ({
   transaction: (body) => database.transaction(body),
   isTemporary: (cause) => cause instanceof Error && "errcode" in cause && TEMPORARY.includes(Number(cause.errcode) & 0xff),
@@ -22,10 +26,16 @@ export const make = (database: Database): Statements => ({
   list: (grantId, { after, limit, repo, status }) =>
     database.iterate(
       `SELECT state FROM sandboxes
-        WHERE grantId = :grantId AND (:status IS NULL OR status = :status) AND (:repo IS NULL OR instr(repos, ' ' || :repo || ' ') > 0)
+        WHERE grantId = :grantId AND deletedAt IS NULL AND (:status IS NULL OR status = :status)
+          AND (:repo IS NULL OR instr(repos, ' ' || :repo || ' ') > 0)
           AND (:id IS NULL OR (createdAt, id) < (:createdAt, :id))
         ORDER BY createdAt DESC, id DESC LIMIT :limit`,
       { grantId, status, repo, createdAt: after?.createdAt ?? null, id: after?.id ?? null, limit }
+    ),
+  publishers: (continues, own, limit) =>
+    database.all(
+      `SELECT id, grantId, repos FROM sandboxes WHERE continues = :continues OR id = :own ORDER BY createdAt DESC, id DESC LIMIT :limit`,
+      { continues, own, limit }
     ),
   countActive: (grantId) =>
     Effect.map(
@@ -50,14 +60,21 @@ export const make = (database: Database): Statements => ({
       `SELECT id FROM sandboxes WHERE grantId ${IN_LIST} AND status IN ('queued', 'creating', 'running') LIMIT :limit`,
       { ...listOf(grantIds), limit }
     ),
-  purgeable: (endedBefore, limit) =>
-    database.all("SELECT * FROM sandboxes WHERE endedAt <= :endedBefore AND purgedSeq < lastSeq LIMIT :limit", { endedBefore, limit }),
+  purgeable: (before, limit) =>
+    database.all(`SELECT * FROM sandboxes WHERE endedAt <= ${BEFORE} AND purgedSeq < lastSeq LIMIT :limit`, { ...timesOf(before), limit }),
   heads: (after, limit) =>
     database.all("SELECT id, lastSeq FROM sandboxes WHERE id > :after AND purgedSeq < lastSeq ORDER BY id LIMIT :limit", { after, limit }),
   purge: (ids) =>
     Effect.forEach(
       ["events", "traces", "setups"],
       (table) => database.run(`DELETE FROM ${table} WHERE sandboxId ${IN_LIST}`, listOf(ids)),
+      { discard: true }
+    ),
+  // Keys come before the receipts that they refer to.
+  erase: (id) =>
+    Effect.forEach(
+      ["keys", "events", "messages", "approvals", "receipts", "traces", "setups"],
+      (table) => database.run(`DELETE FROM ${table} WHERE sandboxId = :id ${table === "keys" ? "AND commandId IS NOT NULL" : ""}`, { id }),
       { discard: true }
     ),
   census: (now) =>
@@ -113,7 +130,10 @@ export const make = (database: Database): Statements => ({
       Effect.asVoid(database.run(`DELETE FROM contents WHERE sandboxId = :id AND put ${IN_LIST}`, { id, ...listOf(puts) }))
     ),
   prunable: (before, limit) =>
-    database.all("SELECT sandboxId FROM prunes WHERE dueAt <= :before ORDER BY dueAt LIMIT :limit", { before, limit }),
+    database.all(`SELECT sandboxId FROM prunes JOIN sandboxes ON id = sandboxId WHERE dueAt <= ${BEFORE} ORDER BY dueAt LIMIT :limit`, {
+      ...timesOf(before),
+      limit
+    }),
 
   setups: (id) => database.all("SELECT * FROM setups WHERE sandboxId = :id", { id }),
   pushes: (id) => database.all("SELECT * FROM pushes WHERE sandboxId = :id", { id }),

@@ -1,5 +1,6 @@
 import { Checkpoints } from "@slipway/domain/sandbox/ports/Checkpoints"
 import * as CheckpointsContract from "@slipway/testing/contracts/sandbox/CheckpointsContract"
+import * as DeletionContract from "@slipway/testing/contracts/sandbox/DeletionContract"
 import * as ForksContract from "@slipway/testing/contracts/sandbox/ForksContract"
 import { drive } from "@slipway/testing/contracts/sandbox/SandboxStates"
 import * as SetupsContract from "@slipway/testing/contracts/sandbox/SetupsContract"
@@ -54,6 +55,7 @@ const leftovers = () => {
 export const suites = () => [
   CheckpointsContract.suite("sqlite", layer),
   ForksContract.suite("sqlite", layer),
+  DeletionContract.suite("sqlite", layer),
   SetupsContract.suite("sqlite", layer),
   leftovers()
 ]

@@ -2,6 +2,7 @@
 import { HttpApi, OpenApi } from "effect/http-api"
 import { CheckpointsApi } from "./groups/CheckpointsApi.ts"
 import { EventsApi } from "./groups/EventsApi.ts"
+import { FeedbackApi } from "./groups/FeedbackApi.ts"
 import { FilesApi } from "./groups/FilesApi.ts"
 import { HealthApi } from "./groups/HealthApi.ts"
 import { MessagesApi } from "./groups/MessagesApi.ts"
@@ -19,6 +20,7 @@ export class Api extends HttpApi.make("slipway")
   .add(EventsApi)
   .add(FilesApi)
   .add(PullRequestsApi)
+  .add(FeedbackApi)
   .add(PartnerApi)
   .add(HealthApi)
   .add(MetricsApi)

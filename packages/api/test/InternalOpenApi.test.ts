@@ -30,10 +30,27 @@ it("its document names every status, and describes every parameter", () => {
     listTrustedRefs: [...everywhere, "200"].sort(),
     trustRef: [...withBody, "201", "404", "409"].sort(),
     distrustRef: [...everywhere, "204", "404"].sort(),
+    listRepositorySettings: [...everywhere, "200"].sort(),
+    setRepositorySettings: [...withBody, "200", "404", "409"].sort(),
     listModels: [...everywhere, "200"].sort(),
     listModelProviders: [...everywhere, "200"].sort(),
     setModelProvider: [...withBody, "200"].sort(),
-    removeModelProvider: [...everywhere, "204", "404"].sort()
+    removeModelProvider: [...everywhere, "204", "404"].sort(),
+    createAutomation: [...withBody, "201", "409"].sort(),
+    listAutomations: [...everywhere, "200"].sort(),
+    getAutomation: [...everywhere, "200", "404"].sort(),
+    changeAutomation: [...withBody, "200", "404"].sort(),
+    deleteAutomation: [...everywhere, "204", "404"].sort(),
+    rotateAutomationSecret: [...withBody, "200", "404"].sort(),
+    enableAutomation: [...withBody, "200", "404"].sort(),
+    pauseAutomation: [...withBody, "200", "404"].sort(),
+    runAutomation: [...withBody, "200", "404", "409"].sort(),
+    listAutomationRuns: [...everywhere, "200", "404"].sort(),
+    archivedSandboxes: [...everywhere, "200"].sort(),
+    deleteSandbox: [...everywhere, "204", "404", "409"].sort(),
+    archiveSandbox: [...withBody, "204", "404"].sort(),
+    unarchiveSandbox: [...withBody, "204", "404"].sort(),
+    getPullRequestReviews: [...everywhere, "200", "404"].sort()
   })
   for (const { description, parameters } of operations) {
     assert.isNotEmpty(description)

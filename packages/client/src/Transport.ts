@@ -35,6 +35,8 @@ interface Ask extends CallOptions {
   readonly method?: "GET" | "POST" | "DELETE"
   /** Made of `segment`s. */
   readonly path: string
+  /** The path is of the internal API. */
+  readonly isInternal?: boolean
   readonly query?: Query | undefined
   readonly body?: object | undefined
   readonly idempotencyKey?: string | undefined
@@ -86,7 +88,7 @@ const root = (baseUrl: string): string => {
   if (!/^https?:$/u.test(protocol) || username + password + search + hash !== "") {
     throw new TypeError("`baseUrl` is an address of http or https, without user, query or fragment.")
   }
-  return `${origin}${pathname.replace(/(?<!\/)\/+$/u, "")}/api/public/v1`
+  return `${origin}${pathname.replace(/(?<!\/)\/+$/u, "")}/api/`
 }
 
 const search = (query: Query = {}): string => {
@@ -148,13 +150,14 @@ export class Transport {
     this.#backoffMillis = options.backoffMillis ?? 500
   }
 
-  /** The complete reply to a request. */
+  /** The complete reply to a request; `undefined`: 204. */
   json<A>(ask: Ask): Promise<A> {
     return this.#persist(ask, async (attempt, send) => {
       try {
         return await attempt.within(this.#timeoutMillis, async () => {
           const response = await send(attempt.signal)
           const text = await response.text()
+          if (response.status === 204) return undefined
           try {
             return JSON.parse(text)
           } catch (cause) {
@@ -187,14 +190,14 @@ export class Transport {
     }
   }
 
-  #prepare({ body, idempotencyKey, lastEventId, method = "GET", path, query }: Ask): Send {
+  #prepare({ body, idempotencyKey, isInternal = false, lastEventId, method = "GET", path, query }: Ask): Send {
     const headers = new Headers({ authorization: `Bearer ${this.#apiKey}` })
     if (body !== undefined) headers.set("content-type", "application/json")
     if (idempotencyKey !== undefined) headers.set("idempotency-key", idempotencyKey)
     if (lastEventId !== undefined) headers.set("last-event-id", lastEventId)
     // A separate variable, because browsers' `fetch` refuses to be called as a method of another object.
     const fetch = this.#fetch
-    const url = this.#root + path + search(query)
+    const url = `${this.#root}${isInternal ? "internal" : "public"}/v1${path}${search(query)}`
     const init = { method, headers, redirect: "manual" as const, ...(body === undefined ? {} : { body: JSON.stringify(body) }) }
     return async (signal) => {
       const response = await fetch(url, { ...init, signal }).catch((cause: unknown) => {

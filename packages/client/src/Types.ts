@@ -93,6 +93,41 @@ export interface NewSandbox {
   readonly toolApprovalMode?: "auto" | "prompt"
   /** At most 16 pairs. */
   readonly metadata?: { readonly [key: string]: string }
+  /** The feedback on its pull requests that becomes messages of the sandbox. Absent: as set for the repository, else no feedback. */
+  readonly feedback?: Partial<FeedbackPolicy>
+  /**
+   * An open pull request, or a branch, to start from and to publish to: exactly one of the two. Its repository is one of `repos`, without
+   * `ref`; with one repository `repo` may be left out.
+   */
+  readonly continue?: { readonly repo?: string; readonly pullRequest?: number; readonly branch?: string }
+}
+
+/** How a sandbox handles feedback on its pull requests. */
+export interface FeedbackPolicy {
+  /** Reviews and comments of people who may write to the repository: none, those with `@slipway`, or all. Default `off`. */
+  readonly comments: "off" | "mention" | "all"
+  /** `failing`: failing checks, once all checks of the commit are done. Default `off`. */
+  readonly checks: "off" | "failing"
+  /** Rounds without a word of a person, after which feedback is paused: 1 to 20. Default 3. */
+  readonly rounds: number
+  /** Whether the changes of a round are published. Default `true`. */
+  readonly publish: boolean
+}
+
+/** The changes that a person wants: `text`, `comments` or `checks`. */
+export interface ChangeRequest {
+  /** May be left out with one repository. */
+  readonly repo?: string
+  readonly text?: string
+  /** At most 100. */
+  readonly comments?: ReadonlyArray<{
+    readonly path: string
+    /** Absent: all of the file. */
+    readonly line?: number
+    readonly text: string
+  }>
+  /** `true`: the agent gets the failing checks. */
+  readonly checks?: boolean
 }
 
 /** A fork of a sandbox. Absent fields are taken from the original. */
@@ -164,6 +199,12 @@ export interface NewMessage {
 export interface MessageResult extends CommandResult {
   /** The turn that the message starts or waits for. It is also the message's id. */
   readonly turnId: string
+}
+
+/** The answer to a request for changes. */
+export interface ChangesRequested extends MessageResult {
+  /** The sandbox that has the message: a new one if the asked one has finished. */
+  readonly sandboxId: string
 }
 
 /** A prompt, or a complete text of the agent. */
@@ -331,6 +372,22 @@ export type SandboxEvent =
   }>
   /** The sandbox started with the trees of another sandbox's checkpoint. */
   | Durable<"sandbox.forked", { readonly sandbox_id: string; readonly checkpoint: number }>
+  | Durable<"sandbox.continued", {
+    readonly repo: string
+    /** The branch that it continues and publishes to. */
+    readonly branch: string
+    /** Its open pull request. */
+    readonly pull_request?: number
+    /** The finished sandbox that it continues by itself. */
+    readonly sandbox_id?: string
+  }>
+  | Durable<"sandbox.syncing", { readonly repos: ReadonlyArray<string> }>
+  | Durable<"sandbox.synced", {
+    /** Branches that the agent's git has as `origin/…`. */
+    readonly branches: ReadonlyArray<{ readonly repo: string; readonly branch: string; readonly sha: string }>
+    /** Why some or all could not be had, for people. */
+    readonly error?: string
+  }>
   | Durable<"sandbox.checkpoint", {
     /** From 1; absent if the checkpoint failed. */
     readonly checkpoint?: number
@@ -355,6 +412,29 @@ export type SandboxEvent =
     readonly error?: string
   }>
   | Durable<"sandbox.renamed", { readonly title: string }>
+  | Durable<"feedback.received", {
+    readonly repo: string
+    readonly kind: "review" | "comment" | "checks"
+    /** The newest of it, or the pull request, for people. */
+    readonly url: string
+    /** Logins, at most 20. */
+    readonly authors: ReadonlyArray<string>
+    readonly count: number
+    /** Ids at the source host. Each is delivered once. */
+    readonly items: ReadonlyArray<string>
+    readonly until: string
+    /** Rounds since the last word of a person, with this one; 0: it is a person's word. */
+    readonly round: number
+    /** The new sandbox that goes on with it. Absent: this one does. */
+    readonly sandbox_id?: string
+  }>
+  | Durable<"feedback.replied", {
+    readonly repo: string
+    /** Absent: the reply failed. */
+    readonly url?: string
+  }>
+  | Durable<"feedback.paused", { readonly repo: string; readonly rounds: number; readonly reason?: string }>
+  | Durable<"feedback.resumed", { readonly author: { readonly id: string } }>
   | Durable<"sandbox.error", { readonly code: string; readonly message: string; readonly retryable: boolean }>
   | Durable<"turn.started", {
     readonly prompt_id: string
@@ -441,6 +521,8 @@ export type SandboxEvent =
     }>
     /** Folders of submodules with files, which are not published. */
     readonly submodules?: ReadonlyArray<string>
+    /** Labels and reviewers of the repository's settings that the source host did not take. */
+    readonly left_out?: ReadonlyArray<string>
     /** As the source host had it then; absent while it is published, after a failure, and from servers that do not send it. */
     readonly pull_request?: PullRequest
     readonly error?: { readonly code: string; readonly message: string; readonly retry_after?: number }
@@ -489,6 +571,12 @@ export interface EventPage {
 /** A repository of the sandbox. Optional if there is only one. */
 export interface RepoQuery {
   readonly repo?: string
+}
+
+/** The changes to publish. */
+export interface PublishRequest extends RepoQuery {
+  /** Whether the pull request then becomes ready for review, also where there is nothing new to publish. Default `false`. */
+  readonly ready?: boolean
 }
 
 /** Two versions of a tree: `base` is as the sandbox found it, `working` is the present tree, a number is a checkpoint. */
@@ -618,6 +706,57 @@ export interface CheckRun {
   readonly startedAt?: string
   readonly status: string
   readonly url: string
+}
+
+/** A comment on a pull request. `text`: the first 4,000 characters of a stranger's Markdown. */
+export interface ReviewComment {
+  readonly id: number
+  readonly author: string
+  /** The file of a comment on code; otherwise `null`. */
+  readonly path: string | null
+  /** The line when the comment was written, if the host knows it. */
+  readonly line: number | null
+  /** Whether the host says that the changes no longer have the line. */
+  readonly outdated: boolean
+  readonly text: string
+  /** Whether the comment is longer: `url` has the rest. */
+  readonly truncated: boolean
+  readonly url: string
+  readonly createdAt: string
+  readonly updatedAt: string
+}
+
+/** A check of the newest commit, in the host's words. */
+export interface ReviewCheck {
+  readonly name: string
+  readonly status: string
+  /** `null` before it ended. */
+  readonly conclusion: string | null
+  readonly url: string
+}
+
+/** Comments with their texts, and checks, of a sandbox's pull request. */
+export interface PullRequestReviews {
+  readonly repository: string
+  /** `null` before anything was published. */
+  readonly pullRequest: {
+    readonly number: number
+    readonly url: string
+    readonly title: string
+    readonly state: "draft" | "open" | "merged" | "closed"
+  } | null
+  /** The newest 100, oldest first. */
+  readonly comments: ReadonlyArray<ReviewComment>
+  /** The number of all comments. */
+  readonly commentCount: number
+  readonly checks: {
+    readonly state: PullRequestStatus["checks"]["state"]
+    readonly label: string
+    /** The first 200. */
+    readonly data: ReadonlyArray<ReviewCheck>
+    readonly count: number
+  }
+  readonly detailsPending: boolean
 }
 
 /** The sandbox's pull request, with its checks. */

@@ -19,6 +19,7 @@ import {
   type NewSandbox,
   type PageQuery,
   type PartnerPage,
+  type PublishRequest,
   type PullRequestStatus,
   type RepoQuery,
   type Sandbox,
@@ -64,6 +65,7 @@ export type Replies = [
   Holds<Same<CommandResult, Reply<"interruptTurn">>>,
   Holds<Same<CommandResult, Reply<"decideApproval">>>,
   Holds<Same<CommandResult, Reply<"restoreCheckpoint">>>,
+  Holds<Same<CommandResult, Reply<"syncSandbox">>>,
   Holds<Same<CommandResult, Reply<"cancelMessage">>>,
   Holds<Same<Sandbox, Told<Reply<"forkSandbox">>>>,
   Holds<Same<MessageResult, Told<Reply<"sendMessage">>>>,
@@ -82,7 +84,7 @@ export type Requests = [
   Holds<Same<Fork, Body<"forkSandbox">>>,
   Holds<Same<ApprovalDecision, Body<"decideApproval">>>,
   Holds<Same<NewMessage, Body<"sendMessage">>>,
-  Holds<Same<RepoQuery, Body<"publishPullRequest">>>,
+  Holds<Same<PublishRequest, Body<"publishPullRequest">>>,
   Holds<Same<SandboxQuery, Query<"listSandboxes">>>,
   Holds<Same<keyof PageQuery, keyof Query<"listMessages">>>,
   Holds<Same<keyof PageQuery, keyof Query<"listCheckpoints">>>,
@@ -111,8 +113,8 @@ export type Events = [
 // ---------------------------------------------------------------------------------------------------------------
 // Addresses
 
-/** Methods of the client besides the API's operations. */
-const CONVENIENCES = ["approve", "deny", "snapshot"]
+/** Methods of the client besides the API's operations; the last ones are of the internal API. */
+const CONVENIENCES = ["approve", "deny", "snapshot", "deleteSandbox", "archiveSandbox", "archivedSandboxes", "getPullRequestReviews"]
 
 describe("the names of operations", () => {
   const operations: Array<string> = []
@@ -162,6 +164,7 @@ describe("the addresses of the promise client", () => {
       client.terminateSandbox(id),
       client.interruptTurn(id),
       client.restoreCheckpoint(id, 2),
+      client.syncSandbox(id),
       client.forkSandbox(id, { prompt: "" }),
       client.approve(id, "a/1 ?#é"),
       client.sendMessage(id, ""),
@@ -174,6 +177,8 @@ describe("the addresses of the promise client", () => {
       client.getFileContent(id, "a&b", { repo: "acme/shop" }),
       client.downloadFile(id, "a&b", { repo: "acme/shop" }),
       client.diffFiles(id, { from: 1, to: "working", path: "a&b", repo: "acme/shop" }),
+      client.requestChanges(id, { checks: true }),
+      client.resumeFeedback(id),
       client.publishPullRequest(id),
       client.getPullRequest(id, { repo: "acme/shop" }),
       client.listPartnerEvents({ after: "2", limit: 3 })

@@ -2,6 +2,7 @@
 import { errorOf } from "./client/ErrorText.ts"
 import { Skip } from "./client/Expect.ts"
 import * as AccessRules from "./rules/AccessRules.ts"
+import * as BranchRules from "./rules/BranchRules.ts"
 import * as CheckpointRules from "./rules/CheckpointRules.ts"
 import * as CommandRules from "./rules/CommandRules.ts"
 import * as ConversationRules from "./rules/ConversationRules.ts"
@@ -11,6 +12,7 @@ import * as EventRules from "./rules/EventRules.ts"
 import * as FeedRules from "./rules/FeedRules.ts"
 import * as FileRules from "./rules/FileRules.ts"
 import * as ForkRules from "./rules/ForkRules.ts"
+import * as InternalRules from "./rules/InternalRules.ts"
 import * as LifecycleRules from "./rules/LifecycleRules.ts"
 import * as ListRules from "./rules/ListRules.ts"
 import * as OwnershipRules from "./rules/OwnershipRules.ts"
@@ -34,9 +36,11 @@ export const rules: ReadonlyArray<Rule> = [
   ...StreamRules.rules,
   ...FileRules.rules,
   ...ConversationRules.rules,
+  ...InternalRules.rules,
   ...ConversationRules.messages,
   ...CheckpointRules.rules,
   ...ForkRules.rules,
+  ...BranchRules.rules,
   ...FeedRules.rules,
   ...OwnershipRules.rules,
   ...DocumentRules.rules

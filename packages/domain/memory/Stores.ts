@@ -3,6 +3,7 @@ import * as Layer from "effect/Layer"
 import type { Ids } from "../src/ids/Ids.ts"
 import * as DeviceLoginStoreMemory from "./access/DeviceLoginStoreMemory.ts"
 import * as SessionStoreMemory from "./access/SessionStoreMemory.ts"
+import * as AutomationStoreMemory from "./automation/AutomationStoreMemory.ts"
 import * as SecretStoreMemory from "./environment/SecretStoreMemory.ts"
 import * as IdsMemory from "./ids/IdsMemory.ts"
 import * as ModelProviderStoreMemory from "./models/ModelProviderStoreMemory.ts"
@@ -10,6 +11,8 @@ import * as SpendingMemory from "./models/SpendingMemory.ts"
 import * as PartnerStoreMemory from "./partner/PartnerStoreMemory.ts"
 import * as WebhookStoreMemory from "./partner/WebhookStoreMemory.ts"
 import * as SandboxStoreMemory from "./sandbox/SandboxStoreMemory.ts"
+import * as FollowedRepositoriesMemory from "./source/FollowedRepositoriesMemory.ts"
+import * as RepositorySettingsMemory from "./source/RepositorySettingsMemory.ts"
 import * as HintsMemory from "./store/HintsMemory.ts"
 
 /** Parts that an embedder may replace. */
@@ -20,18 +23,21 @@ export interface Options {
 
 /**
  * The stores of sandboxes, leases, workers, setups, checkpoints, access, members, sessions, device logins, the audit log, spending,
- * secrets, providers of models, partners and webhooks, with `Hints` and `Ids`. Limits such as `Policy` and `MaxActiveSandboxes` are
- * provided to this layer.
+ * secrets, providers of models, followed repositories and settings of repositories, partners, webhooks and automations, with `Hints`
+ * and `Ids`. Limits such as `Policy` and `MaxActiveSandboxes` are provided to this layer.
  */
 export const layer = ({ ids = IdsMemory.layer }: Options = {}) =>
   // The later a line, the earlier it is built: a store finds those that share a transaction with it.
-  Layer.mergeAll(
-    SandboxStoreMemory.layer,
-    SpendingMemory.layer,
-    WebhookStoreMemory.layer,
-    SecretStoreMemory.layer,
-    ModelProviderStoreMemory.layer
-  ).pipe(
+  AutomationStoreMemory.layer.pipe(
+    Layer.provideMerge(Layer.mergeAll(
+      SandboxStoreMemory.layer,
+      SpendingMemory.layer,
+      WebhookStoreMemory.layer,
+      SecretStoreMemory.layer,
+      ModelProviderStoreMemory.layer,
+      FollowedRepositoriesMemory.layer,
+      RepositorySettingsMemory.layer
+    )),
     Layer.provideMerge(PartnerStoreMemory.layer),
     Layer.provideMerge(Layer.merge(SessionStoreMemory.layer, DeviceLoginStoreMemory.layer)),
     Layer.provideMerge(Layer.merge(HintsMemory.layer, ids))

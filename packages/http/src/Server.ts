@@ -6,21 +6,27 @@ import { Ids } from "@slipway/domain/ids/Ids"
 import { Duration, Effect, type FileSystem, Layer, type Path, type Scope } from "effect"
 import { type Etag, type HttpPlatform, HttpRouter, type HttpServer, type HttpServerError } from "effect/http"
 import { HttpApiBuilder } from "effect/http-api"
+import * as AutomationTriggerHandler from "./handlers/AutomationTriggerHandler.ts"
 import * as CheckpointsHandlers from "./handlers/CheckpointsHandlers.ts"
 import * as Documents from "./handlers/Documents.ts"
 import * as EventsHandlers from "./handlers/EventsHandlers.ts"
+import * as FeedbackHandlers from "./handlers/FeedbackHandlers.ts"
 import * as FilesHandlers from "./handlers/FilesHandlers.ts"
 import * as HealthHandlers from "./handlers/HealthHandlers.ts"
-import * as InternalHandlers from "./handlers/InternalHandlers.ts"
+import * as AutomationsHandlers from "./handlers/internal/AutomationsHandlers.ts"
+import * as InternalHandlers from "./handlers/internal/InternalHandlers.ts"
+import * as KeepingHandlers from "./handlers/internal/KeepingHandlers.ts"
+import * as ModelsHandlers from "./handlers/internal/ModelsHandlers.ts"
+import * as RepositorySettingsHandlers from "./handlers/internal/RepositorySettingsHandlers.ts"
+import * as ReviewsHandlers from "./handlers/internal/ReviewsHandlers.ts"
+import * as TrustedRefsHandlers from "./handlers/internal/TrustedRefsHandlers.ts"
+import * as WebhooksHandlers from "./handlers/internal/WebhooksHandlers.ts"
 import * as MessagesHandlers from "./handlers/MessagesHandlers.ts"
 import * as MetricsHandlers from "./handlers/MetricsHandlers.ts"
-import * as ModelsHandlers from "./handlers/ModelsHandlers.ts"
 import * as PartnerHandlers from "./handlers/PartnerHandlers.ts"
 import * as PullRequestsHandlers from "./handlers/PullRequestsHandlers.ts"
 import * as SandboxesHandlers from "./handlers/SandboxesHandlers.ts"
 import * as SourceHostEventsHandler from "./handlers/SourceHostEventsHandler.ts"
-import * as TrustedRefsHandlers from "./handlers/TrustedRefsHandlers.ts"
-import * as WebhooksHandlers from "./handlers/WebhooksHandlers.ts"
 import * as Authenticated from "./server/access/Authenticated.ts"
 import { Connections } from "./server/connection/Connections.ts"
 import { LiveResponses } from "./server/connection/LiveResponses.ts"
@@ -37,6 +43,7 @@ const Handlers = Layer.mergeAll(
   EventsHandlers.layer,
   FilesHandlers.layer,
   PullRequestsHandlers.layer,
+  FeedbackHandlers.layer,
   PartnerHandlers.layer,
   HealthHandlers.layer,
   MetricsHandlers.layer
@@ -53,13 +60,21 @@ const api = Layer.mergeAll(
   HttpApiBuilder.layer(Api).pipe(Layer.provide(Handlers)),
   HttpApiBuilder.layer(InternalApi).pipe(
     Layer.provide(
-      Layer.mergeAll(InternalHandlers.layer, WebhooksHandlers.layer, TrustedRefsHandlers.layer, ModelsHandlers.layer).pipe(
-        Layer.provide([Authenticated.layer, JsonBody.layer])
-      )
+      Layer.mergeAll(
+        InternalHandlers.layer,
+        WebhooksHandlers.layer,
+        TrustedRefsHandlers.layer,
+        RepositorySettingsHandlers.layer,
+        ModelsHandlers.layer,
+        AutomationsHandlers.layer,
+        KeepingHandlers.layer,
+        ReviewsHandlers.layer
+      ).pipe(Layer.provide([Authenticated.layer, JsonBody.layer]))
     )
   ),
   Documents.layer,
-  SourceHostEventsHandler.layer
+  SourceHostEventsHandler.layer,
+  AutomationTriggerHandler.layer
 )
 
 /** Every route with its middleware, for a router. Without `pages` every answer is for programs. */

@@ -38,11 +38,17 @@ HttpApi.reflect(InternalApi, reflecting)
 
 /** Stated here again, so that a scope that is looked for elsewhere is seen (docs/decisions/9 and 11). */
 const scopeAt = (path: string): Scope =>
-  path === "/metrics"
+  path === "/api/internal/v1/sandboxes/x"
+    ? "sandboxes:delete"
+    : path.startsWith("/api/internal/v1/sandboxes/")
+    ? "sandboxes"
+    : path === "/metrics"
     ? "metrics:read"
     : path.startsWith("/api/internal/v1/webhook-endpoints")
     ? "webhooks"
-    : path.startsWith("/api/internal/v1/trusted-refs")
+    : path.startsWith("/api/internal/v1/automations")
+    ? "automations"
+    : path.startsWith("/api/internal/v1/trusted-refs") || path.startsWith("/api/internal/v1/repository-settings")
     ? "secrets"
     : path.startsWith("/api/internal/v1/models")
     ? "models"
@@ -203,7 +209,7 @@ const rows: ReadonlyArray<Row> = [
     name: "good session, elsewhere",
     given: Effect.map(visitor("curious", "approved"), ({ request }) => request),
     refusal: [403, "insufficient_scope", LACKING],
-    scopes: ["partner:ingest", "webhooks", "secrets", "metrics:read", "models"]
+    scopes: ["partner:ingest", "webhooks", "secrets", "metrics:read", "models", "automations"]
   },
   // The last one: every other key is of this organization too.
   {
@@ -224,6 +230,23 @@ layer(http(), { excludeTestServices: true })("who calls comes before everything 
         `POST ${SANDBOXES}/x/approvals/x`,
         `POST ${SANDBOXES}/x/messages`,
         `DELETE ${SANDBOXES}/x/messages/x`,
+        `POST ${SANDBOXES}/x/sync`,
+        `POST ${SANDBOXES}/x/feedback`,
+        `POST ${SANDBOXES}/x/feedback/resume`,
+        "DELETE /api/internal/v1/sandboxes/x",
+        "GET /api/internal/v1/sandboxes/archived",
+        "POST /api/internal/v1/sandboxes/x/archive",
+        "POST /api/internal/v1/sandboxes/x/unarchive",
+        "POST /api/internal/v1/webhook-endpoints",
+        "POST /api/internal/v1/webhook-endpoints/x/deliveries/x/redeliver",
+        "GET /api/internal/v1/repository-settings",
+        "PUT /api/internal/v1/repository-settings",
+        "POST /api/internal/v1/automations",
+        "PUT /api/internal/v1/automations/x",
+        "DELETE /api/internal/v1/automations/x",
+        "POST /api/internal/v1/automations/x/run",
+        "GET /api/internal/v1/automations/x/runs",
+        "GET /api/internal/v1/sandboxes/x/pull-request/reviews",
         "GET /metrics"
       ])
       const statuses = new Map(endpoints.map((endpoint) => [endpoint, new Array<string>()]))
@@ -257,5 +280,5 @@ layer(http(), { excludeTestServices: true })("who calls comes before everything 
         columns([["ENDPOINT", ...rows.map((_, i) => String(i + 1))],
           ...Array.from(statuses, ([{ method, path }, cells]) => [`${method} ${path}`, ...cells])])
       ].join("\n\n"))
-    }).pipe(Effect.orDie))
+    }).pipe(Effect.orDie), 60_000)
 })

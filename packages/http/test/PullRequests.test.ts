@@ -15,6 +15,7 @@ import {
   openStream,
   postJson,
   refused,
+  type Reply,
   running,
   SANDBOXES
 } from "../testing/Harness.ts"
@@ -40,8 +41,14 @@ const pullRequest: PullRequest = {
 }
 const wire = { ...pullRequest, createdAt: "2026-11-21T02:41:00.123Z", updatedAt: "2026-11-21T02:41:00.123Z" }
 
+const ready = { ...pullRequest, draft: false }
 const host = (pullRequestDetails: SourceHost["Service"]["pullRequestDetails"]) => ({ host: { pullRequestDetails } })
-const answers = host(() => Effect.succeed({ pullRequest, checks: noChecks, comments: [], pending: false }))
+const answers = {
+  host: {
+    pullRequestDetails: () => Effect.succeed({ pullRequest, checks: noChecks, comments: [], pending: false }),
+    readyPullRequest: () => Effect.succeed(ready)
+  }
+}
 
 const report = (id: SandboxId, data: Extract<Parameters<typeof drive>[1][number], { readonly _tag: "ReportPublication" }>["data"]) =>
   drive(id, [{ _tag: "ReportPublication", data }])
@@ -73,6 +80,31 @@ layer(http(answers), { excludeTestServices: true })("a pull request", (it) => {
       const reply = yield* publish(key, id, { repo: "acme/shop", action_state: "idle", number: 3 })
       assert.deepStrictEqual([reply.status, json(reply)], [200, { ...idle, pullRequest: wire }])
       assert.deepStrictEqual(json(yield* ask(`${SANDBOXES}/${id}/pull-request?repo=ACME/shop`, { key })), json(reply))
+    }))
+
+  it.effect("is ready for review afterwards if the request says so, also with nothing new to publish", () =>
+    Effect.gen(function*() {
+      const { key } = yield* mintKey()
+      const { id } = yield* running(key)
+      const draftOf = (reply: Reply) => [reply.status, json(reply).pullRequest?.draft]
+      const idle = { repo: "acme/shop", action_state: "idle", number: 3 } as const
+      const error = { code: "invalid_request", message: "no sandbox changes to publish" }
+      const unchanged = { repo: "acme/shop", action_state: "failed", error } as const
+      assert.deepStrictEqual(draftOf(yield* publish(key, id, idle)), [200, true])
+      refused(yield* publish(key, id, unchanged, JSON.stringify({ ready: false })), 409, "invalid_request")
+      assert.deepStrictEqual(draftOf(yield* publish(key, id, unchanged, JSON.stringify({ ready: true }))), [200, false])
+      assert.deepStrictEqual(draftOf(yield* publish(key, id, idle, JSON.stringify({ repo: "acme/shop", ready: true }))), [200, false])
+      refused(yield* postJson(`${SANDBOXES}/${id}/pull-request`, key, { ready: "yes" }), 400, "invalid_request")
+    }))
+
+  it.effect("that failed stays a draft, whatever the request says", () =>
+    Effect.gen(function*() {
+      const { key } = yield* mintKey()
+      const { id } = yield* running(key)
+      const failed = { repo: "acme/shop", action_state: "failed", error: { code: "branch_moved", message: "It moved." } } as const
+      refused(yield* publish(key, id, failed, JSON.stringify({ ready: true })), 409, "branch_moved")
+      const nothing = { ...failed, error: { code: "invalid_request", message: "no sandbox changes to publish" } }
+      refused(yield* publish(key, id, nothing, JSON.stringify({ ready: true })), 409, "invalid_request")
     }))
 
   it.effect("that did not come about says why", () =>

@@ -38,9 +38,9 @@ const host = {
 
 const sign = (body: string, secret = SECRET) => `sha256=${createHmac("sha256", secret).update(body).digest("hex")}`
 const deliver = (body: string, headers: Record<string, string> = { "x-hub-signature-256": sign(body) }) =>
-  ask(PATH, { method: "POST", body, headers })
+  ask(PATH, { method: "POST", body, headers: { "x-github-event": "pull_request", ...headers } })
 const about = (branch: string, repo = "acme/shop") =>
-  JSON.stringify({ action: "closed", pull_request: { head: { ref: branch } }, repository: { full_name: repo } })
+  JSON.stringify({ action: "closed", pull_request: { number: 3, head: { ref: branch } }, repository: { full_name: repo } })
 
 layer(http({ host, news: SourceHostEventsGitHub.layer({ secret: Redacted.make(SECRET) }) }), { excludeTestServices: true })(
   "news of the source host",

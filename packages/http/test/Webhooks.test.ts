@@ -2,10 +2,15 @@ import { assert, layer } from "@effect/vitest"
 import { AuditLog } from "@slipway/domain/access/ports/AuditLog"
 import type { Scope } from "@slipway/domain/access/schema/Principal"
 import { Ids } from "@slipway/domain/ids/Ids"
+import { ID_ALPHABET, SandboxId } from "@slipway/domain/ids/SandboxId"
+import { offlineDemo } from "@slipway/domain/models/schema/ModelCatalogue"
 import { PartnerStore } from "@slipway/domain/partner/ports/PartnerStore"
 import { WebhookStore } from "@slipway/domain/partner/ports/WebhookStore"
+import { notificationId } from "@slipway/domain/partner/rules/Notification"
 import { bodyOf, EVENT_TYPES, type Next, type Outcome } from "@slipway/domain/partner/rules/Webhook"
-import { DateTime, Effect } from "effect"
+import { NOTIFICATION_TYPES } from "@slipway/domain/partner/schema/NotificationType"
+import { SandboxStore } from "@slipway/domain/sandbox/ports/SandboxStore"
+import { DateTime, Effect, Result } from "effect"
 import { ask, json, layer as http, mintKey, postJson, refused, withoutNames } from "../testing/Harness.ts"
 
 const ENDPOINTS = "/api/internal/v1/webhook-endpoints"
@@ -74,6 +79,7 @@ layer(http(), { excludeTestServices: true })("webhook endpoints", (it) => {
         disabledAt: null,
         lastSequence: 1,
         failedAttempts: 0,
+        refusingSince: null,
         nextAttemptAt: null
       })
       const some = yield* register(key, { types: ["conversion.paid", "task.started"] })
@@ -200,7 +206,16 @@ layer(http(), { excludeTestServices: true })("webhook endpoints", (it) => {
       yield* attempt(id, answered(500, "not now"), { _tag: "Retry", at: now })
       yield* attempt(id, { _tag: "Failed", trouble: "timeout" }, { _tag: "Retry", at: now })
       yield* attempt(id, answered(204), { _tag: "Delivered" })
-      const entry = { manual: false, durationMs: 12, delivered: false, status: null, error: null, response: null }
+      const entry = {
+        sandboxId: null,
+        type: null,
+        manual: false,
+        durationMs: 12,
+        delivered: false,
+        status: null,
+        error: null,
+        response: null
+      }
       const entries = [
         { ...entry, eventId: first, sequence: 1, attempt: 3, delivered: true, status: 204 },
         { ...entry, eventId: first, sequence: 1, attempt: 2, error: "timeout" },
@@ -232,6 +247,61 @@ layer(http(), { excludeTestServices: true })("webhook endpoints", (it) => {
       refused(yield* post(`/${id}/deliveries/${absent}/redeliver`, key), 404, "not_found")
       refused(yield* post(`/${id}/deliveries/x/redeliver`, key), 400, "invalid_request")
       refused(yield* post(`/${id}/deliveries/${second}/redeliver`, key, `{"more":1}`), 400, "invalid_request")
+    }))
+
+  it.effect("may choose what happens to sandboxes, and are told of each attempt", () =>
+    Effect.gen(function*() {
+      const { grant, key } = yield* newKey
+      refused(yield* postJson(ENDPOINTS, key, { url: URL, types: ["sandbox.queued"] }), 400, "invalid_request")
+      const { id, types } = yield* register(key, { types: ["pull_request.updated", "conversion.paid"] })
+      assert.deepStrictEqual(types, ["conversion.paid", "pull_request.updated"])
+      const all = yield* register(key, { types: NOTIFICATION_TYPES })
+      assert.deepStrictEqual([all.types, all.lastSequence], [NOTIFICATION_TYPES, 0])
+      const [sandboxes, store, at] = [yield* SandboxStore, yield* WebhookStore, yield* DateTime.now]
+      const sandboxId = SandboxId.make(`c_${yield* (yield* Ids).random(ID_ALPHABET, 12)}`)
+      yield* sandboxes.create({
+        creation: {
+          id: sandboxId,
+          grantId: grant.id,
+          createdBy: "user_01J00000000000000000000000",
+          title: "A title",
+          repos: [{ fullName: "acme/shop" }],
+          prompt: "a prompt",
+          model: offlineDemo.id,
+          agentRuntime: offlineDemo.agentRuntime,
+          reasoningEffort: null,
+          toolApprovalMode: "prompt",
+          metadata: {},
+          origin: null,
+          continues: null,
+          createdAt: at
+        },
+        keyed: null
+      })
+      const event = { type: "pull_request.updated" as const, data: { repo: "acme/shop", action_state: "publishing" as const } }
+      yield* sandboxes.change(sandboxId, "policy", () => Result.succeed([event]), at)
+      // The retry may be due at the same time as what is asked for by hand.
+      const make = Effect.fnUntraced(function*(isManual: boolean) {
+        const attempts = yield* store.takeNotifications(yield* DateTime.now, 1000)
+        const taken = attempts.find(({ endpointId, manual }) => endpointId === id && manual === isManual)
+        assert(taken !== undefined)
+        yield* store.recordNotification(taken, { at, durationMillis: 12, outcome: answered(500) }, {
+          _tag: "Retry",
+          at: yield* DateTime.now
+        }, at)
+        return taken
+      })
+      yield* make(false)
+      const eventId = notificationId(sandboxId, 2)
+      const [entry] = json(yield* get(`/${id}/deliveries`, key)).data
+      assert.deepInclude(entry, { eventId, sandboxId, type: "pull_request.updated", sequence: 2, attempt: 1, status: 500 })
+      assert.match(json(yield* get(`/${id}`, key)).refusingSince, /Z$/u)
+      yield* make(false)
+      const again = yield* post(`/${id}/deliveries/${eventId}/redeliver`, key)
+      assert.deepStrictEqual([again.status, json(again)], [202, { eventId }])
+      refused(yield* post(`/${all.id}/deliveries/${eventId}/redeliver`, key), 404, "not_found")
+      yield* make(true)
+      assert.isNull(json(yield* post(`/${id}/enable`, key)).refusingSince)
     }))
 
   it.effect("are sent what the feed has, character for character", () =>

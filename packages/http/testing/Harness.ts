@@ -12,6 +12,7 @@ import { SandboxId } from "@slipway/domain/ids/SandboxId"
 import * as Stores from "@slipway/domain/memory/Stores"
 import { ModelProviderStore } from "@slipway/domain/models/ports/ModelProviderStore"
 import { type Catalogue, ModelCatalogue, offlineDemo } from "@slipway/domain/models/schema/ModelCatalogue"
+import { Feedback } from "@slipway/domain/publishing/usecases/Feedback"
 import { MaxActiveSandboxes } from "@slipway/domain/sandbox/ports/ActiveSandboxes"
 import { SandboxDashboard } from "@slipway/domain/sandbox/ports/SandboxDashboard"
 import { SandboxStore } from "@slipway/domain/sandbox/ports/SandboxStore"
@@ -19,6 +20,7 @@ import { Policy } from "@slipway/domain/sandbox/rules/Policy"
 import type { Sandbox } from "@slipway/domain/sandbox/rules/Sandbox"
 import { decide, type SystemCommand } from "@slipway/domain/sandbox/rules/SystemCommand"
 import { turnId } from "@slipway/domain/sandbox/rules/Turn"
+import { PullRequestFeedback } from "@slipway/domain/source/ports/PullRequestFeedback"
 import { PullRequests } from "@slipway/domain/source/ports/PullRequests"
 import { SourceHost } from "@slipway/domain/source/ports/SourceHost"
 import type { SourceHostEvents } from "@slipway/domain/source/ports/SourceHostEvents"
@@ -28,6 +30,7 @@ import * as Server from "@slipway/http/Server"
 import { Settings } from "@slipway/http/server/Settings"
 import * as IdsNode from "@slipway/machine/node/IdsNode"
 import * as WebhookSenderHttp from "@slipway/machine/webhooks/WebhookSenderHttp"
+import * as WebhookSignaturesNode from "@slipway/machine/webhooks/WebhookSignaturesNode"
 import { DateTime, Effect, Layer, Redacted } from "effect"
 import { HttpServer } from "effect/http"
 import { type IncomingHttpHeaders, request as nodeRequest } from "node:http"
@@ -46,6 +49,7 @@ interface Options<R> {
   /** Trees for readers of checkpoints, and commits that trees learn from them. None without it. */
   readonly restored?: Partial<Pick<CheckpointTrees["Service"], "find" | "learn">>
   readonly host?: Partial<SourceHost["Service"]>
+  readonly feedback?: Partial<PullRequestFeedback["Service"]>
   /** Whose pull requests have no pages of their own. */
   readonly pulls?: typeof PullRequests.Service
   /** The source host tells by itself what happens there. */
@@ -70,6 +74,7 @@ export const services = (
     access = (store) => store,
     catalogue = offline,
     dashboard = (dashboard) => dashboard,
+    feedback = {},
     host = {},
     maxActiveSandboxes,
     providers = (store) => store,
@@ -89,11 +94,13 @@ export const services = (
     Layer.provide(Layer.succeed(MaxActiveSandboxes, maxActiveSandboxes ?? null))
   )
   const machine = Layer.mergeAll(
+    WebhookSignaturesNode.layer,
     WebhookSenderHttp.layer({ allowPrivate: false, lookup: async (name) => [name.startsWith("private.") ? "10.0.0.1" : "93.184.215.14"] }),
     Layer.mock(WorkingTrees, { folder: () => "", isWhole: () => Effect.succeed(true), ...trees }),
     Layer.mock(SourceHost, { name: "test", refusal: () => Effect.succeed(null), repositories: () => Effect.succeed([]), ...host })
   )
-  return Layer.merge(UseCases.layerAdministration, UseCases.layerWork).pipe(
+  return Layer.mergeAll(UseCases.layerAdministration, UseCases.layerWork, Feedback.layer).pipe(
+    Layer.provide(Layer.mock(PullRequestFeedback, { ...feedback })),
     Layer.provide(RemoteTrees.layerLocal),
     Layer.provide(LocalTrees.layer),
     Layer.provide(Layer.effect(CheckpointTrees, Effect.map(CheckpointTrees, (none) => ({ ...none, ...restored })))),

@@ -66,6 +66,33 @@ const suggest = (form, list) => {
   })
 }
 
+/**
+ * The open pull requests of the first repository, read when the field is entered.
+ * @param {HTMLInputElement} field
+ * @param {HTMLInputElement} repo
+ * @param {HTMLDataListElement} list
+ */
+const choosePull = (field, repo, list) => {
+  let known = ""
+  const look = async () => {
+    const name = repo.value.trim()
+    if (name === known) return
+    known = name
+    list.replaceChildren()
+    const base = document.documentElement.dataset["base"] ?? ""
+    const answer = await fetch(`${base}${field.dataset["pulls"]}?repo=${encodeURIComponent(name)}`).catch(() => null)
+    if (answer?.ok !== true) {
+      known = ""
+      return
+    }
+    const text = await answer.text()
+    if (name !== known) return
+    const found = new DOMParser().parseFromString(`<datalist>${text}</datalist>`, "text/html").querySelector("datalist")
+    if (found !== null) list.replaceChildren(...found.children)
+  }
+  field.addEventListener("focus", look)
+}
+
 /** Ctrl or ⌘ and Enter in the task sends the form. @param {HTMLFormElement} form */
 const sendByKey = (form) => {
   form.addEventListener("keydown", (event) => {
@@ -83,6 +110,10 @@ if (form instanceof HTMLFormElement) {
   sendByKey(form)
   complete()
   if (list instanceof HTMLDataListElement) suggest(form, list)
+  const [pull, repo, pulls] = ["continue-pull", "repo-0", "pulls"].map((id) => document.getElementById(id))
+  if (pull instanceof HTMLInputElement && repo instanceof HTMLInputElement && pulls instanceof HTMLDataListElement) {
+    choosePull(pull, repo, pulls)
+  }
   for (const details of form.querySelectorAll("details[data-typed]")) {
     if ([...details.querySelectorAll("input[name=repo]")].some((field) => field instanceof HTMLInputElement && field.value !== "")) {
       details.setAttribute("open", "")

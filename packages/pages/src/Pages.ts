@@ -1,6 +1,7 @@
 /** Every page for people. */
 import { Effect, Layer } from "effect"
 import * as Assets from "./assets/Assets.ts"
+import * as AutomationsPages from "./automations/AutomationsPages.ts"
 import * as KeysPage from "./keys/KeysPage.ts"
 import * as Page from "./layout/Page.ts"
 import * as ModelsPage from "./models/ModelsPage.ts"
@@ -11,6 +12,7 @@ import * as SignInPages from "./people/SignInPages.ts"
 import * as PullList from "./pulls/PullList.ts"
 import * as PullPage from "./pulls/PullPage.ts"
 import * as RepositoriesPage from "./repositories/RepositoriesPage.ts"
+import * as RepositorySettingsPage from "./repositories/RepositorySettingsPage.ts"
 import * as SandboxesPages from "./sandboxes/SandboxesPages.ts"
 import * as SecretsPages from "./secrets/SecretsPages.ts"
 import * as AccountPage from "./settings/AccountPage.ts"
@@ -34,10 +36,12 @@ const routes = Layer.mergeAll(
   AccountPage.layer,
   MembersPage.layer,
   RepositoriesPage.layer,
+  RepositorySettingsPage.layer,
   AuditPage.layer,
   UsagePage.layer,
   SecretsPages.layer,
-  WebhooksPages.layer
+  WebhooksPages.layer,
+  AutomationsPages.layer
 ).pipe(Layer.provide(Rail.layer))
 
 /** For `Server.layer` and `Embed.make` of `@slipway/http`. */

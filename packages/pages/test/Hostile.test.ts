@@ -212,6 +212,7 @@ const pagesOf = Effect.fnUntraced(function*(grant: string) {
     `/sandboxes?search=${typed}`,
     "/sandboxes?search=needle",
     `/new/repositories?search=${typed}`,
+    `/new/pulls?repo=${typed}`,
     `/new/files?repo=${fullName}&path=`,
     `/sandboxes/${id}`,
     `/sandboxes/${id}?view=log`,

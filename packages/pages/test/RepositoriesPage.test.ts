@@ -52,7 +52,7 @@ layer(
       assert.deepStrictEqual([...folders.values()], [{ fullName: RepoName.make("acme/shop"), path: "/srv/git/shop" }])
       const page = yield* mine.get("/repositories?done=added")
       assert.include(page.text, `<a href="/repositories" aria-current="page">`)
-      assert.match(textOf(page), /Repository added\..*acme\/shop \/srv\/git\/shop Machine of the service trunk - 0 Remove…/u)
+      assert.match(textOf(page), /Repository added\..*acme\/shop \/srv\/git\/shop Machine of the service trunk - 0 Settings Remove…/u)
       const again = yield* mine.post("/repositories", { name: "ACME/Shop", folder: "/srv/git/other" })
       assert.strictEqual(again.status, 400)
       assert.include(textOf(again), "ACME/Shop is on the list already. Remove it first to change its folder.")
@@ -63,6 +63,30 @@ layer(
       assert.strictEqual(folders.size, 0)
       assert.strictEqual((yield* mine.post("/repositories/remove", { name: "acme/shop" })).status, 404)
       assert.strictEqual((yield* mine.get(`/repositories/remove?name=${encodeURIComponent(HOSTILE)}`)).status, 404)
+    }))
+
+  it.effect("have settings that owners of the grant change, as a whole or not at all", () =>
+    Effect.gen(function*() {
+      const mine = yield* owner
+      const at = "/repositories/settings?name=acme%2Fshop"
+      const form = { name: "acme/shop", comments: "mention", checks: "failing", rounds: "5", co_author: "on" }
+      redirected(
+        yield* mine.post("/repositories/settings", { ...form, labels: " agent \r\n\r\n<b>&", reviewers: "ada\nacme/payments" }),
+        "/repositories/settings?name=acme%2Fshop&done=saved"
+      )
+      const { text } = yield* mine.get(at)
+      assert.include(text, "agent\n&lt;b&gt;&amp;</textarea>")
+      assert.include(text, "ada\nacme/payments</textarea>")
+      assert.include(text, `<option value="mention" selected>`)
+      assert.include(text, `value="on" checked> Name the sandbox`)
+      assert.notInclude(text, `value="on" checked> Publish`)
+      const wrong = yield* mine.post("/repositories/settings", { ...form, labels: "agent\nAGENT", reviewers: "" })
+      assert.strictEqual(wrong.status, 400)
+      assert.include(textOf(wrong), "Nothing changed.")
+      assert.strictEqual((yield* mine.get(at)).text, text)
+      assert.strictEqual((yield* mine.get(`/repositories/settings?name=${encodeURIComponent(HOSTILE)}`)).status, 404)
+      const other = yield* visitorIn("settings-of-a-member", "member")
+      assert.strictEqual((yield* other.get(at)).status, 403)
     }))
 
   it.effect("show members how their grant used them, without folders and forms", () =>

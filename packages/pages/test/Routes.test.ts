@@ -35,6 +35,7 @@ HttpApi.reflect(InternalApi, reflecting)
 const noPulls = PullRequests.of({
   diff: () => Effect.never,
   content: () => Effect.never,
+  review: () => Effect.never,
   merge: () => Effect.never,
   close: () => Effect.never
 })
@@ -133,6 +134,7 @@ layer(whole, { excludeTestServices: true })("an address", (it) => {
         "/api/internal/v1/webhook-endpoints/x/y/z": "webhooks",
         "/api/internal/v1/trusted-refs/x": "secrets",
         "/api/internal/v1/models/x": "models",
+        "/api/internal/v1/automations/x/nothing": "automations",
         "/api/internal/v1/webhook-endpointsx": "partner:ingest"
       }
       for (const [path, scope] of Object.entries(scopes)) assert.strictEqual(routes.scopeAt(path), scope, path)

@@ -40,7 +40,7 @@ layer(http(), { excludeTestServices: true })("the settings", (it) => {
     Effect.gen(function*() {
       const mine = yield* owner
       const member = yield* visitorAs(yield* joined("grace"))
-      for (const path of ["/settings", "/keys", "/members", "/repositories", "/secrets", "/webhooks", "/audit", "/usage"]) {
+      for (const path of ["/settings", "/keys", "/members", "/repositories", "/secrets", "/webhooks", "/automations", "/audit", "/usage"]) {
         const page = yield* mine.get(path)
         isPage(page)
         assert.include(page.text, `<a href="${path}" aria-current="page">`)
@@ -49,7 +49,7 @@ layer(http(), { excludeTestServices: true })("the settings", (it) => {
       }
       const seen = (yield* member.get("/settings")).text
       for (const path of ["/settings", "/keys", "/members", "/repositories"]) assert.include(seen, `<a href="${path}"`)
-      for (const path of ["/secrets", "/audit", "/usage"]) {
+      for (const path of ["/secrets", "/automations", "/audit", "/usage"]) {
         assert.notInclude(seen, `<a href="${path}"`)
         isPage(yield* member.get(path), 403)
       }

@@ -1,13 +1,16 @@
 /** The pages of webhooks as HTML: whom they serve, what they show and escape, and what their forms do. */
 import { assert, layer } from "@effect/vitest"
+import { AccessStore } from "@slipway/domain/access/ports/AccessStore"
 import { AuditLog } from "@slipway/domain/access/ports/AuditLog"
 import { Ids } from "@slipway/domain/ids/Ids"
 import { PartnerStore } from "@slipway/domain/partner/ports/PartnerStore"
 import { WebhookStore } from "@slipway/domain/partner/ports/WebhookStore"
+import type { NextOfLine } from "@slipway/domain/partner/rules/Notification"
 import { EVENT_TYPES, type Next, type Outcome } from "@slipway/domain/partner/rules/Webhook"
+import { SandboxStore } from "@slipway/domain/sandbox/ports/SandboxStore"
 import { DateTime, Effect, Redacted } from "effect"
 import { owner, type Visitor, visitorAs, type Fields, redirected, textOf } from "../testing/Browser.ts"
-import { ask, joined, layer as http, type Reply, withoutNames } from "../testing/Harness.ts"
+import { ask, failed, joined, layer as http, mintKey, type Reply, withoutNames } from "../testing/Harness.ts"
 
 const URL = "https://hooks.example.com/slipway"
 const HOSTILE = `"'><script>alert(1)</script>`
@@ -87,16 +90,19 @@ layer(http(), { excludeTestServices: true })("the pages of webhooks", (it) => {
 
       const all = yield* register(mine, { url: "  https://HOOKS.example.com?a=1&b=2 " })
       const some = yield* register(mine, { type: ["conversion.paid", "task.started"] })
+      const notified = yield* register(mine, { type: ["sandbox.ended"] })
       assert.notStrictEqual(all.secret, some.secret)
       const endpoints = yield* endpointsOf(mine)
       assert.deepStrictEqual(endpoints.map(({ id, types, url }) => [id, types, url]), [
         [all.id, null, "https://hooks.example.com/?a=1&b=2"],
-        [some.id, ["task.started", "conversion.paid"], URL]
+        [some.id, ["task.started", "conversion.paid"], URL],
+        [notified.id, ["sandbox.ended"], URL]
       ])
       const list = yield* mine.get("/webhooks")
       assert.deepStrictEqual(rowsOf(list).map((cells) => cells.slice(0, 4)), [
-        ["https://hooks.example.com/?a=1&amp;b=2", "all", "enabled", "event 1"],
-        [URL, "task.started, conversion.paid".replace(",", " ,"), "enabled", "event 1"]
+        ["https://hooks.example.com/?a=1&amp;b=2", "all of the feed", "enabled", "event 1"],
+        [URL, "task.started, conversion.paid".replace(",", " ,"), "enabled", "event 1"],
+        [URL, "sandbox.ended", "enabled", "not of the feed"]
       ])
       for (const reply of [list, yield* mine.get(`/webhooks/${all.id}`)]) assert.notInclude(reply.text, "whsec_")
       const [entry] = (yield* (yield* AuditLog).list({ since: null, limit: 100_000 })).filter(({ subjects }) =>
@@ -253,6 +259,50 @@ layer(http(), { excludeTestServices: true })("the pages of webhooks", (it) => {
       for (const before of ["", "x", "-1", "1.5", "9007199254740992", "99999999999999999999", "1e2"]) {
         isPage(yield* mine.get(`/webhooks/${id}?before=${before}`), 400)
       }
+    }))
+
+  it.effect("tell of attempts at notifications, with their sandboxes, and send one again", () =>
+    Effect.gen(function*() {
+      const mine = yield* owner
+      const { id: endpointId } = yield* register(mine, { type: ["turn.completed", "sandbox.failed"] })
+      const grant = (yield* AccessStore.use(({ listGrants }) => listGrants)).find(({ id }) => id === mine.grantId)?.name
+      const { key } = yield* mintKey({ grant: grant ?? "" })
+      const id = yield* failed(key)
+      const store = yield* WebhookStore
+      const at = yield* DateTime.now
+      /** Makes the endpoint's next attempt at a notification. */
+      const notify = Effect.fnUntraced(function*(outcome: Outcome, next: NextOfLine, times = 1) {
+        for (let n = 0; n < times; n++) {
+          const taken = (yield* store.takeNotifications(DateTime.add(at, { days: 1 }), 1000)).find((one) => one.endpointId === endpointId)
+          assert(taken !== undefined)
+          yield* store.recordNotification(taken, { at, durationMillis: 12, outcome }, next, at)
+        }
+      })
+      yield* notify(answered(302), { _tag: "Retry", at }, 9)
+      yield* notify({ _tag: "Failed", trouble: "timeout" }, { _tag: "Skip" })
+      yield* notify(answered(200, HOSTILE), { _tag: "Delivered" })
+      const log = yield* SandboxStore.use((sandboxes) => sandboxes.log(id, 0, 100))
+      const [turn, end] = [log.find(({ type }) => type === "turn.completed")?.seq, log.at(-1)?.seq]
+      const page = yield* mine.get(`/webhooks/${endpointId}`)
+      isPage(page, 200, "Endpoint")
+      const rows = rowsOf(page).map(([, ...cells]) => cells)
+      assert.deepStrictEqual([rows.length, ...rows.slice(0, 3)], [
+        11,
+        [`${end} sandbox.failed of ${id}`, "1", "delivered answered 200 Response &quot;&#39;&gt;&lt;script&gt;alert(1)&lt;/script&gt;",
+          "12 ms", "Send again"],
+        [`${turn} turn.completed of ${id}`, "10", "failed no response within 15 s; skipped", "12 ms", "Send again"],
+        [`${turn} turn.completed of ${id}`, "9", "failed answered 302, and redirects are not followed", "12 ms", ""]
+      ])
+      assert.include(page.text, `<a href="/sandboxes/${id}">${id}</a>`)
+      const [newest] = yield* store.deliveries({ grantId: mine.grantId, id: endpointId }, { before: null, limit: 1 })
+      redirected(
+        yield* mine.post(`/webhooks/${endpointId}/deliveries/${newest?.eventId}/redeliver`),
+        `/webhooks/${endpointId}?done=redelivering`
+      )
+      yield* notify(answered(204), { _tag: "Delivered" })
+      const [manual] = rowsOf(yield* mine.get(`/webhooks/${endpointId}`))
+      assert.deepStrictEqual(manual?.slice(1), [`${end} sandbox.failed of ${id}`, "manual", "delivered answered 204", "12 ms",
+        "Send again"])
     }))
 
   it.effect("tell what is in the way of events, and go on when they are told to", () =>

@@ -30,16 +30,19 @@ export const plants: Plants = {
       ["keeps all of a settled one", "return checkpoint === newest && ", "return "],
       ["keeps the last of a settled one for longer", "DateTime.isGreaterThan(statusAt", "DateTime.isGreaterThanOrEqualTo(statusAt"],
       ["keeps the last of a settled one for ever", " && DateTime.isGreaterThan(statusAt, endedBefore)", ""],
-      ["forgets what a fork starts with", "if (isStart(row, checkpoint)) return true", ""],
-      ["keeps what a fork started with that has its own", " && own === 0", ""],
-      ["keeps what a fork started with that is over", " && !isSettled(status)\n", "\n"],
-      ["keeps all where a fork started with one", "origin.checkpoint === checkpoint && ", ""],
+      ["forgets what a fork starts with", "if (isStart(state, id, checkpoint)) return true", ""],
       ["keeps what a lost lease put", "content.fence < fence ||", ""],
       ["keeps other puts of a recorded checkpoint", "content.checkpoint <= sandbox.checkpoint ||", ""],
       ["keeps what was put of a settled sandbox", "isSettled(sandbox.status) ||", ""],
       ["keeps what a later put replaced", "contents.findLast(", "contents.find("],
-      ["forgets for all at once", "if (count === limit) break", ""],
+      ["forgets for all at once", "          if (count === limit) break\n          const checkpoints = row",
+        "          const checkpoints = row"],
       ["says that it looked at one less", "return count\n", "return Math.max(0, count - 1)\n"]
+    ]),
+    ...plantsIn("packages/domain/memory/sandbox/SandboxRows.ts", [
+      ["keeps what a fork started with that has its own", " && own === 0", ""],
+      ["keeps what a fork started with that is over", " && !isSettled(status)\n", "\n"],
+      ["keeps all where a fork started with one", "origin.checkpoint === checkpoint && ", ""]
     ])
   ]
 }

@@ -34,8 +34,10 @@ export const plants: Plants = {
         ""]
     ]),
     ...plantsIn("packages/domain/memory/sandbox/CheckpointsMemory.ts", [
-      ["forgets what a fork starts with when the other one is over", "if (isStart(row, checkpoint)) return true", ""],
-      ["keeps for ever what a fork started with", " && !isSettled(status)\n", "\n"]
+      ["forgets what a fork starts with when the other one is over", "if (isStart(state, id, checkpoint)) return true", ""]
+    ]),
+    ...plantsIn("packages/domain/memory/sandbox/SandboxRows.ts", [
+      ["keeps for ever what a fork started with", "own === 0 && !isSettled(status)", "own === 0"]
     ])
   ]
 }

@@ -71,8 +71,8 @@ export const plants: Plants = {
     ...plantsIn("packages/domain/src/sandbox/rules/LeaseRules.ts", [
       [
         "rests with a checkpoint owed",
-        "restoring !== null || owesCheckpoint || publications",
-        "restoring !== null || publications"
+        "restoring !== null || owesCheckpoint || syncing",
+        "restoring !== null || syncing"
       ],
       [
         "publishes nothing once it is over",

@@ -44,11 +44,11 @@ export const plants: Plants = {
       ["counts the sandboxes of all grants against the limit", "WHERE grantId = :grantId AND endedAt IS NULL\", {",
         "WHERE :grantId <> '' AND endedAt IS NULL\", {"],
       ["counts no ending sandbox against the limit", "AND endedAt IS NULL\", {", "AND endedAt IS NULL AND status <> 'terminating'\", {"],
-      ["lists in no certain order what was created at once", "ORDER BY createdAt DESC, id DESC", "ORDER BY createdAt DESC, id"],
+      ["lists in no certain order what was created at once", "  ORDER BY createdAt DESC, id DESC", "  ORDER BY createdAt DESC, id"],
       ["passes over what was created at once with the last of a page", "(createdAt, id) < (:createdAt, :id)", "createdAt < :createdAt"],
       ["finds repositories by the beginning of their names", "' ' || :repo || ' '", "' ' || :repo"],
       ["finds repositories by the end of their names", "' ' || :repo || ' '", ":repo || ' '"],
-      ["lists the sandboxes of all grants", "WHERE grantId = :grantId AND (:status", "WHERE :grantId <> '' AND (:status"]
+      ["lists the sandboxes of all grants", "WHERE grantId = :grantId AND deletedAt", "WHERE :grantId <> '' AND deletedAt"]
     ]),
     ...plantsIn(`${kit}/Rows.ts`, [
       ["loses the last of many events", "entries.map((entry)", "entries.slice(0, Math.max(1, Math.min(entries.length, 1000))).map((entry)"],
@@ -76,8 +76,8 @@ export const plants: Plants = {
           ...one, expires_at: DateTime.min(one.expires_at, DateTime.addDuration(before.turn?.startedAt ?? at, limits.approval)) })) })))`],
       ["finds the sandboxes of other grants", "grantId !== undefined && row.grantId !== grantId", "grantId === \"\""],
       ["replays an unequal request", "    yield* Effect.fromResult(resolve(bound.fingerprint, keyed))\n", ""],
-      ["replays a sandbox as it was when it was made", "null : sandboxOf(yield* Effect.orDie(rowOf(statements, bound.sandboxId)))",
-        "null : { ...sandboxOf(yield* Effect.orDie(rowOf(statements, bound.sandboxId))), status: \"queued\" as const }"],
+      ["replays a sandbox as it was when it was made", "return sandboxOf(row)",
+        "return { ...sandboxOf(row), status: \"queued\" as const }"],
       ["knows no message that waits no longer", "command.messageId !== undefined && (", "command.messageId === \"\" && ("],
       ["tells the audit log nothing of commands",
         "yield* AuditLogKit.append(statements, securityEvents(id, events, at))\n      const { keep", "const { keep"],
@@ -101,12 +101,17 @@ export const plants: Plants = {
       ["does not say with the hint what it appended", "new Appended(written.entries)", "undefined"],
       ["lets one more than the limit be made", ">= maxActive", "> maxActive"],
       ["looks for repositories in the case of the question", "repo: repo?.toLowerCase() ?? null", "repo: repo ?? null"],
+      ["finds publishers in the case of the question", "repo.toLowerCase()} `) ? [{ id", "repo} `) ? [{ id"],
+      ["finds publishers of another repository", "row.repos.includes(` ${repo.toLowerCase()} `) ? [{ id", "true ? [{ id"],
+      ["finds any number of publishers", "sandboxOfBranch(branch) ?? null, MAX_PUBLISHERS)", "sandboxOfBranch(branch) ?? null, 1_000)"],
+      ["forgets whose branch it is by its form", "sandboxOfBranch(branch) ?? null, MAX", "null, MAX"],
       ["lists pages of any size", "bytesOf.sandbox)", "() => 0)"],
       ["lists pages of summaries of any size", "bytesOf.summary)", "() => 0)"],
       ["reads pages of the log of any size", "statements.events(id, after, limit, null), limit, entryOf, bytesOf.entry",
         "statements.events(id, after, limit, null), limit, entryOf, () => 0"],
       ["reads pages of messages of any size", "bytesOf.message)", "() => 0)"],
-      ["lets a grant command another one's sandbox", "rowOf(statements, id, grantId)\n", "rowOf(statements, id)\n"],
+      ["lets a grant command another one's sandbox", "rowOf(statements, id, grantId)\n      const before",
+        "rowOf(statements, id)\n      const before"],
       ["lets a grant change another one's sandbox", "rowOf(statements, id, by.grantId)", "rowOf(statements, id)"]
     ])
   ]

@@ -56,7 +56,7 @@ export const plants: Plants = {
       ["tells a patch of any size", tooLong, "return bytes"]
     ]),
     ...plantsIn("packages/domain/memory/files/TreePublishing.ts", [
-      ["commits for every caller", "writeNote({ message, author,", "writeNote({ message, author: { ...author, email: \"\" },"],
+      ["commits for every caller", "author,\n          seconds", "author: { ...author, email: \"\" },\n          seconds"],
       ["does not say where a commit goes", "return { sha, baseRef: tree.baseRef }", "return { sha, baseRef: null }"],
       ["pushes to a branch that is elsewhere", "if (current !== (expected ?? undefined)) return", "if (false) return"],
       ["replaces what it is told to expect", "!commit.parents.includes(expected)", "false"],
@@ -99,6 +99,10 @@ export const plants: Plants = {
     ]),
     ...plantsIn("packages/domain/memory/files/WorkingTreesMemory.ts", [
       ["lists the sandboxes that it had", "sandboxes.delete(sandboxId)\n", "sandboxes.set(sandboxId, new Map())\n"]
+    ]),
+    ...plantsIn("packages/domain/memory/files/TreePublishing.ts", [
+      ["takes branches that are gone for old ones", "return { tips, shallow: [], pack: Stream.empty }",
+        "return { tips: new Map(branches.map((branch) => [branch, tips.get(branch) ?? \"\"])), shallow: [], pack: Stream.empty }"]
     ]),
     ...plantsIn("packages/domain/memory/files/MemoryMerge.ts", [
       ["sees no conflict", "own !== before && other !== before && own !== other", "false"],

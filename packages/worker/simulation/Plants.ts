@@ -23,6 +23,7 @@ const SANDBOX = "domain/src/sandbox/rules/Sandbox.ts"
 const STORE = "domain/memory/sandbox/SandboxStoreMemory.ts"
 const WEBHOOK = "domain/src/partner/rules/Webhook.ts"
 const WEBHOOKS = "domain/memory/partner/WebhookStoreMemory.ts"
+const NOTIFICATIONS = "domain/memory/partner/NotificationsMemory.ts"
 const SPENDING = "domain/memory/models/SpendingMemory.ts"
 
 export const plants: ReadonlyArray<Plant> = [
@@ -246,8 +247,8 @@ export const plants: ReadonlyArray<Plant> = [
     mistake: "a log is forgotten when its sandbox was created long ago, not when it ended",
     rule: "the log of a sandbox is kept for its time after its end",
     module: "domain/memory/sandbox/MaintenanceMemory.ts",
-    from: "DateTime.isLessThanOrEqualTo(statusAt, endedBefore)",
-    to: "DateTime.isLessThanOrEqualTo(DateTime.subtract(statusAt, { seconds: 20 }), endedBefore)"
+    from: "DateTime.isLessThanOrEqualTo(statusAt, own.get(grantId) ?? endedBefore)",
+    to: "DateTime.isLessThanOrEqualTo(DateTime.subtract(statusAt, { seconds: 20 }), own.get(grantId) ?? endedBefore)"
   },
   {
     name: "keys-for-a-day",
@@ -266,12 +267,45 @@ export const plants: ReadonlyArray<Plant> = [
     to: "DateTime.isLessThan(DateTime.add(boundAt, { days: 40 * RETENTION_DAYS }), now)"
   },
   {
+    name: "push-over-moved-branch",
+    mistake: "a branch that a person moved is taken for the branch as the sandbox left it",
+    rule: "a push to a continued branch keeps what a person pushed there",
+    module: "domain/memory/files/TreePublishing.ts",
+    from: "if (head !== pushed && !(isOurs && (pushed === null || repository.history(head).includes(pushed)))) {",
+    to: "if (head !== pushed && !repository.commits.has(head)) {"
+  },
+  {
+    name: "deletion-leaves-checkpoint",
+    mistake: "a deletion leaves the checkpoints of the sandbox",
+    rule: "a deleted sandbox leaves no checkpoint without a fork",
+    module: "domain/memory/sandbox/SandboxRows.ts",
+    from: "checkpoints: checkpoints.filter(({ checkpoint }) => isStart(state, id, checkpoint))",
+    to: "checkpoints"
+  },
+  {
     name: "last-checkpoint-kept",
     mistake: "the last checkpoint of what is over is kept for ever",
     rule: "after its time a checkpoint is forgotten",
     module: "domain/memory/sandbox/CheckpointsMemory.ts",
     from: "return checkpoint === newest && DateTime.isGreaterThan(statusAt, endedBefore)",
     to: "return checkpoint === newest"
+  },
+  // Automations
+  {
+    name: "run-started-twice",
+    mistake: "a run creates its sandbox without a key, so that the process that takes it over makes another one",
+    rule: "a run starts one sandbox",
+    module: "domain/src/automation/usecases/StartRun.ts",
+    from: "Option.some(creationKey(id))",
+    to: "Option.none()"
+  },
+  {
+    name: "missed-times-run-each",
+    mistake: "each time of a schedule that was missed makes a run of its own",
+    rule: "the times of a schedule that were missed make one run",
+    module: "domain/src/automation/rules/Automation.ts",
+    from: "next: nextRun(settings.trigger, now)",
+    to: "next: nextRun(settings.trigger, dueAt)"
   },
   // Clocks
   {
@@ -405,6 +439,22 @@ export const plants: ReadonlyArray<Plant> = [
     module: WEBHOOK,
     from: "return { cursor: sequence - 1, failures: attempt, dueAt: next.at, disabled: null }",
     to: "return { cursor: sequence, failures: attempt, dueAt: next.at, disabled: null }"
+  },
+  {
+    name: "notification-out-of-order",
+    mistake: "the newest notification of a sandbox is sent before those that wait",
+    rule: "notifications of a sandbox come in the order of its log",
+    module: NOTIFICATIONS,
+    from: "queued.get(sandboxId)?.find((one)",
+    to: "queued.get(sandboxId)?.findLast((one)"
+  },
+  {
+    name: "notification-lost",
+    mistake: "an event that comes during an attempt at an earlier one of its sandbox is forgotten",
+    rule: "a notification that is due arrives, or is recorded as failed",
+    module: "domain/src/partner/rules/Notification.ts",
+    from: "dueAt: now.newest > seq ? at : null",
+    to: "dueAt: null"
   },
   {
     name: "gone-and-asked",

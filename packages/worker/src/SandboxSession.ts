@@ -5,7 +5,7 @@
 import { WorkingTrees } from "@slipway/domain/files/ports/WorkingTrees"
 import * as RootSpan from "@slipway/domain/observability/RootSpan"
 import type { Leased } from "@slipway/domain/sandbox/ports/Leases"
-import { Leases } from "@slipway/domain/sandbox/ports/Leases"
+import { Leases, StaleLease } from "@slipway/domain/sandbox/ports/Leases"
 import { type Box, SandboxHost } from "@slipway/domain/sandbox/ports/SandboxHost"
 import { isAtWork, isUnsaved, workOf } from "@slipway/domain/sandbox/rules/LeaseRules"
 import { publicationOf, type Sandbox } from "@slipway/domain/sandbox/rules/Sandbox"
@@ -19,6 +19,7 @@ import { canResume, resume } from "./boot/ResumeSandbox.ts"
 import * as Checkpoint from "./checkpoint/Checkpoint.ts"
 import * as AgentHistory from "./publish/AgentHistory.ts"
 import { publishChanges } from "./publish/PublishChanges.ts"
+import { syncing } from "./publish/SyncBranches.ts"
 import { type LeasedSandbox, isLeaving, untilAvailable, type View } from "./shared/LeasedSandbox.ts"
 import { cleanUp, release, removeHere } from "./shared/ReleaseSandbox.ts"
 import { Timing } from "./shared/Timing.ts"
@@ -39,7 +40,8 @@ const carryOut = Effect.fnUntraced(function*(leased: LeasedSandbox, box: Box | n
   const folder = trees.folder(repo, sandbox.repos.map(({ fullName }) => fullName))
   yield* publishChanges(leased.lease, sandbox, repo, box === null ? undefined : AgentHistory.read(box, folder)).pipe(
     untilAvailable,
-    Effect.catchTag("SandboxNotFound", Effect.die),
+    // It was deleted: the lease is gone with it.
+    Effect.catchTag("SandboxNotFound", () => Effect.fail(new StaleLease())),
     Effect.flatMap(leased.observe)
   )
 })
@@ -81,7 +83,8 @@ const serve = Effect.fn("SandboxSession.serve")(
     const end = yield* Effect.raceAllFirst([
       AgentLifecycle.run(leased, box, { capacity, start, still }),
       Fiber.join(saver),
-      ...repos.map(({ fullName }) => publishing(leased, box, fullName))
+      ...repos.map(({ fullName }) => publishing(leased, box, fullName)),
+      syncing(leased, box)
     ])
     // A checkpoint that is interrupted here would have to be taken again.
     if (end === "left") {

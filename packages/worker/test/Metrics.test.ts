@@ -6,6 +6,7 @@ import { failure } from "@slipway/domain/publishing/rules/Publication"
 import { AgentError } from "@slipway/domain/sandbox/ports/AgentRuntime"
 import { SandboxStore } from "@slipway/domain/sandbox/ports/SandboxStore"
 import { Policy } from "@slipway/domain/sandbox/rules/Policy"
+import type { SandboxEvent } from "@slipway/domain/sandbox/rules/SandboxEvent"
 import { Sandboxes } from "@slipway/domain/sandbox/usecases/Sandboxes"
 import { count } from "@slipway/domain/sandbox/usecases/SandboxMetrics"
 import { SourceHostError } from "@slipway/domain/source/ports/SourceHost"
@@ -103,6 +104,34 @@ counting("counts the end of a publication, and not what else is told of a pull r
       "publications_total source_host_error"
     ])
     assert.deepStrictEqual([all["publications_total published"], all["publications_total source_host_error"]], [1, 1])
+  }))
+
+counting("counts feedback that a sandbox gets, by its kind, and the pause after the last round", (world) =>
+  Effect.gen(function*() {
+    yield* startWorker(world)
+    const { id } = yield* running(world)
+    const received = {
+      repo: REPO,
+      url: "https://host.example/1",
+      authors: ["ada"],
+      count: 1,
+      items: ["1"],
+      until: DateTime.makeUnsafe(0),
+      round: 1
+    }
+    const events: ReadonlyArray<SandboxEvent> = [
+      { type: "feedback.received", data: { ...received, kind: "review" } },
+      { type: "feedback.received", data: { ...received, kind: "checks" } },
+      { type: "feedback.received", data: { ...received, kind: "checks" } },
+      { type: "feedback.paused", data: { repo: REPO, rounds: 3 } }
+    ]
+    const store = yield* SandboxStore
+    yield* Effect.orDie(Effect.tap(store.change(id, "policy", () => Result.succeed(events), yield* DateTime.now), count))
+    const all = yield* counted
+    assert.deepStrictEqual(
+      Object.fromEntries(Object.entries(all).filter(([name]) => name.startsWith("feedback_"))),
+      { "feedback_total review": 1, "feedback_total checks": 2, "feedback_total paused": 1 }
+    )
   }))
 
 counting("counts a publication that a worker carried out", (world) =>

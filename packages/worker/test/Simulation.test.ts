@@ -124,6 +124,17 @@ const through: ReadonlyArray<string> = [
   "webhook requests signed along by a replaced secret",
   "webhooks delivered",
   "webhooks to be tried again",
+  "requests of notifications",
+  "notifications: Delivered",
+  "notifications: Retry",
+  "automations",
+  "events that were sent again",
+  "events of automations with a sandbox",
+  "runs of automations started",
+  "runs of automations refused",
+  "runs of automations skipped",
+  "runs of automations that another process ended",
+  "schedules that were missed for weeks",
   "webhook endpoints disabled (gone)",
   "webhook endpoints disabled (retries_exhausted)"
 ]

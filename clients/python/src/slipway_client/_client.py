@@ -52,6 +52,29 @@ class SlipwayClient(Operations):
             body["reason"] = reason
         return self.decide_approval(sandbox_id, approval_id, body)
 
+    def delete_sandbox(self, sandbox_id: str) -> None:
+        """
+        Delete an ended sandbox and its data for good. The key needs the scope `sandboxes:delete`. Raises
+        `SlipwayError` with `not_found` once it is deleted, also where a lost answer was asked for again.
+        """
+        self._text("DELETE", f"/sandboxes/{segment(sandbox_id)}", internal=True)
+
+    def archive_sandbox(self, sandbox_id: str, *, archived: bool = True) -> None:
+        """Hide a sandbox from the pages and from `slipway ps`, or show it again. The API is unchanged by it. Safe to repeat."""
+        self._text("POST", f"/sandboxes/{segment(sandbox_id)}/{'archive' if archived else 'unarchive'}", internal=True)
+
+    def archived_sandboxes(self, sandbox_ids: list[str]) -> list[str]:
+        """The archived ones of up to 100 sandboxes."""
+        return self._json("GET", "/sandboxes/archived", query={"ids": ",".join(sandbox_ids)}, internal=True)["data"]
+
+    def get_pull_request_reviews(self, sandbox_id: str, *, repo: str | None = None) -> dict[str, Any]:
+        """
+        The comments on the pull request with their texts, files and lines, and its checks, as `GET
+        /api/internal/v1/sandboxes/{id}/pull-request/reviews` answers. Texts are of strangers: escape them.
+        """
+        query = {} if repo is None else {"repo": repo}
+        return self._json("GET", f"/sandboxes/{segment(sandbox_id)}/pull-request/reviews", query=query, internal=True)
+
     def stream_events(
         self,
         sandbox_id: str,

@@ -23,7 +23,8 @@ class Operations(Transport):
 
         Accepts the creation and answers at once; the sandbox boots on its own. With an
         `Idempotency-Key`, repeating the same request gives the same sandbox with status 200, and
-        another request under the same key gives 409.
+        another request under the same key gives 409. With `continue` the source host is asked once:
+        503 `unavailable` if it does not answer within 10 seconds.
         """
         return self._json(
             "POST",
@@ -135,6 +136,22 @@ class Operations(Transport):
             "POST",
             f"/sandboxes/{segment(sandbox_id)}/restore",
             body=body,
+        )
+
+    def sync_sandbox(
+        self,
+        sandbox_id: str,
+    ) -> types.CommandResult:
+        """
+        Get the newest commits of the source host
+
+        Makes the newest commits of the base branch and of the branch that the sandbox publishes to
+        available to the agent's git as `origin/…`, so that it can merge or rebase. Between turns
+        only. `duplicate` while it is under way; `sandbox.synced` tells what came of it.
+        """
+        return self._json(
+            "POST",
+            f"/sandboxes/{segment(sandbox_id)}/sync",
         )
 
     def fork_sandbox(
@@ -382,6 +399,39 @@ class Operations(Transport):
             "GET",
             f"/sandboxes/{segment(sandbox_id)}/pull-request",
             query={"repo": repo},
+        )
+
+    def request_changes(
+        self,
+        sandbox_id: str,
+        body: types.RequestChanges,
+    ) -> types.ChangesRequested:
+        """
+        Request changes
+
+        Gives the agent comments on files and lines, or the failing checks, as its next message. It
+        waits while a turn is active. The changes are published after the turn, and the pull request
+        gets a reply. In repositories of the service itself the comments stand on the pull request
+        too. A finished sandbox with an open pull request is continued by a new sandbox.
+        """
+        return self._json(
+            "POST",
+            f"/sandboxes/{segment(sandbox_id)}/feedback",
+            body=body,
+        )
+
+    def resume_feedback(
+        self,
+        sandbox_id: str,
+    ) -> types.CommandResult:
+        """
+        Continue feedback
+
+        Feedback goes on after it was paused. Safe to repeat.
+        """
+        return self._json(
+            "POST",
+            f"/sandboxes/{segment(sandbox_id)}/feedback/resume",
         )
 
     def list_partner_events(

@@ -60,7 +60,7 @@ def _root(base_url: str) -> str:
     parts = urllib.parse.urlsplit(base_url)
     if parts.scheme not in ("http", "https") or not parts.hostname or "@" in parts.netloc or parts.query or parts.fragment:
         raise ValueError("base_url is an address of http or https, without user, query or fragment.")
-    return f"{parts.scheme}://{parts.netloc}{parts.path.rstrip('/')}/api/public/v1"
+    return f"{parts.scheme}://{parts.netloc}{parts.path.rstrip('/')}/api"
 
 
 def _retry_after(headers: Mapping[str, str]) -> float | None:
@@ -134,11 +134,12 @@ class Transport:
         query: Mapping[str, object] | None = None,
         body: object = None,
         idempotency_key: str | None = None,
+        internal: bool = False,
         last_event_id: str | None = None,
         timeout: float | None = None,
     ) -> http.client.HTTPResponse:
         given = {name: value for name, value in (query or {}).items() if value is not None}
-        address = self._base + path + (f"?{urllib.parse.urlencode(given)}" if given else "")
+        address = f"{self._base}/{'internal' if internal else 'public'}/v1{path}" + (f"?{urllib.parse.urlencode(given)}" if given else "")
         headers = {"Authorization": f"Bearer {self._api_key}", "User-Agent": "slipway-client-python"}
         data = None
         if body is not None:

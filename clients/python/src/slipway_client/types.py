@@ -228,6 +228,84 @@ Timestamp = str
 """UTC, with exactly three fraction digits."""
 
 
+class _CommandResult(TypedDict):
+    commandId: str
+    """The id of the command; a repetition has the same id."""
+    revision: int
+    """The revision of the sandbox after the command. A rejected command does not change it."""
+    outcome: Literal["applied", "duplicate", "rejected"]
+    """
+    `applied`: this request did it; `duplicate`: an equal one had done it; `rejected`: not allowed
+    now.
+    """
+
+
+class CommandResult(_CommandResult, total=False):
+    rejection: Literal[
+        "sandbox_terminal",
+        "no_active_turn",
+        "approval_expired",
+        "approval_already_resolved",
+        "turn_active",
+        "restore_active",
+    ]
+    """The reason; present exactly if the outcome is `rejected`."""
+
+
+class _ChangesRequested(TypedDict):
+    commandId: str
+    """The id of the command; a repetition has the same id."""
+    revision: int
+    """The revision of the sandbox after the command. A rejected command does not change it."""
+    outcome: Literal["applied", "duplicate", "rejected"]
+    """
+    `applied`: this request did it; `duplicate`: an equal one had done it; `rejected`: not allowed
+    now.
+    """
+    turnId: str
+    """The turn the message starts, or waits for. It names the message too."""
+    sandboxId: str
+    """The sandbox that has the message: a new one if this one has finished, else this one."""
+
+
+class ChangesRequested(_ChangesRequested, total=False):
+    rejection: Literal[
+        "sandbox_terminal",
+        "no_active_turn",
+        "approval_expired",
+        "approval_already_resolved",
+        "turn_active",
+        "restore_active",
+    ]
+    """The reason; present exactly if the outcome is `rejected`."""
+
+
+class RequestChanges(TypedDict, total=False):
+    repo: str
+    """Which of the sandbox's repositories; may be left out when there is one."""
+    text: str
+    """What should be different."""
+    comments: list[RequestChangesComments]
+    """Comments on files and lines: at most 100."""
+    checks: bool
+    """
+    `true`: the agent gets the failing checks of the pull request, with their annotations and the
+    ends of their logs.
+    """
+
+
+class _RequestChangesComments(TypedDict):
+    path: str
+    """The file, relative to the repository."""
+    text: str
+    """What should be different there."""
+
+
+class RequestChangesComments(_RequestChangesComments, total=False):
+    line: int
+    """Its line in the published commit; left out for all of the file."""
+
+
 class PullRequestStatus(TypedDict):
     actionState: Literal["idle", "publishing", "updating", "failed"]
     """
@@ -367,6 +445,11 @@ class WorkflowRun(_WorkflowRun, total=False):
 class PublishPullRequest(TypedDict, total=False):
     repo: str
     """Which of the sandbox's repositories; may be left out when there is one."""
+    ready: bool
+    """
+    Whether the pull request then becomes ready for review, also where there is nothing new to
+    publish. Default: `false`.
+    """
 
 
 class FileContent(TypedDict):
@@ -466,6 +549,9 @@ SandboxEventEnvelope = Union[
     "SandboxBootEvent",
     "SetupStartedEvent",
     "SandboxForkedEvent",
+    "SandboxContinuedEvent",
+    "SandboxSyncingEvent",
+    "SandboxSyncedEvent",
     "SandboxCheckpointEvent",
     "SandboxRestoringEvent",
     "SandboxRestoredEvent",
@@ -483,6 +569,10 @@ SandboxEventEnvelope = Union[
     "ApprovalRequestedEvent",
     "ApprovalResolvedEvent",
     "PullRequestUpdatedEvent",
+    "FeedbackReceivedEvent",
+    "FeedbackRepliedEvent",
+    "FeedbackPausedEvent",
+    "FeedbackResumedEvent",
     "UsageUpdatedEvent",
     "SnapshotEvent",
     "StreamResyncEvent",
@@ -668,6 +758,121 @@ class SandboxForkedEventData(TypedDict):
     """The sandbox whose checkpoint it starts with."""
     checkpoint: int
     """The checkpoint of that sandbox."""
+
+
+class _SandboxContinuedEvent(TypedDict):
+    object: Literal["sandbox.event"]
+    """Always `sandbox.event`."""
+    version: Literal["v1"]
+    """Always `v1`."""
+    id: str
+    """Digits: the cursor that resumes after this event."""
+    ts: Timestamp
+    """When it happened."""
+    sandbox_id: str
+    """The sandbox it happened in."""
+    type: Literal["sandbox.continued"]
+    """What happened."""
+    data: SandboxContinuedEventData
+    """What there is to know of it."""
+
+
+class SandboxContinuedEvent(_SandboxContinuedEvent, total=False):
+    turn_id: str
+    """The turn it happened in; left out outside of one."""
+
+
+class _SandboxContinuedEventData(TypedDict):
+    repo: str
+    """`owner/name`."""
+    branch: str
+    """The branch that it continues and publishes to."""
+
+
+class SandboxContinuedEventData(_SandboxContinuedEventData, total=False):
+    """What there is to know of it."""
+
+    pull_request: int
+    """The open pull request of the branch; left out without one."""
+    sandbox_id: str
+    """
+    The finished sandbox that it continues by itself; left out if a caller asked for the branch.
+    """
+
+
+class _SandboxSyncingEvent(TypedDict):
+    object: Literal["sandbox.event"]
+    """Always `sandbox.event`."""
+    version: Literal["v1"]
+    """Always `v1`."""
+    id: str
+    """Digits: the cursor that resumes after this event."""
+    ts: Timestamp
+    """When it happened."""
+    sandbox_id: str
+    """The sandbox it happened in."""
+    type: Literal["sandbox.syncing"]
+    """What happened."""
+    data: SandboxSyncingEventData
+    """What there is to know of it."""
+
+
+class SandboxSyncingEvent(_SandboxSyncingEvent, total=False):
+    turn_id: str
+    """The turn it happened in; left out outside of one."""
+
+
+class SandboxSyncingEventData(TypedDict):
+    """What there is to know of it."""
+
+    repos: list[str]
+    """The repositories whose newest commits a worker gets."""
+
+
+class _SandboxSyncedEvent(TypedDict):
+    object: Literal["sandbox.event"]
+    """Always `sandbox.event`."""
+    version: Literal["v1"]
+    """Always `v1`."""
+    id: str
+    """Digits: the cursor that resumes after this event."""
+    ts: Timestamp
+    """When it happened."""
+    sandbox_id: str
+    """The sandbox it happened in."""
+    type: Literal["sandbox.synced"]
+    """What happened."""
+    data: SandboxSyncedEventData
+    """What there is to know of it."""
+
+
+class SandboxSyncedEvent(_SandboxSyncedEvent, total=False):
+    turn_id: str
+    """The turn it happened in; left out outside of one."""
+
+
+class _SandboxSyncedEventData(TypedDict):
+    branches: list[SandboxSyncedEventDataBranches]
+    """
+    The branches that the agent's git now has as `origin/…`; those that are missing at the host are
+    left out.
+    """
+
+
+class SandboxSyncedEventData(_SandboxSyncedEventData, total=False):
+    """What there is to know of it."""
+
+    error: str
+    """Why some or all could not be had, for people."""
+
+
+class SandboxSyncedEventDataBranches(TypedDict):
+    repo: str
+    """`owner/name`."""
+    branch: str
+    """The agent's git has it as `origin/<branch>`."""
+    sha: str
+    """Its newest commit."""
 
 
 class _SandboxCheckpointEvent(TypedDict):
@@ -1387,6 +1592,10 @@ class PullRequestUpdatedEventData(_PullRequestUpdatedEventData, total=False):
     """
     submodules: list[str]
     """Folders of submodules with files, which are not published. At most 32."""
+    left_out: list[str]
+    """
+    Labels and reviewers of the repository's settings that the source host did not take. At most 35.
+    """
     pull_request: PullRequest
     """
     As the source host had it then; left out while one is published, and where publishing failed.
@@ -1414,6 +1623,163 @@ class PullRequestUpdatedEventDataError(_PullRequestUpdatedEventDataError, total=
 
     retry_after: int
     """Seconds that the source host asks to wait."""
+
+
+class _FeedbackReceivedEvent(TypedDict):
+    object: Literal["sandbox.event"]
+    """Always `sandbox.event`."""
+    version: Literal["v1"]
+    """Always `v1`."""
+    id: str
+    """Digits: the cursor that resumes after this event."""
+    ts: Timestamp
+    """When it happened."""
+    sandbox_id: str
+    """The sandbox it happened in."""
+    type: Literal["feedback.received"]
+    """What happened."""
+    data: FeedbackReceivedEventData
+    """What there is to know of it."""
+
+
+class FeedbackReceivedEvent(_FeedbackReceivedEvent, total=False):
+    turn_id: str
+    """The turn it happened in; left out outside of one."""
+
+
+class _FeedbackReceivedEventData(TypedDict):
+    repo: str
+    """`owner/name`."""
+    kind: Literal["review", "comment", "checks"]
+    """What it is of: a review, comments, or only failing checks."""
+    url: str
+    """The newest of it, or the pull request, for people."""
+    authors: list[str]
+    """Logins of who wrote it, at most 20."""
+    count: int
+    """Comments, reviews and commits with failing checks."""
+    items: list[str]
+    """Their ids at the source host. Each is delivered once."""
+    until: Timestamp
+    """Time of the newest of them."""
+    round: int
+    """Rounds since the last word of a person, with this one; 0: it is a person's word."""
+
+
+class FeedbackReceivedEventData(_FeedbackReceivedEventData, total=False):
+    """What there is to know of it."""
+
+    sandbox_id: str
+    """The new sandbox that goes on with it; left out if this one does, by the turn `turn_id`."""
+
+
+class _FeedbackRepliedEvent(TypedDict):
+    object: Literal["sandbox.event"]
+    """Always `sandbox.event`."""
+    version: Literal["v1"]
+    """Always `v1`."""
+    id: str
+    """Digits: the cursor that resumes after this event."""
+    ts: Timestamp
+    """When it happened."""
+    sandbox_id: str
+    """The sandbox it happened in."""
+    type: Literal["feedback.replied"]
+    """What happened."""
+    data: FeedbackRepliedEventData
+    """What there is to know of it."""
+
+
+class FeedbackRepliedEvent(_FeedbackRepliedEvent, total=False):
+    turn_id: str
+    """The turn it happened in; left out outside of one."""
+
+
+class _FeedbackRepliedEventData(TypedDict):
+    repo: str
+    """`owner/name`."""
+
+
+class FeedbackRepliedEventData(_FeedbackRepliedEventData, total=False):
+    """What there is to know of it."""
+
+    url: str
+    """The reply on the pull request; left out where it failed."""
+
+
+class _FeedbackPausedEvent(TypedDict):
+    object: Literal["sandbox.event"]
+    """Always `sandbox.event`."""
+    version: Literal["v1"]
+    """Always `v1`."""
+    id: str
+    """Digits: the cursor that resumes after this event."""
+    ts: Timestamp
+    """When it happened."""
+    sandbox_id: str
+    """The sandbox it happened in."""
+    type: Literal["feedback.paused"]
+    """What happened."""
+    data: FeedbackPausedEventData
+    """What there is to know of it."""
+
+
+class FeedbackPausedEvent(_FeedbackPausedEvent, total=False):
+    turn_id: str
+    """The turn it happened in; left out outside of one."""
+
+
+class _FeedbackPausedEventData(TypedDict):
+    repo: str
+    """`owner/name`."""
+    rounds: int
+    """Rounds since the last word of a person."""
+
+
+class FeedbackPausedEventData(_FeedbackPausedEventData, total=False):
+    """What there is to know of it."""
+
+    reason: str
+    """
+    Why no new sandbox goes on with the pull request of this finished one, for people; left out
+    after the last round.
+    """
+
+
+class _FeedbackResumedEvent(TypedDict):
+    object: Literal["sandbox.event"]
+    """Always `sandbox.event`."""
+    version: Literal["v1"]
+    """Always `v1`."""
+    id: str
+    """Digits: the cursor that resumes after this event."""
+    ts: Timestamp
+    """When it happened."""
+    sandbox_id: str
+    """The sandbox it happened in."""
+    type: Literal["feedback.resumed"]
+    """What happened."""
+    data: FeedbackResumedEventData
+    """What there is to know of it."""
+
+
+class FeedbackResumedEvent(_FeedbackResumedEvent, total=False):
+    turn_id: str
+    """The turn it happened in; left out outside of one."""
+
+
+class FeedbackResumedEventData(TypedDict):
+    """What there is to know of it."""
+
+    author: FeedbackResumedEventDataAuthor
+    """Who wants more rounds."""
+
+
+class FeedbackResumedEventDataAuthor(TypedDict):
+    """Who wants more rounds."""
+
+    id: str
+    """Id of a user."""
 
 
 class _UsageUpdatedEvent(TypedDict):
@@ -1649,30 +2015,6 @@ class Message(TypedDict):
     """When it was whole."""
 
 
-class _CommandResult(TypedDict):
-    commandId: str
-    """The id of the command; a repetition has the same id."""
-    revision: int
-    """The revision of the sandbox after the command. A rejected command does not change it."""
-    outcome: Literal["applied", "duplicate", "rejected"]
-    """
-    `applied`: this request did it; `duplicate`: an equal one had done it; `rejected`: not allowed
-    now.
-    """
-
-
-class CommandResult(_CommandResult, total=False):
-    rejection: Literal[
-        "sandbox_terminal",
-        "no_active_turn",
-        "approval_expired",
-        "approval_already_resolved",
-        "turn_active",
-        "restore_active",
-    ]
-    """The reason; present exactly if the outcome is `rejected`."""
-
-
 class _MessageResult(TypedDict):
     commandId: str
     """The id of the command; a repetition has the same id."""
@@ -1882,6 +2224,38 @@ class CreateSandbox(_CreateSandbox, total=False):
     """`prompt`: the agent asks before every edit and command; `auto`: it never asks."""
     metadata: dict[str, str]
     """Strings of the caller, kept unchanged: at most 16."""
+    feedback: FeedbackChoice
+    """
+    What of its pull requests becomes messages of the sandbox. Omitted fields are as set for its
+    first repository.
+    """
+    continue: Continue
+    """
+    A pull request or a branch to start from and to publish to. Its repository may have no `ref`.
+    """
+
+
+class Continue(TypedDict, total=False):
+    repo: str
+    """Its repository, one of `repos`. May be left out with one repository."""
+    pullRequest: int
+    """The number of an open pull request whose branch is in the repository itself."""
+    branch: str
+    """The short name of a branch."""
+
+
+class FeedbackChoice(TypedDict, total=False):
+    comments: Literal["off", "mention", "all"]
+    """
+    Comments and reviews of people who may write to the repository; `mention`: those that name
+    `@slipway`.
+    """
+    checks: Literal["off", "failing"]
+    """Failing checks, once all checks of the commit are done."""
+    rounds: int
+    """Rounds without a person's word after which feedback pauses."""
+    publish: bool
+    """Whether a round that succeeded is published."""
 
 
 class Error(TypedDict):

@@ -16,9 +16,18 @@ const User = Schema.NullOr(Schema.Struct({ login: Schema.String, avatar_url: Sch
 
 export const Repository = Schema.Struct({ full_name: RepoName, default_branch: Schema.String })
 
+/** An account's access to a repository. `user` is `null` for accounts that are gone. */
+export const Permission = Schema.Struct({
+  permission: Schema.String,
+  user: Schema.NullOr(Schema.Struct({ id: Counter }))
+})
+
+export const Branch = Schema.Struct({ name: Schema.String, commit: Schema.Struct({ sha: Schema.String }), protected: Schema.Boolean })
+
 /** Items of a list lack half of the fields of a single pull request. */
 export const PullList = Schema.Array(Schema.Struct({
   number: Counter,
+  title: Schema.String,
   head: Schema.Struct({ ref: Schema.String, repo: Schema.NullOr(Schema.Struct({ full_name: Schema.String })) })
 }))
 
@@ -34,7 +43,7 @@ export const Pull = Schema.Struct({
   /** `null` while GitHub computes it, which it starts on request. Always `null` for closed ones. */
   mergeable: Schema.NullOr(Schema.Boolean),
   base: Schema.Struct({ ref: Schema.String }),
-  head: Schema.Struct({ ref: Schema.String, sha: Schema.String }),
+  head: Schema.Struct({ ref: Schema.String, sha: Schema.String, repo: Schema.NullOr(Schema.Struct({ full_name: Schema.String })) }),
   created_at: Schema.DateTimeUtcFromString,
   updated_at: Schema.DateTimeUtcFromString,
   additions: Counter,
@@ -155,7 +164,9 @@ export const toComment = (comment: typeof CommentAnswer.Type): CommentWithText =
   text: beginningOf(comment.body ?? ""),
   isWhole: (comment.body ?? "").length <= MAX_COMMENT,
   path: comment.path ?? null,
-  line: comment.line ?? comment.original_line ?? null
+  line: comment.line ?? comment.original_line ?? null,
+  // A comment on a whole file has neither line.
+  ...(comment.line == null && comment.original_line != null ? { isOutdated: true } : {})
 })
 
 /** The account of a user token. */

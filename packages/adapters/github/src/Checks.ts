@@ -11,7 +11,7 @@ const PASSED = new Set(["success", "neutral", "skipped"])
  * Counts like GitHub's own command; `stale` is a check that GitHub gave up waiting for.
  * https://github.com/cli/cli/blob/trunk/api/queries_pr.go
  */
-const stateOf = ({ conclusion, status }: Run): State =>
+export const stateOf = ({ conclusion, status }: Run): State =>
   status !== "completed" || conclusion === undefined || conclusion === "stale" ? "pending" : PASSED.has(conclusion) ? "success" : "failure"
 
 /** A failure is reported before the other checks have finished. */

@@ -31,7 +31,11 @@ export class GitHubFailed extends Schema.TaggedError<GitHubFailed>()("GitHubFail
   detail: Schema.String,
   retryable: Schema.Boolean,
   /** Seconds. */
-  retryAfter: Schema.optionalKey(Schema.Int)
+  retryAfter: Schema.optionalKey(Schema.Int),
+  /** The least seconds between two requests for the same, if GitHub named them. */
+  pollInterval: Schema.optionalKey(Schema.Int),
+  /** The id of the repository, if it has another name now. */
+  movedTo: Schema.optionalKey(Schema.Int)
 }) {
   override get message() {
     return this.detail
@@ -109,6 +113,10 @@ const Refusal = Schema.Struct({
 const isRefusal = Schema.is(Refusal)
 const isFieldError = Schema.is(Schema.Struct({ field: Schema.String, code: Schema.String }))
 const hasMessage = Schema.is(Schema.Struct({ message: Schema.String }))
+const Mutated = Schema.Struct({
+  data: Schema.optionalKey(Schema.Unknown),
+  errors: Schema.optionalKey(Schema.Array(Schema.Struct({ message: Schema.String })))
+})
 const Header = Schema.UndefinedOr(Schema.Union([Schema.String, Schema.Finite]))
 const hasAnswer = Schema.is(Schema.Struct({
   status: Schema.Int,
@@ -151,7 +159,9 @@ const waitOf = (status: number, headers: Answer["headers"], message: string): nu
 export const failureOf = (status: number, headers: Answer["headers"], message: string): GitHubFailed => {
   const detail = message === "" ? `GitHub answered with status ${status}.` : `GitHub says: ${message}`
   const retryAfter = waitOf(status, headers, message)
+  const pollInterval = Number(headers["x-poll-interval"] ?? Number.NaN)
   return new GitHubFailed({
+    ...(Number.isSafeInteger(pollInterval) ? { pollInterval } : {}),
     status,
     detail,
     retryable: retryAfter !== undefined || status >= 500,
@@ -173,6 +183,9 @@ export const webUrlOf = (apiUrl: string): string => {
   return `${protocol}//${apiUrl.includes("/api/v3") ? host : host.replace(/^api\./u, "")}`
 }
 
+/** `https://api.github.com` → `https://api.github.com/graphql`, `https://HOST/api/v3` → `https://HOST/api/graphql`. */
+const graphqlUrlOf = (apiUrl: string): string => `${apiUrl.replace(/\/api\/v3$/u, "/api")}/graphql`
+
 export const withoutSlash = (url: string): string => url.replace(/(?<!\/)\/+$/u, "")
 
 /** Whether the connection is unencrypted. */
@@ -183,18 +196,32 @@ export const isOpenLine = ({ hostname, protocol }: URL): boolean =>
 interface Connection {
   /** Such as `github.com`. */
   readonly host: string
+  /** Without a slash at its end. */
+  readonly apiUrl: string
   /** Signs each request, and corrects a wrong clock of this machine. */
   readonly asApp: Octokit
   readonly asInstallation: Octokit
 }
 
+/**
+ * The id in the address of a repository that was renamed or transferred. No redirection is followed: credentials go to addresses that we
+ * make ourselves. https://docs.github.com/en/rest/using-the-rest-api/best-practices-for-using-the-rest-api#follow-redirects
+ */
+const movedIn = (apiUrl: string, location: string | undefined): number | undefined => {
+  const prefix = `${apiUrl}/repositories/`
+  const id = location?.startsWith(prefix) === true ? Number(/^\d{1,15}(?=\/|\?|$)/u.exec(location.slice(prefix.length))?.[0]) : Number.NaN
+  return Number.isSafeInteger(id) ? id : undefined
+}
+
 /** Sends one request once. `access: "app"`: signed with the App's key. */
 const send = (
-  { asApp, asInstallation, host }: Connection,
+  { apiUrl, asApp, asInstallation, host }: Connection,
   access: Pick<Access, "token"> | "app",
-  route: `${"GET" | "POST"} ${string}`,
+  route: `${"GET" | "PATCH" | "POST"} ${string}`,
   parameters: Readonly<Record<string, unknown>>,
-  headers: Readonly<Record<string, string>>
+  headers: Readonly<Record<string, string>>,
+  /** Whether a 302, which names the place of a file, is an answer. */
+  takesPlace = false
 ) => {
   let secret = ""
   const octokit = access === "app" ? asApp : asInstallation
@@ -233,8 +260,16 @@ const send = (
         })
     }),
     Effect.filterOrFail(
-      ({ status }) => status < 300,
-      ({ status }) => new GitHubFailed({ status, detail: "The repository has moved; use its present name.", retryable: false })
+      ({ status }) => status < 300 || takesPlace && status === 302,
+      ({ headers, status }) => {
+        const movedTo = movedIn(apiUrl, headers["location"])
+        return new GitHubFailed({
+          status,
+          detail: "The repository has moved; use its present name.",
+          retryable: false,
+          ...(movedTo === undefined ? {} : { movedTo })
+        })
+      }
     )
   )
 }
@@ -258,6 +293,18 @@ const ofApp = (connection: Connection, route: `${"GET" | "POST"} ${string}`, par
       })
   )
 
+/** Signs the request itself: the library signs only addresses that it knows. */
+const installationOfMoved = Effect.fnUntraced(function*(connection: Connection, repositoryId: number) {
+  const signed = yield* Effect.tryPromise({
+    try: async () => (await connection.asApp.auth({ type: "app" })) as { readonly token: string },
+    catch: () => new GitHubFailed({ status: null, detail: "The App's key cannot sign a request.", retryable: false })
+  })
+  const route = "GET /repositories/{repository_id}/installation"
+  return yield* send(connection, { token: Redacted.make(signed.token) }, route, { repository_id: repositoryId }, {
+    authorization: `bearer ${signed.token}`
+  })
+})
+
 /** A new token with all of `needed`, and the permissions of `wanted` that the installation has. */
 const mint = Effect.fn("GitHubApi.mint")(function*(
   connection: Connection,
@@ -267,10 +314,15 @@ const mint = Effect.fn("GitHubApi.mint")(function*(
 ) {
   const [owner = "", name = ""] = repo.split("/")
   const hidden = new RepoNotAccessible({ repo })
-  const installation = yield* ofApp(connection, "GET /repos/{owner}/{repo}/installation", { owner, repo: name }).pipe(
-    Effect.flatMap((answer) => decode(connection.host, Installation, answer)),
+  const { answer, id } = yield* ofApp(connection, "GET /repos/{owner}/{repo}/installation", { owner, repo: name }).pipe(
+    Effect.map((answer) => ({ answer, id: null })),
+    Effect.catchIf(
+      ({ movedTo }) => movedTo !== undefined,
+      ({ movedTo = 0 }) => Effect.map(installationOfMoved(connection, movedTo), (answer) => ({ answer, id: movedTo }))
+    ),
     onStatus(404, () => Effect.fail(hidden))
   )
+  const installation = yield* decode(connection.host, Installation, answer)
   if (typeof installation.suspended_at === "string") return yield* hidden
   const has = ([permission, level]: readonly [string, "read" | "write"]) => includes(installation.permissions[permission], level)
   const missing = Object.entries(needed).filter((entry) => entry[0] !== "metadata" && !has(entry)).map(([permission, level]) =>
@@ -283,7 +335,7 @@ const mint = Effect.fn("GitHubApi.mint")(function*(
   const permissions = { ...needed, ...Object.fromEntries(Object.entries(wanted).filter(has)) }
   const minted = yield* ofApp(connection, "POST /app/installations/{installation_id}/access_tokens", {
     installation_id: installation.id,
-    repositories: [name],
+    ...(id === null ? { repositories: [name] } : { repository_ids: [id] }),
     permissions
   }).pipe(
     Effect.flatMap((answer) => decode(connection.host, Minted, answer)),
@@ -359,6 +411,7 @@ export const make = Effect.fnUntraced(function*(options: Options) {
   }
   const connection: Connection = {
     host,
+    apiUrl,
     asApp: new Octokit({ ...settings, authStrategy: createAppAuth, auth: { appId, privateKey } }),
     asInstallation: new Octokit(settings)
   }
@@ -373,10 +426,21 @@ export const make = Effect.fnUntraced(function*(options: Options) {
     app: Effect.flatMap(ofApp(connection, "GET /app", {}), (answer) => decode(host, App, answer)),
     mint: (repo: RepoName, needed: Permissions, wanted?: Permissions) => mint(connection, repo, needed, wanted),
     decode: <A, I>(schema: Schema.Codec<A, I>, answer: Answer) => decode(host, schema, answer),
+    /** A mutation of the GraphQL API, for the few changes that REST lacks. GitHub answers refusals with status 200. */
+    mutate: <A, I>(access: Access, query: string, variables: Readonly<Record<string, string>>, schema: Schema.Codec<A, I>) =>
+      send(connection, access, `POST ${graphqlUrlOf(apiUrl)}`, { query, variables }, {}).pipe(
+        onStatus(401, ({ detail }) => Effect.fail(new TokenRefused({ detail }))),
+        Effect.flatMap((answer) => decode(host, Mutated, answer)),
+        Effect.flatMap(({ data, errors = [] }) =>
+          errors.length === 0
+            ? decode(host, schema, { status: 200, headers: {}, data })
+            : Effect.fail(failureOf(200, {}, scrub(errors.map(({ message }) => message).join(": "), Redacted.value(access.token))))
+        )
+      ),
     /** A request below the repository. `parameters` fill the path; the rest goes into the query or the body. */
     request: (
       access: Access,
-      method: "GET" | "POST",
+      method: "GET" | "PATCH" | "POST",
       path: string,
       parameters: Readonly<Record<string, unknown>> = {},
       headers: Readonly<Record<string, string>> = {}
@@ -384,6 +448,17 @@ export const make = Effect.fnUntraced(function*(options: Options) {
       const route = `${method} /repos/{owner}/{repo}${path}` as const
       return send(connection, access, route, { owner: access.owner, repo: access.name, ...parameters }, headers).pipe(
         onStatus(401, ({ detail }) => Effect.fail(new TokenRefused({ detail })))
+      )
+    },
+    /** The address of a file below the repository; `null`: GitHub names none. It needs no token. */
+    place: (access: Access, path: string, parameters: Readonly<Record<string, unknown>>) => {
+      const filled = { owner: access.owner, repo: access.name, ...parameters }
+      return send(connection, access, `GET /repos/{owner}/{repo}${path}`, filled, {}, true).pipe(
+        onStatus(401, ({ detail }) => Effect.fail(new TokenRefused({ detail }))),
+        Effect.map(({ headers }) => {
+          const url = URL.parse(headers["location"] ?? "")
+          return url === null || isOpenLine(url) ? null : url
+        })
       )
     }
   }

@@ -1,11 +1,14 @@
 /** Finds pull requests, reads them with their checks and comments, and opens drafts. */
-import { type SourceHost, SourceHostError } from "@slipway/domain/source/ports/SourceHost"
+import { MAX_OPEN_PULLS, openPullOf, type SourceHost, SourceHostError } from "@slipway/domain/source/ports/SourceHost"
 import type { Checks } from "@slipway/domain/source/schema/PullRequest"
-import { Effect } from "effect"
+import { RepoName } from "@slipway/domain/source/schema/RepoRef"
+import { Effect, Schema } from "effect"
 import * as Answers from "./Answers.ts"
 import { hidden, summarize } from "./Checks.ts"
 import type * as ConditionalReads from "./ConditionalReads.ts"
 import { type Access, type GitHubApi, type GitHubFailed, onStatus } from "./GitHubApi.ts"
+
+const isRepoName = Schema.is(RepoName)
 
 type Reads = ReturnType<typeof ConditionalReads.make>
 
@@ -29,6 +32,35 @@ export const findOpen = Effect.fnUntraced(function*(api: GitHubApi, operation: s
   const pull = yield* readPull(api, operation, access, found.number)
   return pull.state === "open" ? Answers.toPullRequest(pull) : null
 })
+
+/** The pull request and the repository of its branch; `null`: there is no such pull request. */
+export const readSource = (api: GitHubApi, access: Access, number: number) =>
+  api.request(access, "GET", "/pulls/{number}", { number }).pipe(
+    Effect.flatMap((answer) => api.decode(Answers.Pull, answer)),
+    Effect.map((pull) => {
+      const name = pull.head.repo?.full_name
+      return { pullRequest: Answers.toPullRequest(pull), headRepo: isRepoName(name) ? name : null }
+    }),
+    onStatus(404, () => Effect.succeed(null))
+  )
+
+/** The newest open ones whose branch is in the repository itself. */
+export const listOpen = Effect.fnUntraced(function*(api: GitHubApi, access: Access) {
+  const fullName = `${access.owner}/${access.name}`.toLowerCase()
+  const answer = yield* api.request(access, "GET", "/pulls", { state: "open", sort: "created", direction: "desc", per_page: 100 })
+  return (yield* api.decode(Answers.PullList, answer))
+    .filter(({ head }) => head.repo?.full_name.toLowerCase() === fullName)
+    .slice(0, MAX_OPEN_PULLS)
+    .map(({ head, number, title }) => openPullOf({ number, title, headRef: head.ref }))
+})
+
+/** The branch of exactly this name; `null`: there is none. */
+export const readBranch = (api: GitHubApi, access: Access, name: string) =>
+  api.request(access, "GET", "/branches/{branch}", { branch: name }).pipe(
+    Effect.flatMap((answer) => api.decode(Answers.Branch, answer)),
+    Effect.map((branch) => branch.name === name ? { headSha: branch.commit.sha, isProtected: branch.protected } : null),
+    onStatus(404, () => Effect.succeed(null))
+  )
 
 const readChecks = Effect.fnUntraced(function*(reads: Reads, access: Access, headSha: string) {
   const may = (permission: string) => access.permissions[permission] !== undefined
@@ -96,3 +128,38 @@ export const openDraft = (
     Effect.map(Answers.toPullRequest),
     onStatus(422, (failure) => explain(api, operation, access, headRef, failure))
   )
+
+/** Whether the repository took it: a 404 or 422 concerns this name alone. */
+const taken = <E>(self: Effect.Effect<unknown, E>) =>
+  Effect.as(self, true).pipe(onStatus(404, () => Effect.succeed(false)), onStatus(422, () => Effect.succeed(false)))
+
+/** Adding an unknown label would make it, so each is looked up. One unknown reviewer refuses all, so each is asked for alone. */
+export const decorate = Effect.fnUntraced(function*(
+  api: GitHubApi,
+  access: Access,
+  number: number,
+  { labels, reviewers }: Parameters<SourceHost["Service"]["decoratePullRequest"]>[2]
+) {
+  const known = yield* Effect.filter(labels, (name) => taken(api.request(access, "GET", "/labels/{name}", { name })))
+  if (known.length > 0) yield* api.request(access, "POST", "/issues/{issue_number}/labels", { issue_number: number, labels: known })
+  const refused = yield* Effect.filter(reviewers, (name) => {
+    const team = name.split("/")[1]
+    const asked = team === undefined ? { reviewers: [name] } : { team_reviewers: [team] }
+    return Effect.map(
+      taken(api.request(access, "POST", "/pulls/{pull_number}/requested_reviewers", { pull_number: number, ...asked })),
+      (isTaken) => !isTaken
+    )
+  })
+  return [...labels.filter((name) => !known.includes(name)), ...refused]
+})
+
+const READY = `mutation($id: ID!) { markPullRequestReadyForReview(input: { pullRequestId: $id }) { pullRequest { id } } }`
+const Ready = Schema.Struct({ markPullRequestReadyForReview: Schema.Struct({ pullRequest: Schema.Struct({ id: Schema.String }) }) })
+
+/** REST cannot end a draft. */
+export const markReady = Effect.fnUntraced(function*(api: GitHubApi, operation: string, access: Access, number: number) {
+  const pull = yield* readPull(api, operation, access, number)
+  if (pull.state === "closed" || pull.draft !== true) return Answers.toPullRequest(pull)
+  yield* api.mutate(access, READY, { id: pull.node_id }, Ready)
+  return { ...Answers.toPullRequest(yield* readPull(api, operation, access, number)), draft: false }
+})

@@ -42,19 +42,28 @@ export const withToken = <A>(
   return again(attempt, attempt)
 }
 
-/** Like {@link withToken}, to read the state of a pull request. The token stays in memory for {@link HELD_FOR}. */
+/** How long and how many tokens stay in memory. */
+export interface Held {
+  readonly for: Duration.Duration
+  readonly most: number
+}
+
+const isMoved = (failure: Failure): boolean => failure._tag === "GitHubFailed" && failure.movedTo !== undefined
+
+/** Like {@link withToken}, to read the state of pull requests. The token stays in memory for {@link HELD_FOR}, unless `limits` differ. */
 export const withHeldToken = Effect.fnUntraced(function*<A>(
   api: GitHubApi.GitHubApi,
   held: HeldTokens,
   repo: RepoName,
-  use: (access: Access) => Effect.Effect<A, Failure>
+  use: (access: Access) => Effect.Effect<A, Failure>,
+  limits: Held = { for: HELD_FOR, most: MAXIMUM_HELD }
 ) {
   const key = repo.toLowerCase()
   const now = yield* Clock.currentTimeMillis
   const mint = Effect.tap(api.mint(repo, READ, OF_STATUS), (access) =>
     Effect.sync(() => {
-      held.set(key, { access, untilMillis: now + Duration.toMillis(HELD_FOR) })
-      for (const [oldest, { untilMillis }] of held) if (untilMillis <= now || held.size > MAXIMUM_HELD) held.delete(oldest)
+      held.set(key, { access, untilMillis: now + Duration.toMillis(limits.for) })
+      for (const [oldest, { untilMillis }] of held) if (untilMillis <= now || held.size > limits.most) held.delete(oldest)
     }))
   const afresh = Effect.suspend(() => {
     held.delete(key)
@@ -62,6 +71,9 @@ export const withHeldToken = Effect.fnUntraced(function*<A>(
   })
   const known = held.get(key)
   if (known === undefined || known.untilMillis <= now) return yield* again(afresh, afresh)
-  // The installation may have lost the repository since.
-  return yield* again(Effect.catchTag(use(known.access), "SourceHostError", () => afresh), afresh)
+  // The installation may have lost the repository since, or it was renamed.
+  return yield* again(
+    Effect.catchIf(use(known.access), (error) => error._tag === "SourceHostError" || isMoved(error), () => afresh),
+    afresh
+  )
 })

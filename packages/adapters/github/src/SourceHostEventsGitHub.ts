@@ -1,15 +1,22 @@
 /** `SourceHostEvents` from GitHub: webhooks of a GitHub App, signed with its secret. */
 import { verify } from "@octokit/webhooks-methods"
-import { SourceHostEvents, NotAuthentic } from "@slipway/domain/source/ports/SourceHostEvents"
+import { NotAuthentic, SourceHostEvents } from "@slipway/domain/source/ports/SourceHostEvents"
 import { RepoName } from "@slipway/domain/source/schema/RepoRef"
-import { Effect, Layer, Option, Redacted, Schema } from "effect"
+import { Counter } from "@slipway/domain/text/Text"
+import { DateTime, Effect, Layer, Option, Redacted, Schema } from "effect"
+import { authorOf, newsOf } from "./News.ts"
 
-/** https://docs.github.com/en/webhooks/webhook-events-and-payloads#pull_request, and the similar events of reviews. */
-const PullRequestNews = Schema.fromJsonString(Schema.Struct({
-  pull_request: Schema.Struct({ head: Schema.Struct({ ref: Schema.String }) }),
-  repository: Schema.Struct({ full_name: RepoName })
-}))
-const decode = Schema.decodeUnknownOption(PullRequestNews)
+/** https://docs.github.com/en/webhooks/webhook-events-and-payloads: common to all events of a repository. */
+const Delivery = Schema.fromJsonString(Schema.StructWithRest(
+  Schema.Struct({
+    repository: Schema.Struct({ full_name: RepoName }),
+    sender: Schema.optionalKey(
+      Schema.NullOr(Schema.Struct({ id: Counter, login: Schema.String, type: Schema.optionalKey(Schema.String) }))
+    )
+  }),
+  [Schema.Record(Schema.String, Schema.Unknown)]
+))
+const decode = Schema.decodeUnknownOption(Delivery)
 
 export const layer = (options: { readonly secret: Redacted.Redacted }): Layer.Layer<SourceHostEvents> =>
   Layer.succeed(SourceHostEvents, {
@@ -19,9 +26,17 @@ export const layer = (options: { readonly secret: Redacted.Redacted }): Layer.La
       const authentic = signature !== "" && body !== "" &&
         (yield* Effect.promise(() => verify(Redacted.value(options.secret), body, signature)))
       if (!authentic) return yield* new NotAuthentic()
+      const at = yield* DateTime.now
       return Option.match(decode(body), {
-        onNone: () => null,
-        onSome: ({ pull_request, repository }) => ({ repo: repository.full_name, branch: pull_request.head.ref })
+        onNone: () => [],
+        onSome: (payload) =>
+          newsOf({
+            name: headers["x-github-event"] ?? "",
+            payload,
+            repo: payload.repository.full_name,
+            at,
+            actor: authorOf(payload.sender)
+          })
       })
     })
   })

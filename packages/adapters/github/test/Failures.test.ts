@@ -83,11 +83,33 @@ it.layer(layer())("What GitHub refuses", (it) => {
       assert.isTrue(retryAfter > 0 && retryAfter <= 3601, String(retryAfter))
     }))
 
-  it.effect("a name that the repository had before is told to have moved", () =>
+  it.effect("a name that the repository had before leads to the repository, also with a token of before", () =>
     Effect.gen(function*() {
-      const { host, repo, there } = yield* pushed
+      const { draft, host, repo, there } = yield* pushed
+      const { number } = yield* host.openDraftPullRequest(repo, draft)
+      yield* host.pullRequestDetails(repo, number)
       there.rename(`${there.name}-new`)
-      failed(false, /present name/u)(yield* host.repository(repo).pipe(Effect.flip))
+      assert.strictEqual((yield* host.repository(repo)).fullName, there.fullName)
+      assert.strictEqual((yield* host.pullRequestDetails(repo, number)).pullRequest.number, number)
+      assert.include((yield* host.remote(repo, "write")).url, there.fullName)
+      assert.strictEqual((yield* host.findOpenPullRequest(repo, draft.headRef))?.number, number)
+    }))
+
+  it.effect("follows no redirection to another host or another place", () =>
+    Effect.gen(function*() {
+      const { host, repo, server } = yield* pushed
+      const elsewhere = ["https://example.com/repositories/1", `${server.url}/repositories/1`, `${server.apiUrl}/user`,
+        `${server.apiUrl}/repositories/x`, `${server.apiUrl}.example.com/repositories/1`, ""]
+      for (const location of elsewhere) {
+        server.strike({
+          method: "GET",
+          url: new RegExp(`^/repos/${repo}/installation$`, "u"),
+          outcome: { status: 301, headers: { location }, body: {} }
+        })
+        const before = server.requests.length
+        failed(false, /present name/u)(yield* host.repository(repo).pipe(Effect.flip))
+        assert.strictEqual(server.requests.length - before, 1)
+      }
     }))
 
   it.effect("drafts that the plan does not have are told with what to do", () =>

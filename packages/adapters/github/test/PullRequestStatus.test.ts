@@ -231,7 +231,11 @@ it.layer(layer())("A pull request", (it) => {
         { ref: "slipway/x", repo: { full_name: "mallory/app" } },
         { ref: "slipway/y", repo: { full_name: repo } }
       ]
-      server.strike({ method: "GET", url: /\/pulls\?/u, outcome: { status: 200, body: heads.map((head) => ({ number: 1, head })) } })
+      server.strike({
+        method: "GET",
+        url: /\/pulls\?/u,
+        outcome: { status: 200, body: heads.map((head) => ({ number: 1, title: "X", head })) }
+      })
       assert.isNull(yield* host.findOpenPullRequest(repo, "slipway/x"))
     }))
 

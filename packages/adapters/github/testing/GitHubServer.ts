@@ -143,6 +143,18 @@ export const start = (options: Options = {}): Effect.Effect<GitHubServer, never,
       }
     }
 
+    /** The log of a job, whole or in parts, as the storage has it where GitHub keeps them: to anybody who knows its address. */
+    const log = (path: string, { authorization, range }: IncomingHttpHeaders): Routes.Answer | GitBackend.GitAnswer => {
+      const run = repositories.flatMap(({ checkRuns }) => checkRuns).find(({ id }) => path === `/logs/${id}`)
+      // It refuses the credentials of another service.
+      if (run === undefined || run.log === null || authorization !== undefined) return Routes.refuse(403, "Forbidden")
+      const bytes = Buffer.from(run.log)
+      const [, first = "", last = ""] = /^bytes=(\d+)-(\d+)$/u.exec(range ?? "") ?? []
+      if (first === "") return { status: 200, headers: {}, body: bytes }
+      const part = bytes.subarray(Number(first), Number(last) + 1)
+      return { status: 206, headers: { "content-range": `bytes ${first}-${Number(first) + part.length - 1}/${bytes.length}` }, body: part }
+    }
+
     const refuseGit = (status: number, text: string, headers: Record<string, string> = {}): GitBackend.GitAnswer => ({
       status,
       headers: { "content-type": "text/plain", ...headers },
@@ -206,6 +218,10 @@ export const start = (options: Options = {}): Effect.Effect<GitHubServer, never,
         if (call === "GET /login/oauth/authorize") return users.authorize(new URLSearchParams(query))
         if (call === "POST /login/oauth/access_token") return users.exchange(body.toString(), request.headers.accept)
         if (call === `GET ${apiPath}/user`) return users.profile(request.headers.authorization)
+        if (path.startsWith("/logs/")) return log(path, request.headers)
+        if (call === `POST ${apiPath.replace(/\/v3$/u, "")}/graphql`) {
+          return Routes.graphql(world(), body.toString(), app.token(Routes.tokenOf(request.headers.authorization) ?? ""))
+        }
         return isApi ? api(seen) : Routes.refuse(404, "Not Found")
       }
 

@@ -14,7 +14,10 @@ export interface Pull {
   title: string
   body: string | null
   state: "open" | "closed"
-  readonly draft: boolean
+  draft: boolean
+  readonly labels: Set<string>
+  /** Logins, and the names of teams as `team:name`. */
+  readonly reviewers: Set<string>
   closedAt: string | null
   mergedAt: string | null
   baseRef: string
@@ -23,6 +26,8 @@ export interface Pull {
   headSha: string
   updatedAt: string
   counts: Counts
+  /** The repository that its branch is in, if it is another one; `null`: that one was deleted. */
+  readonly fork?: string | null
   /** `null`: not computed yet. */
   mergeable: boolean | null
   /** How often it is still answered before it is computed. */
@@ -34,7 +39,9 @@ export interface Comment {
   readonly number: number
   /** `null`: the account was deleted. */
   readonly user: User | null
-  readonly body: string
+  body: string
+  /** A text of a review on all of a pull request. */
+  readonly isReview: boolean
   /** The file of a comment on code. */
   readonly path: string | null
   /** `null`: the comment is outdated, or on all of a file. */
@@ -42,6 +49,7 @@ export interface Comment {
   /** The line where it was written; `null` for a comment on all of a file. */
   readonly originalLine: number | null
   readonly createdAt: string
+  updatedAt: string
 }
 
 export interface CheckRun {
@@ -52,6 +60,9 @@ export interface CheckRun {
   conclusion: "success" | "failure" | "neutral" | "cancelled" | "skipped" | "timed_out" | "action_required" | null
   startedAt: string | null
   completedAt: string | null
+  readonly annotations: ReadonlyArray<{ readonly path: string; readonly line: number; readonly message: string }>
+  /** The log of its job; `null`: the check is of another program. */
+  readonly log: string | null
 }
 
 export interface WorkflowRun {
@@ -64,6 +75,15 @@ export interface WorkflowRun {
   readonly conclusion: string | null
   readonly runNumber: number
   readonly createdAt: string
+}
+
+/** An entry of the repository's list of events. */
+export interface Event {
+  readonly id: string
+  readonly type: string
+  readonly actor: User
+  readonly createdAt: string
+  readonly payload: object
 }
 
 /** State that all repositories of a server share. */
@@ -84,11 +104,20 @@ export class Repository {
   private: boolean
   /** Whether the plan of its owner has drafts. */
   drafts = true
+  /** Accounts with their access; others have none, or may read if the repository is public. */
+  readonly collaborators: Array<User & { readonly permission: "admin" | "write" | "read" }> = []
   readonly formerNames: Array<string> = []
+  readonly labels = new Set<string>()
+  /** Names of teams that can review. */
+  readonly teams = new Set<string>()
+  readonly protectedBranches = new Set<string>()
   readonly pulls: Array<Pull> = []
   readonly comments: Array<Comment> = []
   readonly checkRuns: Array<CheckRun> = []
   readonly workflowRuns: Array<WorkflowRun> = []
+  /** Oldest first. Only tests write them: GitHub lists events some time after they happened. */
+  readonly events: Array<Event> = []
+  pollIntervalSeconds = 60
   readonly #surroundings: Surroundings
   #last = 0
   #queue: Promise<unknown> = Promise.resolve()
@@ -128,7 +157,7 @@ export class Repository {
   async settle(): Promise<void> {
     const branches = await this.bare.branches()
     for (const pull of this.pulls) {
-      if (pull.state === "closed") continue
+      if (pull.state === "closed" || pull.fork !== undefined) continue
       const [head, base] = [branches.get(pull.headRef), branches.get(pull.baseRef)]
       if (head === undefined || base === undefined) {
         pull.state = "closed"
@@ -151,13 +180,17 @@ export class Repository {
   }
 
   /** Adds an open pull request. That there may be one was checked before. */
-  async open(fields: Pick<Pull, "title" | "body" | "draft" | "user" | "baseRef" | "baseSha" | "headRef" | "headSha">): Promise<Pull> {
+  async open(
+    fields: Pick<Pull, "title" | "body" | "draft" | "user" | "baseRef" | "baseSha" | "fork" | "headRef" | "headSha">
+  ): Promise<Pull> {
     const at = this.instant()
     const pull: Pull = {
       ...fields,
       id: this.nextId(),
       number: this.pulls.length + 1,
       state: "open",
+      labels: new Set(),
+      reviewers: new Set(),
       createdAt: at,
       updatedAt: at,
       closedAt: null,
@@ -205,20 +238,23 @@ export class Repository {
     fields: {
       readonly user?: User | null
       readonly body?: string
+      readonly isReview?: boolean
       readonly path?: string
       readonly line?: number | null
       readonly originalLine?: number
     }
   ): Comment {
-    const { body = "", line = null, originalLine = line, path = null, user = { id: 1, login: "octocat" } } = fields
-    const comment = { id: this.nextId(), number, user, body, path, line, originalLine, createdAt: this.instant() }
+    const { body = "", isReview = false, line = null, originalLine = line, path = null, user = { id: 1, login: "octocat" } } = fields
+    const createdAt = this.instant()
+    const comment = { id: this.nextId(), number, user, body, isReview, path, line, originalLine, createdAt, updatedAt: createdAt }
     this.comments.push(comment)
     return comment
   }
 
   checkRun(headSha: string, fields: Partial<Omit<CheckRun, "id" | "headSha">> = {}): CheckRun {
-    const { completedAt = null, conclusion = null, name = "check", startedAt = null, status = "queued" } = fields
-    const run = { id: this.nextId(), headSha, name, status, conclusion, startedAt, completedAt }
+    const { annotations = [], completedAt = null, conclusion = null, log = null, name = "check", startedAt = null, status = "queued" } =
+      fields
+    const run = { id: this.nextId(), headSha, name, status, conclusion, startedAt, completedAt, annotations, log }
     this.checkRuns.push(run)
     return run
   }
@@ -239,6 +275,13 @@ export class Repository {
     }
     this.workflowRuns.push(run)
     return run
+  }
+
+  /** Adds to the list of events. */
+  event(type: string, payload: object, actor: User = { id: 1, login: "octocat" }): Event {
+    const event = { id: String(this.nextId()), type, actor, createdAt: this.instant(), payload }
+    this.events.push(event)
+    return event
   }
 
   /** The old name answers with a redirection from now on. */

@@ -1,7 +1,7 @@
 /** The part of GitHub's REST API that the server has: who may ask for what, and what is answered. */
 import { type AppAuthentication, isGranted, type Level, type Permissions, type Token } from "./AppAuthentication.ts"
 import type { Signature } from "./BareRepository.ts"
-import type { Pull, Repository, User } from "./Repository.ts"
+import type { CheckRun, Comment, Pull, Repository, User } from "./Repository.ts"
 import * as Shapes from "./Shapes.ts"
 
 export interface Answer {
@@ -108,9 +108,12 @@ const mint = ({ body, params, world }: Context): Answer => {
   if (Object.entries(permissions).some(([name, level]) => !isGranted(installation.permissions, name, level))) {
     return refuse(422, "The permissions requested are not granted to this installation.")
   }
+  const ids = body["repository_ids"] as ReadonlyArray<number> | undefined
   const names = body["repositories"] as ReadonlyArray<string> | undefined
-  const chosen = names?.map((name) => {
-    const found = findRepository(world, installation.account, name)
+  const chosen = (ids ?? names)?.map((wanted) => {
+    const found = typeof wanted === "number"
+      ? repositories.find(({ id }) => id === wanted)
+      : findRepository(world, installation.account, wanted)
     return found !== undefined && app.installationOf(installation.account, found.name) === installation ? found : undefined
   })
   if (chosen?.includes(undefined)) {
@@ -178,7 +181,10 @@ const listPulls = (context: RepositoryContext): Answer => {
     (state === "all" || pull.state === state) && (branch === undefined || isTheirs && pull.headRef === branch) &&
     (base === null || pull.baseRef === base)
   )
-  return page(context, pulls.toReversed(), (items) => items.map((pull) => Shapes.pullSimple(world.addresses, repository, pull)))
+  const ordered = query.get("sort") === "updated"
+    ? pulls.toSorted((a, b) => a.updatedAt < b.updatedAt ? 1 : a.updatedAt > b.updatedAt ? -1 : b.number - a.number)
+    : pulls.toReversed()
+  return page(context, ordered, (items) => items.map((pull) => Shapes.pullSimple(world.addresses, repository, pull)))
 }
 
 const updatePull = async ({ body, repository, world }: RepositoryContext, pull: Pull): Promise<Answer> => {
@@ -208,17 +214,37 @@ const readPull = async ({ repository, world }: RepositoryContext, pull: Pull): P
   return ok(Shapes.pull(world.addresses, repository, pull))
 }
 
+const isChanged = ({ call }: RepositoryContext, { updatedAt }: Comment): boolean => updatedAt >= (call.query.get("since") ?? "")
+
+const reviews = (context: RepositoryContext, { number }: Pull): Answer =>
+  page(
+    context,
+    context.repository.comments.filter((comment) => comment.number === number && comment.isReview),
+    (items) => items.map((comment) => Shapes.review(context.world.addresses, context.repository, comment))
+  )
+
+const updateIssueComment = ({ body, params, repository, world }: RepositoryContext): Answer => {
+  const comment = repository.comments.find(({ id, isReview, path }) => String(id) === params["id"] && path === null && !isReview)
+  if (comment === undefined) return notFound
+  if (comment.user?.login !== bot(world.app).login) return refuse(403, "Resource not accessible by integration")
+  comment.body = String(body["body"])
+  comment.updatedAt = repository.instant()
+  return ok(Shapes.issueComment(world.addresses, repository, comment))
+}
+
 const issueComments = (context: RepositoryContext, { number }: Pull): Answer =>
   page(
     context,
-    context.repository.comments.filter((comment) => comment.number === number && comment.path === null),
+    context.repository.comments.filter((comment) =>
+      comment.number === number && comment.path === null && !comment.isReview && isChanged(context, comment)
+    ),
     (items) => items.map((comment) => Shapes.issueComment(context.world.addresses, context.repository, comment))
   )
 
 const reviewComments = (context: RepositoryContext, { number }: Pull): Answer =>
   page(
     context,
-    context.repository.comments.filter((comment) => comment.number === number && comment.path !== null),
+    context.repository.comments.filter((comment) => comment.number === number && comment.path !== null && isChanged(context, comment)),
     (items) => items.map((comment) => Shapes.reviewComment(context.world.addresses, context.repository, comment, comment.path ?? ""))
   )
 
@@ -237,6 +263,67 @@ const addReviewComment = ({ body, repository, world }: RepositoryContext, { numb
       path
     )
   )
+}
+
+const readPermission = ({ params, repository, world }: RepositoryContext): Answer => {
+  const same = ({ login }: User) => login.toLowerCase() === params["username"]?.toLowerCase()
+  const known = repository.collaborators.find(same)
+  if (known !== undefined) return ok(Shapes.permission(world.addresses, known, known.permission))
+  const account = [...world.repositories.map(({ owner }) => owner), ...repository.comments.flatMap(({ user }) => user ?? [])].find(same)
+  if (account === undefined) return notFound
+  return ok(Shapes.permission(world.addresses, account, repository.private ? "none" : "read"))
+}
+
+// --- labels, reviewers, drafts ---------------------------------------------------------------------------------------
+
+/** Labels are the same in any case of letters. */
+const labelNamed = ({ labels }: Repository, name: string) => Array.from(labels).find((one) => one.toLowerCase() === name.toLowerCase())
+
+const readLabel = ({ params, repository }: RepositoryContext): Answer => {
+  const name = labelNamed(repository, params["name"] ?? "")
+  return name === undefined ? notFound : ok({ name })
+}
+
+/** As on GitHub, a label that the repository lacks is made. */
+const addLabels = ({ body, repository }: RepositoryContext, pull: Pull): Answer => {
+  for (const name of body["labels"] as ReadonlyArray<string>) {
+    const known = labelNamed(repository, name)
+    if (known === undefined) repository.labels.add(name)
+    pull.labels.add(known ?? name)
+  }
+  return ok(Array.from(pull.labels, (name) => ({ name })))
+}
+
+/** One who cannot review refuses all of the request. */
+const requestReviews = ({ body, repository, world }: RepositoryContext, pull: Pull): Answer => {
+  const [people = [], teams = []] = [body["reviewers"], body["team_reviewers"]] as ReadonlyArray<ReadonlyArray<string> | undefined>
+  const logins = people.map((name) => repository.collaborators.find(({ login }) => login.toLowerCase() === name.toLowerCase())?.login)
+  if (logins.includes(undefined) || teams.some((name) => !repository.teams.has(name))) {
+    return refuse(422, "Reviews may only be requested from collaborators. One or more of the users or teams you specified is not one.")
+  }
+  for (const login of logins) pull.reviewers.add(login ?? "")
+  for (const name of teams) pull.reviewers.add(`team:${name}`)
+  return created(Shapes.pullSimple(world.addresses, repository, pull))
+}
+
+/** The one mutation that the App sends. GitHub answers refusals with status 200. */
+export const graphql = async ({ repositories }: World, text: string, token: Token | undefined): Promise<Answer> => {
+  if (token === undefined) return refuse(401, "Bad credentials")
+  const { query = "", variables = {} } = (parse(text) ?? {}) as { readonly query?: string; readonly variables?: { readonly id?: string } }
+  const failed = (message: string) => ok({ data: null, errors: [{ type: "NOT_FOUND", message }] })
+  if (!/\bmarkPullRequestReadyForReview\b/u.test(query)) return failed("Field doesn't exist on type 'Mutation'")
+  for (const repository of repositories) {
+    const permissions = permissionsOn(repository, token)
+    const pull = permissions === undefined ? undefined : repository.pulls.find(({ id }) => Shapes.nodeId("PR", id) === variables.id)
+    if (pull === undefined || permissions === undefined) continue
+    if (!isGranted(permissions, "pull_requests", "write")) return failed("Resource not accessible by integration")
+    return repository.exclusively(async () => {
+      if (pull.draft) pull.updatedAt = repository.instant()
+      pull.draft = false
+      return ok({ data: { markPullRequestReadyForReview: { pullRequest: { id: variables.id } } } })
+    })
+  }
+  return failed(`Could not resolve to a node with the global id of '${variables.id}'.`)
 }
 
 // --- checks ----------------------------------------------------------------------------------------------------------
@@ -273,6 +360,28 @@ const updateCheckRun = ({ body, params, repository, world }: RepositoryContext):
   if (run === undefined) return notFound
   Object.assign(run, checkRunFields({ ...body, name: body["name"] ?? run.name }))
   return ok(Shapes.checkRun(world.addresses, repository, run))
+}
+
+const withCheckRun = (handle: (context: RepositoryContext, run: CheckRun) => Answer) => (context: RepositoryContext): Answer => {
+  const run = context.repository.checkRuns.find(({ id }) => String(id) === context.params["id"])
+  return run === undefined ? notFound : handle(context, run)
+}
+
+const listAnnotations = (context: RepositoryContext, { annotations }: CheckRun): Answer =>
+  page(context, annotations, (items) => items.map(Shapes.annotation))
+
+/** GitHub sends to a file at another host. */
+const jobLog = ({ world }: RepositoryContext, { id, log }: CheckRun): Answer =>
+  log === null ? notFound : { status: 302, headers: { location: `${world.addresses.origin}/logs/${id}` } }
+
+const listEvents = (context: RepositoryContext): Answer => {
+  const { repository, world } = context
+  const answer = page(
+    context,
+    repository.events.slice(-300).toReversed(),
+    (items) => items.map((event) => Shapes.event(world.addresses, repository, event))
+  )
+  return { ...answer, headers: { ...answer.headers, "x-poll-interval": String(repository.pollIntervalSeconds) } }
 }
 
 const listWorkflowRuns = (context: RepositoryContext): Answer => {
@@ -412,6 +521,11 @@ const routes: ReadonlyArray<Route> = [
     const found = repository === undefined ? undefined : world.app.installationOf(repository.owner.login, repository.name)
     return found === undefined ? notFound : ok(Shapes.installation(world.addresses, world.app, found))
   }),
+  route("GET /repositories/{id}/installation", "app", ({ params, world }) => {
+    const repository = world.repositories.find(({ id }) => String(id) === params["id"])
+    const found = repository === undefined ? undefined : world.app.installationOf(repository.owner.login, repository.name)
+    return found === undefined ? notFound : ok(Shapes.installation(world.addresses, world.app, found))
+  }),
   route("GET /users/{username}/installation", "app", ({ params, world }) => {
     const found = world.app.installations.find(({ account }) => account.toLowerCase() === params["username"]?.toLowerCase())
     return found === undefined ? notFound : ok(Shapes.installation(world.addresses, world.app, found))
@@ -434,6 +548,7 @@ const routes: ReadonlyArray<Route> = [
     return empty
   }),
   onRepository("GET ", "metadata:read", ({ repository, world }) => ok(Shapes.repository(world.addresses, repository))),
+  onRepository("GET /collaborators/{username}/permission", "metadata:read", readPermission),
   onRepository("GET /branches", "contents:read", listBranches),
   onRepository("GET /branches/{branch+}", "contents:read", readBranch),
   onRepository("GET /git/ref/{ref+}", "contents:read", readRef),
@@ -443,15 +558,23 @@ const routes: ReadonlyArray<Route> = [
   onRepository("POST /git/blobs", "contents:write", addBlob),
   onRepository("POST /git/trees", "contents:write", addTree),
   onRepository("POST /git/commits", "contents:write", addCommit),
+  onRepository("GET /events", "metadata:read", listEvents),
   onRepository("GET /pulls", "pull_requests:read", listPulls),
   onRepository("POST /pulls", "pull_requests:write", openPull),
   onRepository("GET /pulls/{number}", "pull_requests:read", withPull(readPull)),
   onRepository("PATCH /pulls/{number}", "pull_requests:write", withPull(updatePull)),
   onRepository("GET /pulls/{number}/comments", "pull_requests:read", withPull(reviewComments)),
   onRepository("POST /pulls/{number}/comments", "pull_requests:write", withPull(addReviewComment)),
+  onRepository("GET /pulls/{number}/reviews", "pull_requests:read", withPull(reviews)),
+  onRepository("PATCH /issues/comments/{id}", "pull_requests:write", updateIssueComment),
+  onRepository("GET /check-runs/{id}/annotations", "checks:read", withCheckRun(listAnnotations)),
+  onRepository("GET /actions/jobs/{id}/logs", "actions:read", withCheckRun(jobLog)),
   // Documented is either of this and "issues"; of pull requests it is this one: https://github.com/vitejs/vite-ecosystem-ci/pull/487
   onRepository("GET /issues/{number}/comments", "pull_requests:read", withPull(issueComments)),
   onRepository("POST /issues/{number}/comments", "pull_requests:write", withPull(addIssueComment)),
+  onRepository("GET /labels/{name+}", "pull_requests:read", readLabel),
+  onRepository("POST /issues/{number}/labels", "pull_requests:write", withPull(addLabels)),
+  onRepository("POST /pulls/{number}/requested_reviewers", "pull_requests:write", withPull(requestReviews)),
   onRepository("GET /commits/{ref+}/check-runs", "checks:read", listCheckRuns),
   onRepository("POST /check-runs", "checks:write", addCheckRun),
   onRepository("PATCH /check-runs/{id}", "checks:write", updateCheckRun),

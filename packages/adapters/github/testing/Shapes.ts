@@ -1,7 +1,7 @@
 /** The data of the server, in the shapes of GitHub's REST API: fewer fields, all of which GitHub has. */
 import type { components } from "@octokit/openapi-types"
 import type { AppAuthentication, Installation } from "./AppAuthentication.ts"
-import type { CheckRun, Comment, Pull, Repository, User, WorkflowRun } from "./Repository.ts"
+import type { CheckRun, Comment, Event, Pull, Repository, User, WorkflowRun } from "./Repository.ts"
 
 type Part<T> = T extends ReadonlyArray<infer A> ? ReadonlyArray<Part<A>> : T extends object ? { readonly [K in keyof T]?: Part<T[K]> } : T
 type Shape<Name extends keyof components["schemas"]> = Part<components["schemas"][Name]>
@@ -13,7 +13,7 @@ export interface Addresses {
 }
 
 /** GitHub's ids of its GraphQL API; opaque. */
-const nodeId = (kind: string, id: number) => `${kind}_${Buffer.from(String(id)).toString("base64url")}`
+export const nodeId = (kind: string, id: number) => `${kind}_${Buffer.from(String(id)).toString("base64url")}`
 
 const epoch = "2026-01-01T00:00:00Z"
 
@@ -21,11 +21,17 @@ const user = ({ origin }: Addresses, { id, login }: User) => ({
   id,
   login,
   node_id: nodeId("U", id),
-  type: "User",
+  type: login.endsWith("[bot]") ? "Bot" : "User",
   site_admin: false,
   html_url: `${origin}/${login}`,
   avatar_url: `${origin}/avatars/u/${id}?v=4`
 } satisfies Shape<"simple-user">)
+
+export const permission = (addresses: Addresses, account: User, permission: "admin" | "write" | "read" | "none") => ({
+  permission,
+  role_name: permission,
+  user: user(addresses, account)
+} satisfies Shape<"repository-collaborator-permission">)
 
 export const app = ({ origin }: Addresses, { appId, installations, slug }: AppAuthentication) => ({
   id: appId,
@@ -86,7 +92,7 @@ export const ref = ({ api }: Addresses, from: Repository, name: string, sha: str
 export const branch = ({ api }: Addresses, from: Repository, name: string, sha: string) => ({
   name,
   commit: { sha, url: `${api}/repos/${from.fullName}/commits/${sha}` },
-  protected: false
+  protected: from.protectedBranches.has(name)
 } satisfies Shape<"short-branch">)
 
 /** As lists have it. */
@@ -115,7 +121,11 @@ export const pullSimple = (addresses: Addresses, from: Repository, pull: Pull) =
     updated_at: pull.updatedAt,
     closed_at: pull.closedAt,
     merged_at: pull.mergedAt,
-    head: side(pull.headRef, pull.headSha),
+    head: pull.fork === undefined ? side(pull.headRef, pull.headSha) : {
+      ...side(pull.headRef, pull.headSha),
+      // The description of the API knows no deleted fork, which the API has.
+      repo: (pull.fork === null ? null : { ...repository(addresses, from), full_name: pull.fork }) as ReturnType<typeof repository>
+    },
     base: side(pull.baseRef, pull.baseSha)
   } satisfies Shape<"pull-request-simple">
 }
@@ -149,8 +159,26 @@ export const issueComment = (addresses: Addresses, from: Repository, comment: Co
   user: comment.user === null ? null : user(addresses, comment.user),
   body: comment.body,
   created_at: comment.createdAt,
-  updated_at: comment.createdAt
+  updated_at: comment.updatedAt
 } satisfies Shape<"issue-comment">)
+
+export const review = (addresses: Addresses, from: Repository, comment: Comment) => ({
+  id: comment.id,
+  node_id: nodeId("PRR", comment.id),
+  user: comment.user === null ? null : user(addresses, comment.user),
+  body: comment.body,
+  state: "COMMENTED",
+  html_url: `${addresses.origin}/${from.fullName}/pull/${comment.number}#pullrequestreview-${comment.id}`,
+  submitted_at: comment.createdAt
+} satisfies Shape<"pull-request-review">)
+
+export const annotation = ({ line, message, path }: CheckRun["annotations"][number]) => ({
+  path,
+  start_line: line,
+  end_line: line,
+  annotation_level: "failure",
+  message
+} satisfies Shape<"check-annotation">)
 
 export const reviewComment = (addresses: Addresses, from: Repository, comment: Comment, path: string) => ({
   id: comment.id,
@@ -166,7 +194,7 @@ export const reviewComment = (addresses: Addresses, from: Repository, comment: C
   user: comment.user === null ? null : user(addresses, comment.user),
   body: comment.body,
   created_at: comment.createdAt,
-  updated_at: comment.createdAt
+  updated_at: comment.updatedAt
 } satisfies Shape<"pull-request-review-comment">)
 
 export const checkRun = ({ api, origin }: Addresses, from: Repository, run: CheckRun) => ({
@@ -181,7 +209,8 @@ export const checkRun = ({ api, origin }: Addresses, from: Repository, run: Chec
   status: run.status,
   conclusion: run.conclusion,
   started_at: run.startedAt,
-  completed_at: run.completedAt
+  completed_at: run.completedAt,
+  ...(run.log === null ? {} : { app: { slug: "github-actions" } })
 } satisfies Shape<"check-run">)
 
 export const workflowRun = ({ api, origin }: Addresses, from: Repository, run: WorkflowRun) => ({
@@ -200,3 +229,13 @@ export const workflowRun = ({ api, origin }: Addresses, from: Repository, run: W
   created_at: run.createdAt,
   updated_at: run.createdAt
 } satisfies Shape<"workflow-run">)
+
+export const event = ({ api }: Addresses, from: Repository, { actor, createdAt, id, payload, type }: Event) => ({
+  id,
+  type,
+  actor: { id: actor.id, login: actor.login, gravatar_id: "", url: `${api}/users/${actor.login}`, avatar_url: "" },
+  repo: { id: from.id, name: from.fullName, url: `${api}/repos/${from.fullName}` },
+  payload,
+  public: !from.private,
+  created_at: createdAt
+})

@@ -3,7 +3,7 @@
  * after each operation.
  */
 import type { Author } from "@slipway/domain/publishing/rules/Publication"
-import { type PullRequestContent, PullRequests } from "@slipway/domain/source/ports/PullRequests"
+import { type NewReview, type PullRequestContent, PullRequests } from "@slipway/domain/source/ports/PullRequests"
 import { SourceHost } from "@slipway/domain/source/ports/SourceHost"
 import { MAX_DIFF_BYTES } from "@slipway/domain/source/rules/FileRules"
 import type { RepoName } from "@slipway/domain/source/schema/RepoRef"
@@ -16,6 +16,7 @@ import type * as LocalGit from "./LocalGit.ts"
 import { LocalRepositories, type LocalRepository } from "./LocalRepositories.ts"
 import { merge } from "./MergePull.ts"
 import type { Done, LocalPullRequest, PullFailure } from "./PullCommands.ts"
+import { review } from "./ReviewPull.ts"
 
 export class LocalPullRequests extends Context.Service<LocalPullRequests, {
   /** In order of the last change, newest first. `unreadable`: repositories whose open pull requests could not be read. */
@@ -31,6 +32,8 @@ export class LocalPullRequests extends Context.Service<LocalPullRequests, {
     options: LocalGit.DiffOptions
   ): Effect.Effect<Buffer, PullFailure>
   content(repo: RepoName, number: number): Effect.Effect<PullRequestContent, PullFailure>
+  /** Adds a review. A second one with the same key changes nothing. */
+  review(repo: RepoName, number: number, review: NewReview): Effect.Effect<void, PullFailure>
   /** Closes it without merging. Safe to repeat. */
   close(repo: RepoName, number: number, options: { readonly deleteBranch: boolean }): Effect.Effect<Done, PullFailure>
   /**
@@ -54,6 +57,7 @@ export class LocalPullRequests extends Context.Service<LocalPullRequests, {
         list: (filter) => list(pulls, filter),
         diff: (repo, number, options) => diff(pulls, repo, number, options),
         content: (repo, number) => content(pulls, repo, number),
+        review: (repo, number, options) => review(pulls, repo, number, options),
         close: (repo, number, options) => close(pulls, repo, number, options),
         merge: (repo, number, options) => merge(pulls, repo, number, options)
       })
@@ -66,6 +70,7 @@ export class LocalPullRequests extends Context.Service<LocalPullRequests, {
     Effect.map(LocalPullRequests, (pulls) => ({
       diff: (repo, number) => pulls.diff(repo, number, { maximumBytes: MAX_DIFF_BYTES }),
       content: (repo, number) => pulls.content(repo, number),
+      review: (repo, number, options) => pulls.review(repo, number, options),
       merge: (repo, number, options) => pulls.merge(repo, number, { ...options, deleteBranch: false }),
       close: (repo, number) => pulls.close(repo, number, { deleteBranch: false })
     }))

@@ -37,6 +37,17 @@ export const numbered = (sql: SqlClient.SqlClient, repo: RepoName, number: numbe
       sql`SELECT ${columns(sql)} FROM local_pull_requests WHERE repository_id = ${repositoryId(sql, repo)} AND number = ${number}`
   })()
 
+/** Those that were open at the last look, newest first. */
+export const newestOpen = (sql: SqlClient.SqlClient, repo: RepoName, limit: number) =>
+  SqlSchema.findAll({
+    Request: Schema.Void,
+    Result: Row,
+    execute: () =>
+      sql`
+      SELECT ${columns(sql)} FROM local_pull_requests
+      WHERE repository_id = ${repositoryId(sql, repo)} AND state = 'open' ORDER BY number DESC LIMIT ${limit}`
+  })()
+
 export const description = (sql: SqlClient.SqlClient, repo: RepoName, number: number) =>
   SqlSchema.findOneOption({
     Request: Schema.Void,
@@ -74,3 +85,7 @@ export const update = (sql: SqlClient.SqlClient, row: Row) =>
     UPDATE local_pull_requests SET state = ${row.state}, merged = ${row.merged}, head_sha = ${row.headSha}, additions = ${row.additions},
       deletions = ${row.deletions}, changed_files = ${row.changedFiles}, updated_at = ${DateTime.formatIso(row.updatedAt)}
     WHERE id = ${row.id} AND state = 'open'`
+
+/** Ends the draft of an open pull request. */
+export const ready = (sql: SqlClient.SqlClient, id: number, at: DateTime.Utc) =>
+  sql`UPDATE local_pull_requests SET draft = false, updated_at = ${DateTime.formatIso(at)} WHERE id = ${id} AND state = 'open' AND draft`

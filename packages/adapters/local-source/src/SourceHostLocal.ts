@@ -5,7 +5,8 @@
  * - a head in the history of its base is merged, which closes it (a squashed merge is not noticed);
  * - deleting the branch closes it, as does `LocalPullRequests`; closed ones never change.
  */
-import { RepoNotAccessible, SourceHost, SourceHostError } from "@slipway/domain/source/ports/SourceHost"
+import { MAX_OPEN_PULLS, openPullOf, RepoNotAccessible, SourceHost, SourceHostError } from "@slipway/domain/source/ports/SourceHost"
+import { isRefName } from "@slipway/domain/source/schema/Naming"
 import { noChecks, type PullRequest } from "@slipway/domain/source/schema/PullRequest"
 import type { RepoName } from "@slipway/domain/source/schema/RepoRef"
 import type { StoreUnavailable } from "@slipway/domain/store/StoreUnavailable"
@@ -15,7 +16,8 @@ import { Context, DateTime, Effect, Layer, Option } from "effect"
 import { SqlClient } from "effect/sql"
 import * as LocalGit from "./LocalGit.ts"
 import { LocalRepositories, type LocalRepository } from "./LocalRepositories.ts"
-import { insert, isSame, numbered, openFor, type Row, update } from "./PullRows.ts"
+import { commentsOf, toComment } from "./PullComments.ts"
+import { insert, isSame, newestOpen, numbered, openFor, ready, type Row, update } from "./PullRows.ts"
 
 export interface Options {
   /** The public address of Slipway; pull requests are pages below it. */
@@ -110,6 +112,40 @@ const remote = Effect.fn("SourceHost.remote")((local: Local, repo: RepoName) =>
   within(local, "read the repository", repo, ({ path }) => Effect.succeed({ url: path, authorization: null }))
 )
 
+const branch = Effect.fn("SourceHost.branch")((local: Local, repo: RepoName, name: string) =>
+  within(
+    local,
+    "read the branch",
+    repo,
+    ({ path }) =>
+      Effect.map(isRefName(name) ? LocalGit.tips(path, name) : Effect.succeed(new Map<string, string>()), (tips) => {
+        const headSha = tips.get(name)
+        // Hooks of the operator decide at the push.
+        return headSha === undefined ? null : { headSha, isProtected: false }
+      })
+  )
+)
+
+const pullRequestSource = Effect.fn("SourceHost.pullRequestSource")((local: Local, repo: RepoName, number: number) =>
+  within(local, "read the pull request", repo, (repository) =>
+    Effect.gen(function*() {
+      const row = yield* guard(numbered(local.sql, repo, number))
+      if (Option.isNone(row)) return null
+      const seen = yield* look(local.sql, repository, row.value, yield* DateTime.now)
+      return { pullRequest: toPullRequest(local.options, repository, seen), headRepo: repository.fullName }
+    }))
+)
+
+const openPullRequests = Effect.fn("SourceHost.openPullRequests")((local: Local, repo: RepoName) =>
+  within(local, "list pull requests", repo, (repository) =>
+    Effect.gen(function*() {
+      const rows = yield* guard(newestOpen(local.sql, repo, MAX_OPEN_PULLS))
+      const now = yield* DateTime.now
+      const seen = yield* Effect.forEach(rows, (row) => look(local.sql, repository, row, now), { concurrency: 4 })
+      return seen.filter(({ state }) => state === "open").map(openPullOf)
+    }))
+)
+
 const findOpenPullRequest = Effect.fn("SourceHost.findOpenPullRequest")((local: Local, repo: RepoName, headRef: string) =>
   within(local, "find the pull request", repo, (repository) =>
     Effect.gen(function*() {
@@ -155,6 +191,32 @@ const pullRequestPushed = Effect.fn("SourceHost.pullRequestPushed")(
   }
 )
 
+/** Pull requests of this machine have neither labels nor reviewers. */
+const decoratePullRequest = Effect.fn("SourceHost.decoratePullRequest")(
+  (local: Local, repo: RepoName, number: number, { labels, reviewers }: Parameters<Host["decoratePullRequest"]>[2]) => {
+    const operation = "update the pull request"
+    return within(local, operation, repo, () =>
+      Effect.gen(function*() {
+        if (Option.isNone(yield* guard(numbered(local.sql, repo, number)))) return yield* noSuch(operation)
+        return [...labels, ...reviewers]
+      }))
+  }
+)
+
+const readyPullRequest = Effect.fn("SourceHost.readyPullRequest")((local: Local, repo: RepoName, number: number) => {
+  const operation = "update the pull request"
+  return within(local, operation, repo, (repository) =>
+    Effect.gen(function*() {
+      const at = yield* DateTime.now
+      const row = yield* guard(numbered(local.sql, repo, number))
+      if (Option.isNone(row)) return yield* noSuch(operation)
+      const seen = yield* look(local.sql, repository, row.value, at)
+      if (seen.state === "closed" || !seen.draft) return toPullRequest(local.options, repository, seen)
+      yield* guard(ready(local.sql, seen.id, at))
+      return toPullRequest(local.options, repository, { ...seen, draft: false, updatedAt: at })
+    }))
+})
+
 const pullRequestDetails = Effect.fn("SourceHost.pullRequestDetails")((local: Local, repo: RepoName, number: number) => {
   const operation = "read the pull request"
   return within(local, operation, repo, (repository) =>
@@ -162,7 +224,9 @@ const pullRequestDetails = Effect.fn("SourceHost.pullRequestDetails")((local: Lo
       const row = yield* guard(numbered(local.sql, repo, number))
       if (Option.isNone(row)) return yield* noSuch(operation)
       const seen = yield* look(local.sql, repository, row.value, yield* DateTime.now)
-      return { pullRequest: toPullRequest(local.options, repository, seen), checks: noChecks, comments: [], pending: false }
+      const pullRequest = toPullRequest(local.options, repository, seen)
+      const comments = (yield* guard(commentsOf(local.sql, repo, number))).map((comment) => toComment(pullRequest.url, comment))
+      return { pullRequest, checks: noChecks, comments, pending: false }
     }))
 })
 
@@ -173,10 +237,17 @@ const make = Effect.fnUntraced(function*(options: Options) {
     refusal: (repos) => refusal(local, repos),
     repositories: (query) => page(local, query),
     repository: (repo) => repository(local, repo),
+    // Only users of this service comment on its own pages.
+    mayWrite: (repo) => Effect.as(repository(local, repo), true),
     remote: (repo) => remote(local, repo),
+    branch: (repo, name) => branch(local, repo, name),
+    pullRequestSource: (repo, number) => pullRequestSource(local, repo, number),
+    openPullRequests: (repo) => openPullRequests(local, repo),
     findOpenPullRequest: (repo, headRef) => findOpenPullRequest(local, repo, headRef),
     openDraftPullRequest: (repo, draft) => openDraftPullRequest(local, repo, draft),
     pullRequestPushed: (repo, number, push) => pullRequestPushed(local, repo, number, push),
+    decoratePullRequest: (repo, number, decoration) => decoratePullRequest(local, repo, number, decoration),
+    readyPullRequest: (repo, number) => readyPullRequest(local, repo, number),
     pullRequestDetails: (repo, number) => pullRequestDetails(local, repo, number)
   })
 })

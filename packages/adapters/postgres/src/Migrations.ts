@@ -3,13 +3,18 @@ import { Effect, Layer, Schema } from "effect"
 import { Migrator, SqlClient } from "effect/sql"
 import schema from "./migrations/0061_schema.ts"
 import additions from "./migrations/0062_additions.ts"
+import feedbackAndAutomations from "./migrations/0063_feedback_and_automations.ts"
 import { UnknownVersion } from "./migrations/EarlierVersions.ts"
 import { DatabaseSchema } from "./options/DatabaseSchema.ts"
 import { OptionNames } from "./options/OptionNames.ts"
 import * as Tables from "./schema/Schema.ts"
 
 /** By number and name. Numbers up to 60 are of versions that had their tables in `public`. */
-export const migrations = { "0061_schema": schema, "0062_additions": additions }
+export const migrations = {
+  "0061_schema": schema,
+  "0062_additions": additions,
+  "0063_feedback_and_automations": feedbackAndAutomations
+}
 
 /** The role of the connection may not create the schema. */
 export class SchemaRefused extends Schema.TaggedError<SchemaRefused>()("SchemaRefused", {

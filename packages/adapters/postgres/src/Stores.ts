@@ -11,9 +11,12 @@ import type { SqlClient } from "effect/sql/SqlClient"
 import type { SqlError } from "effect/sql/SqlError"
 import { randomInt } from "node:crypto"
 import * as AccessStorePostgres from "./access-store/AccessStorePostgres.ts"
+import * as AutomationStorePostgres from "./automation-store/AutomationStorePostgres.ts"
 import * as CheckpointsPostgres from "./checkpoints/CheckpointsPostgres.ts"
 import * as Database from "./Database.ts"
 import * as DeviceLoginStorePostgres from "./device-login-store/DeviceLoginStorePostgres.ts"
+import * as FeedbackWatchesPostgres from "./feedback-watches/FeedbackWatchesPostgres.ts"
+import * as FollowedRepositoriesPostgres from "./followed-repositories/FollowedRepositoriesPostgres.ts"
 import * as HintsPostgres from "./HintsPostgres.ts"
 import * as LeasesPostgres from "./leases/LeasesPostgres.ts"
 import * as MaintenancePostgres from "./maintenance/MaintenancePostgres.ts"
@@ -21,6 +24,7 @@ import * as Migrations from "./Migrations.ts"
 import * as ModelProviderStorePostgres from "./model-provider-store/ModelProviderStorePostgres.ts"
 import { DatabaseSchema } from "./options/DatabaseSchema.ts"
 import * as PartnerStorePostgres from "./partner-store/PartnerStorePostgres.ts"
+import * as RepositorySettingsPostgres from "./repository-settings/RepositorySettingsPostgres.ts"
 import * as SandboxDashboardPostgres from "./sandbox-dashboard/SandboxDashboardPostgres.ts"
 import * as SandboxStorePostgres from "./sandbox-store/SandboxStorePostgres.ts"
 import { SecretsKey } from "./secret-store/SecretsKey.ts"
@@ -50,8 +54,8 @@ const drawn = Layer.sync(Ids, () => drawnFrom(() => randomInt(2 ** 47) / 2 ** 47
 /**
  * The stores over a connection that the caller provides, whose `search_path` begins with the schema of the tables: sandboxes, leases,
  * workers, setups, checkpoints, access, members, sessions, device logins, the audit log, spending, secrets, providers of models,
- * partners, webhooks and the health of the store, with `Hints`, `Ids` and the database's clock. Limits such as `Policy`,
- * `MaxActiveSandboxes`, `Budgets` and `CreditPrice` are provided to this layer.
+ * settings of repositories, followed repositories, partners, webhooks, automations and the health of the store, with `Hints`, `Ids` and
+ * the database's clock. Limits such as `Policy`, `MaxActiveSandboxes`, `Budgets` and `CreditPrice` are provided to this layer.
  */
 export const layerConnected = (
   { checkpoints, ids = drawn, secretsKey = { file: ".slipway/secrets.key", shared: true } }: StoreOptions = {}
@@ -63,6 +67,7 @@ export const layerConnected = (
       SandboxDashboardPostgres.layer,
       checkpoints === undefined ? CheckpointsPostgres.layer : CheckpointsPostgres.layerIn(checkpoints),
       SetupsPostgres.layer,
+      FeedbackWatchesPostgres.layer,
       WorkersPostgres.layer,
       SandboxStorePostgres.layer,
       AccessStorePostgres.layer,
@@ -70,9 +75,12 @@ export const layerConnected = (
       SessionStorePostgres.layer,
       SecretStorePostgres.layer,
       ModelProviderStorePostgres.layer,
+      RepositorySettingsPostgres.layer,
       PartnerStorePostgres.layer,
       WebhookStorePostgres.layer,
+      AutomationStorePostgres.layer,
       SpendingPostgres.layer,
+      FollowedRepositoriesPostgres.layer,
       StoreHealthPostgres.layer
     )),
     Layer.provideMerge(Layer.mergeAll(

@@ -59,7 +59,7 @@ const kept = Effect.gen(function*() {
   return { rows, wanted: { ...read, tables } }
 })
 
-describe.each([...Earlier.VERSIONS, "0061"] as const)("a backup of the version with migration %s", (version) => {
+describe.each([...Earlier.VERSIONS, ...Earlier.WITH_SCHEMA])("a backup of the version with migration %s", (version) => {
   it.live("is read before the upgrade, and loads as the upgrade leaves the database", () =>
     Effect.gen(function*() {
       const [old, empty] = [yield* Earlier.database(version), yield* TestPostgres.database(Layer.empty)]
@@ -86,9 +86,9 @@ it.live("refuses a backup with other columns than its version has", () =>
   Effect.gen(function*() {
     const [source, empty] = [yield* TestPostgres.database(Migrations.layer), yield* TestPostgres.database(Layer.empty)]
     const { wanted } = yield* kept.pipe(Earlier.connected(source))
-    assert.deepStrictEqual(wanted.migrations, ["0061_schema", "0062_additions"])
+    assert.deepStrictEqual(wanted.migrations, ["0061_schema", "0062_additions", "0063_feedback_and_automations"])
     assert.isTrue(Dump.isKnown(wanted.migrations))
-    for (const others of [[], ["0001_sandboxes"], [...wanted.migrations, "0063_later"]]) assert.isFalse(Dump.isKnown(others))
+    for (const others of [[], ["0001_sandboxes"], [...wanted.migrations, "0064_later"]]) assert.isFalse(Dump.isKnown(others))
     const [first, ...rest] = wanted.tables
     const { columns = [], name = "" } = first ?? {}
     const changes = [[{ name, columns: columns.slice(0, -1) }, ...rest], [{ name, columns: columns.toReversed() }, ...rest], rest, [

@@ -1,7 +1,8 @@
 /**
  * Databases of earlier versions, for tests of the upgrade. `earlier/NNNN.sql` has the statements of migrations up to NNNN that come after
  * the file before it, one a line, and then a few rows. 0020, 0047 and 0060 are the newest migrations of commits 2213f8d, 7d7d40e
- * and 59299c1. `0061.sql` makes the whole schema of commit 037613a, which has the rows of the others.
+ * and 59299c1. `0061.sql` makes the whole schema of commit 037613a, which has the rows of the others. `0062.sql` adds what commit d7c08e3
+ * has, to schema and rows.
  */
 import * as TestPostgres from "@slipway/embedded-postgres/testing/TestPostgres"
 import { Effect, Layer, Redacted } from "effect"
@@ -12,7 +13,9 @@ import { DatabaseSchema } from "../src/options/DatabaseSchema.ts"
 
 /** Their tables are in `public`. */
 export const VERSIONS = ["0020", "0047", "0060"] as const
-export type Version = typeof VERSIONS[number] | "0061"
+/** Their tables are in a schema of their own. */
+export const WITH_SCHEMA = ["0061", "0062"] as const
+export type Version = typeof VERSIONS[number] | typeof WITH_SCHEMA[number]
 
 const statementsOf = (name: Version) =>
   readFileSync(new URL(`earlier/${name}.sql`, import.meta.url), "utf8").trim().split(/;\n|;$/u).filter((statement) => statement !== "")
@@ -21,10 +24,12 @@ const statementsOf = (name: Version) =>
 const isRow = (statement: string) =>
   /^(?:INSERT INTO (?!effect_sql_migrations)\w+ \((?!.* SELECT DISTINCT )|SELECT tell_partners)/u.test(statement)
 
-const statements = (version: Version): ReadonlyArray<string> =>
-  version === "0061"
+const statements = (version: Version): ReadonlyArray<string> => {
+  if (version === "0062") return [...statements("0061"), ...statementsOf(version)]
+  return version === "0061"
     ? [...statementsOf(version), ...VERSIONS.flatMap(statementsOf).filter(isRow)]
     : VERSIONS.slice(0, VERSIONS.indexOf(version) + 1).flatMap(statementsOf)
+}
 
 const made = (version: Version) =>
   Layer.effectDiscard(Effect.gen(function*() {

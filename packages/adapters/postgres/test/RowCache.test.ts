@@ -157,6 +157,7 @@ it("those written last are remembered, of sandboxes at work where no message wai
     toolApprovalMode: "auto",
     metadata: {},
     origin: null,
+    continues: null,
     createdAt: at
   })
   const rows = new RowCache()

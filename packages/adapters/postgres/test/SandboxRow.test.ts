@@ -22,6 +22,7 @@ const sandbox: Sandbox = {
     toolApprovalMode: "auto",
     metadata: { team: "payments" },
     origin: { sandboxId: SandboxId.make("c_333333333333"), checkpoint: 9 },
+    continues: { repo: "acme/shop", branch: "feature/x", pullRequest: 12, headSha: "0".repeat(40) },
     createdAt: instant("41")
   }),
   reason: "boot_failed",
@@ -41,6 +42,8 @@ const sandbox: Sandbox = {
   restoring: 3,
   restores: 4,
   renames: 5,
+  syncing: true,
+  syncs: 8,
   revision: 5,
   lastSeq: 6,
   recordedAt: instant("46"),

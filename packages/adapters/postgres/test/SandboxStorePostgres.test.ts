@@ -5,7 +5,9 @@ import { Leases } from "@slipway/domain/sandbox/ports/Leases"
 import { Maintenance } from "@slipway/domain/sandbox/ports/Maintenance"
 import { SandboxDashboard } from "@slipway/domain/sandbox/ports/SandboxDashboard"
 import { held } from "@slipway/machine/testing/HeldMemory"
+import * as FeedbackWatchesContract from "@slipway/testing/contracts/publishing/FeedbackWatchesContract"
 import * as CheckpointsContract from "@slipway/testing/contracts/sandbox/CheckpointsContract"
+import * as DeletionContract from "@slipway/testing/contracts/sandbox/DeletionContract"
 import * as ForksContract from "@slipway/testing/contracts/sandbox/ForksContract"
 import * as LeasesContract from "@slipway/testing/contracts/sandbox/LeasesContract"
 import * as MaintenanceContract from "@slipway/testing/contracts/sandbox/MaintenanceContract"
@@ -37,7 +39,9 @@ register(SandboxDashboardContract.suite("postgres", layer))
 register(WorkersContract.suite("postgres", Layer.provideMerge(ageing, layer)))
 register(CheckpointsContract.suite("postgres", layer))
 register(ForksContract.suite("postgres", layer))
+register(DeletionContract.suite("postgres", layer))
 register(SetupsContract.suite("postgres", layer))
+register(FeedbackWatchesContract.suite("postgres", layer))
 register(CheckpointsContract.streaming("postgres", layer, held))
 register(limited("postgres", layer.pipe(Layer.provide(Layer.succeed(MaxActiveSandboxes, MAX_ACTIVE)))))
 

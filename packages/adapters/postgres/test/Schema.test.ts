@@ -51,24 +51,50 @@ const applied = Effect.gen(function*() {
   return yield* sql`SELECT migration_id AS id, name FROM effect_sql_migrations`
 })
 
-const ALL = [{ id: 61, name: "schema" }, { id: 62, name: "additions" }]
+const ALL = [{ id: 61, name: "schema" }, { id: 62, name: "additions" }, { id: 63, name: "feedback_and_automations" }]
 
-it.live("a database whose tables have their schema already gets what came later, and keeps its rows", () =>
+it.live.each(Earlier.WITH_SCHEMA)(
+  "a database of migration %s has its schema already, gets what came later, and keeps its rows",
+  (version) =>
+    Effect.gen(function*() {
+      const url = yield* Earlier.database(version)
+      const expected = yield* fresh
+      yield* Effect.gen(function*() {
+        const sql = yield* SqlClient.SqlClient
+        const before = yield* Earlier.rowsIn("slipway")
+        const later = ALL.filter(({ id }) => id > Number(version))
+        assert.deepStrictEqual(yield* Migrations.run, later.map(({ id, name }) => [id, name] as const))
+        assert.deepStrictEqual(yield* catalog("slipway"), expected)
+        assert.deepStrictEqual(yield* applied, ALL)
+        const after = yield* Earlier.rowsIn("slipway")
+        for (const [table, rows] of Object.entries(before)) assert.lengthOf(after[table] ?? [], rows.length, table)
+        assert.deepStrictEqual(
+          yield* sql`SELECT count(*) AS texts FROM search_texts`,
+          yield* sql`SELECT (SELECT count(*) FROM sandboxes) + (SELECT count(*) FROM messages) AS texts`
+        )
+      }).pipe(Earlier.connected(url))
+    })
+)
+
+/** The values of a row of the version before in columns that came since. */
+const DEFAULTS: Readonly<Record<string, object>> = {
+  sandboxes: { feedback: null, archived_at: null, deleted_at: null, continues: null, syncing: false, syncs: 0 },
+  grants: { retention_days: null, branch_rules: null },
+  webhook_endpoints: { notifications: null, refusing_since: null, silenced_at: null },
+  webhook_deliveries: { sandbox_id: null, type: null }
+}
+
+it.live("a database of the version before keeps its rows as they are, and nothing is added but the defaults of columns", () =>
   Effect.gen(function*() {
-    const url = yield* Earlier.database("0061")
-    const expected = yield* fresh
+    const url = yield* Earlier.database("0062")
     yield* Effect.gen(function*() {
-      const sql = yield* SqlClient.SqlClient
       const before = yield* Earlier.rowsIn("slipway")
-      assert.deepStrictEqual(yield* Migrations.run, [[62, "additions"]])
-      assert.deepStrictEqual(yield* catalog("slipway"), expected)
-      assert.deepStrictEqual(yield* applied, ALL)
+      yield* Migrations.run
       const after = yield* Earlier.rowsIn("slipway")
-      for (const [table, rows] of Object.entries(before)) assert.lengthOf(after[table] ?? [], rows.length, table)
-      assert.deepStrictEqual(
-        yield* sql`SELECT count(*) AS texts FROM search_texts`,
-        yield* sql`SELECT (SELECT count(*) FROM sandboxes) + (SELECT count(*) FROM messages) AS texts`
-      )
+      for (const [table, rows] of Object.entries(after)) {
+        assert.deepStrictEqual(rows, (before[table] ?? []).map((row) => ({ ...row, ...DEFAULTS[table] })), table)
+      }
+      for (const table of Object.keys(DEFAULTS)) assert.isNotEmpty(before[table] ?? [], table)
     }).pipe(Earlier.connected(url))
   }))
 

@@ -47,6 +47,7 @@ const Fixture = Layer.effect(
             toolApprovalMode: "auto",
             metadata: {},
             origin: null,
+            continues: null,
             createdAt: yield* DateTime.now
           },
           keyed: null

@@ -11,6 +11,7 @@ import { StoreFixture } from "@slipway/testing/contracts/sandbox/SandboxStates"
 import { Duration, Effect, Layer } from "effect"
 import { SqlClient } from "effect/sql"
 import * as AccessStorePostgres from "../src/access-store/AccessStorePostgres.ts"
+import * as FeedbackWatchesPostgres from "../src/feedback-watches/FeedbackWatchesPostgres.ts"
 import * as HintsPostgres from "../src/HintsPostgres.ts"
 import * as LeasesPostgres from "../src/leases/LeasesPostgres.ts"
 import * as MaintenancePostgres from "../src/maintenance/MaintenancePostgres.ts"
@@ -69,7 +70,14 @@ export const storesOver = Layer.mergeAll(SandboxStorePostgres.layer, LeasesPostg
 
 /** All, on a database of their own. */
 export const stores = <E>(checkpoints: Layer.Layer<Checkpoints, E, SqlClient.SqlClient>) =>
-  Layer.mergeAll(storesOver, SandboxDashboardPostgres.layer, SetupsPostgres.layer, WorkersPostgres.layer, checkpoints).pipe(
+  Layer.mergeAll(
+    storesOver,
+    SandboxDashboardPostgres.layer,
+    SetupsPostgres.layer,
+    FeedbackWatchesPostgres.layer,
+    WorkersPostgres.layer,
+    checkpoints
+  ).pipe(
     Layer.provideMerge(Layer.mergeAll(HintsPostgres.layer, IdsNode.layer)),
     Layer.provideMerge(database())
   )

@@ -1,16 +1,24 @@
 import { assert, it } from "@effect/vitest"
 import { Access } from "@slipway/domain/access/usecases/Access"
 import { Ids } from "@slipway/domain/ids/Ids"
+import { SandboxId } from "@slipway/domain/ids/SandboxId"
 import * as HintsMemory from "@slipway/domain/memory/store/HintsMemory"
+import { offlineDemo } from "@slipway/domain/models/schema/ModelCatalogue"
 import { PartnerStore } from "@slipway/domain/partner/ports/PartnerStore"
 import { WebhookStore } from "@slipway/domain/partner/ports/WebhookStore"
+import { notificationTypes } from "@slipway/domain/partner/rules/Notification"
+import type { WantedTypes } from "@slipway/domain/partner/rules/Webhook"
+import { NOTIFICATION_TYPES } from "@slipway/domain/partner/schema/NotificationType"
+import { SandboxStore } from "@slipway/domain/sandbox/ports/SandboxStore"
 import * as IdsNode from "@slipway/machine/node/IdsNode"
 import { suite, WebhookFixture } from "@slipway/testing/contracts/partner/WebhookStoreContract"
 import { register } from "@slipway/testing/runners/Vitest"
 import { DateTime, Effect, Layer, Redacted } from "effect"
 import { SqlClient } from "effect/sql"
 import * as AccessStorePostgres from "../src/access-store/AccessStorePostgres.ts"
+import * as MaintenancePostgres from "../src/maintenance/MaintenancePostgres.ts"
 import * as PartnerStorePostgres from "../src/partner-store/PartnerStorePostgres.ts"
+import * as SandboxStorePostgres from "../src/sandbox-store/SandboxStorePostgres.ts"
 import { type Key, SecretsKey } from "../src/secret-store/SecretsKey.ts"
 import * as WebhookStorePostgres from "../src/webhook-store/WebhookStorePostgres.ts"
 import { database } from "./Stores.ts"
@@ -21,14 +29,21 @@ const Fixture = Layer.effect(
     WebhookFixture.of({
       expireTaken: Effect.orDie(Effect.andThen(
         sql`UPDATE webhook_endpoints SET claimed_until = now() WHERE claimed_until IS NOT NULL`,
-        Effect.asVoid(sql`UPDATE webhook_redeliveries SET claimed_until = now() WHERE claimed_until IS NOT NULL`)
+        Effect.forEach(["webhook_redeliveries", "notification_lines", "notification_redeliveries"], (table) =>
+          sql`UPDATE ${sql(table)} SET claimed_until = now() WHERE claimed_until IS NOT NULL`, { discard: true })
       ))
     }))
 )
 
 register(suite(
   "postgres",
-  Layer.mergeAll(Fixture, PartnerStorePostgres.layer, WebhookStorePostgres.layer.pipe(Layer.provide(SecretsKey.layerEphemeral))).pipe(
+  Layer.mergeAll(
+    Fixture,
+    PartnerStorePostgres.layer,
+    WebhookStorePostgres.layer.pipe(Layer.provide(SecretsKey.layerEphemeral)),
+    SandboxStorePostgres.layer,
+    MaintenancePostgres.layer
+  ).pipe(
     Layer.provideMerge(Access.layer),
     Layer.provideMerge(AccessStorePostgres.layer),
     Layer.provideMerge(Layer.mergeAll(HintsMemory.layer, IdsNode.layer)),
@@ -209,5 +224,125 @@ it.layer(
         SELECT secrets FROM webhook_endpoints WHERE id = ${id}`
       assert.isNotNull(after.open(Redacted.make(row?.secrets[0]?.value ?? ""), `webhook/${id}`))
       assert.deepStrictEqual(row?.secrets[1], { value: closed, until })
+    }))
+})
+
+it.layer(
+  Layer.mergeAll(SandboxStorePostgres.layer, WebhookStorePostgres.layer).pipe(
+    Layer.provideMerge(SecretsKey.layerEphemeral),
+    Layer.provideMerge(Access.layer),
+    Layer.provideMerge(AccessStorePostgres.layer),
+    Layer.provideMerge(Layer.mergeAll(HintsMemory.layer, IdsNode.layer)),
+    Layer.provideMerge(database())
+  )
+)("notifications beside the version before", (it) => {
+  const at = DateTime.makeUnsafe("2026-11-22T02:41:00.123Z")
+  const endpointOf = Effect.fnUntraced(function*(types: WantedTypes) {
+    const { grant } = yield* (yield* Access).createGrant(yield* (yield* Ids).uuid7)
+    const key = { id: yield* (yield* Ids).uuid7, grantId: grant.id }
+    yield* (yield* WebhookStore).register({ ...key, url: "https://hooks.example/", types, createdAt: at }, Redacted.make("whsec_first"))
+    return key
+  })
+
+  it.effect("an event that the version before writes is a notification too, and the rule in SQL is the one of the domain", () =>
+    Effect.gen(function*() {
+      const sql = yield* SqlClient.SqlClient
+      const { grantId, id: endpointId } = yield* endpointOf(["sandbox.ended", "turn.completed"])
+      const id = SandboxId.make("c_abcdefghijkl")
+      const creation = {
+        id,
+        grantId,
+        createdBy: "user_01J00000000000000000000000",
+        title: "A title",
+        repos: [{ fullName: "acme/shop" }],
+        prompt: "a prompt",
+        model: offlineDemo.id,
+        agentRuntime: offlineDemo.agentRuntime,
+        reasoningEffort: null,
+        toolApprovalMode: "prompt" as const,
+        metadata: {},
+        origin: null,
+        continues: null,
+        createdAt: at
+      }
+      yield* (yield* SandboxStore).create({ creation, keyed: null })
+      const statuses = ["queued", "creating", "running", "succeeded", "failed", "terminating", "terminated"]
+      const wires = [
+        ...statuses.map((status) => ["sandbox.status", JSON.stringify({ data: { status } })] as const),
+        ...[...NOTIFICATION_TYPES, "message.updated"].filter((type) => !type.startsWith("sandbox.")).map((type) => [type, "{}"] as const)
+      ]
+      for (const [type, wire] of wires) {
+        const [row] = yield* sql<{ readonly types: ReadonlyArray<string> | null }>`SELECT notification_types(${type}, ${wire}) AS types`
+        assert.deepStrictEqual(row?.types ?? [], notificationTypes(type, wire))
+      }
+      for (const [seq, [type, wire]] of wires.entries()) {
+        yield* sql`
+          INSERT INTO sandbox_events (sandbox_id, seq, at, type, wire)
+          VALUES (${id}, ${seq + 2}, ${DateTime.formatIso(at)}, ${type}, ${wire})`
+      }
+      const store = yield* WebhookStore
+      const told: Array<string> = []
+      for (;;) {
+        const taken = (yield* store.takeNotifications(at, 100)).find((one) => one.endpointId === endpointId)
+        if (taken === undefined) break
+        told.push(taken.notification.type)
+        yield* store.recordNotification(
+          taken,
+          { at, durationMillis: 1, outcome: { _tag: "Answered", status: 204, retryAfter: null, body: null } },
+          { _tag: "Delivered" },
+          at
+        )
+      }
+      assert.deepStrictEqual(told, ["sandbox.ended", "sandbox.failed", "sandbox.ended", "turn.completed"])
+      // Notifications go with their events.
+      yield* sql`DELETE FROM sandbox_events WHERE sandbox_id = ${id}`
+      assert.deepStrictEqual(yield* sql`SELECT FROM notifications WHERE sandbox_id = ${id}`, [])
+    }))
+
+  it.effect("an endpoint that the version before deletes leaves no lines, and a line that comes too late goes with the next purge", () =>
+    Effect.gen(function*() {
+      const sql = yield* SqlClient.SqlClient
+      const [kept, deleted] = [yield* endpointOf(["sandbox.ended"]), yield* endpointOf(["sandbox.ended"])]
+      const id = SandboxId.make("c_abcdefghijkm")
+      yield* sql`
+        INSERT INTO sandboxes (id, grant_id, created_by, created_at, title, repos, repo_names, prompt, model, agent_runtime,
+          tool_approval_mode, metadata, status, initiator, status_at, approvals, publications, usage, revision, last_seq)
+        VALUES (${id}, ${kept.grantId}, 'u', now(), '', '[]', '{}', '', '', '', 'prompt', '{}', 'failed', 'system', now(), '[]', '[]',
+          '{}', 1, 1)`
+      yield* sql`INSERT INTO notifications (sandbox_id, seq, types, at, title, status)
+        VALUES (${id}, 1, '{sandbox.ended}', ${DateTime.formatIso(at)}, '', 'failed')`
+      const write = (endpointId: string) =>
+        sql`INSERT INTO notification_lines (sandbox_id, endpoint_id, cursor, newest, due_at) VALUES (${id}, ${endpointId}, 0, 1, now())`
+      const lines = sql<{ readonly endpointId: string }>`
+        SELECT endpoint_id AS "endpointId" FROM notification_lines WHERE sandbox_id = ${id} ORDER BY endpoint_id = ${kept.id}`
+      yield* write(kept.id)
+      yield* write(deleted.id)
+      yield* sql`DELETE FROM webhook_endpoints WHERE id = ${deleted.id}`
+      assert.deepStrictEqual(yield* lines, [{ endpointId: kept.id }])
+      yield* write(deleted.id)
+      assert.deepStrictEqual(yield* lines, [{ endpointId: deleted.id }, { endpointId: kept.id }])
+      yield* (yield* WebhookStore).purgeNotifications(DateTime.subtract(at, { days: 1 }), 10)
+      assert.deepStrictEqual(yield* lines, [{ endpointId: kept.id }])
+    }))
+
+  it.effect("finds no event of the feed for an endpoint of notifications alone, and reads why an endpoint was disabled", () =>
+    Effect.gen(function*() {
+      const sql = yield* SqlClient.SqlClient
+      const store = yield* WebhookStore
+      const { grantId, id } = yield* endpointOf(["sandbox.ended"])
+      const asBefore = sql<{ readonly types: unknown; readonly cursor: bigint; readonly reason: string | null }>`
+        SELECT types, cursor, disabled_reason AS reason FROM webhook_endpoints WHERE id = ${id}`
+      assert.deepStrictEqual(yield* asBefore, [{ types: null, cursor: BigInt(Number.MAX_SAFE_INTEGER), reason: null }])
+      yield* sql`UPDATE webhook_endpoints SET disabled_at = ${DateTime.formatIso(at)}, disabled_reason = 'retries_exhausted',
+        silenced_at = ${DateTime.formatIso(at)} WHERE id = ${id}`
+      assert.strictEqual((yield* store.find({ grantId, id })).disabled?.reason, "not_accepting")
+      // The version before enables it, and later disables it again.
+      yield* sql`UPDATE webhook_endpoints SET disabled_at = NULL, disabled_reason = NULL WHERE id = ${id}`
+      assert.isNull((yield* store.find({ grantId, id })).disabled)
+      const later = DateTime.formatIso(DateTime.add(at, { days: 3 }))
+      yield* sql`UPDATE webhook_endpoints SET disabled_at = ${later}, disabled_reason = 'retries_exhausted' WHERE id = ${id}`
+      assert.strictEqual((yield* store.find({ grantId, id })).disabled?.reason, "retries_exhausted")
+      yield* store.enable({ grantId, id }, at)
+      assert.deepStrictEqual(yield* asBefore, [{ types: null, cursor: BigInt(Number.MAX_SAFE_INTEGER), reason: null }])
     }))
 })

@@ -48,7 +48,8 @@ export const sandboxOf = (id: SandboxId, more: Partial<Sandbox> = {}): Sandbox =
     reasoningEffort: null,
     toolApprovalMode: "auto",
     metadata: {},
-    origin: null
+    origin: null,
+    continues: null
   }),
   status: "running",
   ...more

@@ -6,6 +6,7 @@ import {
   BranchMoved,
   MergeConflict,
   NothingToPublish,
+  PullRequestNotWritable,
   RepoNotAccessible,
   RepoNotFound,
   RepoRequired,
@@ -19,7 +20,10 @@ import { Area, NeededScope } from "../shared/Routing.ts"
 
 /** The body of a publication; it may be left out where the sandbox has one repository. */
 export const Publish = Schema.Struct({
-  repo: repoQuery.repo.annotateKey({ description: "Which of the sandbox's repositories; may be left out when there is one." })
+  repo: repoQuery.repo.annotateKey({ description: "Which of the sandbox's repositories; may be left out when there is one." }),
+  ready: Schema.optionalKey(Schema.Boolean).annotateKey({
+    description: "Whether the pull request then becomes ready for review, also where there is nothing new to publish. Default: `false`."
+  })
 }).annotate({ identifier: "PublishPullRequest" })
 
 /** Publishes changes as a draft pull request, and shows it. */
@@ -38,6 +42,7 @@ export class PullRequestsApi extends HttpApiGroup.make("pullRequests", { topLeve
         NothingToPublish,
         BranchMoved,
         MergeConflict,
+        PullRequestNotWritable,
         SourceHostError
       ]
     }).middleware(JsonBody).annotateMerge(OpenApi.annotations({

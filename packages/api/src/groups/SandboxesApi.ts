@@ -24,11 +24,14 @@ import {
   InvalidReasoningEffort,
   NoCheckpoint,
   NoCredits,
+  PullRequestNotWritable,
   QueueFull,
   RepoNotAccessible,
+  SandboxDeleted,
   SandboxNotFound,
   SandboxNotRunning,
-  ScopeUnsupported
+  ScopeUnsupported,
+  TurnActive
 } from "../shared/Errors.ts"
 import { Authenticated, JsonBody } from "../shared/Middleware.ts"
 import { inSandbox, Limit } from "../shared/Parameters.ts"
@@ -82,6 +85,7 @@ const refusedCreation = [
   BudgetExceeded,
   RepoNotAccessible,
   IdempotencyConflict,
+  SandboxDeleted,
   ConcurrencyLimitExceeded,
   // Its code is any, so it comes last.
   CreationDenied
@@ -94,11 +98,12 @@ export class SandboxesApi extends HttpApiGroup.make("sandboxes", { topLevel: tru
       headers: idempotencyHeader,
       payload: CreateSandbox,
       success: [created, replayed],
-      error: refusedCreation
+      error: [PullRequestNotWritable, ...refusedCreation]
     }).middleware(JsonBody).annotateMerge(OpenApi.annotations({
       summary: "Create a sandbox",
       description: "Accepts the creation and answers at once; the sandbox boots on its own. With an `Idempotency-Key`, repeating " +
-        "the same request gives the same sandbox with status 200, and another request under the same key gives 409."
+        "the same request gives the same sandbox with status 200, and another request under the same key gives 409. With `continue` the " +
+        "source host is asked once: 503 `unavailable` if it does not answer within 10 seconds."
     })),
     HttpApiEndpoint.get("listSandboxes", "/", {
       query: {
@@ -156,6 +161,17 @@ export class SandboxesApi extends HttpApiGroup.make("sandboxes", { topLevel: tru
       summary: "Go back to a checkpoint",
       description: "Trees and conversation become those of the checkpoint; the log goes on. Between turns only, else `rejected` with " +
         "`turn_active`; `restore_active` while another checkpoint is being restored. `sandbox.restored` tells what came of it."
+    })),
+    HttpApiEndpoint.post("syncSandbox", "/:sandboxId/sync", {
+      params: inSandbox,
+      success: CommandResult,
+      error: [SandboxNotFound, SandboxNotRunning, TurnActive]
+    }).middleware(JsonBody).annotateMerge(OpenApi.annotations({
+      summary: "Get the newest commits of the source host",
+      description:
+        "Makes the newest commits of the base branch and of the branch that the sandbox publishes to available to the agent's git " +
+        "as `origin/…`, so that it can merge or rebase. Between turns only. `duplicate` while it is under way; `sandbox.synced` tells " +
+        "what came of it."
     })),
     HttpApiEndpoint.post("forkSandbox", "/:sandboxId/fork", {
       params: inSandbox,

@@ -1,6 +1,7 @@
 /** The webhook endpoints of a key's grant (docs/decisions/11.4). Not part of the public interface and its document. */
 import { DisabledReason, Trouble, WantedTypes } from "@slipway/domain/partner/rules/Webhook"
 import { AnyUuid } from "@slipway/domain/partner/schema/Attribution"
+import { NotificationType } from "@slipway/domain/partner/schema/NotificationType"
 import { Counter, text } from "@slipway/domain/text/Text"
 import { Timestamp } from "@slipway/domain/time/Timestamp"
 import { Schema } from "effect"
@@ -13,16 +14,18 @@ import { Area, NeededScope } from "../shared/Routing.ts"
 const endpoint = {
   id: Schema.String,
   url: Schema.String,
-  /** `null`: every type. */
+  /** `null`: every type of the feed, and no notification. */
   types: Schema.NullOr(WantedTypes),
   state: Schema.Literals(["enabled", "disabled"]),
   disabledReason: Schema.NullOr(DisabledReason),
   disabledAt: Schema.NullOr(Timestamp),
   createdAt: Timestamp,
-  /** `sequence` of the last event that was delivered, or not wanted. */
+  /** `sequence` of the last event of the feed that was delivered, or not wanted; 0 with notifications alone. */
   lastSequence: Counter,
   /** At the event after it. */
   failedAttempts: Counter,
+  /** When a notification failed first since anything was accepted; `null`: none did. */
+  refusingSince: Schema.NullOr(Timestamp),
   /** `null` unless an attempt failed and another one follows. */
   nextAttemptAt: Schema.NullOr(Timestamp)
 }
@@ -37,8 +40,14 @@ const EndpointWithSecret = Schema.Struct({ ...endpoint, secret: Schema.String })
 
 /** One attempt to deliver an event. Attempts are kept for 30 days. */
 export const DeliveryResource = Schema.Struct({
+  /** The `webhook-id`. */
   eventId: Schema.String,
+  /** In the feed, or in the log of the sandbox. */
   sequence: Counter,
+  /** The sandbox of a notification; `null`: an event of the feed. */
+  sandboxId: Schema.NullOr(Schema.String),
+  /** The type of a notification. */
+  type: Schema.NullOr(NotificationType),
   attempt: Counter,
   manual: Schema.Boolean,
   at: Timestamp,
@@ -64,7 +73,8 @@ export class WebhooksApi extends HttpApiGroup.make("webhooks", { topLevel: true 
       error: [TargetRefused, TooManyEndpoints]
     }).middleware(JsonBody).annotateMerge(OpenApi.annotations({
       summary: "Register an endpoint",
-      description: "It is told of events after its registration, of all types or of `types`. `secret` is shown only now."
+      description: "It is told of events after its registration: of the feed, or of those of the feed and of sandboxes that `types` has. " +
+        "`secret` is shown only now."
     })),
     HttpApiEndpoint.get("listWebhooks", "/", {
       success: Schema.Struct({ data: Schema.Array(EndpointResource) }).annotate({ identifier: "WebhookEndpointList" })
@@ -116,7 +126,8 @@ export class WebhooksApi extends HttpApiGroup.make("webhooks", { topLevel: true 
       error: [EndpointNotFound, PartnerEventNotFound]
     }).middleware(JsonBody).annotateMerge(OpenApi.annotations({
       summary: "Send one event again",
-      description: "Once, within about a second, beside the ordered line, under the same `webhook-id`. The log tells what came of it."
+      description: "Once, within about a second, beside the ordered line, under the same `webhook-id`. The log tells what came of it. " +
+        "Any event of the feed, or a notification that the log has and that is still kept."
     }))
   )
   .prefix("/api/internal/v1/webhook-endpoints")
@@ -124,6 +135,9 @@ export class WebhooksApi extends HttpApiGroup.make("webhooks", { topLevel: true 
   .annotate(NeededScope, "webhooks")
   .annotate(Area, "internal")
   .annotateMerge(
-    OpenApi.annotations({ title: "Webhooks", description: "Where a grant is told of the events of its feed. Need the scope `webhooks`." })
+    OpenApi.annotations({
+      title: "Webhooks",
+      description: "Where a grant is told of the events of its feed and its sandboxes. Need the scope `webhooks`."
+    })
   )
 {}

@@ -63,6 +63,9 @@ const events = {
   SandboxBootEvent: event("sandbox.boot", { stage: "clone", ms: 812, repo: "acme/shop" }, false),
   SetupStartedEvent: event("setup.started", { limit_ms: 600_000 }, false),
   SandboxForkedEvent: event("sandbox.forked", { sandbox_id: sandboxId, checkpoint: 3 }, false),
+  SandboxContinuedEvent: event("sandbox.continued", { repo: "acme/shop", branch: "slipway/c_abcdefgh2345", pull_request: 12 }, false),
+  SandboxSyncingEvent: event("sandbox.syncing", { repos: ["acme/shop"] }, false),
+  SandboxSyncedEvent: event("sandbox.synced", { branches: [{ repo: "acme/shop", branch: "main", sha }] }, false),
   SandboxCheckpointEvent: event("sandbox.checkpoint", {
     checkpoint: 3,
     turn_id: turnId,
@@ -73,6 +76,22 @@ const events = {
   SandboxRestoringEvent: event("sandbox.restoring", { checkpoint: 2 }, false),
   SandboxRestoredEvent: event("sandbox.restored", { checkpoint: 3, cause: "machine_lost", lost_turn: turnId }, false),
   SandboxRenamedEvent: event("sandbox.renamed", { title: "Flaky checkout test" }, false),
+  FeedbackReceivedEvent: event("feedback.received", {
+    repo: "acme/shop",
+    kind: "review",
+    url: "https://github.com/acme/shop/pull/12#discussion_r901",
+    authors: ["maria"],
+    count: 2,
+    items: ["review_comment:901", "review_comment:902"],
+    until: "2026-11-21T02:41:00.123Z",
+    round: 0
+  }),
+  FeedbackRepliedEvent: event("feedback.replied", {
+    repo: "acme/shop",
+    url: "https://github.com/acme/shop/pull/12#issuecomment-77"
+  }, false),
+  FeedbackPausedEvent: event("feedback.paused", { repo: "acme/shop", rounds: 3 }, false),
+  FeedbackResumedEvent: event("feedback.resumed", { author: { id: "user_1" } }, false),
   SandboxErrorEvent: event("sandbox.error", { code: "clone_failed", message: "could not clone acme/shop", retryable: true }, false),
   MessageQueuedEvent: event("message.queued", queued, false),
   MessageSteeredEvent: event("message.steered", {
@@ -238,6 +257,7 @@ export const examples: Readonly<Record<string, unknown>> = {
   Sandbox: sandbox,
   SandboxPage: { data: [sandbox], nextCursor: null },
   CreateSandbox: { repos: [repo], prompt: "Fix the flaky checkout test.", metadata: { ticket: "SHOP-42" } },
+  Continue: { pullRequest: 12 },
   RepoRef: repo,
   Usage: usage,
   ForkSandbox: { prompt: "Try it without a retry.", checkpoint: 2, metadata: { ticket: "SHOP-42" } },
@@ -245,7 +265,13 @@ export const examples: Readonly<Record<string, unknown>> = {
   ApprovalDecision: { decision: "deny", reason: "Keep the old signature: the plugin uses it." },
   CommandResult: command,
   SendMessage: { prompt: "Now add a test for the empty cart." },
+  RequestChanges: {
+    text: "Please keep the old signature.",
+    comments: [{ path: "src/cart.ts", line: 12, text: "This drops the rounding." }]
+  },
+  FeedbackChoice: { comments: "all", checks: "failing", rounds: 3 },
   MessageResult: { ...command, turnId },
+  ChangesRequested: { ...command, turnId, sandboxId },
   Message: message,
   MessagePage: { data: [message], nextCursor: null },
   Checkpoint: checkpoint,

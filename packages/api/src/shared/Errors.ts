@@ -4,6 +4,12 @@
  */
 import { GrantNotFound as NoSuchGrant } from "@slipway/domain/access/ports/AccessStore"
 import {
+  AutomationNotFound as NoSuchAutomation,
+  AutomationPaused as PausedAutomation,
+  TooManyAutomations as AutomationLimit,
+  TooManyRuns as RunLimit
+} from "@slipway/domain/automation/ports/AutomationStore"
+import {
   TooManyTrustedRefs as TrustedRefLimit,
   TrustedRefNotFound as NoSuchTrustedRef
 } from "@slipway/domain/environment/ports/SecretStore"
@@ -32,6 +38,7 @@ import {
   TooManyEndpoints as EndpointLimit
 } from "@slipway/domain/partner/ports/WebhookStore"
 import { FactConflict as Contradiction } from "@slipway/domain/partner/rules/Attribution"
+import { NoFailingChecks as NothingFails } from "@slipway/domain/publishing/usecases/Feedback"
 import {
   BranchMoved as MovedBranch,
   MergeConflict as Conflict,
@@ -51,12 +58,15 @@ import {
   SteeringUnsupported as NoSteering,
   TurnActive as ActiveTurn
 } from "@slipway/domain/sandbox/rules/Command"
-import { IdempotencyConflict as KeyConflict } from "@slipway/domain/sandbox/rules/Idempotency"
+import { IdempotencyConflict as KeyConflict, SandboxDeleted as KeyOfDeleted } from "@slipway/domain/sandbox/rules/Idempotency"
+import { SandboxNotFinished as Unfinished } from "@slipway/domain/sandbox/rules/Sandbox"
 import { RepoNotFound as NoSuchRepo, RepoRequired as RepoMissing } from "@slipway/domain/sandbox/rules/SelectRepo"
 import { NoCheckpoint as NothingToForkFrom } from "@slipway/domain/sandbox/usecases/CreateSandbox"
 import { CursorAhead as CursorBeyondHead, CursorExpired as CursorTooOld } from "@slipway/domain/sandbox/usecases/SandboxEvents"
+import { SettingsRefused } from "@slipway/domain/source/ports/RepositorySettings"
 import { RepoNotAccessible as RepoRefused, SourceHostError as HostFailed } from "@slipway/domain/source/ports/SourceHost"
 import { InvalidPath as PathInvalid } from "@slipway/domain/source/rules/FileRules"
+import { PullRequestNotWritable as BranchRefused } from "@slipway/domain/source/schema/WritableBranch"
 import { StoreUnavailable as StoreDown } from "@slipway/domain/store/StoreUnavailable"
 import { InvalidRequest as Misfit } from "@slipway/domain/text/InvalidRequest"
 import { Schema, SchemaTransformation } from "effect"
@@ -184,8 +194,14 @@ export const CreationDenied = Schema.Struct({ error: Schema.Struct({ code: Schem
   ),
   HttpApiSchema.status(403)
 )
+/** No check of the pull request fails, or some still run. */
+export const NoFailingChecks = onWire(409, "no_failing_checks", NothingFails)
 /** The `Idempotency-Key` was used for another request. */
 export const IdempotencyConflict = onWire(409, "idempotency_conflict", KeyConflict)
+/** The sandbox that the `Idempotency-Key` made was deleted. */
+export const SandboxDeleted = onWire(409, "sandbox_deleted", KeyOfDeleted)
+/** The sandbox has not ended, so it cannot be deleted. */
+export const SandboxNotFinished = onWire(409, "sandbox_not_finished", Unfinished)
 /** Credits are enforced and used up. */
 export const NoCredits = onWire(402, "no_credits", CreditsUsedUp)
 /** A spending budget of the grant, or of the sandbox, is used up. */
@@ -229,6 +245,8 @@ export const NothingToPublish = onWire(409, "invalid_request", NothingNew)
 export const BranchMoved = onWire(409, "branch_moved", MovedBranch)
 /** The changes conflict with the base branch. */
 export const MergeConflict = onWire(409, "merge_conflict", Conflict)
+/** The pull request or branch cannot be continued. The message says why. */
+export const PullRequestNotWritable = onWire(409, "pull_request_not_writable", BranchRefused)
 /** The source host failed or refused. A retry may help. */
 export const SourceHostError = onWire(502, "source_host_error", HostFailed)
 
@@ -238,6 +256,9 @@ export const FactConflict = onWire(409, "conflict", Contradiction)
 export const ClaimNotFound = onWire(404, "not_found", NoSuchClaim)
 /** No such grant exists. */
 export const GrantNotFound = onWire(404, "not_found", NoSuchGrant)
+
+/** The grant has settings for as many repositories as it may have. */
+export const TooManyRepositorySettings = onWire(409, "conflict", SettingsRefused)
 
 /** The address of the endpoint is invalid or not allowed, such as a private one. */
 export const TargetRefused = onWire(400, "invalid_request", AddressRefused)
@@ -255,3 +276,11 @@ export const IncompleteProvider = onWire(400, "invalid_request", ProviderIncompl
 export const ProviderNotFound = onWire(404, "not_found", NoSuchProvider)
 /** The feed of the grant has no such event. */
 export const PartnerEventNotFound = onWire(404, "not_found", NoSuchEvent)
+/** The grant has no such automation. */
+export const AutomationNotFound = onWire(404, "not_found", NoSuchAutomation)
+/** The automation starts no runs until it is enabled. */
+export const AutomationPaused = onWire(409, "automation_paused", PausedAutomation)
+/** The grant has as many automations as a grant may have. */
+export const TooManyAutomations = onWire(409, "conflict", AutomationLimit)
+/** The automation met its limits too often today. */
+export const TooManyRuns = onWire(409, "conflict", RunLimit)

@@ -193,10 +193,10 @@ export const rules = [
   }, running),
   rule(
     "body",
-    "The body is {repo?} and nothing else; a repo that is not in the sandbox is 404 repo_not_found.",
+    "The body is {repo?, ready?} and nothing else; a repo that is not in the sandbox is 404 repo_not_found.",
     async (world) => {
       const box = await world.busy()
-      for (const body of [{ draft: false }, { repo: "nonsense" }, { repo: null }]) {
+      for (const body of [{ draft: false }, { repo: "nonsense" }, { repo: null }, { ready: "yes" }]) {
         refused(await world.post(box, "/pull-request", body), 400, "invalid_request", JSON.stringify(body))
       }
       refused(

@@ -17,6 +17,7 @@ export const areas = [
   "pull-request",
   "messages",
   "checkpoints",
+  "branches",
   "feed",
   "ownership",
   "documents",

@@ -61,6 +61,8 @@ const TIMEOUT_MILLIS = 30_000
 /** A text that the agent writes into files. It must not appear where arguments of tools do not belong. */
 /** The agent's words before a message that it takes into its turn. */
 export const INTERRUPTED = "Before the message."
+/** The file that a pull request adds before another sandbox continues it. */
+export const BEGUN = "conformance/begun.txt"
 /** A text that only the kit writes, to look for it in answers. */
 export const CANARY = "canary-5d41402a"
 /** RIGHT-TO-LEFT OVERRIDE: reverses the display of the following text. */
@@ -557,6 +559,22 @@ export class World {
       )
       await box.firstEnd()
       return box
+    })
+  }
+
+  /** Continues the pull request of another sandbox, which added `BEGUN`. Its first turn changed another file. */
+  continued(): Promise<{ readonly box: Box; readonly branch: string; readonly number: number }> {
+    return this.session.fixture("continued", async () => {
+      const origin = await this.session.box(
+        this.creation({ prompt: `Conformance: to be continued.\n[[write path=${BEGUN} content=begun]]` })
+      )
+      await origin.firstEnd()
+      const pull = answered(await origin.ask("/pull-request", { method: "POST" }), 200, "publishing").json.at("pullRequest")
+      const [number, branch] = [pull.at("number").number, pull.at("headRef").string]
+      const prompt = "Conformance: continue.\n[[write path=conformance/continued.txt content=2]]"
+      const box = await this.session.box(this.creation({ continue: { pullRequest: number }, prompt }))
+      await box.firstEnd()
+      return { box, branch, number }
     })
   }
 

@@ -9,114 +9,19 @@ import {
   type KeyRecord,
   GrantNotFound,
   KeyNotFound,
+  branchesSet,
   minted,
+  retentionSet,
   AccessStore
 } from "../../src/access/ports/AccessStore.ts"
 import { Acting, AuditLog } from "../../src/access/ports/AuditLog.ts"
 import { MemberStore } from "../../src/access/ports/MemberStore.ts"
 import { MintRefused } from "../../src/access/rules/Minting.ts"
+import { type BranchRule, DEFAULT_BRANCH_RULES } from "../../src/source/schema/BranchRules.ts"
 import * as MemberStoreMemory from "./MemberStoreMemory.ts"
 
-/** Process-local, for tests and for embedding without a database. */
-export const layer = Layer.effect(
-  AccessStore,
-  Effect.gen(function*() {
-    const members = yield* MemberStore
-    const audit = yield* AuditLog
-    const grants = new Map<string, Grant>()
-    const keys = new Map<string, StoredKey>()
-    const ofUsers = new Map<string, Array<number>>()
-    const ofGrants = new Map<string, Array<number>>()
-
-    return AccessStore.of({
-      admit: Effect.fnUntraced(function*(digest, limits) {
-        const now = yield* DateTime.now
-        const found = yield* standingOf(members, grants, Array.from(keys.values()).find((key) => key.digest === digest), now)
-        if (found === null) return null
-        const { key, memberActive, organizationId, organizationSuspended } = found
-        const { grantId, id, prefix, scopes, userId } = key.record
-        if (key.record.lastUsedAt === null) {
-          yield* audit.append([{ action: "key.first_used", at: now, subjects: { keyId: id, grantId } }]).pipe(
-            Effect.provideService(Acting, { _tag: "Key", keyId: id })
-          )
-        }
-        key.record = { ...key.record, lastUsedAt: now }
-        return {
-          principal: {
-            credential: { _tag: "Key", keyId: id },
-            grantId,
-            organizationId,
-            userId,
-            scopes: new Set(scopes),
-            test: prefix === "sbx_test_"
-          },
-          memberActive,
-          organizationSuspended,
-          rate: takeSlot({
-            credential: { acceptedAt: key.acceptedAt, most: limits.credential },
-            user: { acceptedAt: windowOf(ofUsers, userId), most: limits.user },
-            grant: { acceptedAt: windowOf(ofGrants, grantId), most: limits.grant }
-          }, now.epochMilliseconds)
-        }
-      }),
-      stillGood: Effect.fnUntraced(function*(keyIds) {
-        const now = yield* DateTime.now
-        return new Set(
-          yield* Effect.filter(
-            keyIds,
-            (id) =>
-              Effect.map(
-                standingOf(members, grants, keys.get(id), now),
-                (found) => found !== null && found.memberActive && !found.organizationSuspended
-              )
-          )
-        )
-      }),
-      createGrant: (grant) =>
-        Effect.sync(() => {
-          const known = Array.from(grants.values()).find(({ name, revokedAt }) => name === grant.name && revokedAt === null)
-          if (known !== undefined) return { grant: known, made: false }
-          const made: Grant = { ...grant, revokedAt: null }
-          grants.set(made.id, made)
-          return { grant: made, made: true }
-        }),
-      listGrants: Effect.sync(() => newestFirst(grants.values())),
-      revokeGrant: Effect.fnUntraced(function*(idOrName, at) {
-        const grant = grants.get(idOrName) ??
-          Array.from(grants.values()).find(({ name, revokedAt }) => name === idOrName && revokedAt === null)
-        if (grant === undefined) return yield* new GrantNotFound({ grant: idOrName })
-        const revoked = { ...grant, revokedAt: grant.revokedAt ?? at }
-        grants.set(grant.id, revoked)
-        if (grant.revokedAt === null) yield* audit.append([{ action: "grant.revoked", at, subjects: { grantId: grant.id } }])
-        return revoked
-      }),
-      createKey: Effect.fnUntraced(function*(key, digest, most) {
-        const good = Array.from(keys.values()).filter(({ record: { expiresAt, grantId, revokedAt, userId } }) =>
-          userId === key.userId && revokedAt === null && grants.get(grantId)?.revokedAt === null &&
-          (expiresAt === null || DateTime.isGreaterThan(expiresAt, key.createdAt))
-        )
-        if (good.length >= most) return yield* new MintRefused({ because: "too_many_keys" })
-        const record: KeyRecord = { ...key, lastUsedAt: null, revokedAt: null }
-        keys.set(key.id, { digest, record, acceptedAt: [] })
-        yield* audit.append([minted(record)])
-        return record
-      }),
-      listKeys: (grantId) =>
-        Effect.sync(() =>
-          newestFirst(Array.from(keys.values(), ({ record }) => record)).filter((key) => grantId === null || key.grantId === grantId)
-        ),
-      revokeKey: Effect.fnUntraced(function*(id, at) {
-        const key = keys.get(id)
-        if (key === undefined) return yield* new KeyNotFound({ key: id })
-        if (key.record.revokedAt === null) {
-          yield* audit.append([{ action: "key.revoked", at, subjects: { keyId: id, grantId: key.record.grantId } }])
-        }
-        key.record = { ...key.record, revokedAt: key.record.revokedAt ?? at }
-        return key.record
-      })
-    })
-  })
-).pipe(Layer.provideMerge(MemberStoreMemory.layer))
+const grantOf = (grants: ReadonlyMap<string, Grant>, idOrName: string) =>
+  grants.get(idOrName) ?? Array.from(grants.values()).find(({ name, revokedAt }) => name === idOrName && revokedAt === null)
 
 interface StoredKey {
   readonly digest: string
@@ -124,6 +29,166 @@ interface StoredKey {
   /** The times of the last accepted requests in milliseconds, oldest first. */
   readonly acceptedAt: Array<number>
 }
+
+/** The state of one store. */
+interface AccessState {
+  readonly grants: Map<string, Grant>
+  /** By grant; a grant whose rules were never set has no entry. */
+  readonly branches: Map<string, ReadonlyArray<BranchRule>>
+  readonly keys: Map<string, StoredKey>
+  /** The times of the last accepted requests by user, and by grant. */
+  readonly ofUsers: Map<string, Array<number>>
+  readonly ofGrants: Map<string, Array<number>>
+}
+
+type Operations<K extends keyof AccessStore["Service"]> = Pick<AccessStore["Service"], K>
+
+const admission = (
+  { grants, keys, ofGrants, ofUsers }: AccessState,
+  members: MemberStore["Service"],
+  audit: AuditLog["Service"]
+): Operations<"admit" | "stillGood"> => ({
+  admit: Effect.fnUntraced(function*(digest, limits) {
+    const now = yield* DateTime.now
+    const found = yield* standingOf(members, grants, Array.from(keys.values()).find((key) => key.digest === digest), now)
+    if (found === null) return null
+    const { key, memberActive, organizationId, organizationSuspended } = found
+    const { grantId, id, prefix, scopes, userId } = key.record
+    if (key.record.lastUsedAt === null) {
+      yield* audit.append([{ action: "key.first_used", at: now, subjects: { keyId: id, grantId } }]).pipe(
+        Effect.provideService(Acting, { _tag: "Key", keyId: id })
+      )
+    }
+    key.record = { ...key.record, lastUsedAt: now }
+    return {
+      principal: {
+        credential: { _tag: "Key", keyId: id },
+        grantId,
+        organizationId,
+        userId,
+        scopes: new Set(scopes),
+        test: prefix === "sbx_test_"
+      },
+      memberActive,
+      organizationSuspended,
+      rate: takeSlot({
+        credential: { acceptedAt: key.acceptedAt, most: limits.credential },
+        user: { acceptedAt: windowOf(ofUsers, userId), most: limits.user },
+        grant: { acceptedAt: windowOf(ofGrants, grantId), most: limits.grant }
+      }, now.epochMilliseconds)
+    }
+  }),
+  stillGood: Effect.fnUntraced(function*(keyIds) {
+    const now = yield* DateTime.now
+    return new Set(
+      yield* Effect.filter(
+        keyIds,
+        (id) =>
+          Effect.map(
+            standingOf(members, grants, keys.get(id), now),
+            (found) => found !== null && found.memberActive && !found.organizationSuspended
+          )
+      )
+    )
+  })
+})
+
+const grantOperations = (
+  { grants }: AccessState,
+  audit: AuditLog["Service"]
+): Operations<"createGrant" | "listGrants" | "setRetention" | "revokeGrant"> => ({
+  createGrant: (grant) =>
+    Effect.sync(() => {
+      const known = Array.from(grants.values()).find(({ name, revokedAt }) => name === grant.name && revokedAt === null)
+      if (known !== undefined) return { grant: known, made: false }
+      const made: Grant = { ...grant, revokedAt: null, retentionDays: null }
+      grants.set(made.id, made)
+      return { grant: made, made: true }
+    }),
+  listGrants: Effect.sync(() => newestFirst(grants.values())),
+  setRetention: Effect.fnUntraced(function*(idOrName, retentionDays, at) {
+    const grant = grantOf(grants, idOrName)
+    if (grant === undefined || grant.revokedAt !== null) return yield* new GrantNotFound({ grant: idOrName })
+    const set = { ...grant, retentionDays }
+    grants.set(grant.id, set)
+    yield* audit.append([retentionSet(set, at)])
+    return set
+  }),
+  revokeGrant: Effect.fnUntraced(function*(idOrName, at) {
+    const grant = grantOf(grants, idOrName)
+    if (grant === undefined) return yield* new GrantNotFound({ grant: idOrName })
+    const revoked = { ...grant, revokedAt: grant.revokedAt ?? at }
+    grants.set(grant.id, revoked)
+    if (grant.revokedAt === null) yield* audit.append([{ action: "grant.revoked", at, subjects: { grantId: grant.id } }])
+    return revoked
+  })
+})
+
+const branchRuleOperations = (
+  { branches, grants }: AccessState,
+  audit: AuditLog["Service"]
+): Operations<"branchRules" | "allBranchRules" | "setBranchRules"> => ({
+  branchRules: (grantId) => Effect.sync(() => grants.get(grantId)?.revokedAt === null ? branches.get(grantId) ?? DEFAULT_BRANCH_RULES : []),
+  allBranchRules: Effect.sync(() => [
+    ...new Set(
+      Array.from(grants.values()).flatMap(({ id, revokedAt }) => revokedAt === null ? branches.get(id) ?? DEFAULT_BRANCH_RULES : [])
+    )
+  ]),
+  setBranchRules: Effect.fnUntraced(function*(idOrName, rules, at) {
+    const grant = Array.from(grants.values()).find(({ id, name, revokedAt }) =>
+      revokedAt === null && (id === idOrName || name === idOrName)
+    )
+    if (grant === undefined) return yield* new GrantNotFound({ grant: idOrName })
+    const before = branches.get(grant.id) ?? DEFAULT_BRANCH_RULES
+    if (JSON.stringify(before) === JSON.stringify(rules)) return grant
+    branches.set(grant.id, rules)
+    yield* audit.append([branchesSet(grant.id, rules, at)])
+    return grant
+  })
+})
+
+const keyOperations = ({ grants, keys }: AccessState, audit: AuditLog["Service"]): Operations<"createKey" | "listKeys" | "revokeKey"> => ({
+  createKey: Effect.fnUntraced(function*(key, digest, most) {
+    const good = Array.from(keys.values()).filter(({ record: { expiresAt, grantId, revokedAt, userId } }) =>
+      userId === key.userId && revokedAt === null && grants.get(grantId)?.revokedAt === null &&
+      (expiresAt === null || DateTime.isGreaterThan(expiresAt, key.createdAt))
+    )
+    if (good.length >= most) return yield* new MintRefused({ because: "too_many_keys" })
+    const record: KeyRecord = { ...key, lastUsedAt: null, revokedAt: null }
+    keys.set(key.id, { digest, record, acceptedAt: [] })
+    yield* audit.append([minted(record)])
+    return record
+  }),
+  listKeys: (grantId) =>
+    Effect.sync(() =>
+      newestFirst(Array.from(keys.values(), ({ record }) => record)).filter((key) => grantId === null || key.grantId === grantId)
+    ),
+  revokeKey: Effect.fnUntraced(function*(id, at) {
+    const key = keys.get(id)
+    if (key === undefined) return yield* new KeyNotFound({ key: id })
+    if (key.record.revokedAt === null) {
+      yield* audit.append([{ action: "key.revoked", at, subjects: { keyId: id, grantId: key.record.grantId } }])
+    }
+    key.record = { ...key.record, revokedAt: key.record.revokedAt ?? at }
+    return key.record
+  })
+})
+
+/** Process-local, for tests and for embedding without a database. */
+export const layer = Layer.effect(
+  AccessStore,
+  Effect.gen(function*() {
+    const members = yield* MemberStore
+    const audit = yield* AuditLog
+    const state: AccessState = { grants: new Map(), branches: new Map(), keys: new Map(), ofUsers: new Map(), ofGrants: new Map() }
+    return AccessStore.of({
+      ...admission(state, members, audit),
+      ...grantOperations(state, audit),
+      ...branchRuleOperations(state, audit),
+      ...keyOperations(state, audit)
+    })
+  })
+).pipe(Layer.provideMerge(MemberStoreMemory.layer))
 
 /** A valid key with the state of its user and organization; `null`: the key is unknown, revoked or expired, or its grant is. */
 const standingOf = Effect.fnUntraced(function*(

@@ -51,6 +51,8 @@ export const shaOf = ({ executables = new Set(), files, note = "", parents }: Me
 export class MemoryRepository {
   readonly commits = new Map<string, MemoryCommit>()
   readonly branches = new Map<string, string>()
+  /** Branches that may not be pushed to. */
+  readonly protectedBranches = new Set<string>()
   readonly tags = new Map<string, string>()
   readonly fullName: RepoName
   readonly defaultBranch: string

@@ -1,5 +1,6 @@
 /** Publishing of trees in memory: branches, commits, pushes. */
 import * as Effect from "effect/Effect"
+import * as Stream from "effect/Stream"
 import {
   BranchMoved,
   MergeConflict,
@@ -22,7 +23,7 @@ const isSnapshotOf = (commit: MemoryCommit | undefined, author: SnapshotOptions[
   commit?.note?.endsWith(JSON.stringify([author.name, author.email, Math.floor(preparedAt / 1_000)]).slice(1)) === true
 
 /** The publishing part of `WorkingTrees`. */
-export const publishes = (trees: PreparedTrees): Pick<WorkingTrees["Service"], "branches" | "push" | "snapshot"> => {
+export const publishes = (trees: PreparedTrees): Pick<WorkingTrees["Service"], "branches" | "newest" | "push" | "snapshot"> => {
   const { disk, repositories } = trees
   return {
     branches: Effect.fn("WorkingTrees.branches")(function*(key, { author, branches, headRef, pushed, remote }) {
@@ -47,7 +48,18 @@ export const publishes = (trees: PreparedTrees): Pick<WorkingTrees["Service"], "
       const root = repository.history(head).find((sha) => !tried.has(sha) && !isSnapshot(sha)) ?? null
       return { head, isGone: false, root, tips }
     }),
-    snapshot: Effect.fn("WorkingTrees.snapshot")(function*(key, { author, message, since }) {
+    newest: Effect.fn("WorkingTrees.newest")(function*(key, { branches, remote }) {
+      yield* find(trees, key)
+      const repository = repositories.at(remote.url)
+      if (repository === undefined) return yield* refuse(key.repo, "The repository was not found.")
+      const tips = new Map(branches.flatMap((branch) => {
+        const tip = repository.branches.get(branch)
+        return tip === undefined ? [] : [[branch, tip] as const]
+      }))
+      // Agents have no git of their own here.
+      return { tips, shallow: [], pack: Stream.empty }
+    }),
+    snapshot: Effect.fn("WorkingTrees.snapshot")(function*(key, { author, message, since, trailer }) {
       const tree = yield* find(trees, key)
       const commits = since === undefined ? undefined : repositories.at(since.remote.url)?.commits
       const at = Effect.fnUntraced(function*(sha: string | null) {
@@ -71,7 +83,11 @@ export const publishes = (trees: PreparedTrees): Pick<WorkingTrees["Service"], "
         files: Object.fromEntries(content.files),
         executables: content.executables,
         // The date is that of the tree, so that a repeated run gives the same commit.
-        note: writeNote({ message, author, seconds: Math.floor(tree.preparedAt / 1_000) })
+        note: writeNote({
+          message: trailer === undefined ? message : `${message.trimEnd()}\n\n${trailer}\n`,
+          author,
+          seconds: Math.floor(tree.preparedAt / 1_000)
+        })
       }
       const sha = shaOf(commit)
       tree.snapshots.set(sha, commit)

@@ -35,6 +35,7 @@ import type { Sandbox } from "../../src/sandbox/rules/Sandbox.ts"
 import type { Pull } from "../../src/source/schema/PullRequest.ts"
 import type { StoreUnavailable } from "../../src/store/StoreUnavailable.ts"
 import { saturatingAdd } from "../../src/text/Counters.ts"
+import { make as makeNotifications, MemoryNotifications } from "./MemoryNotifications.ts"
 
 /** The state of the layer. */
 interface Partners {
@@ -217,7 +218,8 @@ export const layer = Layer.effectContext(
     const partners = make(yield* Ids, Option.getOrNull(yield* Effect.serviceOption(AccessStore)))
     return Context.make(PartnerStore, partnerStore(partners)).pipe(
       Context.add(MemoryTasks, memoryTasks(partners)),
-      Context.add(MemoryCredits, memoryCredits(partners))
+      Context.add(MemoryCredits, memoryCredits(partners)),
+      Context.add(MemoryNotifications, makeNotifications())
     )
   })
 )

@@ -15,26 +15,29 @@ import {
   type EndpointKey,
   type Attempt,
   type TakenAttempt,
-  TAKEN_TIME,
   told,
   WebhookStore
 } from "../../src/partner/ports/WebhookStore.ts"
-import { atHead, enabled, type Endpoint, MAX_ENDPOINTS, rotated, type Secret, standingAfter } from "../../src/partner/rules/Webhook.ts"
+import {
+  atHead,
+  enabled,
+  feedTypes,
+  MAX_ENDPOINTS,
+  rotated,
+  type Secret,
+  standingAfter,
+  wantedNotifications
+} from "../../src/partner/rules/Webhook.ts"
 import type { PartnerEvent } from "../../src/partner/schema/PartnerEvent.ts"
 import * as AuditLogMemory from "../access/AuditLogMemory.ts"
+import * as MemoryNotifications from "./MemoryNotifications.ts"
+import { give, isFree, type KeptEndpoint, notificationsOf } from "./NotificationsMemory.ts"
 
-/** Work for one worker at a time. `until: null`: no worker has it. */
-interface Claimable {
-  fence: number
-  until: DateTime.Utc | null
-}
-
-interface Kept extends Claimable {
-  endpoint: Endpoint
+interface Kept extends MemoryNotifications.Claimable, KeptEndpoint {
   secrets: ReadonlyArray<Secret>
   log: Array<Attempt>
   /** Requested redeliveries by event id. */
-  readonly manual: Map<string, Claimable & { readonly event: PartnerEvent }>
+  readonly manual: Map<string, MemoryNotifications.Claimable & { readonly event: PartnerEvent }>
 }
 
 /** The state of the layer. */
@@ -44,6 +47,9 @@ interface State {
   readonly access: AccessStore["Service"] | null
   readonly members: MemberStore["Service"] | null
   readonly endpoints: Map<string, Kept>
+  readonly notifications: MemoryNotifications.MemoryNotifications["Service"]
+  /** The position of the newest attempt in the log. */
+  position: number
   readonly feed: (grantId: string, after: number) => ReturnType<PartnerStore["Service"]["feed"]>
 }
 
@@ -62,15 +68,6 @@ const isHeard = Effect.fnUntraced(function*({ access, members }: State, grantId:
   return organizations.every(({ id, suspendedAt }) => id !== grant.organizationId || suspendedAt === null)
 })
 
-const isFree = ({ until }: Claimable, now: DateTime.Utc) => until === null || DateTime.isLessThanOrEqualTo(until, now)
-
-/** Gives the line to a worker. Returns the fence. */
-const give = (line: Claimable, now: DateTime.Utc) => {
-  line.fence++
-  line.until = DateTime.addDuration(now, TAKEN_TIME)
-  return line.fence
-}
-
 /** Takes the next events of endpoints that are due, the longest due first. */
 const takeOrdered = Effect.fnUntraced(function*(
   { feed }: State,
@@ -82,9 +79,13 @@ const takeOrdered = Effect.fnUntraced(function*(
   for (const found of heard.toSorted((a, b) => DateTime.Order(a.endpoint.dueAt, b.endpoint.dueAt))) {
     const { endpoint, secrets } = found
     if (taken.length === limit) return taken
-    if (endpoint.disabled !== null || DateTime.isGreaterThan(endpoint.dueAt, now) || !isFree(found, time)) continue
+    if (
+      endpoint.disabled !== null || feedTypes(endpoint.types)?.length === 0 || DateTime.isGreaterThan(endpoint.dueAt, now) ||
+      !isFree(found, time)
+    ) continue
     const events = yield* feed(endpoint.grantId, endpoint.cursor)
-    const event = events.find(({ type }) => endpoint.types === null || endpoint.types.includes(type))
+    const wanted = feedTypes(endpoint.types)
+    const event = events.find(({ type }) => wanted === null || wanted.includes(type))
     found.endpoint = { ...endpoint, cursor: event === undefined ? endpoint.cursor + events.length : event.sequence - 1 }
     if (event === undefined) continue
     taken.push({
@@ -103,19 +104,22 @@ const takeOrdered = Effect.fnUntraced(function*(
 
 /** The endpoints and their secrets. */
 const endpointsOf = (state: State): Pick<WebhookStore["Service"], "enable" | "find" | "list" | "register" | "remove" | "rotate"> => {
-  const { audit, endpoints, feed } = state
+  const { audit, endpoints, feed, notifications: { listeners } } = state
   const kept = (key: EndpointKey) => keptIn(state, key)
   return {
     register: Effect.fnUntraced(function*(endpoint, secret) {
       const head = (yield* feed(endpoint.grantId, 0)).length
       const others = Array.from(endpoints.values()).filter((other) => other.endpoint.grantId === endpoint.grantId)
       if (others.length >= MAX_ENDPOINTS) return yield* new TooManyEndpoints()
-      const registered = { ...endpoint, ...atHead(head, endpoint.createdAt) }
+      const registered = { ...endpoint, ...atHead(head, endpoint.createdAt, endpoint.types), refusingSince: null }
+      const types = wantedNotifications(endpoint.types)
+      if (types.length > 0) listeners.set(endpoint.id, { grantId: endpoint.grantId, types, lines: new Map() })
       endpoints.set(endpoint.id, {
         endpoint: registered,
         secrets: [{ value: secret, until: null }],
         log: [],
         manual: new Map(),
+        manualNotifications: new Map(),
         fence: 0,
         until: null
       })
@@ -128,6 +132,7 @@ const endpointsOf = (state: State): Pick<WebhookStore["Service"], "enable" | "fi
     remove: Effect.fnUntraced(function*(key, at) {
       yield* kept(key)
       endpoints.delete(key.id)
+      listeners.delete(key.id)
       yield* audit.append([told("webhook.deleted", key, at)])
     }),
     rotate: Effect.fnUntraced(function*(key, secret, at) {
@@ -139,7 +144,11 @@ const endpointsOf = (state: State): Pick<WebhookStore["Service"], "enable" | "fi
     enable: Effect.fnUntraced(function*(key, at) {
       const found = yield* kept(key)
       const wasDisabled = found.endpoint.disabled !== null
-      found.endpoint = { ...found.endpoint, ...enabled(found.endpoint, at) }
+      found.endpoint = { ...found.endpoint, ...enabled(found.endpoint, at), refusingSince: null }
+      for (const line of listeners.get(key.id)?.lines.values() ?? []) {
+        const { cursor, dueAt } = line.progress
+        line.progress = { cursor, failures: 0, dueAt: dueAt === null ? null : at }
+      }
       if (wasDisabled) yield* audit.append([told("webhook.enabled", key, at)])
       return found.endpoint
     })
@@ -148,9 +157,8 @@ const endpointsOf = (state: State): Pick<WebhookStore["Service"], "enable" | "fi
 
 /** Attempts and their log. */
 const attemptsOf = (state: State): Pick<WebhookStore["Service"], "deliveries" | "purge" | "record" | "redeliver" | "take"> => {
-  const { audit, endpoints, feed } = state
+  const { audit, endpoints, feed, notifications } = state
   const kept = (key: EndpointKey) => keptIn(state, key)
-  let position = 0
   return {
     deliveries: (key, { before, limit }) =>
       Effect.map(
@@ -158,7 +166,16 @@ const attemptsOf = (state: State): Pick<WebhookStore["Service"], "deliveries" | 
         ({ log }) => log.filter(({ position }) => before === null || position < before).toReversed().slice(0, limit)
       ),
     redeliver: Effect.fnUntraced(function*(key, eventId) {
-      const { manual } = yield* kept(key)
+      const { log, manual, manualNotifications } = yield* kept(key)
+      const told = log.find((attempt) => attempt.eventId === eventId)
+      const sandboxId = told?.notification?.sandboxId
+      const queued = sandboxId === undefined
+        ? undefined
+        : notifications.queued.get(sandboxId)?.find((one) => one.notification.seq === told?.sequence && one.isKept())
+      if (queued !== undefined) {
+        if (!manualNotifications.has(eventId)) manualNotifications.set(eventId, { queued, fence: 0, until: null })
+        return
+      }
       const event = (yield* feed(key.grantId, 0)).find(({ id }) => id === eventId)
       if (event === undefined) return yield* new PartnerEventNotFound()
       if (!manual.has(eventId)) manual.set(eventId, { event, fence: 0, until: null })
@@ -183,14 +200,26 @@ const attemptsOf = (state: State): Pick<WebhookStore["Service"], "deliveries" | 
       const found = endpoints.get(endpointId)
       const line = manual ? found?.manual.get(event.id) : found
       if (found === undefined || line?.fence !== fence || line.until === null) return false
-      found.log.push({ position: ++position, eventId: event.id, sequence: event.sequence, attempt, manual, ...made })
+      found.log.push({
+        position: ++state.position,
+        eventId: event.id,
+        sequence: event.sequence,
+        notification: null,
+        attempt,
+        manual,
+        ...made
+      })
       if (manual) {
         found.manual.delete(event.id)
         return true
       }
       found.until = null
       const standing = standingAfter({ attempt, sequence: event.sequence, dueAt }, next, at, found.endpoint.dueAt)
-      found.endpoint = { ...found.endpoint, ...standing }
+      found.endpoint = {
+        ...found.endpoint,
+        ...standing,
+        refusingSince: next._tag === "Delivered" ? null : found.endpoint.refusingSince
+      }
       if (next._tag === "Disable" && standing.disabled !== null) {
         yield* audit.append([told("webhook.disabled", found.endpoint, at, { reason: next.reason })])
       }
@@ -219,8 +248,14 @@ export const layer = Layer.effect(
       access: Option.getOrNull(yield* Effect.serviceOption(AccessStore)),
       members: Option.getOrNull(yield* Effect.serviceOption(MemberStore)),
       endpoints: new Map(),
+      notifications: Option.getOrElse(yield* Effect.serviceOption(MemoryNotifications.MemoryNotifications), MemoryNotifications.make),
+      position: 0,
       feed: (grantId, after) => partners.feed(grantId, after, Number.MAX_SAFE_INTEGER)
     }
-    return WebhookStore.of({ ...endpointsOf(state), ...attemptsOf(state) })
+    return WebhookStore.of({
+      ...endpointsOf(state),
+      ...attemptsOf(state),
+      ...notificationsOf({ ...state, isHeard: (grantId) => isHeard(state, grantId), nextPosition: () => ++state.position })
+    })
   })
 ).pipe(Layer.provideMerge(AuditLogMemory.layer))

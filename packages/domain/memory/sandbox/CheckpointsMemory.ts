@@ -12,7 +12,7 @@ import {
 import type { Lease, StaleLease } from "../../src/sandbox/ports/Leases.ts"
 import { isSettled } from "../../src/sandbox/rules/Sandbox.ts"
 import type { ChangeCounts } from "../../src/source/schema/ChangeCounts.ts"
-import { type CheckpointContent, leased, type Row, type SandboxRows } from "./SandboxRows.ts"
+import { type CheckpointContent, isStart, leased, type Row, type SandboxRows } from "./SandboxRows.ts"
 
 /** Whether no running put uses the content and no record can make it visible. */
 const isLeftover = ({ contents, fence, sandbox }: Row, content: CheckpointContent): boolean =>
@@ -23,16 +23,11 @@ const isLeftover = ({ contents, fence, sandbox }: Row, content: CheckpointConten
 
 /** `Checkpoints` over these rows. */
 export const make = (state: SandboxRows): Checkpoints["Service"] => {
-  const { rows } = state
-
-  const isStart = (row: Row, checkpoint: number) =>
-    Array.from(rows.values()).some(({ sandbox: { checkpoint: own, origin, status } }) =>
-      origin?.sandboxId === row.sandbox.id && origin.checkpoint === checkpoint && own === 0 && !isSettled(status)
-    )
+  const { deleted, rows } = state
 
   const isKept = (row: Row, checkpoint: number, endedBefore: DateTime.Utc) => {
-    const { checkpoint: newest, restoring, status, statusAt } = row.sandbox
-    if (isStart(row, checkpoint)) return true
+    const { checkpoint: newest, id, restoring, status, statusAt } = row.sandbox
+    if (isStart(state, id, checkpoint)) return true
     if (!isSettled(status)) return checkpoint > newest - KEPT_CHECKPOINTS || checkpoint === restoring
     return checkpoint === newest && DateTime.isGreaterThan(statusAt, endedBefore)
   }
@@ -58,7 +53,7 @@ export const make = (state: SandboxRows): Checkpoints["Service"] => {
 
     get: (id, checkpoint) =>
       Stream.suspend(() => {
-        const found = rows.get(id)?.checkpoints.find((kept) => kept.checkpoint === checkpoint)
+        const found = (rows.get(id) ?? deleted.get(id))?.checkpoints.find((kept) => kept.checkpoint === checkpoint)
         return found === undefined
           ? Stream.fail(new CheckpointNotFound())
           : Stream.map(Stream.fromIterable(found.content), (it) => it.slice())
@@ -70,12 +65,21 @@ export const make = (state: SandboxRows): Checkpoints["Service"] => {
           .map(({ changes: _changes, content: _content, ...checkpoint }) => checkpoint)
       ),
 
-    prune: (endedBefore, limit) =>
+    prune: (endedBefore, limit, own = new Map()) =>
       Effect.sync(() => {
         let count = 0
+        for (const tombstone of deleted.values()) {
+          if (count === limit) break
+          const checkpoints = tombstone.checkpoints.filter(({ checkpoint }) => isStart(state, tombstone.id, checkpoint))
+          if (checkpoints.length === tombstone.checkpoints.length) continue
+          tombstone.checkpoints = checkpoints
+          count++
+        }
         for (const row of rows.values()) {
           if (count === limit) break
-          const checkpoints = row.checkpoints.filter(({ checkpoint }) => isKept(row, checkpoint, endedBefore))
+          const checkpoints = row.checkpoints.filter(({ checkpoint }) =>
+            isKept(row, checkpoint, own.get(row.sandbox.grantId) ?? endedBefore)
+          )
           const contents = row.contents.filter((content) => !isLeftover(row, content))
           if (checkpoints.length === row.checkpoints.length && contents.length === row.contents.length) continue
           row.checkpoints = checkpoints

@@ -40,10 +40,10 @@ export const make = ({ keys, rows }: SandboxRows, limits: Limits, access: Access
           .map(({ sandbox }) => sandbox.id)
       }),
 
-    purgeEvents: (endedBefore, limit) =>
+    purgeEvents: (endedBefore, limit, own = new Map()) =>
       Effect.sync(() => {
-        const old = Array.from(rows.values()).filter(({ purged, sandbox: { lastSeq, status, statusAt } }) =>
-          purged < lastSeq && isSettled(status) && DateTime.isLessThanOrEqualTo(statusAt, endedBefore)
+        const old = Array.from(rows.values()).filter(({ purged, sandbox: { grantId, lastSeq, status, statusAt } }) =>
+          purged < lastSeq && isSettled(status) && DateTime.isLessThanOrEqualTo(statusAt, own.get(grantId) ?? endedBefore)
         ).slice(0, limit)
         for (const row of old) {
           row.log.length = 0

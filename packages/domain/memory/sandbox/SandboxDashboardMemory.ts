@@ -1,9 +1,11 @@
 /** `SandboxDashboard` in memory, over the rows of `SandboxStoreMemory`. */
 import * as DateTime from "effect/DateTime"
 import * as Effect from "effect/Effect"
+import type { AuditLog } from "../../src/access/ports/AuditLog.ts"
 import type { SandboxId } from "../../src/ids/SandboxId.ts"
 import { addTokenCounts, noTokenCounts } from "../../src/models/rules/Usage.ts"
 import {
+  archiving,
   type Asked,
   type DashboardQuery,
   SandboxDashboard,
@@ -80,7 +82,7 @@ const askedOf = ({ createdAt, createdBy, model, reasoningEffort, repos, startedA
 const pinning = ({ rows }: SandboxRows) => {
   const pins = new Map<string, ReadonlySet<SandboxId>>()
   const nameOf = ({ grantId, userId }: Pinning) => `${grantId} ${userId}`
-  const pinsOf = (by: Pinning): ReadonlySet<SandboxId> => pins.get(nameOf(by)) ?? new Set()
+  const pinsOf = (by: Pinning): ReadonlySet<SandboxId> => new Set(Array.from(pins.get(nameOf(by)) ?? []).filter((id) => rows.has(id)))
   const pin: SandboxDashboard["Service"]["pin"] = Effect.fnUntraced(function*(by, id, isPinned) {
     if (rows.get(id)?.sandbox.grantId !== by.grantId) return yield* new SandboxNotFound()
     const others = Array.from(pinsOf(by)).filter((other) => other !== id)
@@ -90,22 +92,81 @@ const pinning = ({ rows }: SandboxRows) => {
   return { pin, pinsOf }
 }
 
+/** The places of the grant's sandboxes in the line of those that wait for their boot, and the use of the workers. */
+const queueAt = (state: SandboxRows, grantId: string, now: DateTime.Utc) => {
+  const working = Array.from(state.rows.values()).filter(({ sandbox }) => workOf(sandbox) !== null)
+  const waiting = working
+    .filter((row) => workOf(row.sandbox) === "boot" && !isHeld(row, now))
+    .sort((a, b) =>
+      DateTime.Order(a.workSince ?? now, b.workSince ?? now) || DateTime.Order(a.sandbox.createdAt, b.sandbox.createdAt) ||
+      (a.sandbox.id < b.sandbox.id ? -1 : 1)
+    )
+    .slice(0, PLACES)
+  const places = new Map<SandboxId, number>()
+  for (const [i, { sandbox }] of waiting.entries()) if (sandbox.grantId === grantId) places.set(sandbox.id, i + 1)
+  const present = WorkersMemory.known(state, now).filter(({ isDraining, isThere }) => isThere && !isDraining)
+  return {
+    places,
+    atWork: working.filter((row) => isHeld(row, now) && takesSlot(row.sandbox)).length,
+    slots: present.reduce((sum, { slots }) => sum + slots.all, 0)
+  }
+}
+
+/** The sandboxes by day, repository, model, creator and result: the groups with the highest costs. */
+const pastGroups = (sandboxes: ReadonlyArray<Sandbox>): ReadonlyArray<PastGroup> => {
+  const groups = new Map<string, PastGroup>()
+  for (
+    const { createdAt, createdBy, model, publications, reason, repos, status, tokens, usage } of sandboxes.slice(0, LOOKED_THROUGH)
+  ) {
+    const day = DateTime.formatIsoDateUtc(createdAt)
+    const repo = repos[0]?.fullName.toLowerCase() ?? ""
+    const key = JSON.stringify([day, repo, model, createdBy, status, reason])
+    const known = groups.get(key) ?? { ...nothing, day, repo, model, createdBy, status, reason }
+    const merges = publications.flatMap(({ mergedAt }) => mergedAt === undefined ? [] : [mergedAt])
+    const waits = merges.map((mergedAt) => DateTime.toEpochMillis(mergedAt) - DateTime.toEpochMillis(createdAt))
+    groups.set(key, {
+      ...known,
+      count: known.count + 1,
+      costMicroUsd: saturatingAdd(known.costMicroUsd, usage.costMicroUsd),
+      tokens: addTokenCounts(known.tokens, tokens),
+      pulls: known.pulls + publications.filter(({ number }) => number !== null).length,
+      merged: known.merged + publications.filter(({ merged }) => merged === true).length,
+      mergedAfterMs: waits.reduce(saturatingAdd, known.mergedAfterMs),
+      timedMerges: known.timedMerges + waits.length
+    })
+  }
+  return Array.from(groups.values()).sort((a, b) => b.costMicroUsd - a.costMicroUsd).slice(0, GROUPS)
+}
+
 /** `SandboxDashboard` over these rows. */
-export const make = (state: SandboxRows): SandboxDashboard["Service"] => {
+export const make = (state: SandboxRows, audit: AuditLog["Service"] | null): SandboxDashboard["Service"] => {
   const { rows } = state
   const { pin, pinsOf } = pinning(state)
-  const of = (grantId: string) =>
+  const isArchived = (id: SandboxId) => rows.get(id)?.archivedAt != null
+  const all = (grantId: string) =>
     Array.from(rows.values(), ({ sandbox }) => sandbox).filter((sandbox) => sandbox.grantId === grantId).sort(newestFirst)
+  const of = (grantId: string, archived = false) => all(grantId).filter(({ id }) => isArchived(id) === archived)
 
   return SandboxDashboard.of({
     pins: (by) => Effect.sync(() => pinsOf(by)),
     pin,
 
+    archive: Effect.fnUntraced(function*(grantId, ids, isArchiving, now) {
+      const changed = [...new Set(ids)].filter((id) => rows.get(id)?.sandbox.grantId === grantId && isArchived(id) !== isArchiving)
+      for (const id of changed) rows.get(id)!.archivedAt = isArchiving ? now : null
+      if (audit !== null) yield* audit.append(changed.map((id) => archiving(id, isArchiving, now)))
+      return changed
+    }),
+
+    archived: (grantId, ids) => Effect.sync(() => new Set(ids.filter((id) => rows.get(id)?.sandbox.grantId === grantId && isArchived(id)))),
+
     list: (grantId, query) =>
       Effect.sync(() => {
-        const { after, limit, pinnedBy: userId } = query
+        const { after, archived, limit, pinnedBy: userId } = query
         const isPinned = (id: SandboxId) => userId === undefined || pinsOf({ grantId, userId }).has(id)
-        const looked = of(grantId).filter((sandbox) => (after === null || newestFirst(after, sandbox) < 0) && isPinned(sandbox.id))
+        const looked = of(grantId, archived).filter((sandbox) =>
+          (after === null || newestFirst(after, sandbox) < 0) && isPinned(sandbox.id)
+        )
           .slice(0, LOOKED_THROUGH)
         const found = looked.filter(({ id }) => {
           const row = rows.get(id)
@@ -136,53 +197,11 @@ export const make = (state: SandboxRows): SandboxDashboard["Service"] => {
         }))
       ),
 
-    recent: (grantId) => Effect.sync(() => of(grantId).slice(0, RECENT).map(askedOf)),
+    recent: (grantId) => Effect.sync(() => all(grantId).slice(0, RECENT).map(askedOf)),
 
-    queue: (grantId) =>
-      Effect.map(DateTime.now, (now) => {
-        const working = Array.from(rows.values()).filter(({ sandbox }) => workOf(sandbox) !== null)
-        const waiting = working
-          .filter((row) => workOf(row.sandbox) === "boot" && !isHeld(row, now))
-          .sort((a, b) =>
-            DateTime.Order(a.workSince ?? now, b.workSince ?? now) || DateTime.Order(a.sandbox.createdAt, b.sandbox.createdAt) ||
-            (a.sandbox.id < b.sandbox.id ? -1 : 1)
-          )
-          .slice(0, PLACES)
-        const places = new Map<SandboxId, number>()
-        for (const [i, { sandbox }] of waiting.entries()) if (sandbox.grantId === grantId) places.set(sandbox.id, i + 1)
-        const present = WorkersMemory.known(state, now).filter(({ isDraining, isThere }) => isThere && !isDraining)
-        return {
-          places,
-          atWork: working.filter((row) => isHeld(row, now) && takesSlot(row.sandbox)).length,
-          slots: present.reduce((sum, { slots }) => sum + slots.all, 0)
-        }
-      }),
+    queue: (grantId) => Effect.map(DateTime.now, (now) => queueAt(state, grantId, now)),
 
     past: (grantId, since) =>
-      Effect.sync(() => {
-        const groups = new Map<string, PastGroup>()
-        for (
-          const { createdAt, createdBy, model, publications, reason, repos, status, tokens, usage } of of(grantId)
-            .filter(({ createdAt }) => DateTime.isGreaterThanOrEqualTo(createdAt, since)).slice(0, LOOKED_THROUGH)
-        ) {
-          const day = DateTime.formatIsoDateUtc(createdAt)
-          const repo = repos[0]?.fullName.toLowerCase() ?? ""
-          const key = JSON.stringify([day, repo, model, createdBy, status, reason])
-          const known = groups.get(key) ?? { ...nothing, day, repo, model, createdBy, status, reason }
-          const merges = publications.flatMap(({ mergedAt }) => mergedAt === undefined ? [] : [mergedAt])
-          const waits = merges.map((mergedAt) => DateTime.toEpochMillis(mergedAt) - DateTime.toEpochMillis(createdAt))
-          groups.set(key, {
-            ...known,
-            count: known.count + 1,
-            costMicroUsd: saturatingAdd(known.costMicroUsd, usage.costMicroUsd),
-            tokens: addTokenCounts(known.tokens, tokens),
-            pulls: known.pulls + publications.filter(({ number }) => number !== null).length,
-            merged: known.merged + publications.filter(({ merged }) => merged === true).length,
-            mergedAfterMs: waits.reduce(saturatingAdd, known.mergedAfterMs),
-            timedMerges: known.timedMerges + waits.length
-          })
-        }
-        return Array.from(groups.values()).sort((a, b) => b.costMicroUsd - a.costMicroUsd).slice(0, GROUPS)
-      })
+      Effect.sync(() => pastGroups(all(grantId).filter(({ createdAt }) => DateTime.isGreaterThanOrEqualTo(createdAt, since))))
   })
 }

@@ -15,7 +15,7 @@ import type { Receipt } from "../../src/sandbox/rules/Command.ts"
 import { projectionOf, withMessages } from "../../src/sandbox/rules/EventProjection.ts"
 import { RETENTION_DAYS } from "../../src/sandbox/rules/Idempotency.ts"
 import { isArrival, isUnsaved, type Leasable, workOf } from "../../src/sandbox/rules/LeaseRules.ts"
-import { type Creation, initial, type Sandbox } from "../../src/sandbox/rules/Sandbox.ts"
+import { type Creation, initial, isSettled, type Sandbox } from "../../src/sandbox/rules/Sandbox.ts"
 import type { SandboxEvent } from "../../src/sandbox/rules/SandboxEvent.ts"
 import type { ChangeCounts } from "../../src/source/schema/ChangeCounts.ts"
 
@@ -68,6 +68,8 @@ export interface Row {
   /** All published heads, with the repository in lower case. */
   pushed: ReadonlyArray<{ readonly repo: string; readonly sha: string; readonly merged: boolean }>
   purged: number
+  /** `null`: not archived. */
+  archivedAt: DateTime.Utc | null
 }
 
 /** The row of a new sandbox without events. */
@@ -91,7 +93,8 @@ export const newRow = (creation: Creation): Row => ({
   agentSession: null,
   setup: null,
   pushed: [],
-  purged: 0
+  purged: 0,
+  archivedAt: null
 })
 
 /** Adds published heads, and marks merged ones. */
@@ -149,6 +152,12 @@ export const record = (
   return entries
 }
 
+/** A deleted sandbox. Its `checkpoints` are kept while live forks start with them. */
+export interface Tombstone extends Pick<Sandbox, "createdAt" | "grantId" | "id" | "status" | "statusAt">, Pick<Row, "pushed"> {
+  readonly deletedAt: DateTime.Utc
+  checkpoints: Array<CheckpointRow>
+}
+
 /** The binding of a creation's key. */
 interface Binding {
   readonly fingerprint: string
@@ -165,12 +174,37 @@ export interface SandboxRows {
   readonly rows: Map<SandboxId, Row>
   /** By grant and key. */
   readonly keys: Map<string, Binding>
+  /** The remains of deleted sandboxes. */
+  readonly deleted: Map<SandboxId, Tombstone>
   /** The last report of each worker, by its name. */
   readonly workers: Map<string, { readonly report: WorkerReport; readonly seenAt: DateTime.Utc }>
 }
 
 /** An empty state. */
-export const make = (): SandboxRows => ({ rows: new Map(), keys: new Map(), workers: new Map() })
+export const make = (): SandboxRows => ({ rows: new Map(), keys: new Map(), deleted: new Map(), workers: new Map() })
+
+/** Whether a live fork without an own checkpoint starts with this checkpoint. */
+export const isStart = ({ rows }: Pick<SandboxRows, "rows">, id: SandboxId, checkpoint: number): boolean =>
+  Array.from(rows.values()).some(({ sandbox: { checkpoint: own, origin, status } }) =>
+    origin?.sandboxId === id && origin.checkpoint === checkpoint && own === 0 && !isSettled(status)
+  )
+
+/** Leaves a tombstone of a sandbox. */
+export const bury = (state: SandboxRows, { checkpoints, log, pushed, sandbox }: Row, deletedAt: DateTime.Utc): void => {
+  const { createdAt, grantId, id, status, statusAt } = sandbox
+  state.rows.delete(id)
+  state.deleted.set(id, {
+    id,
+    grantId,
+    createdAt,
+    status,
+    statusAt,
+    deletedAt,
+    pushed,
+    checkpoints: checkpoints.filter(({ checkpoint }) => isStart(state, id, checkpoint))
+  })
+  log.length = 0
+}
 
 /** The part of a row that decides who may lease it. */
 export const leasableOf = ({ drained, leaseUntil, machine, sandbox, workSince }: Row): Leasable => ({

@@ -9,6 +9,7 @@ import * as Scheduler from "effect/Scheduler"
 import { AccessStore } from "../../src/access/ports/AccessStore.ts"
 import { AuditLog } from "../../src/access/ports/AuditLog.ts"
 import type { SandboxId } from "../../src/ids/SandboxId.ts"
+import { FeedbackWatches } from "../../src/publishing/ports/FeedbackWatches.ts"
 import { ConcurrencyLimitExceeded, MaxActiveSandboxes } from "../../src/sandbox/ports/ActiveSandboxes.ts"
 import { CheckpointNotFound, Checkpoints } from "../../src/sandbox/ports/Checkpoints.ts"
 import { Leases } from "../../src/sandbox/ports/Leases.ts"
@@ -21,25 +22,29 @@ import {
   SandboxIdTaken,
   bytesOf,
   CHECKPOINT_TYPES,
+  MAX_PUBLISHERS,
   type Writer,
   SandboxStore,
   topicsOf,
   securityEvents,
   conclude,
+  deleted,
   summaryOf,
   type ListQuery
 } from "../../src/sandbox/ports/SandboxStore.ts"
 import { Setups } from "../../src/sandbox/ports/Setups.ts"
 import { Workers } from "../../src/sandbox/ports/Workers.ts"
 import type { Command } from "../../src/sandbox/rules/Command.ts"
-import { type KeyedRequest, resolve } from "../../src/sandbox/rules/Idempotency.ts"
+import { type KeyedRequest, resolve, SandboxDeleted } from "../../src/sandbox/rules/Idempotency.ts"
 import { Policy } from "../../src/sandbox/rules/Policy.ts"
-import { created, isSettled, type Origin, type Sandbox } from "../../src/sandbox/rules/Sandbox.ts"
+import { created, dateOf, isSettled, mayDelete, type Origin, publishesTo, type Sandbox } from "../../src/sandbox/rules/Sandbox.ts"
 import type { SandboxEvent } from "../../src/sandbox/rules/SandboxEvent.ts"
 import { Hints } from "../../src/store/Hints.ts"
 import { pageOf } from "../../src/store/Page.ts"
+import { MemoryNotifications } from "../partner/MemoryNotifications.ts"
 import { MemoryTasks } from "../partner/PartnerStoreMemory.ts"
 import * as CheckpointsMemory from "./CheckpointsMemory.ts"
+import * as FeedbackWatchesMemory from "./FeedbackWatchesMemory.ts"
 import * as LeasesMemory from "./LeasesMemory.ts"
 import * as MaintenanceMemory from "./MaintenanceMemory.ts"
 import * as SandboxDashboardMemory from "./SandboxDashboardMemory.ts"
@@ -48,7 +53,7 @@ import { isExpired, leased, newestFirst, newRow, type Row, rowOf } from "./Sandb
 import * as SetupsMemory from "./SetupsMemory.ts"
 import * as WorkersMemory from "./WorkersMemory.ts"
 
-type Kept = SandboxStore | SandboxDashboard | Leases | Maintenance | Checkpoints | Setups | Workers
+type Kept = FeedbackWatches | SandboxStore | SandboxDashboard | Leases | Maintenance | Checkpoints | Setups | Workers
 
 /** Parts of the layer that its writes use. `null`: not provided. */
 interface Dependencies {
@@ -56,6 +61,7 @@ interface Dependencies {
   readonly hints: Hints["Service"]
   readonly maxActive: number | null
   readonly tasks: MemoryTasks["Service"] | null
+  readonly notifications: MemoryNotifications["Service"] | null
   readonly audit: AuditLog["Service"] | null
 }
 
@@ -71,10 +77,17 @@ const isKept = ({ rows }: SandboxRows.SandboxRows, { checkpoint, sandboxId }: Or
   rows.get(sandboxId)?.checkpoints.some((kept) => kept.checkpoint === checkpoint) ?? false
 
 const write = Effect.fnUntraced(
-  function*({ hints }: Dependencies, row: Row, events: ReadonlyArray<SandboxEvent>, at: DateTime.Utc, fence: number | null = null) {
+  function*(
+    { hints, notifications }: Dependencies,
+    row: Row,
+    events: ReadonlyArray<SandboxEvent>,
+    at: DateTime.Utc,
+    fence: number | null = null
+  ) {
     if (events.length === 0) return
     const before = row.sandbox
     const entries = SandboxRows.record(row, events, at, yield* DateTime.now, fence)
+    notifications?.write(row.sandbox, entries, dateOf(before, at), (seq) => row.log.some((entry) => entry.seq === seq))
     yield* hints.publish(topicsOf({ before, events, sandbox: row.sandbox }), new Appended(entries))
   }
 )
@@ -84,6 +97,7 @@ const replay = Effect.fn("SandboxStore.replay")(
     const bound = state.keys.get(scopeOf(grantId, keyed, forkOf))
     if (bound === undefined || isExpired(bound, yield* DateTime.now)) return null
     yield* Effect.fromResult(resolve(bound.fingerprint, keyed))
+    if (state.deleted.has(bound.id)) return yield* new SandboxDeleted()
     return (yield* Effect.orDie(rowOf(state, bound.id))).sandbox
   }
 )
@@ -108,7 +122,7 @@ const create = Effect.fn("SandboxStore.create")(
     const forkOf = origin?.sandboxId ?? null
     const known = keyed === null ? null : yield* replay(deps, creation.grantId, keyed, forkOf)
     if (known !== null) return { sandbox: known, replayed: true }
-    if (rows.has(creation.id)) return yield* new SandboxIdTaken()
+    if (rows.has(creation.id) || state.deleted.has(creation.id)) return yield* new SandboxIdTaken()
     if (origin !== null && !isKept(state, origin)) return yield* new CheckpointNotFound()
     if (maxActive !== null) {
       const active = Array.from(rows.values()).filter(({ sandbox }) => sandbox.grantId === creation.grantId && !isSettled(sandbox.status))
@@ -187,6 +201,23 @@ const change = Effect.fn("SandboxStore.change")(function*<E>(
   return { before, events, sandbox: row.sandbox }
 }, asTransaction)
 
+const remove = Effect.fn("SandboxStore.delete")(
+  function*(
+    { audit, hints, notifications, state }: Dependencies,
+    { grantId, id }: Parameters<SandboxStore["Service"]["find"]>[0],
+    now: DateTime.Utc
+  ) {
+    const row = yield* rowOf(state, id, grantId)
+    yield* Effect.fromResult(mayDelete(row.sandbox))
+    SandboxRows.bury(state, row, now)
+    notifications?.queued.delete(id)
+    for (const { lines } of notifications?.listeners.values() ?? []) lines.delete(id)
+    if (audit !== null) yield* audit.append([deleted(id, now)])
+    yield* hints.publish([id])
+  },
+  asTransaction
+)
+
 /** Process-local. State dies with the layer. */
 export const layer: Layer.Layer<Kept, never, Hints> = Layer.unwrap(Effect.sync(() => over(SandboxRows.make())))
 
@@ -197,11 +228,12 @@ export const over = (state: SandboxRows.SandboxRows): Layer.Layer<Kept, never, H
     const limits = yield* Policy
     const maxActive = yield* MaxActiveSandboxes
     const tasks = Option.getOrNull(yield* Effect.serviceOption(MemoryTasks))
+    const notifications = Option.getOrNull(yield* Effect.serviceOption(MemoryNotifications))
     const audit = Option.getOrNull(yield* Effect.serviceOption(AuditLog))
     const access = Option.getOrNull(yield* Effect.serviceOption(AccessStore))
     const { rows } = state
 
-    const deps: Dependencies = { state, hints, maxActive, tasks, audit }
+    const deps: Dependencies = { state, hints, maxActive, tasks, notifications, audit }
 
     const store = SandboxStore.of({
       create: (request) => create(deps, request),
@@ -237,6 +269,8 @@ export const over = (state: SandboxRows.SandboxRows): Layer.Layer<Kept, never, H
 
       change: (id, by, decide, now) => change(deps, id, by, decide, now),
 
+      delete: (key, now) => remove(deps, key, now),
+
       traces: (id, turnId) =>
         Effect.sync(() => {
           const traces = rows.get(id)?.traces
@@ -245,15 +279,25 @@ export const over = (state: SandboxRows.SandboxRows): Layer.Layer<Kept, never, H
 
       approvals: (id, approvalIds) => Effect.sync(() => approvalIds.flatMap((approvalId) => rows.get(id)?.approvals.get(approvalId) ?? [])),
 
+      publishers: (repo, branch) =>
+        Effect.sync(() =>
+          Array.from(rows.values(), ({ sandbox }) => sandbox)
+            .filter((sandbox) => publishesTo(sandbox, repo, branch))
+            .sort(newestFirst)
+            .slice(0, MAX_PUBLISHERS)
+            .map(({ grantId, id }) => ({ id, grantId }))
+        ),
+
       purged: (id) => Effect.sync(() => rows.get(id)?.purged ?? 0)
     })
 
     return Context.make(SandboxStore, store).pipe(
-      Context.add(SandboxDashboard, SandboxDashboardMemory.make(state)),
+      Context.add(SandboxDashboard, SandboxDashboardMemory.make(state, audit)),
       Context.add(Leases, LeasesMemory.make(state, limits, hints)),
       Context.add(Maintenance, MaintenanceMemory.make(state, limits, access)),
       Context.add(Checkpoints, CheckpointsMemory.make(state)),
       Context.add(Setups, SetupsMemory.make(state)),
+      Context.add(FeedbackWatches, FeedbackWatchesMemory.make(state)),
       Context.add(Workers, WorkersMemory.make(state))
     )
   }))

@@ -13,7 +13,7 @@ export const make = (state: SandboxRows): Setups["Service"] =>
     find: (id) => Effect.sync(() => state.rows.get(id)?.setup ?? null),
     wasPushedUnmerged: (repo, sha) =>
       Effect.sync(() =>
-        Array.from(state.rows.values()).some(({ pushed }) =>
+        [...state.rows.values(), ...state.deleted.values()].some(({ pushed }) =>
           pushed.some((one) => one.sha === sha && one.repo === repo.toLowerCase() && !one.merged)
         )
       )

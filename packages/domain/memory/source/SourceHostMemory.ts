@@ -3,6 +3,7 @@ import * as Context from "effect/Context"
 import * as DateTime from "effect/DateTime"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
+import { PullRequestFeedback } from "../../src/source/ports/PullRequestFeedback.ts"
 import {
   type Ended,
   MAX_COMMIT_TITLE,
@@ -11,11 +12,19 @@ import {
   PullRequestRefused,
   PullRequests
 } from "../../src/source/ports/PullRequests.ts"
-import { pageOfNames, RepoNotAccessible, SourceHostError, SourceHost } from "../../src/source/ports/SourceHost.ts"
+import {
+  MAX_OPEN_PULLS,
+  openPullOf,
+  pageOfNames,
+  RepoNotAccessible,
+  SourceHostError,
+  SourceHost
+} from "../../src/source/ports/SourceHost.ts"
 import { noChecks, type PullRequest } from "../../src/source/schema/PullRequest.ts"
 import type { RepoName } from "../../src/source/schema/RepoRef.ts"
 import { patch } from "../files/MemoryPatch.ts"
 import { changedLines, MemoryRepositories, type MemoryRepository, readNote } from "../files/MemoryRepositories.ts"
+import { feedback, make as makeFeedback, MemoryFeedback, toComment } from "./PullRequestFeedbackMemory.ts"
 
 /** The state of the layer: pull requests of each repository, in the order of their numbers. */
 interface Pulls {
@@ -23,6 +32,7 @@ interface Pulls {
   readonly kept: Map<MemoryRepository, Array<PullRequest>>
   /** Descriptions by the ids of pull requests. */
   readonly descriptions: Map<number, string>
+  readonly feedback: MemoryFeedback["Service"]
   /** The newest id. */
   ids: number
 }
@@ -161,6 +171,19 @@ const pullRequests = (state: Pulls): NonNullable<typeof PullRequests.Service> =>
     repository.merge(headRef, baseRef)
     return yield* ended(state, repository, number)
   }),
+  review: Effect.fn("PullRequests.review")(function*(repo, number, { at, author, comments, key, text }) {
+    const { pull, refuse } = yield* found(state, repo, number)
+    if (pull.state === "closed") return yield* refuse(pull.merged ? "merged" : "closed", "It is closed.")
+    const items = state.feedback.items(pull)
+    const all = [...(text.trim() === "" ? [] : [{ path: null, line: null, text }]), ...comments]
+    for (const [i, { line, path, text: body }] of all.entries()) {
+      const id = `review:${key}/${i}`
+      if (items.some((item) => item.id === id)) continue
+      const url = `${pull.url}#${state.feedback.nextId()}`
+      const kind = path === null ? "review" as const : "review_comment" as const
+      items.push({ id, kind, author: { ...author, isBot: false }, body, path, line, url, at, updatedAt: at })
+    }
+  }),
   close: Effect.fn("PullRequests.close")(function*(repo, number) {
     const { pull, refuse, repository } = yield* found(state, repo, number)
     if (pull.merged) return yield* refuse("merged", "It was merged, which cannot be taken back by closing it.")
@@ -179,7 +202,23 @@ const sourceHost = (state: Pulls): SourceHost["Service"] => ({
     }),
   repositories: (query) => Effect.sync(() => pageOfNames(state.repositories.names(), query)),
   repository: (repo) => Effect.map(repositoryOf(state, repo), ({ defaultBranch, fullName }) => ({ fullName, defaultBranch })),
+  mayWrite: (repo) => Effect.map(repositoryOf(state, repo), () => true),
   remote: (repo) => Effect.map(repositoryOf(state, repo), ({ fullName }) => ({ url: `file:///memory/${fullName}`, authorization: null })),
+  branch: (repo, name) =>
+    Effect.map(repositoryOf(state, repo), ({ branches, protectedBranches }) => {
+      const headSha = branches.get(name)
+      return headSha === undefined ? null : { headSha, isProtected: protectedBranches.has(name) }
+    }),
+  pullRequestSource: (repo, number) =>
+    Effect.map(repositoryOf(state, repo), (repository) => {
+      const pullRequest = look(state, repository).find((pull) => pull.number === number)
+      return pullRequest === undefined ? null : { pullRequest, headRepo: repository.fullName }
+    }),
+  openPullRequests: (repo) =>
+    Effect.map(
+      repositoryOf(state, repo),
+      (repository) => look(state, repository).filter((pull) => pull.state === "open").toReversed().slice(0, MAX_OPEN_PULLS).map(openPullOf)
+    ),
   findOpenPullRequest: (repo, headRef) =>
     Effect.map(
       repositoryOf(state, repo),
@@ -225,16 +264,35 @@ const sourceHost = (state: Pulls): SourceHost["Service"] => ({
     pullsOf(state, repository)[number - 1] = pushed
     return pushed
   }),
+  // It has neither labels nor reviewers.
+  decoratePullRequest: Effect.fn("SourceHost.decoratePullRequest")(function*(repo, number, { labels, reviewers }) {
+    yield* numbered(state, yield* repositoryOf(state, repo), number)
+    return [...labels, ...reviewers]
+  }),
+  readyPullRequest: Effect.fn("SourceHost.readyPullRequest")(function*(repo, number) {
+    const repository = yield* repositoryOf(state, repo)
+    const pull = yield* numbered(state, repository, number)
+    if (pull.state === "closed" || !pull.draft) return pull
+    const ready = { ...pull, draft: false, updatedAt: yield* DateTime.now }
+    pullsOf(state, repository)[number - 1] = ready
+    return ready
+  }),
   pullRequestDetails: Effect.fn("SourceHost.pullRequestDetails")(function*(repo, number) {
     const pullRequest = yield* numbered(state, yield* repositoryOf(state, repo), number)
-    return { pullRequest, checks: noChecks, comments: [], pending: false }
+    return { pullRequest, checks: noChecks, comments: state.feedback.items(pullRequest).map(toComment), pending: false }
   })
 })
 
-/** Process-local, on `MemoryRepositories`, with `PullRequests`; for tests and for embedding. Without comments and checks. */
+/** Process-local, on `MemoryRepositories`, with `PullRequests`; for tests and for embedding. `MemoryFeedback` adds comments and checks. */
 export const layer = Layer.effectContext(
   Effect.map(MemoryRepositories, (repositories) => {
-    const state: Pulls = { repositories, kept: new Map(), descriptions: new Map(), ids: 0 }
-    return Context.make(SourceHost, sourceHost(state)).pipe(Context.add(PullRequests, pullRequests(state)))
+    const state: Pulls = { repositories, kept: new Map(), descriptions: new Map(), feedback: makeFeedback(), ids: 0 }
+    const find = (repo: RepoName, number: number) =>
+      Effect.flatMap(repositoryOf(state, repo), (repository) => numbered(state, repository, number))
+    return Context.make(SourceHost, sourceHost(state)).pipe(
+      Context.add(PullRequests, pullRequests(state)),
+      Context.add(MemoryFeedback, state.feedback),
+      Context.add(PullRequestFeedback, feedback(state.feedback, find))
+    )
   })
 )

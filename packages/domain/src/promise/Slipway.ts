@@ -50,7 +50,7 @@ type Promised<Service> = {
  * The `SandboxStore` port as promises. A rejection with a `_tag` must be an error that the port's method declares, and reaches the
  * caller unchanged. Any other rejection is a bug and also reaches the caller. The store sends no hints: this module sends them.
  */
-export type PromisedStore = Omit<Promised<SandboxStore["Service"]>, "checkpointLog" | "summaries" | "traces">
+export type PromisedStore = Omit<Promised<SandboxStore["Service"]>, "checkpointLog" | "publishers" | "summaries" | "traces">
 
 /** The parts that an embedder provides. */
 export interface Options extends Hooks.Hooks {
@@ -131,6 +131,8 @@ export interface Slipway {
   cancelMessage(by: Caller, id: string, messageId: string): Promise<CommandResult>
   terminate(by: Caller, id: string): Promise<CommandResult>
   interrupt(by: Caller, id: string): Promise<CommandResult>
+  /** Deletes an ended sandbox and its data for good. Check first that the caller may. */
+  delete(by: Caller, id: string): Promise<void>
   /** Restores trees and conversation to a checkpoint, between turns. Needs a layer as store that also has `Checkpoints`. */
   restore(by: Caller, id: string, checkpoint: number): Promise<CommandResult>
   /** Gives the sandbox another title: 1 to 120 characters. */
@@ -232,8 +234,11 @@ const storeOf = (store: PromisedStore) =>
         Effect.tap(asked(() => store.command(key, command, now, keyed)), (recorded) => hints.publish(topicsOf(recorded))),
       change: (id, by, decide, now) =>
         Effect.tap(asked(() => store.change(id, by, decide, now)), (recorded) => hints.publish(topicsOf(recorded))),
+      delete: (key, now) => Effect.tap(asked(() => store.delete(key, now)), () => hints.publish([key.id])),
       // Only workers continue traces, and an embedder of the domain runs none.
       traces: () => Effect.succeed({ creation: null, turn: null }),
+      // Only publications ask, and an embedder of the domain has none.
+      publishers: () => Effect.succeed([]),
       approvals: (id, approvalIds) => asked(() => store.approvals(id, approvalIds)),
       purged: (id) => asked(() => store.purged(id))
     }))
@@ -330,6 +335,7 @@ export async function open(options: Options | StoresOptions<never>): Promise<Sli
       ),
     terminate: (by, id) => withId(id, (id) => sandboxes.terminate(principalOf(by), id)),
     interrupt: (by, id) => withId(id, (id) => sandboxes.interrupt(principalOf(by), id)),
+    delete: (by, id) => withId(id, (id) => sandboxes.delete(principalOf(by), id)),
     restore: (by, id, checkpoint) =>
       withId(
         id,

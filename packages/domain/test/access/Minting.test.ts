@@ -29,10 +29,10 @@ describe("a key is minted", () => {
     }
   })
 
-  const all: ReadonlyArray<Scope> = ["sandboxes", "partner:ingest", "webhooks", "secrets", "metrics:read", "models"]
+  const all: ReadonlyArray<Scope> = ["sandboxes", "partner:ingest", "webhooks", "secrets", "metrics:read", "models", "automations"]
   it.each([
     ["member", ["sandboxes"]],
-    ["owner", ["sandboxes", "webhooks", "secrets"]]
+    ["owner", ["sandboxes", "webhooks", "secrets", "automations"]]
   ] as ReadonlyArray<readonly [Role, ReadonlyArray<Scope>]>)("by a person in the role %s with %j at most", (role, mayGive) => {
     const member = memberAs(role)
     assert.isNull(decided({ member, scopes: [] }))

@@ -63,7 +63,7 @@ describe("a visit", () => {
       grantId: "g",
       organizationId: "o",
       userId: user.id,
-      scopes: new Set<Scope>(["sandboxes", "webhooks", "secrets"]),
+      scopes: new Set<Scope>(["sandboxes", "sandboxes:delete", "webhooks", "secrets", "automations"]),
       test: false
     })
     assert.deepStrictEqual([...principalOf({ ...visit, place: { ...place, role: "member" } }).scopes], ["sandboxes"])

@@ -8,6 +8,7 @@ import {
   type StartingPoint,
   TrustedRef
 } from "@slipway/domain/environment/rules/SetupTrust"
+import { type BranchRule, matches } from "@slipway/domain/source/schema/BranchRules"
 import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
 
@@ -17,6 +18,7 @@ const point = (more: Partial<StartingPoint>): StartingPoint => ({
   listed: [],
   on: null,
   isPushedUnmerged: false,
+  rules: [],
   ...more
 })
 
@@ -41,14 +43,28 @@ describe("a commit", () => {
       assert.isNotNull(distrust(point({ ref, listed: [ref], on: ref })), ref)
       assert.isNotNull(distrust(point({ listed: [ref], on: ref })), ref)
       assert.isNotNull(distrust(point({ defaultBranch: ref, on: ref })), ref)
-      assert.notInclude(refsToAsk({ ref: undefined, defaultBranch: "main", listed: [ref] }), ref)
-      assert.isEmpty(refsToAsk({ ref, defaultBranch: "main", listed: [] }))
+      assert.notInclude(refsToAsk({ ref: undefined, defaultBranch: "main", listed: [ref], rules: [] }), ref)
+      assert.isEmpty(refsToAsk({ ref, defaultBranch: "main", listed: [], rules: [] }))
     }
   })
 })
 
+it("a branch that a grant may push to is never trusted, listed or not; the default branch is", () => {
+  const rules = ["feature/*" as BranchRule, "main" as BranchRule]
+  for (const ref of ["feature/x", "refs/heads/feature/x"]) {
+    assert.strictEqual(distrust(point({ ref, rules, on: "main" })), `It starts from ${ref}, a branch that an access grant may push to.`)
+    assert.isEmpty(refsToAsk({ ref, defaultBranch: "main", listed: [ref], rules }))
+  }
+  for (const listed of ["feature/x", "feature/*"]) {
+    assert.isNotNull(distrust(point({ ref: "v1", rules, listed: [listed], on: listed })), listed)
+    assert.deepStrictEqual(refsToAsk({ ref: "v1", defaultBranch: "main", listed: [listed], rules }), ["main"])
+  }
+  assert.isNull(distrust(point({ rules, on: "main" })))
+  assert.isNull(distrust(point({ ref: "main", rules, on: "main" })))
+})
+
 it("the history of each ref is asked for once", () => {
-  assert.deepStrictEqual(refsToAsk({ ref: "v1", defaultBranch: "main", listed: ["v1", "main", "v1"] }), ["main", "v1"])
+  assert.deepStrictEqual(refsToAsk({ ref: "v1", defaultBranch: "main", listed: ["v1", "main", "v1"], rules: [] }), ["main", "v1"])
 })
 
 describe("a listed ref", () => {
@@ -97,14 +113,17 @@ it.prop("no commit is trusted that is on neither the default branch nor a listed
   listed: Schema.Array(Listed),
   /** Branches with the commit in their history. */
   holding: Schema.Array(Name),
-  isPushedUnmerged: Schema.Boolean
-}, ({ defaultBranch, holding, isPushedUnmerged, listed, ref }) => {
-  const asked = refsToAsk({ ref, defaultBranch, listed })
+  isPushedUnmerged: Schema.Boolean,
+  rules: Schema.Array(Schema.Literals(["slipway/*", "release/*", "dev*", "feature", "*"]))
+}, ({ defaultBranch, holding, isPushedUnmerged, listed, ref, rules: given }) => {
+  const rules = given.map((rule) => rule as BranchRule)
+  const isPushable = (name: string) => name !== defaultBranch && rules.some((rule) => matches(rule, name.replace("/*", "/1")))
+  const asked = refsToAsk({ ref, defaultBranch, listed, rules })
   const on = asked.find((name) => holding.some((branch) => names(name, branch))) ?? null
-  const isTrusted = distrust({ ref, defaultBranch, listed, on, isPushedUnmerged }) === null
+  const isTrusted = distrust({ ref, defaultBranch, listed, on, isPushedUnmerged, rules }) === null
   const people = holding.filter((branch) => !branch.includes("slipway/"))
   const isMerged = people.includes(defaultBranch as typeof people[number])
-  const isListed = people.some((branch) => listed.some((name) => !name.startsWith("slipway/") && names(name, branch)))
-  const isAskedOfSandboxes = ref !== undefined && isPushed(ref)
+  const isListed = people.some((branch) => listed.some((name) => !name.startsWith("slipway/") && !isPushable(name) && names(name, branch)))
+  const isAskedOfSandboxes = ref !== undefined && (isPushed(ref) || isPushable(ref))
   assert.strictEqual(isTrusted, !isAskedOfSandboxes && (isMerged || isListed && !isPushedUnmerged))
 }, { arbitrary: { runs: 2_000 } })

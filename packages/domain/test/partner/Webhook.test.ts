@@ -177,7 +177,7 @@ describe("an endpoint", () => {
   it("is one of 20 at most, has 15 seconds to answer, and is disabled for one of two reasons", () => {
     assert.strictEqual(MAX_ENDPOINTS, 20)
     assert.deepStrictEqual(ATTEMPT_TIME, Duration.seconds(15))
-    assert.deepStrictEqual(DisabledReason.literals, ["gone", "retries_exhausted"])
+    assert.deepStrictEqual(DisabledReason.literals, ["gone", "retries_exhausted", "not_accepting"])
   })
 
   it("gives no answer for one of seven reasons", () =>

@@ -93,6 +93,7 @@ const world = () => {
     messages: (id, after, limit) => run((store) => store.messages(id, after, limit)),
     command: (key, command, now, keyed) => run((store) => store.command(key, command, now, keyed)),
     change: (id, by, decide, now) => run((store) => store.change(id, by, decide, now)),
+    delete: (key, now) => run((store) => store.delete(key, now)),
     approvals: (id, approvalIds) => run((store) => store.approvals(id, approvalIds)),
     purged: (id) => run((store) => store.purged(id))
   }

@@ -43,6 +43,7 @@ const create = (n: number) =>
         toolApprovalMode: "auto",
         metadata: {},
         origin: null,
+        continues: null,
         createdAt: at
       },
       keyed: null

@@ -46,7 +46,8 @@ describe("a sandbox needs a worker", () => {
     turn: turn("succeeded"),
     owesCheckpoint: false,
     publications: published,
-    restoring: null
+    restoring: null,
+    syncing: false
   }
   it.each<readonly [work: Work | null, takes: boolean, facts: Partial<typeof resting>]>([
     ["boot", true, { status: "queued", turn: null }],
@@ -56,6 +57,7 @@ describe("a sandbox needs a worker", () => {
     ["turn", false, { turn: turn("awaiting_approval") }],
     ["errand", false, { owesCheckpoint: true }],
     ["errand", false, { restoring: 1 }],
+    ["errand", false, { syncing: true }],
     ["errand", false, { publications: publishing }],
     [null, false, {}],
     [null, false, { turn: null }],

@@ -40,6 +40,7 @@ const creation = (name: string): Creation => ({
   toolApprovalMode: "auto",
   metadata: {},
   origin: null,
+  continues: null,
   createdAt: at
 })
 

@@ -1,18 +1,10 @@
 /** Translates requests about pull requests into domain calls. */
 import { Api } from "@slipway/api/Api"
-import { Unavailable } from "@slipway/api/shared/Errors"
 import { CurrentPrincipal } from "@slipway/api/shared/Middleware"
 import { Publishing } from "@slipway/domain/publishing/usecases/Publishing"
-import type { SourceHostError } from "@slipway/domain/source/ports/SourceHost"
 import { Effect } from "effect"
 import { HttpApiBuilder } from "effect/http-api"
-import { respond } from "../server/reply/Respond.ts"
-
-/** Seconds to wait for a source host that did not say how long. */
-const RETRY_SECONDS = 5
-
-const busy = ({ retryAfter = RETRY_SECONDS }: SourceHostError) =>
-  Effect.succeed(respond(Unavailable.make("The source host cannot answer now.", { "retry-after": String(Math.max(1, retryAfter)) })))
+import { busy } from "../server/reply/HostBusy.ts"
 
 export const layer = HttpApiBuilder.group(
   Api,
@@ -22,8 +14,8 @@ export const layer = HttpApiBuilder.group(
 
     return handlers.handleAll({
       publishPullRequest: Effect.fnUntraced(
-        function*({ params: { sandboxId }, payload: { repo } }) {
-          return yield* publishing.publish(yield* CurrentPrincipal, sandboxId, repo)
+        function*({ params: { sandboxId }, payload: { ready, repo } }) {
+          return yield* publishing.publish(yield* CurrentPrincipal, sandboxId, repo, { ready })
         },
         // It told when to come back: that is a rate limit, not a failure.
         Effect.catchTag("SourceHostError", (error) => error.retryAfter === undefined ? Effect.fail(error) : busy(error))

@@ -2,18 +2,19 @@
 import { Api } from "@slipway/api/Api"
 import type { SandboxPage } from "@slipway/api/groups/SandboxesApi"
 import { encoded, type SandboxResource, toResource } from "@slipway/api/schema/SandboxResource"
-import { InvalidCursor } from "@slipway/api/shared/Errors"
+import { InvalidCursor, Unavailable } from "@slipway/api/shared/Errors"
 import { CurrentPrincipal } from "@slipway/api/shared/Middleware"
 import { MAX_LIMIT } from "@slipway/api/shared/Parameters"
 import { bytesOf, type SandboxSummary } from "@slipway/domain/sandbox/ports/SandboxStore"
 import type { IdempotencyKey } from "@slipway/domain/sandbox/rules/Idempotency"
 import type { Sandbox } from "@slipway/domain/sandbox/rules/Sandbox"
+import type { SourceUnreadable } from "@slipway/domain/sandbox/usecases/Continuation"
 import { Sandboxes } from "@slipway/domain/sandbox/usecases/Sandboxes"
 import { nextPage } from "@slipway/domain/store/Page"
 import { Effect, Option } from "effect"
 import { HttpApiBuilder } from "effect/http-api"
 import * as ListCursor from "../server/ListCursor.ts"
-import { json } from "../server/reply/Respond.ts"
+import { json, respond } from "../server/reply/Respond.ts"
 import { Settings } from "../server/Settings.ts"
 
 /** Sandboxes by {@link encoded}. */
@@ -24,6 +25,9 @@ const answer = (
 ) => json(JSON.stringify(body), { status, headers })
 
 const keyOf = (headers: { readonly "idempotency-key"?: IdempotencyKey }) => Option.fromUndefinedOr(headers["idempotency-key"])
+
+const unreadable = ({ message, retryAfter }: SourceUnreadable) =>
+  Effect.succeed(respond(Unavailable.make(message, { "retry-after": String(retryAfter) })))
 
 export const layer = HttpApiBuilder.group(
   Api,
@@ -45,7 +49,7 @@ export const layer = HttpApiBuilder.group(
     return handlers.handleAll({
       createSandbox: Effect.fnUntraced(function*({ headers, payload }) {
         return accepted(yield* sandboxes.create(yield* CurrentPrincipal, payload, keyOf(headers)))
-      }),
+      }, Effect.catchTag("SourceUnreadable", unreadable)),
       forkSandbox: Effect.fnUntraced(function*({ headers, params: { sandboxId }, payload }) {
         return accepted(yield* sandboxes.fork(yield* CurrentPrincipal, sandboxId, payload, keyOf(headers)))
       }),
@@ -76,6 +80,9 @@ export const layer = HttpApiBuilder.group(
       }),
       interruptTurn: Effect.fnUntraced(function*({ params: { sandboxId } }) {
         return yield* sandboxes.interrupt(yield* CurrentPrincipal, sandboxId)
+      }),
+      syncSandbox: Effect.fnUntraced(function*({ params: { sandboxId } }) {
+        return yield* sandboxes.sync(yield* CurrentPrincipal, sandboxId)
       }),
       restoreCheckpoint: Effect.fnUntraced(function*({ params: { sandboxId }, payload: { checkpoint } }) {
         return yield* sandboxes.restore(yield* CurrentPrincipal, sandboxId, checkpoint)

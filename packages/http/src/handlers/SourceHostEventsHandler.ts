@@ -1,6 +1,6 @@
 /** Where the source host tells by itself that something happened, if the operator set that up: `POST /hooks/source-host`. */
 import { Unauthorized } from "@slipway/api/shared/Errors"
-import { Publishing } from "@slipway/domain/publishing/usecases/Publishing"
+import { HandleNews } from "@slipway/domain/publishing/usecases/HandleNews"
 import { SourceHostEvents } from "@slipway/domain/source/ports/SourceHostEvents"
 import { ByteSize, Effect, Option, Semaphore } from "effect"
 import { HttpIncomingMessage, HttpRouter, HttpServerRequest, HttpServerResponse } from "effect/http"
@@ -23,7 +23,7 @@ const AT_ONCE = 8
 export const layer = HttpRouter.use(Effect.fnUntraced(function*(router) {
   const configured = yield* Effect.serviceOption(SourceHostEvents)
   if (Option.isNone(configured)) return
-  const publishing = yield* Publishing
+  const { sent } = yield* HandleNews
   const scope = yield* Effect.scope
   const turnstile = Semaphore.makeUnsafe(AT_ONCE)
   const routes = yield* Routes
@@ -40,15 +40,18 @@ export const layer = HttpRouter.use(Effect.fnUntraced(function*(router) {
         "NotAuthentic",
         ({ message }) => Effect.fail(Unauthorized.make(message, { "www-authenticate": CHALLENGE }))
       )
-      if (news !== null) {
-        yield* publishing.follow(news.repo, news.branch).pipe(
+      yield* Effect.forEach(news, (one) =>
+        sent(one).pipe(
           turnstile.withPermits(1),
           Effect.catch((error) =>
-            Effect.logWarning("what the source host told of could not be looked at", { ...news, reason: error.message })
+            Effect.logWarning("what the source host told of could not be looked at", {
+              repo: one.repo,
+              news: one._tag,
+              reason: error.message
+            })
           ),
           Effect.forkIn(scope)
-        )
-      }
+        ), { discard: true })
       return HttpServerResponse.empty({ status: 204 })
     })
   )

@@ -17,10 +17,12 @@ import { shownOnce } from "./ShownOnce.ts"
 
 const OPENS: Record<Scope, string> = {
   sandboxes: "start sandboxes, follow them and talk to them",
+  "sandboxes:delete": "delete finished sandboxes and their data",
   webhooks: "register webhooks and change them",
   secrets: "choose branches whose setups get secrets",
   "partner:ingest": "send partner events",
   "metrics:read": "read metrics",
+  automations: "manage automations",
   models: "connect providers of models"
 }
 

@@ -36,6 +36,7 @@ const SETTINGS = linksTo([
   { place: "secrets", name: "Secrets", isFor: forOwners },
   { place: "models", name: "Models", isFor: forOwners },
   { place: "webhooks", name: "Webhooks", isFor: (role) => scopesOf(role).includes("webhooks") },
+  { place: "automations", name: "Automations", isFor: (role) => scopesOf(role).includes("automations") },
   { place: "audit", name: "Audit", isFor: forOwners },
   { place: "usage", name: "Usage", isFor: forOwners, keys: "g u" }
 ])

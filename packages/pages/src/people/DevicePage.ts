@@ -44,7 +44,7 @@ aria-describedby="user-code-hint">
 <button>Continue</button>
 </form>`
 
-const grantField = (grants: ReadonlyArray<Grant>, current: string): Html => {
+const grantField = (grants: ReadonlyArray<Pick<Grant, "id" | "name">>, current: string): Html => {
   const options = grants.map(({ id, name }) =>
     html`<option value="${id}"${id === current && html` selected`}>${name}</option>
 `

@@ -3,9 +3,10 @@
  * those whose sandbox it is of.
  */
 import { principalOf } from "@slipway/domain/access/rules/Session"
+import { Feedback } from "@slipway/domain/publishing/usecases/Feedback"
 import * as Review from "@slipway/domain/publishing/usecases/Review"
 import type { SandboxNotFound } from "@slipway/domain/sandbox/ports/SandboxStore"
-import { publicationOf } from "@slipway/domain/sandbox/rules/Sandbox"
+import { isSettled, publicationOf } from "@slipway/domain/sandbox/rules/Sandbox"
 import { isActive } from "@slipway/domain/sandbox/rules/Turn"
 import { type PullRequestCommit, type PullRequestContent, PullRequestRefused } from "@slipway/domain/source/ports/PullRequests"
 import type { RepoNotAccessible, SourceHostError } from "@slipway/domain/source/ports/SourceHost"
@@ -14,7 +15,7 @@ import { isUnderWay } from "@slipway/domain/source/rules/PullState"
 import type { Checks, PullRequest } from "@slipway/domain/source/schema/PullRequest"
 import { RepoName } from "@slipway/domain/source/schema/RepoRef"
 import type { StoreUnavailable } from "@slipway/domain/store/StoreUnavailable"
-import { Duration, Effect, Schema } from "effect"
+import { Duration, Effect, Option, Schema } from "effect"
 import { HttpRouter } from "effect/http"
 import { type Budget, fit } from "../html/Fit.ts"
 import { html, type Html, type Later, type Part } from "../html/Html.ts"
@@ -29,6 +30,7 @@ import * as PullDetails from "../shared/PullDetails.ts"
 import { checksBadge, pullBadge } from "../shared/PullLabels.ts"
 import * as SharedReadings from "../shared/SharedReadings.ts"
 import * as Markdown from "../text/Markdown.ts"
+import * as RequestChanges from "./RequestChanges.ts"
 
 /** Git's answers about a pull request. A refusal says why there is no patch. */
 interface Read {
@@ -61,7 +63,9 @@ const MESSAGES = {
   pushed: "Merged what you reviewed; the pull request stays open for newer commits.",
   again: "Already merged.",
   closed: "Closed.",
-  before: "Already closed."
+  before: "Already closed.",
+  ready: "Marked as ready for review.",
+  requested: "Changes requested. The agent works on them next, then updates this pull request."
 }
 
 /** Commands for people who have a clone of the repository, but perhaps no access to the machine of the service. */
@@ -132,6 +136,8 @@ interface View {
   readonly chosen: DiffLayout.Chosen
   /** How many files of the list, or lines of the file, come before the first one shown. */
   readonly after: number
+  /** Whether changes can be requested. */
+  readonly isAsking: boolean
 }
 
 const linkOf = ({ address, chosen }: View, fields: Readonly<Record<string, string>>): string => {
@@ -139,7 +145,10 @@ const linkOf = ({ address, chosen }: View, fields: Readonly<Record<string, strin
   return query.size === 0 ? address : `${address}?${query}`
 }
 
-const lookOf = ({ chosen: { layout } }: View): SandboxChanges.Look => ({ layout, commentForm: null })
+const lookOf = ({ address, chosen: { fields, layout }, isAsking }: View): SandboxChanges.Look => ({
+  layout,
+  commentForm: isAsking ? (path, id) => RequestChanges.lineForm(address, path, id, fields) : null
+})
 
 /** The files, and what changed in those that there is space for. */
 const together = (files: Files, view: View): Later => {
@@ -172,6 +181,10 @@ ${SandboxChanges.patchedShown(file, restFrom, view.after, lookOf(view))}`
 ${shown}`
 }
 
+/** Changes are a message, which a running sandbox takes. A finished one is continued by a new one. */
+const canAsk = ({ pullRequest, sandbox }: Found): boolean =>
+  pullRequest.state === "open" && (sandbox.status === "running" || isSettled(sandbox.status))
+
 type Found = Effect.Success<ReturnType<NonNullable<Effect.Success<typeof Review.make>>["find"]>>
 
 const addressOf = ({ pullRequest: { number }, repo }: Found): string => `/local/${repo}/pulls/${number}`
@@ -198,10 +211,12 @@ const mergeAddress = (found: Found): string => `${addressOf(found)}/merge?sha=${
 
 const mergeBox = (found: Found, csrf: Html, budget: Budget): Html => {
   const address = addressOf(found)
-  const { checks, pullRequest: { baseRef, state }, repo, sandbox } = found
+  const { checks, pullRequest: { baseRef, draft, state }, repo, sandbox } = found
+  const ready = draft && html`<form method="post" action="${address}/ready">${csrf}<button class="quiet">Ready for review</button></form>
+`
   const actions = html`<div class="actions">
 <a class="button" href="${mergeAddress(found)}">Merge into ${baseRef}…</a>
-<form method="post" action="${address}/close">${csrf}<button class="quiet">Close</button></form>
+${ready}<form method="post" action="${address}/close">${csrf}<button class="quiet">Close</button></form>
 <a class="button quiet" href="${PullDetails.sendBackAddress(sandbox, repo, address)}">Send back to the agent…</a></div>`
   return html`<aside class="panel merge-box" aria-labelledby="merge-title"><h2 id="merge-title">Merge</h2>
 <p>${sentenceOf(found)} ${checksBadge(checks)}</p>
@@ -266,7 +281,7 @@ ${talk}
 ${diff}</section>`
 }
 
-const page = (member: Page.Member, found: Found, outcome: Html | null, budget: Budget): Html => {
+const page = (member: Page.Member, found: Found, outcome: Html | null, budget: Budget, isAsking: boolean): Html => {
   const { number, state, title } = found.pullRequest
   const primary = state === "open"
     ? html`<a class="button" href="${mergeAddress(found)}">Merge…</a>`
@@ -276,11 +291,12 @@ const page = (member: Page.Member, found: Found, outcome: Html | null, budget: B
 <h1 title="${title}">${title} <span class="fine">#${number}</span></h1>
 <p id="state">${pullBadge(found.pullRequest)}</p>
 ${primary}</div>
-${outcome}
+<div id="outcome">${outcome}</div>
 <div class="columns">
 ${mergeBox(found, member.csrf, budget)}
 <div class="reviewed">
 ${about(found)}
+${isAsking && RequestChanges.form(addressOf(found), member.csrf)}
 ${Page.latePlace}</div></div></div>`
 }
 
@@ -307,27 +323,56 @@ const reading = Effect.fnUntraced(function*(review: NonNullable<Effect.Success<t
   }
 })
 
+/** The repository and the number in the address of a page. */
+const named = Effect.fnUntraced(function*({ params }: Page.Asked) {
+  const repo = yield* Effect.mapError(Effect.fromOption(decodeRepo(`${params["owner"]}/${params["name"]}`)), () => noPull)
+  const number = params["number"] ?? ""
+  return NUMBER.test(number) ? { repo, number: Number(number) } : yield* noPull
+})
+
+/** Missing pull requests, and those of other grants, look the same: not found. */
+const answered = <A, R>(self: Effect.Effect<A, Refused | RepoNotAccessible | SandboxNotFound | SourceHostError | StoreUnavailable, R>) =>
+  Effect.catchTags(self, {
+    SandboxNotFound: () => Effect.fail(noPull),
+    RepoNotAccessible: () => Effect.fail(noPull),
+    SourceHostError: ({ detail, retryable }) =>
+      Effect.fail(retryable ? new Refused({ status: 502, title: "Not now", text: detail }) : noPull)
+  })
+
+/** The question before a merge of the commit `sha`. */
+const mergeConfirmation = (member: Page.Member, found: Found, sha: string): Html => {
+  const { checks: { state }, pullRequest: { baseRef, number, title }, repo } = found
+  const address = addressOf(found)
+  return html`<h1>Merge this pull request?</h1>
+<p><strong>${title}</strong> #${number} becomes part of <code>${baseRef}</code> of ${repo}. This can't be undone here.</p>
+${state !== "success" && state !== "idle" && html`<p class="warning">${ofChecks[state]}</p>`}
+<div class="actions">
+<form method="post" action="${address}/merge">${member.csrf}<input type="hidden" name="sha" value="${sha}">
+<button>Merge into ${baseRef}</button></form>
+<a class="button quiet" href="${address}">Cancel</a></div>`
+}
+
+const notPossible = (text: string) => Effect.fail(new Refused({ status: 409, title: "Not possible right now", text }))
+
+/** Why changes cannot be requested, as pages. */
+const requestRefusals = {
+  SandboxNotRunning: () => notPossible("The sandbox does not run, so it takes no requests."),
+  QueueFull: ({ message }: { readonly message: string }) => notPossible(message),
+  NoCredits: ({ message }: { readonly message: string }) => notPossible(message),
+  BudgetExceeded: ({ message }: { readonly message: string }) => notPossible(message),
+  RepoNotFound: () => Effect.fail(noPull),
+  RepoRequired: () => Effect.fail(noPull),
+  NoFailingChecks: () => Effect.fail(noPull)
+}
+
 export const layer = HttpRouter.use(Effect.fnUntraced(function*(router) {
   const { members } = yield* Effect.provideService(Page.make, HttpRouter.HttpRouter, router)
   const review = yield* Review.make
   // Pull requests of any other host have a page there.
   if (review === null) return
+  const feedback = yield* Effect.serviceOption(Feedback)
   const layoutOf = yield* DiffLayout.make
   const readOf = yield* reading(review)
-
-  const named = Effect.fnUntraced(function*({ params }: Page.Asked) {
-    const repo = yield* Effect.mapError(Effect.fromOption(decodeRepo(`${params["owner"]}/${params["name"]}`)), () => noPull)
-    const number = params["number"] ?? ""
-    return NUMBER.test(number) ? { repo, number: Number(number) } : yield* noPull
-  })
-
-  const answered = <A, R>(self: Effect.Effect<A, Refused | RepoNotAccessible | SandboxNotFound | SourceHostError | StoreUnavailable, R>) =>
-    Effect.catchTags(self, {
-      SandboxNotFound: () => Effect.fail(noPull),
-      RepoNotAccessible: () => Effect.fail(noPull),
-      SourceHostError: ({ detail, retryable }) =>
-        Effect.fail(retryable ? new Refused({ status: 502, title: "Not now", text: detail }) : noPull)
-    })
 
   const get: Page.Handler<Page.Member> = Effect.fnUntraced(function*(member, asked) {
     const { number, repo } = yield* named(asked)
@@ -336,7 +381,8 @@ export const layer = HttpRouter.use(Effect.fnUntraced(function*(router) {
     const { title } = pullRequest
     const address = addressOf(found)
     const path = asked.url.searchParams.get("path")
-    const view: View = { address, after: yield* FilesAddress.afterOf(asked.url), chosen: yield* layoutOf(asked.url) }
+    const isAsking = canAsk(found)
+    const view: View = { address, after: yield* FilesAddress.afterOf(asked.url), chosen: yield* layoutOf(asked.url), isAsking }
     const diffOf = ({ patch }: Read) =>
       patch instanceof Uint8Array
         ? Effect.map(SandboxChanges.filesOf(patch, path), (files) => path === null ? together(files, view) : alone(files, path, view))
@@ -347,8 +393,8 @@ export const layer = HttpRouter.use(Effect.fnUntraced(function*(router) {
       readOf(found),
       (read) => Effect.map(diffOf(read), (diff) => reviewed(found, read.content, diff, budgets.comments))
     ))
-    const body = page(member, found, Page.told(asked, MESSAGES), budgets.checks)
-    const document = { title: `${title} #${number}`, place: "pulls", body, scripts: ["viewed.js"] } as const
+    const body = page(member, found, Page.told(asked, MESSAGES), budgets.checks, isAsking)
+    const document = { title: `${title} #${number}`, place: "pulls", body, scripts: ["viewed.js", "review.js"] } as const
     return Page.showWithLate(document, member, late, "Loading changes…", view.chosen)
   }, answered)
 
@@ -357,20 +403,12 @@ export const layer = HttpRouter.use(Effect.fnUntraced(function*(router) {
     const sha = asked.url.searchParams.get("sha") ?? ""
     if (!SHA.test(sha)) return yield* incomplete
     const found = yield* review.find(principalOf(member.visit), repo, number)
-    const { baseRef, headSha, merged, state, title } = found.pullRequest
-    const address = addressOf(found)
-    if (state !== "open") return Page.redirect(`${address}?done=${merged ? "again" : "before"}`)
+    const { headSha, merged, state } = found.pullRequest
+    if (state !== "open") return Page.redirect(`${addressOf(found)}?done=${merged ? "again" : "before"}`)
     if (sha !== headSha) {
       return yield* refusal(new PullRequestRefused({ repo, number, reason: "outdated", detail: "" }), found.pullRequest, "merge")
     }
-    const checks = found.checks.state !== "success" && found.checks.state !== "idle"
-    const body = html`<h1>Merge this pull request?</h1>
-<p><strong>${title}</strong> #${number} becomes part of <code>${baseRef}</code> of ${repo}. This can't be undone here.</p>
-${checks && html`<p class="warning">${ofChecks[found.checks.state]}</p>`}
-<div class="actions">
-<form method="post" action="${address}/merge">${member.csrf}<input type="hidden" name="sha" value="${sha}">
-<button>Merge into ${baseRef}</button></form>
-<a class="button quiet" href="${address}">Cancel</a></div>`
+    const body = mergeConfirmation(member, found, sha)
     return Page.show({ title: "Merge this pull request?", place: "pulls", body }, member)
   }, answered)
 
@@ -393,7 +431,28 @@ ${checks && html`<p class="warning">${ofChecks[found.checks.state]}</p>`}
       return Page.redirect(`/local/${repo}/pulls/${number}?done=${done}`)
     }, answered)
 
+  const markReady: Page.Handler<Page.Member> = Effect.fnUntraced(function*(member, asked) {
+    const { number, repo } = yield* named(asked)
+    const found = yield* review.find(principalOf(member.visit), repo, number)
+    const { draft, state } = yield* review.ready(found)
+    return Page.redirect(`${addressOf(found)}?done=${state === "open" && !draft ? "ready" : "before"}`)
+  }, answered)
+
+  const requestChanges: Page.Handler<Page.Member> = Effect.fnUntraced(function*(member, asked) {
+    const { number, repo } = yield* named(asked)
+    const sent = (yield* asked.form.one("text")).toWellFormed().replaceAll("\0", "")
+    if (sent.trim() === "" || sent.length > RequestChanges.MAX_REQUEST) return yield* incomplete
+    if (Option.isNone(feedback)) return yield* noPull
+    const found = yield* review.find(principalOf(member.visit), repo, number)
+    const { comments, text } = RequestChanges.parse(sent)
+    const wanted = { repo, text, comments, checks: false, authorName: member.visit.user.name }
+    yield* Effect.catchTags(feedback.value.request(principalOf(member.visit), found.sandbox.id, wanted), requestRefusals)
+    return Page.redirect(`${addressOf(found)}?done=requested`)
+  }, answered)
+
   yield* members("/local/:owner/:name/pulls/:number", { GET: get })
+  yield* members("/local/:owner/:name/pulls/:number/request-changes", { POST: requestChanges })
   yield* members("/local/:owner/:name/pulls/:number/merge", { GET: askToMerge, POST: end("merge") })
+  yield* members("/local/:owner/:name/pulls/:number/ready", { POST: markReady })
   yield* members("/local/:owner/:name/pulls/:number/close", { POST: end("close") })
 }))

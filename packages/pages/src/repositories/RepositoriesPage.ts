@@ -99,12 +99,16 @@ interface Row {
   readonly use: Use | undefined
   /** For owners of the service, of a repository of its machine. */
   readonly machine: MachineRepository | undefined
+  /** Whether the reader may change the settings of its pull requests. */
+  readonly mayChoose: boolean
 }
 
-const rowOf = ({ branch, fullName, host, machine, use }: Row): Html => {
+const rowOf = ({ branch, fullName, host, machine, mayChoose, use }: Row): Html => {
   const list = `/sandboxes?${new URLSearchParams({ search: "", repo: fullName }).toString()}`
   const used = use === undefined ? "0" : html`<a href="${list}">${use.count}<span class="unseen"> with ${fullName}</span></a>`
   const question = `/repositories/remove?${new URLSearchParams({ name: fullName }).toString()}`
+  const chosen = `/repositories/settings?${new URLSearchParams({ name: fullName }).toString()}`
+  const settings = mayChoose && html`<a href="${chosen}" aria-label="Settings: ${fullName}">Settings</a> `
   const removes = machine !== undefined && html`<a href="${question}" aria-label="Remove…: ${fullName}">Remove…</a>`
   return html`
 <tr>
@@ -113,7 +117,7 @@ const rowOf = ({ branch, fullName, host, machine, use }: Row): Html => {
 <td data-label="Default branch">${branch ?? "-"}</td>
 <td data-label="Last used">${use === undefined ? "-" : moment(use.last)}</td>
 <td data-label="Sandboxes">${used}</td>
-<td>${removes}</td>
+<td>${settings}${removes}</td>
 </tr>`
 }
 
@@ -203,7 +207,8 @@ const page = Effect.fnUntraced(function*(services: Services, member: Page.Member
       host: source?.name ?? LOCAL,
       branch,
       use: uses.get(fullName.toLowerCase()),
-      machine: folders.find((one) => sameRepo(one.fullName, fullName))
+      machine: folders.find((one) => sameRepo(one.fullName, fullName)),
+      mayChoose: member.visit.place.role === "owner"
     })), { concurrency: AT_A_TIME })
   const last = names.length > SHOWN ? shown.at(-1) : undefined
   const rest = last !== undefined &&

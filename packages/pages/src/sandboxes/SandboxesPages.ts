@@ -22,18 +22,18 @@ export const layer = HttpRouter.use(Effect.fnUntraced(function*(router) {
   const { members } = yield* Effect.provideService(Page.make, HttpRouter.HttpRouter, router)
   const forms = yield* SandboxForms.make
   const checkpoints = yield* CheckpointForms.make
-  const { addSample, files: newFiles, get, post, repositories } = yield* Composer.make
+  const { addSample, files: newFiles, get, post, pulls, repositories } = yield* Composer.make
   yield* members("/new", { GET: get, POST: post })
   yield* members("/new/repositories", { GET: repositories })
+  yield* members("/new/pulls", { GET: pulls })
   yield* members("/new/files", { GET: newFiles })
   yield* members("/new/sample", { POST: addSample })
   const list = yield* SandboxList.make
-  const bulk = yield* SandboxBulk.make
   yield* members("/sandboxes", { GET: list.get })
   yield* members("/sandboxes/rows", { GET: list.rows })
   yield* members("/sandboxes/waiting", { GET: list.asking })
   yield* members("/sandboxes/titles", { GET: list.titles })
-  yield* members("/sandboxes/terminate", { GET: bulk.ask, POST: bulk.terminate })
+  for (const { handlers, path } of yield* SandboxBulk.make) yield* members(path, handlers)
   yield* members("/sandboxes/:sandboxId", { GET: yield* SandboxPage.make })
   yield* members("/sandboxes/:sandboxId/pieces", { GET: yield* SandboxStream.make(false) })
   yield* members("/sandboxes/:sandboxId/read", { GET: yield* ReadOnlyPage.make })
@@ -50,6 +50,7 @@ export const layer = HttpRouter.use(Effect.fnUntraced(function*(router) {
   yield* members("/sandboxes/:sandboxId/messages", { POST: forms.send, formBytes: Form.PROMPT_BYTES })
   yield* members("/sandboxes/:sandboxId/messages/:messageId/take-back", { POST: forms.takeBack })
   yield* members("/sandboxes/:sandboxId/pull-request", { POST: forms.publish })
+  yield* members("/sandboxes/:sandboxId/feedback", { POST: forms.feedback })
   yield* members("/sandboxes/:sandboxId/rename", { POST: forms.rename })
   yield* members("/sandboxes/:sandboxId/pin", { POST: forms.pin })
   yield* members("/sandboxes/:sandboxId/send-back", { GET: yield* SendBack.make })

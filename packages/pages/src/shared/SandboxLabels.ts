@@ -114,6 +114,21 @@ const rejection: Record<Rejection, string> = {
   restore_active: "Another checkpoint is being restored. Wait for it."
 }
 
+const FEEDBACK = { review: "A review", comment: "Comments", checks: "Failing checks" } as const
+
+/** The feedback that became a message of the sandbox. */
+const feedback = (
+  { authors, kind, repo, sandbox_id }: {
+    readonly authors: ReadonlyArray<string>
+    readonly kind: keyof typeof FEEDBACK
+    readonly repo: string
+    readonly sandbox_id?: string
+  }
+): string => {
+  const from = authors.length === 0 ? "" : ` by ${authors.join(", ")}`
+  return `${FEEDBACK[kind]} of the pull request of ${repo}${from}${sandbox_id === undefined ? "" : `: ${sandbox_id} goes on with it`}`
+}
+
 export const labels = {
   status,
   reason,
@@ -124,6 +139,7 @@ export const labels = {
   approval,
   approvalBy,
   approvedForTurn,
+  feedback,
   action,
   rejection
 }

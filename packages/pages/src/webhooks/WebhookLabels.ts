@@ -3,6 +3,7 @@ import {
   ATTEMPT_TIME,
   type DisabledReason,
   type Endpoint,
+  feedTypes,
   isDelivered,
   type Outcome,
   type Trouble,
@@ -14,7 +15,8 @@ import { moment } from "../html/Moments.ts"
 
 const reasons: Record<DisabledReason, string> = {
   gone: "The endpoint returned 410 Gone.",
-  retries_exhausted: "Every attempt at the next event failed, for three days."
+  retries_exhausted: "Every attempt at the next event failed, for three days.",
+  not_accepting: "It accepted nothing for a day."
 }
 
 const troubles: Record<Trouble, string> = {
@@ -28,18 +30,22 @@ const troubles: Record<Trouble, string> = {
 }
 
 export const typesOf = (types: WantedTypes | null): Html =>
-  types === null ? html`all` : html`${types.map((type, i) => html`${i > 0 && ", "}<code>${type}</code>`)}`
+  types === null ? html`all of the feed` : html`${types.map((type, i) => html`${i > 0 && ", "}<code>${type}</code>`)}`
 
 /** How it stands: whether events go there, and what is in their way. */
-export const standingOf = ({ disabled, dueAt, failures }: Endpoint): Html => {
+export const standingOf = ({ disabled, dueAt, failures, refusingSince }: Endpoint): Html => {
   if (disabled !== null) return html`<span class="state bad">disabled</span> since ${moment(disabled.at)}. ${reasons[disabled.reason]}`
+  if (failures === 0 && refusingSince !== null) {
+    return html`<span class="state wait">retrying</span> accepts nothing since ${moment(refusingSince)}`
+  }
   if (failures === 0) return html`<span class="state good">enabled</span>`
   const failed = failures === 1 ? "1 failed attempt" : `${failures} failed attempts`
   return html`<span class="state wait">retrying</span> ${failed} at the next event; next attempt ${moment(dueAt)}`
 }
 
-/** How far it is: the next event comes after that one. */
-export const reachedOf = ({ cursor }: Endpoint): string => cursor === 0 ? "start" : `event ${cursor}`
+/** How far it is in the feed: the next event comes after that one. */
+export const reachedOf = ({ cursor, types }: Endpoint): string =>
+  feedTypes(types)?.length === 0 ? "not of the feed" : cursor === 0 ? "start" : `event ${cursor}`
 
 export const outcomeOf = (outcome: Outcome): Html => {
   if (outcome._tag === "Failed") return html`<span class="state bad">failed</span> ${troubles[outcome.trouble]}`

@@ -1,6 +1,7 @@
 /** `/webhooks`: the endpoints of the reader's grant, and the form for another one. */
 import { Sessions } from "@slipway/domain/access/usecases/Sessions"
 import { type Endpoint, EVENT_TYPES, MAX_ENDPOINTS } from "@slipway/domain/partner/rules/Webhook"
+import { NOTIFICATION_TYPES } from "@slipway/domain/partner/schema/NotificationType"
 import { Webhooks, type WithSecret } from "@slipway/domain/partner/usecases/Webhooks"
 import { Effect } from "effect"
 import { columnHeads, html, type Html } from "../html/Html.ts"
@@ -12,7 +13,10 @@ import { reachedOf, standingOf, typesOf } from "./WebhookLabels.ts"
 
 const MESSAGES = { removed: "Endpoint removed." }
 
-/** The content of the form: at first no address, and every type. */
+/** The types that can be chosen. */
+const TYPES = [...EVENT_TYPES, ...NOTIFICATION_TYPES]
+
+/** The content of the form: at first no address, and every type of the feed. */
 interface Draft {
   readonly url: string
   readonly types: ReadonlyArray<string>
@@ -33,13 +37,13 @@ const row = (endpoint: Endpoint): Html =>
 
 const registerForm = (csrf: Html, { problem, types, url }: Draft): Html => {
   const invalid = problem !== null && html` aria-invalid="true" aria-errormessage="problem"`
-  const choices = EVENT_TYPES.map((type) =>
+  const choice = (type: string) =>
     html`<div class="choice">
 <input type="checkbox" id="type-${type}" name="type" value="${type}"${types.includes(type) && html` checked`}>
 <label for="type-${type}"><code>${type}</code></label>
 </div>
 `
-  )
+  const notifications = NOTIFICATION_TYPES.map(choice)
   return html`<form method="post" action="/webhooks" class="panel" aria-labelledby="new">
 <h2 id="new">New endpoint</h2>
 ${csrf}
@@ -51,8 +55,12 @@ aria-describedby="url-hint"${invalid}>
 <p class="hint" id="url-hint">Public https URL of your service. Each new event is sent there by POST.</p>
 </div>
 <fieldset aria-describedby="types-hint">
-<legend>Events</legend>
-${choices}<p class="hint" id="types-hint">All types also include future ones.</p>
+<legend>Events of the feed</legend>
+${EVENT_TYPES.map(choice)}<p class="hint" id="types-hint">All types also include future ones, if no event of sandboxes is chosen.</p>
+</fieldset>
+<fieldset aria-describedby="notifications-hint">
+<legend>Events of sandboxes</legend>
+${notifications}<p class="hint" id="notifications-hint">Sent in order for each sandbox. A sandbox that failed has also ended.</p>
 </fieldset>
 <button>Register endpoint</button>
 </form>`
@@ -79,8 +87,9 @@ export const make = Effect.gen(function*() {
 </tbody></table>`
     const body = html`<h1>Webhooks</h1>
 ${told}
-<p>Slipway sends each event of the grant <strong>${name}</strong> to your service by POST, in order. Verify the signature with the
-endpoint's secret, ignore a <code>webhook-id</code> that you have seen, and read the <a href="/docs">feed</a> after an outage.</p>
+<p>Slipway sends events of the grant <strong>${name}</strong> and its sandboxes to your service by POST, in order. Verify the
+signature with the endpoint's secret, ignore a <code>webhook-id</code> that you have seen, and read the <a href="/docs">feed</a>
+after an outage.</p>
 ${endpoints.length === 0 ? html`<p>No webhooks yet.</p>` : table}
 ${registerForm(csrf, draft)}`
     return Page.show({ title: "Webhooks", place: "webhooks", body }, member, { status })
@@ -91,11 +100,12 @@ ${registerForm(csrf, draft)}`
   const register: Page.Handler<Page.Member> = Effect.fnUntraced(function*(member, { form }) {
     const url = (yield* form.one("url")).trim()
     const chosen = form.all("type")
-    const types = EVENT_TYPES.filter((type) => chosen.includes(type))
+    const types = TYPES.filter((type) => chosen.includes(type))
     if (types.length !== chosen.length) return yield* Refused.bad("Unknown event type.")
     const again = (problem: string, status: number) => page(member, null, { url, types, problem }, status)
     if (types.length === 0) return yield* again("Choose an event.", 400)
-    return yield* webhooks.register(member.visit.place.grantId, { url, types: types.length === EVENT_TYPES.length ? null : types }).pipe(
+    const isWholeFeed = types.length === EVENT_TYPES.length && EVENT_TYPES.every((type) => types.includes(type))
+    return yield* webhooks.register(member.visit.place.grantId, { url, types: isWholeFeed ? null : types }).pipe(
       Effect.map((made) => Page.show({ title: "Endpoint registered", place: "webhooks", body: registered(made) }, member)),
       Effect.catchTags({
         // The reason begins with the field's name, for programs.

@@ -1,8 +1,9 @@
 /** `/webhooks/:endpointId`: how an endpoint stands, and every attempt to deliver an event to it. */
 import { principalOf } from "@slipway/domain/access/rules/Session"
 import { type Attempt, LOG_RETENTION } from "@slipway/domain/partner/ports/WebhookStore"
-import type { Endpoint } from "@slipway/domain/partner/rules/Webhook"
+import { type Endpoint, isDelivered, WAITS } from "@slipway/domain/partner/rules/Webhook"
 import { AnyUuid } from "@slipway/domain/partner/schema/Attribution"
+import type { NotificationType } from "@slipway/domain/partner/schema/NotificationType"
 import type { PartnerEvent } from "@slipway/domain/partner/schema/PartnerEvent"
 import { Partners } from "@slipway/domain/partner/usecases/Partners"
 import { Webhooks } from "@slipway/domain/partner/usecases/Webhooks"
@@ -18,7 +19,7 @@ import { outcomeOf, reachedOf, standingOf, typesOf } from "./WebhookLabels.ts"
 const PAGE = 25
 
 const MESSAGES = {
-  enabled: "Resuming with the first undelivered event.",
+  enabled: "Resuming with the first undelivered events.",
   redelivering: "Sending the event again. Reload this page to see the result."
 }
 
@@ -43,14 +44,16 @@ const took = (millis: number): string => millis < 1000 ? `${millis} ms` : `${(mi
 
 interface Line {
   readonly delivery: Attempt
-  readonly type: PartnerEvent["type"] | undefined
+  readonly type: PartnerEvent["type"] | NotificationType | undefined
   /** The event's newest one on this page: it has the button. */
   readonly isNewest: boolean
 }
 
 const row =
   (id: string, csrf: Html) =>
-  ({ delivery: { at, attempt, durationMillis, eventId, manual, outcome, sequence }, isNewest, type }: Line): Html => {
+  ({ delivery: { at, attempt, durationMillis, eventId, manual, notification, outcome, sequence }, isNewest, type }: Line): Html => {
+    const isSkipped = notification !== null && !manual && attempt > WAITS.length && !isDelivered(outcome)
+    const of = notification !== null && html` of <a href="/sandboxes/${notification.sandboxId}">${notification.sandboxId}</a>`
     const said = outcome._tag === "Answered" && outcome.body !== null && html`
 <details><summary>Response</summary><pre>${outcome.body}</pre></details>`
     const again = html`<form method="post" action="/webhooks/${id}/deliveries/${eventId}/redeliver">${csrf}
@@ -58,16 +61,16 @@ const row =
     return html`
 <tr>
 <th scope="row">${exactMoment(at)}</th>
-<td data-label="Event">${sequence} <code>${type ?? ""}</code></td>
+<td data-label="Event">${sequence} <code>${type ?? ""}</code>${of}</td>
 <td data-label="Attempt">${manual ? "manual" : attempt}</td>
-<td data-label="Outcome">${outcomeOf(outcome)}${said}</td>
+<td data-label="Outcome">${outcomeOf(outcome)}${isSkipped && "; skipped"}${said}</td>
 <td data-label="Duration">${took(durationMillis)}</td>
 <td>${isNewest && again}</td>
 </tr>`
   }
 
-const enableForm = ({ disabled, failures, id }: Endpoint, csrf: Html): Html | false =>
-  (disabled !== null || failures > 0) &&
+const enableForm = ({ disabled, failures, id, refusingSince }: Endpoint, csrf: Html): Html | false =>
+  (disabled !== null || failures > 0 || refusingSince !== null) &&
   html`<form method="post" action="/webhooks/${id}/enable">${csrf}<button>${disabled === null ? "Try again now" : "Enable"}</button></form>`
 
 export const make = Effect.gen(function*() {
@@ -83,13 +86,13 @@ export const make = Effect.gen(function*() {
     const { deliveries, nextCursor } = yield* webhooks.deliveries(grantId, id, { before, limit: PAGE })
     // The log knows an event by its place in the feed alone. Those of a page may be far apart.
     const events = yield* Effect.forEach(
-      new Set(deliveries.map(({ sequence }) => sequence)),
+      new Set(deliveries.flatMap(({ notification, sequence }) => notification === null ? [sequence] : [])),
       (sequence) => Effect.map(partners.feed(principalOf(visit), { after: sequence - 1, limit: 1 }), ({ events }) => events)
     )
     const types = new Map(events.flat().map(({ id, type }) => [id, type]))
     const lines = deliveries.map((delivery, i): Line => ({
       delivery,
-      type: types.get(delivery.eventId),
+      type: delivery.notification?.type ?? types.get(delivery.eventId),
       isNewest: deliveries.findIndex(({ eventId }) => eventId === delivery.eventId) === i
     }))
     const none = html`<p>${before === null ? "No attempts yet." : "No older attempts."}</p>`

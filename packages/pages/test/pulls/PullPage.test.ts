@@ -107,6 +107,23 @@ layer(served, { excludeTestServices: true })("the page of a pull request", (it) 
       assert.notInclude(alone.text, "Diff too large")
     }))
 
+  it.effect("has a button that ends the draft, and says when it had ended before", () =>
+    Effect.gen(function*() {
+      const { address, fullName, get, post } = yield* opened("ready")
+      const button = `<form method="post" action="${address}/ready">`
+      assert.include((yield* get(address)).text, button)
+      assert.deepStrictEqual(told(yield* post(`${address}/ready`)), [303, `${address}?done=ready`])
+      assert.deepInclude((yield* (yield* SourceHost).pullRequestDetails(fullName, 1)).pullRequest, { draft: false, state: "open" })
+      const page = yield* get(`${address}?done=ready`)
+      assert.include(page.text, "Marked as ready for review.")
+      assert.notInclude(page.text, button)
+      assert.deepStrictEqual(told(yield* post(`${address}/ready`)), [303, `${address}?done=ready`])
+      yield* post(`${address}/close`)
+      assert.deepStrictEqual(told(yield* post(`${address}/ready`)), [303, `${address}?done=before`])
+      const other = yield* visitor("ready-other")
+      assert.strictEqual((yield* other.post(`${address}/ready`)).status, 404)
+    }))
+
   it.effect("lists its commits, and shows its description as Markdown, with nothing of either taken for markup", () =>
     Effect.gen(function*() {
       const { address, fullName, get, id, repository } = yield* opened("told")
@@ -276,7 +293,13 @@ layer(talking, { excludeTestServices: true })("beside what is reviewed", (it) =>
 
 const down = () =>
   Effect.fail(new SourceHostError({ operation: "read", detail: "The database is not available just now.", retryable: true }))
-const never = { content: () => Effect.never, diff: () => Effect.never, merge: () => Effect.never, close: () => Effect.never }
+const never = {
+  content: () => Effect.never,
+  diff: () => Effect.never,
+  review: () => Effect.never,
+  merge: () => Effect.never,
+  close: () => Effect.never
+}
 
 layer(http({ host: { pullRequestDetails: down }, pulls: never }), { excludeTestServices: true })("where the host does not answer", (it) => {
   it.effect("the page says so", () =>

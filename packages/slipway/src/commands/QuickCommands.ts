@@ -11,6 +11,7 @@ import { ExitCode } from "./terminal/ExitCodes.ts"
 
 const PS = {
   all: { type: "boolean", short: "a" },
+  archived: { type: "boolean", short: "A" },
   repo: { type: "string" },
   limit: { type: "string" },
   state: { type: "string" },
@@ -28,9 +29,9 @@ export const psOptions = (args: ReadonlyArray<string>): Options | null => {
     const { tokens, values } = parseArgs({ args: [...args], options: PS, strict: true, tokens: true })
     const names = tokens.map((token) => token.kind === "option" ? token.name : "")
     if (new Set(names).size < names.length || names.includes("") || Object.values(values).includes("")) return null
-    const { all = false, json = false, limit = String(DEFAULT_LIMIT), quiet = false, repo, state, watch = false } = values
+    const { all = false, archived = false, json = false, limit = String(DEFAULT_LIMIT), quiet = false, repo, state, watch = false } = values
     if (!/^\d{1,4}$/u.test(limit) || !isLimit(Number(limit)) || state !== undefined && !isState(state)) return null
-    return { all, json, limit: Number(limit), quiet, repo, state, url: values.url ?? process.env["SLIPWAY_URL"], watch }
+    return { all, archived, json, limit: Number(limit), quiet, repo, state, url: values.url ?? process.env["SLIPWAY_URL"], watch }
   } catch {
     return null
   }

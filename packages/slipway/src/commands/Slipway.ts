@@ -16,12 +16,20 @@ const work = {
   approve: { about: "Approve or deny a tool call", load: async () => (await sandboxes()).approve },
   diff: { about: "Show the changes of a sandbox as a patch", load: async () => (await sandboxes()).diff },
   publish: { about: "Publish changes as a draft pull request", load: async () => (await sandboxes()).publish },
+  comments: {
+    about: "Show the comments on the pull request, and its checks",
+    load: async () => (await import("./client/Comments.ts")).comments
+  },
+  sync: { about: "Get the newest commits of the source host", load: async () => (await sandboxes()).sync },
   checkpoints: {
     about: "Checkpoints of sandboxes: list, restore",
     load: async () => (await import("./client/Checkpoints.ts")).checkpoints
   },
   open: { about: "Open the page of a sandbox in a browser", load: async () => (await sandboxes()).open },
-  stop: { about: "End a sandbox permanently, or only its turn", load: async () => (await sandboxes()).stop }
+  stop: { about: "End a sandbox permanently, or only its turn", load: async () => (await sandboxes()).stop },
+  archive: { about: "Hide sandboxes from lists", load: async () => (await sandboxes()).archive },
+  unarchive: { about: "Show archived sandboxes in lists again", load: async () => (await sandboxes()).unarchive },
+  delete: { about: "Delete ended sandboxes and their data for good", load: async () => (await sandboxes()).remove }
 }
 
 const repositories = {
@@ -44,7 +52,10 @@ const access = {
     load: async () => (await import("./admin/SignInLink.ts")).signInLink
   },
   keys: { about: "API keys: list, create, revoke", load: async () => (await import("./admin/Keys.ts")).keys },
-  grants: { about: "API access grants: list, create, set a budget, revoke", load: async () => (await import("./admin/Grants.ts")).grants },
+  grants: {
+    about: "API access grants: list, create, set a budget, a retention or branches, revoke",
+    load: async () => (await import("./admin/Grants.ts")).grants
+  },
   users: { about: "Users: list, approve, disapprove", load: async () => (await import("./admin/Users.ts")).users },
   members: { about: "Members of an organization: list, add, remove", load: async () => (await import("./admin/Members.ts")).members },
   orgs: { about: "Organizations: list, create, suspend, resume", load: async () => (await import("./admin/Organizations.ts")).orgs },
@@ -60,6 +71,10 @@ const operate = {
   doctor: { about: "Check what agents need on this machine", load: async () => (await import("./setup/Doctor.ts")).doctor },
   backup: { about: "Write a backup into a new folder", load: async () => (await import("./service/Backup.ts")).backup },
   restore: { about: "Make a data folder from a backup", load: async () => (await import("./service/Restore.ts")).restore },
+  automations: {
+    about: "Automations: schedules, webhooks, mentions and labels that create sandboxes",
+    load: async () => (await import("./client/Automations.ts")).automations
+  },
   webhooks: {
     about: "Endpoints that receive the events of partner feeds",
     load: async () => (await import("./admin/Webhooks.ts")).webhooks
@@ -89,7 +104,9 @@ const synonyms: Partial<Record<Name, ReadonlyArray<string>>> = {
   message: ["send", "reply", "prompt"],
   approve: ["approvals", "deny"],
   open: ["view", "web", "browse"],
-  stop: ["terminate", "kill", "end", "delete", "interrupt"],
+  stop: ["terminate", "kill", "end", "interrupt"],
+  delete: ["remove", "rm", "purge"],
+  archive: ["hide"],
   repos: ["repositories"],
   "sign-in-link": ["signin", "sign-in"],
   serve: ["server", "up"]
@@ -103,7 +120,8 @@ export const meantBy = (word: string): string | null => {
 }
 
 /** Commands that list when they are called without a subcommand. */
-const lists: ReadonlySet<string | undefined> = new Set<Name>(["grants", "keys", "members", "orgs", "repos", "secrets", "users", "webhooks"])
+const lists: ReadonlySet<string | undefined> = new Set<Name>(["automations", "grants", "keys", "members", "orgs", "repos", "secrets",
+  "users", "webhooks"])
 const asksForHelp = (args: ReadonlyArray<string>) => args.some((arg) => ["--help", "-h", "--wizard"].includes(arg))
 
 /** Former names of commands. They still work, and say the name that took their place. */

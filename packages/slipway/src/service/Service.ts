@@ -6,6 +6,7 @@ import * as OutputRedactor from "@slipway/domain/environment/redaction/OutputRed
 import { RemoteTrees, LocalTrees } from "@slipway/domain/files/ports/RemoteTrees"
 import { WorkingTrees } from "@slipway/domain/files/ports/WorkingTrees"
 import { ModelCatalogue } from "@slipway/domain/models/schema/ModelCatalogue"
+import { Feedback } from "@slipway/domain/publishing/usecases/Feedback"
 import { Leases } from "@slipway/domain/sandbox/ports/Leases"
 import * as WorkerReadiness from "@slipway/domain/sandbox/ports/WorkerReadiness"
 import { Policy } from "@slipway/domain/sandbox/rules/Policy"
@@ -25,6 +26,9 @@ import * as RemoteTreesLink from "@slipway/worker-link/RemoteTreesLink"
 import * as TreeServer from "@slipway/worker-link/TreeServer"
 import * as CheckpointTreesOnDisk from "@slipway/worker/checkpoint/CheckpointTreesOnDisk"
 import * as DeliverWebhooks from "@slipway/worker/jobs/DeliverWebhooks"
+import * as FollowFeedback from "@slipway/worker/jobs/FollowFeedback"
+import * as FollowRepositories from "@slipway/worker/jobs/FollowRepositories"
+import * as RunAutomations from "@slipway/worker/jobs/RunAutomations"
 import { AllowedEgress } from "@slipway/worker/setup/RunSetup"
 import { Timing } from "@slipway/worker/shared/Timing"
 import { AllowNoIsolation } from "@slipway/worker/turn/Agent"
@@ -70,6 +74,7 @@ const worker = (
         Layer.provide(LocalMachine.setupCaches(dataDir, isolation.folders, cacheBytes))
       ),
       DeliverWebhooks.layer,
+      FollowFeedback.layer.pipe(Layer.provide(Feedback.layer)),
       Layer.effectDiscard(ModelOffers.announce(worker, catalogue, isolation)),
       isolation.elsewhere === null ? Layer.empty : AbandonedMachines.layer(isolation.elsewhere.machines),
       // Only this process uses an embedded database, so there are no other processes to serve.
@@ -240,7 +245,8 @@ export const layer = (settings: Settings.Settings, publicUrl: string, postgres =
     )
     const workerId = randomUUID()
     const waiting = here === null ? null : awaited(here)
-    const domain = UseCases.layerWork.pipe(
+    const domain = Layer.merge(UseCases.layerWork, Feedback.layer).pipe(
+      Layer.provide(Feedback.listener),
       Layer.provide(
         waiting === null
           ? RemoteTreesLink.layer({ own: null })
@@ -260,7 +266,12 @@ export const layer = (settings: Settings.Settings, publicUrl: string, postgres =
     )
     // Announces its address only after the isolation check, which may stop it.
     const permitted = settings.isolation === "auto" ? Layer.empty : machine
-    const served = role === "worker" ? domain : http(settings, publicUrl).pipe(Layer.provide(permitted), Layer.provideMerge(domain))
+    // Work that begins without a request.
+    const begun = Layer.merge(RunAutomations.layer, FollowRepositories.layer.pipe(Layer.provide(Source.polling(settings))))
+    const served = (role === "worker"
+      ? begun
+      : Layer.merge(http(settings, publicUrl).pipe(Layer.provide(permitted)), begun))
+      .pipe(Layer.provideMerge(domain))
     if (here === null) {
       yield* Effect.flatMap(modelsHere, (now) => reportModels(settings, now()))
       return served.pipe(Layer.provideMerge(machine))

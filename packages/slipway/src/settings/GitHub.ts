@@ -21,7 +21,7 @@ export const app = {
   webhookSecret: Setting.optional({
     name: "SLIPWAY_GITHUB_WEBHOOK_SECRET",
     type: Type.redacted(Type.parsed("at least 16 characters", (value) => value.length >= 16)),
-    about: "Secret of the App's webhook at /hooks/source-host. Without it, changes on GitHub are seen on request.",
+    about: "Secret of the App's webhook at /hooks/source-host. Without it, changes on GitHub are seen within minutes.",
     role: "http",
     secret: true
   })

@@ -1,4 +1,5 @@
 /** Time limits of sandboxes. The ranges exclude values that would end work in progress. */
+import { RETENTION_BOUNDS } from "@slipway/domain/access/rules/Retention"
 import * as Effect from "effect/Effect"
 import * as Setting from "./Setting.ts"
 import * as Type from "./Type.ts"
@@ -30,6 +31,14 @@ export const settings = {
     type: Type.minutes(1, 1440),
     default: "120",
     about: "Time limit of a turn, from when the agent takes the prompt.",
+    role: "all"
+  }),
+  retention: Setting.withDefault({
+    name: "SLIPWAY_RETENTION_DAYS",
+    type: Type.days(RETENTION_BOUNDS.least, RETENTION_BOUNDS.most),
+    default: "30",
+    about:
+      "How long events, setup output and checkpoints of ended sandboxes are kept. A grant may have its own: `slipway grants retention`.",
     role: "all"
   }),
   lost: Setting.withDefault({

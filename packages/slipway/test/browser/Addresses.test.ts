@@ -1,13 +1,16 @@
 /** Every address of a page: axe finds nothing there, and nothing scrolls sideways. */
 import { assert, layer } from "@effect/vitest"
 import { AccessStore } from "@slipway/domain/access/ports/AccessStore"
+import { MemberStore } from "@slipway/domain/access/ports/MemberStore"
 import { Access } from "@slipway/domain/access/usecases/Access"
+import { AutomationStore } from "@slipway/domain/automation/ports/AutomationStore"
 import { Secrets } from "@slipway/domain/environment/usecases/Secrets"
+import { Ids } from "@slipway/domain/ids/Ids"
 import { ModelProviders } from "@slipway/domain/models/usecases/ModelProviders"
 import { Webhooks } from "@slipway/domain/partner/usecases/Webhooks"
 import { FIRST_PROMPT } from "@slipway/pages/sandboxes/conversation/Items"
 import type { PAGES } from "@slipway/pages/testing/Addresses"
-import { Effect, Redacted } from "effect"
+import { DateTime, Effect, Redacted } from "effect"
 import { randomBytes } from "node:crypto"
 import { mkdtempSync, writeFileSync } from "node:fs"
 import os from "node:os"
@@ -42,7 +45,25 @@ const settings = Effect.gen(function*() {
   const secret = { grantId, repo: REPO, name: "NPM_TOKEN" }
   yield* (yield* Secrets).set(secret, Redacted.make("a secret value"))
   const webhook = yield* (yield* Webhooks).register(grantId, { url: "http://127.0.0.1:9/hook", types: null })
-  return { key: key.record.id, user: other.id, endpoint: webhook.endpoint.id }
+  const owner = yield* (yield* MemberStore).owner
+  const automation = yield* (yield* Ids).uuid7
+  yield* (yield* AutomationStore).create({
+    id: automation,
+    grantId,
+    createdBy: owner.userId,
+    test: false,
+    createdAt: yield* DateTime.now,
+    settings: {
+      name: "Nightly",
+      trigger: { type: "webhook" },
+      repos: [{ fullName: REPO }],
+      prompt: "Fix {{payload.title}}.",
+      toolApprovalMode: "auto",
+      maxRunning: 1,
+      maxPerDay: 20
+    }
+  }, Redacted.make("whsec_bm90IHVzZWQ="))
+  return { key: key.record.id, user: other.id, endpoint: webhook.endpoint.id, automation }
 })
 
 layer(Shop.layer([REPO], { SLIPWAY_SECRETS_KEY_FILE: keyFile, SLIPWAY_WEBHOOK_PRIVATE: "true" }), { excludeTestServices: true })(
@@ -68,7 +89,7 @@ layer(Shop.layer([REPO], { SLIPWAY_SECRETS_KEY_FILE: keyFile, SLIPWAY_WEBHOOK_PR
       Effect.gen(function*() {
         const { visit } = yield* Browser
         const { create, publish } = yield* Shop.api
-        const { endpoint, key, user } = yield* settings
+        const { automation, endpoint, key, user } = yield* settings
         const link = yield* linkFor()
         const run = Effect.runPromiseWith(yield* Effect.context<ModelProviders>())
         yield* visit(async (page) => {
@@ -115,14 +136,22 @@ layer(Shop.layer([REPO], { SLIPWAY_SECRETS_KEY_FILE: keyFile, SLIPWAY_WEBHOOK_PR
             "/webhooks/:endpointId": [hook],
             "/webhooks/:endpointId/remove": [`${hook}/remove`],
             "/webhooks/:endpointId/rotate-secret": [`${hook}/rotate-secret`],
+            "/automations": ["/automations"],
+            "/automations/:automationId": [`/automations/${automation}`],
+            "/automations/:automationId/remove": [`/automations/${automation}/remove`],
+            "/automations/:automationId/rotate-secret": [`/automations/${automation}/rotate-secret`],
             "/repositories": ["/repositories", "/repositories?search=none"],
             "/repositories/remove": [`/repositories/remove?name=${encodeURIComponent(REPO)}`],
+            "/repositories/settings": [`/repositories/settings?name=${encodeURIComponent(REPO)}`],
             "/new": ["/new"],
             "/pulls": ["/pulls"],
             "/local/:owner/:name/pulls/:number": [pull, `${pull}?layout=split`],
             "/local/:owner/:name/pulls/:number/merge": [await addressOn(pull, `${pull}/merge`)],
             "/sandboxes": ["/sandboxes", "/sandboxes?search=nothing"],
             "/sandboxes/terminate": [`/sandboxes/terminate?id=${id}`],
+            "/sandboxes/archive": [`/sandboxes/archive?id=${id}`],
+            "/sandboxes/unarchive": [`/sandboxes/unarchive?id=${id}`],
+            "/sandboxes/delete": [`/sandboxes/delete?id=${id}`],
             "/sandboxes/:sandboxId": [
               one,
               ...["changes", "files", "pull", "checkpoints", "log"].map((view) =>

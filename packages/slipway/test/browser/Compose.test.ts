@@ -51,6 +51,33 @@ layer(Shop.layer(["acme/shop", "acme/docs"]), { excludeTestServices: true })("th
       })
     }))
 
+  it.effect("continues a pull request or a branch, and names the field of a branch that cannot be continued", () =>
+    Effect.gen(function*() {
+      const { visit } = yield* Browser
+      const link = yield* linkFor()
+      yield* visit(async (page) => {
+        await signIn(page, link)
+        await page.goto("/new")
+        await page.getByLabel("What should the agent do?").fill("[[say Hello]]")
+        await page.getByLabel("Repository", { exact: true }).fill("acme/shop")
+        await page.getByText("Continue a pull request or branch").click()
+        const asked = page.waitForResponse((response) => response.url().includes("/new/pulls?repo=acme%2Fshop"))
+        const pull = page.getByLabel("Pull request", { exact: true })
+        await pull.focus()
+        assert.strictEqual((await asked).status(), 200)
+        await inspect(page, "new-continue")
+        await pull.fill("#99")
+        await page.getByRole("button", { name: "Start" }).click()
+        await page.getByRole("alert").getByText("has no pull request #99").waitFor()
+        assert.strictEqual(await pull.getAttribute("aria-invalid"), "true")
+        await inspect(page, "new-continue-refused")
+        await pull.fill("")
+        await page.getByLabel("Branch to continue").fill("main")
+        await page.getByRole("button", { name: "Start" }).click()
+        await page.getByRole("alert").getByText("is the default branch").waitFor()
+      }, { refused: [409] })
+    }))
+
   it.effect("does all of it without scripts, and names the field that is wrong", () =>
     Effect.gen(function*() {
       const { visit } = yield* Browser

@@ -268,6 +268,54 @@ layer(Shop.layer(), { excludeTestServices: true })("the list of sandboxes", (it)
       })
     }))
 
+  it.effect("archives a sandbox and shows it again, from its page and from the list, and deletes an ended one after asking", () =>
+    Effect.gen(function*() {
+      const { visit } = yield* Browser
+      const { create, terminate } = yield* Shop.api
+      const link = yield* linkFor()
+      yield* visit(async (page) => {
+        const row = page.getByRole("row").filter({ hasText: "Put away" })
+        const told = (text: string) => page.getByRole("status").filter({ hasText: text }).waitFor()
+        await signIn(page, link)
+        const id = await create("[[say Hello]]", { title: "Put away" })
+        await page.goto(`/sandboxes/${id}`)
+        await Shop.openMenu(page)
+        await page.getByRole("link", { name: "Archive…" }).click()
+        await inspect(page, "sandbox-archive")
+        await page.getByRole("button", { name: "Archive", exact: true }).click()
+        await told("Archived.")
+        assert.strictEqual(await row.count(), 0)
+
+        await page.getByRole("link", { name: "Archived" }).click()
+        await row.waitFor()
+        await inspect(page, "sandboxes-archived")
+        await page.getByLabel("Select Put away").check()
+        await page.getByRole("button", { name: "Unarchive selected…" }).click()
+        await inspect(page, "sandbox-unarchive")
+        await page.getByRole("button", { name: "Unarchive", exact: true }).click()
+        await told("In the list again.")
+        await row.waitFor()
+
+        // Only an ended one is deleted.
+        await page.getByLabel("Select Put away").check()
+        await page.getByRole("button", { name: "Delete selected…" }).click()
+        await page.getByRole("button", { name: "Delete", exact: true }).click()
+        await inspect(page, "sandbox-delete-refused")
+        await terminate(id)
+        await page.goto("/sandboxes")
+        await stateIs(page, "Put away", "Ended")
+        await page.goto(`/sandboxes/${id}`)
+        await Shop.openMenu(page)
+        await page.getByRole("link", { name: "Delete sandbox…" }).click()
+        await inspect(page, "sandbox-delete")
+        await page.getByRole("button", { name: "Delete", exact: true }).click()
+        await told("Deleted.")
+        assert.strictEqual(await row.count(), 0)
+        await page.goto(`/sandboxes/${id}`)
+        await inspect(page, "sandbox-deleted")
+      }, { refused: [404, 409] })
+    }))
+
   it.effect("does all of it without scripts", () =>
     Effect.gen(function*() {
       const { visit } = yield* Browser

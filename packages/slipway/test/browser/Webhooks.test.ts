@@ -8,8 +8,9 @@ import { Effect } from "effect"
 import type { Page } from "playwright-core"
 import { Webhook } from "standardwebhooks"
 import { Browser, inspect, linkFor, memberNamed, signIn } from "./Browser.ts"
+import * as Shop from "./Shop.ts"
 
-const service = Browser.layer({ SLIPWAY_WEBHOOK_PRIVATE: "true" })
+const service = Shop.layer(["acme/shop"], { SLIPWAY_WEBHOOK_PRIVATE: "true" })
 
 const ownGrant = Effect.map(
   Effect.flatMap(AccessStore, ({ listGrants }) => listGrants),
@@ -182,6 +183,51 @@ layer(service, { excludeTestServices: true })("the pages of webhooks", (it) => {
         await page.getByRole("button", { name: "Remove endpoint" }).click()
         await page.getByText("Endpoint removed").waitFor()
       }, { options: { javaScriptEnabled: false } })
+    }))
+
+  it.effect("choose events of sandboxes, and show each attempt at one with its sandbox", () =>
+    Effect.gen(function*() {
+      const { server, visit } = yield* Browser
+      const link = yield* linkFor()
+      const receiver = yield* start()
+      const run = Effect.runPromiseWith(yield* Effect.context<never>())
+      yield* visit(async (page) => {
+        await signIn(page, link)
+        await page.goto("/webhooks")
+        await page.getByLabel("Address").fill(`http://127.0.0.1:${receiver.port}/sandboxes`)
+        const choices = page.getByRole("group", { name: "Events of sandboxes" }).getByRole("checkbox")
+        const feed = page.getByRole("group", { name: "Events of the feed" }).getByRole("checkbox")
+        for (const one of await feed.all()) await one.uncheck()
+        for (const one of await choices.all()) assert.isFalse(await one.isChecked())
+        await page.getByRole("checkbox", { name: "sandbox.failed" }).check()
+        await page.getByRole("checkbox", { name: "sandbox.ended" }).check()
+        await inspect(page, "webhooks-notifications")
+        await page.getByRole("button", { name: "Register endpoint" }).click()
+        const secret = await secretOf(page)
+        await page.getByRole("link", { name: "Done" }).click()
+        await page.getByText("sandbox.failed").first().waitFor()
+
+        receiver.answers.push(status(503))
+        const made = await fetch(`${server.url}/api/public/v1/sandboxes`, {
+          method: "POST",
+          headers: { authorization: `Bearer ${server.key}`, "content-type": "application/json" },
+          body: JSON.stringify({ repos: [{ fullName: "acme/shop" }], prompt: "[[say Hello]]", title: "Told" })
+        })
+        const { id } = await made.json()
+        await fetch(`${server.url}/api/public/v1/sandboxes/${id}/terminate`, {
+          method: "POST",
+          headers: { authorization: `Bearer ${server.key}` }
+        })
+        const refused = verified(await run(receiver.next), secret)
+        assert.deepStrictEqual([refused.sandbox.id, refused.sandbox.title], [id, "Told"])
+        await comesToShow(page, "failed answered 503")
+        await page.getByRole("link", { name: id }).waitFor()
+        await inspect(page, "webhook-notification-failed")
+        await page.getByRole("button", { name: "Try again now" }).click()
+        assert.deepStrictEqual(verified(await run(receiver.next), secret), refused)
+        await comesToShow(page, "delivered answered 204")
+        await inspect(page, "webhook-notification-delivered")
+      })
     }))
 
   it.effect("say in the form what is wrong with an address, and keep what was filled in", () =>

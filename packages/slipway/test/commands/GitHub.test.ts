@@ -74,7 +74,7 @@ it.live(
       yield* Effect.promise(() => shop.merge(`slipway/${id}`, "trunk"))
       const news = JSON.stringify({
         action: "closed",
-        pull_request: { head: { ref: `slipway/${id}` } },
+        pull_request: { number: 1, head: { ref: `slipway/${id}` } },
         repository: { full_name: "Acme/Shop" }
       })
       const delivered = yield* Effect.promise(() =>
@@ -83,6 +83,7 @@ it.live(
           body: news,
           headers: {
             "content-type": "application/json",
+            "x-github-event": "pull_request",
             "x-hub-signature-256": `sha256=${createHmac("sha256", SECRET).update(news).digest("hex")}`
           }
         })

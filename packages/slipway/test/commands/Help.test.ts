@@ -84,10 +84,21 @@ it.live("ps loads nothing of effect, and few modules, because each takes part of
   }), 30_000)
 
 it("ps leaves a command line that it does not read by itself to the whole command, which explains it", () => {
-  const plain = { all: false, repo: undefined, limit: 100, state: undefined, watch: false, quiet: false, json: false, url: undefined }
+  const plain = {
+    all: false,
+    archived: false,
+    repo: undefined,
+    limit: 100,
+    state: undefined,
+    watch: false,
+    quiet: false,
+    json: false,
+    url: undefined
+  }
   assert.deepStrictEqual(psOptions([]), plain)
   assert.deepStrictEqual(psOptions(["-aq", "--limit=7", "--state", "asking", "--repo", "acme/shop", "--json", "--url", "http://h"]), {
     all: true,
+    archived: false,
     repo: "acme/shop",
     limit: 7,
     state: "asking",

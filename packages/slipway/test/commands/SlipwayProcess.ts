@@ -119,8 +119,8 @@ export const runHere = (
   }))
 
 /** Commands that print only by the console. */
-const QUIET = new Set(["audit", "grants", "keys", "members", "models", "orgs", "partners", "repos", "secrets", "setup", "sign-in-link",
-  "users", "webhooks"])
+const QUIET = new Set(["audit", "automations", "grants", "keys", "members", "models", "orgs", "partners", "repos", "secrets", "setup",
+  "sign-in-link", "users", "webhooks"])
 
 /** Runs a command to its end, on a data folder that a service had before. */
 export const run = (

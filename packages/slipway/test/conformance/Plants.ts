@@ -34,6 +34,8 @@ const DOWNLOAD = at(/\/files\/download$/u)
 const CONTENT = at(/\/files\/content$/u)
 const DIFF = at(/\/files\/diff$/u)
 const PULL = at(/\/pull-request$/u)
+const REVIEWS = at(/\/pull-request\/reviews$/u)
+const TRIGGER = at(/\/automations\/[^/]+\/trigger$/u)
 const PUBLISH = at(/\/pull-request$/u, "POST")
 const MESSAGES = at(/\/messages$/u)
 const CHECKPOINTS = at(/\/checkpoints$/u)
@@ -44,6 +46,7 @@ const TERMINATE = at(/\/terminate$/u)
 const INTERRUPT = at(/\/interrupt$/u)
 const RESTORE = at(/\/restore$/u)
 const FORK = at(/\/fork$/u)
+const SYNC = at(/\/sync$/u)
 const DECIDE = at(/\/approvals\//u)
 const OPENAPI = at(/^\/openapi\.json$/u)
 const ENVIRONMENT = at(/^\/schemas\/environment\.json$/u)
@@ -380,6 +383,10 @@ export const plants = ({ key, otherKey }: Keys): Readonly<Record<string, Readonl
   "authentication.before-400": { "decodes first": instead(401, 400, "invalid_request") },
   "authentication.before-413": { "reads first": instead(401, 413, "payload_too_large") },
   "authentication.before-415": { "reads first": instead(401, 415, "unsupported_media_type") },
+  "authentication.automation-unsigned": {
+    "starts a run": succeeds(401, {}, TRIGGER),
+    "tells that it is unsigned": instead(401, 403, "forbidden", TRIGGER)
+  },
   "authentication.scope": {
     "no challenge": header("www-authenticate", null),
     "401": instead(403, 401, "unauthorized"),
@@ -735,6 +742,53 @@ export const plants = ({ key, otherKey }: Keys): Readonly<Record<string, Readonl
     "brings it back": set("status", "running", ONE)
   },
   "checkpoints.fork-unknown": { "conflict": instead(404, 409, "conflict", FORK) },
+
+  "branches.body": {
+    "takes more": body((given) => given.replace(",\"force\":true", "")),
+    "takes both": body((given) => given.replace(",\"branch\":\"slipway/c_zzzzzzzzzzzz\"", "")),
+    "takes a ref": body((given) => given.replace(",\"ref\":\"main\"", "")),
+    "takes none": instead(409, 400, "invalid_request", CREATE)
+  },
+  "branches.not-writable": {
+    "another code": code("conflict", CREATE),
+    "starts from the default branch": body((given) => given.replace(/,"continue":\{[^}]*\}/u, ""))
+  },
+  "branches.files": {
+    "starts from the base": edit("working", () => null, CONTENT),
+    "does not say where it starts": edit("repos.0.ref", () => undefined, ONE)
+  },
+  "branches.log": {
+    "says it late": log((
+      events
+    ) => [...events.filter(({ type }) => type !== "sandbox.continued"), ...events.filter(({ type }) => type === "sandbox.continued")]),
+    "another branch": dataOf("sandbox.continued", "branch", "main"),
+    "no pull request": dataOf("sandbox.continued", "pull_request", undefined),
+    "says nothing of the pull request": each("pull_request.updated", () => null)
+  },
+  "branches.publish": {
+    "opens another": edit("pullRequest.number", (old) => number(old) + 1, PUBLISH),
+    "to a branch of its own": set("pullRequest.headRef", "slipway/c_zzzzzzzzzzzz", PUBLISH),
+    "pushes nothing": set("pullRequest.changedFiles", 1, PUBLISH)
+  },
+  "branches.sync": {
+    "rejected": edit("", (old) => ({ ...old as object, outcome: "rejected", rejection: "turn_active" }), SYNC),
+    "says nothing when it is accepted": each("sandbox.syncing", () => null),
+    "says nothing when it is done": each("sandbox.synced", () => null),
+    "without the branch": dataOf("sandbox.synced", "branches", []),
+    "without commits": each("sandbox.synced", (event) => ({
+      ...event,
+      data: { branches: (event.data["branches"] as ReadonlyArray<object>).map((one) => ({ ...one, sha: "" })) }
+    }))
+  },
+  "branches.sync-active": {
+    "waits": succeeds(409, { commandId: ANOTHER_UUID, revision: 1, outcome: "applied" }, SYNC),
+    "another code": code("conflict", SYNC)
+  },
+  "branches.sync-over": {
+    "another rejection": set("rejection", "turn_active", SYNC),
+    "refused": instead(200, 409, "sandbox_not_running", SYNC)
+  },
+  "branches.sync-unknown": { "another code": instead(404, 409, "sandbox_not_running", SYNC) },
 
   "events.envelope": {
     "one more": log((events) => events.map((event) => ({ ...event, sequence: 1 }))),
@@ -1142,7 +1196,18 @@ export const plants = ({ key, otherKey }: Keys): Readonly<Record<string, Readonl
   },
   "pull-request.body": {
     "takes more": body((given) => given.replace("\"draft\":false", "")),
+    "takes any ready": body((given) => given.replace("\"ready\":\"yes\"", "")),
     "knows one 404": code("not_found")
+  },
+  "pull-request.reviews": {
+    "of another": set("pullRequest.number", 0, REVIEWS),
+    "counts one more": edit("commentCount", (old) => number(old) + 1, REVIEWS),
+    "no checks": set("checks", undefined, REVIEWS),
+    "one more": set("branch", "x", REVIEWS)
+  },
+  "pull-request.reviews-before": {
+    "a pull request": set("pullRequest", { number: 1, url: "x", title: "", state: "open" }, REVIEWS),
+    "a check": set("checks.data", [{ name: "x", status: "x", conclusion: null, url: "x" }], REVIEWS)
   },
   "pull-request.repo-required": { "another code": code("invalid_request"), "takes the first": succeeds(400, {}) },
   "pull-request.not-running": { "404": instead(409, 404, "not_found") },
@@ -1327,6 +1392,7 @@ export const plants = ({ key, otherKey }: Keys): Readonly<Record<string, Readonl
   "ownership.terminate": tells(TERMINATE),
   "ownership.interrupt": tells(INTERRUPT),
   "ownership.restore": tells(RESTORE),
+  "ownership.sync": tells(SYNC),
   "ownership.fork": tells(FORK),
   "ownership.approval": tells(DECIDE),
   "ownership.send-message": tells(MESSAGES),

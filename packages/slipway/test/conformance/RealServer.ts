@@ -6,6 +6,7 @@ import { Access } from "@slipway/domain/access/usecases/Access"
 import { DeviceLogins } from "@slipway/domain/access/usecases/DeviceLogins"
 import { Members } from "@slipway/domain/access/usecases/Members"
 import { Sessions } from "@slipway/domain/access/usecases/Sessions"
+import { Automations } from "@slipway/domain/automation/usecases/Automations"
 import { Secrets } from "@slipway/domain/environment/usecases/Secrets"
 import { RemoteTrees, LocalTrees } from "@slipway/domain/files/ports/RemoteTrees"
 import { Files } from "@slipway/domain/files/usecases/Files"
@@ -14,6 +15,7 @@ import { PartnerStore } from "@slipway/domain/partner/ports/PartnerStore"
 import type { PartnerFact } from "@slipway/domain/partner/schema/PartnerEvent"
 import { Partners } from "@slipway/domain/partner/usecases/Partners"
 import { Webhooks } from "@slipway/domain/partner/usecases/Webhooks"
+import { HandleNews } from "@slipway/domain/publishing/usecases/HandleNews"
 import { Publishing } from "@slipway/domain/publishing/usecases/Publishing"
 import { Sandboxes } from "@slipway/domain/sandbox/usecases/Sandboxes"
 import { SandboxEvents } from "@slipway/domain/sandbox/usecases/SandboxEvents"
@@ -29,6 +31,7 @@ import * as SandboxHostNone from "@slipway/machine/none/SandboxHostNone"
 import * as WebhookSenderHttp from "@slipway/machine/webhooks/WebhookSenderHttp"
 import { pages } from "@slipway/pages/Pages"
 import * as AccessStorePostgres from "@slipway/postgres/access-store/AccessStorePostgres"
+import * as AutomationStorePostgres from "@slipway/postgres/automation-store/AutomationStorePostgres"
 import * as CheckpointsPostgres from "@slipway/postgres/checkpoints/CheckpointsPostgres"
 import * as DeviceLoginStorePostgres from "@slipway/postgres/device-login-store/DeviceLoginStorePostgres"
 import * as HintsPostgres from "@slipway/postgres/HintsPostgres"
@@ -37,6 +40,7 @@ import * as MaintenancePostgres from "@slipway/postgres/maintenance/MaintenanceP
 import * as Migrations from "@slipway/postgres/Migrations"
 import * as ModelProviderStorePostgres from "@slipway/postgres/model-provider-store/ModelProviderStorePostgres"
 import * as PartnerStorePostgres from "@slipway/postgres/partner-store/PartnerStorePostgres"
+import * as RepositorySettingsPostgres from "@slipway/postgres/repository-settings/RepositorySettingsPostgres"
 import * as SandboxDashboardPostgres from "@slipway/postgres/sandbox-dashboard/SandboxDashboardPostgres"
 import * as SandboxStorePostgres from "@slipway/postgres/sandbox-store/SandboxStorePostgres"
 import { SecretsKey } from "@slipway/postgres/secret-store/SecretsKey"
@@ -85,7 +89,13 @@ const service = Layer.unwrap(Effect.map(directory, (path) => {
     DeviceLoginStorePostgres.layer,
     SessionStorePostgres.layer,
     PartnerStorePostgres.layer,
-    Layer.mergeAll(WebhookStorePostgres.layer, SecretStorePostgres.layer, ModelProviderStorePostgres.layer).pipe(
+    Layer.mergeAll(
+      WebhookStorePostgres.layer,
+      AutomationStorePostgres.layer,
+      SecretStorePostgres.layer,
+      ModelProviderStorePostgres.layer,
+      RepositorySettingsPostgres.layer
+    ).pipe(
       Layer.provide(SecretsKey.layerEphemeral)
     ),
     WebhookSenderHttp.layer({ allowPrivate: false }),
@@ -106,14 +116,14 @@ const service = Layer.unwrap(Effect.map(directory, (path) => {
     for (const repo of REPOS) yield* local.register(repo, makeRepository(join(path, repo.replace("/", "-"))))
   }))
   const domain = Layer.mergeAll(
-    Sandboxes.layer,
+    Automations.layer.pipe(Layer.provideMerge(Sandboxes.layer)),
     SandboxEvents.layer,
     Files.layerReaching.pipe(
       Layer.provide(RemoteTrees.layerLocal),
       Layer.provide(LocalTrees.layer),
       Layer.provide(CheckpointTreesOnDisk.layer)
     ),
-    Publishing.layer,
+    HandleNews.layer.pipe(Layer.provideMerge(Publishing.layer)),
     Partners.layer,
     Webhooks.layer,
     Secrets.layer,

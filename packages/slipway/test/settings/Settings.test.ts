@@ -179,7 +179,7 @@ describe("Settings", () => {
       const policy = yield* Policy
       assert.deepStrictEqual([approval, agentIdle], [policy.approval, (yield* Timing).agentIdle])
       assert.deepStrictEqual({ ...policy, ...lifetimes }, policy)
-      assert.lengthOf(Object.keys(lifetimes), 5)
+      assert.lengthOf(Object.keys(lifetimes), 6)
     }))
 
   it.effect("adapters call their options by the settings", () =>

@@ -66,6 +66,7 @@ export const creation: Creation = {
   toolApprovalMode: "prompt",
   metadata: { customer: "42" },
   origin: null,
+  continues: null,
   createdAt
 }
 

@@ -105,13 +105,13 @@ const SETTLED: ReadonlySet<string> = new Set(["succeeded", "failed", "terminated
 const ACTIVE: ReadonlySet<string> = new Set(["pending", "running", "awaiting_approval"])
 const MOST_WAITING = 10
 /** docs/decisions/15. */
-const needOf = ({ owesCheckpoint, publications, restoring, status, turn }: Sandbox): "boot" | "turn" | "errand" | null => {
+const needOf = ({ owesCheckpoint, publications, restoring, status, syncing, turn }: Sandbox): "boot" | "turn" | "errand" | null => {
   const publishes = publications.some(({ actionState }) => actionState === "publishing" || actionState === "updating")
   if (status === "queued" || status === "creating") return "boot"
   if (status === "terminating") return "errand"
   if (status === "terminated") return null
   if (status === "running" && turn !== null && ACTIVE.has(turn.state)) return "turn"
-  return publishes || status === "running" && (owesCheckpoint || restoring !== null) ? "errand" : null
+  return publishes || status === "running" && (owesCheckpoint || syncing || restoring !== null) ? "errand" : null
 }
 /** The agent does not tell the kind of the call. */
 const unknownCall = (turn: string, call: string): SystemCommand => ({
@@ -120,8 +120,11 @@ const unknownCall = (turn: string, call: string): SystemCommand => ({
   approval: { approval_id: call, tool: "write" }
 })
 /** Events of these types change the revision. */
-const CHANGES =
-  /^(?:sandbox\.(?:status|restoring|restored|renamed)|message\.(?:queued|steered|cancelled)|turn\.|approval\.|pull_request\.)/u
+const CHANGES = [
+  /^sandbox\.(?:status|restoring|restored|renamed|syncing|synced)/u,
+  /^message\.(?:queued|steered|cancelled)/u,
+  /^(?:turn|approval|feedback|pull_request)\./u
+]
 
 /** Laws of the pure rules. */
 export const historyLaws: ReadonlyArray<HistoryLaw> = [
@@ -510,7 +513,7 @@ export const historyLaws: ReadonlyArray<HistoryLaw> = [
       let revision = 1
       let { lastSeq } = history.first
       for (const { after, events } of history.moments) {
-        revision += events.filter(({ type }) => CHANGES.test(type)).length
+        revision += events.filter(({ type }) => CHANGES.some((pattern) => pattern.test(type))).length
         lastSeq += events.length
         assert.deepStrictEqual([after.revision, after.lastSeq], [revision, lastSeq])
       }

@@ -147,9 +147,17 @@ export const queueIsKept = (log: Log, sandbox: Sandbox): void => {
   hold(texts.size === waiting.length && waiting.every(({ id, text }) => texts.get(id) === text), "a text of what waits is another one")
 }
 
-const AFTER_END: ReadonlySet<SandboxEvent["type"]> = new Set(["pull_request.updated", "sandbox.renamed", "usage.updated"])
+const AFTER_END: ReadonlySet<SandboxEvent["type"]> = new Set([
+  "feedback.paused",
+  "feedback.received",
+  "feedback.replied",
+  "feedback.resumed",
+  "pull_request.updated",
+  "sandbox.renamed",
+  "usage.updated"
+])
 
-/** Throws where a sandbox has more than publications, usage and titles after it was terminated: its pull request may go on living. */
+/** Throws where a sandbox has more than publications, feedback, usage and titles after it was terminated: its pull request may go on. */
 export const endsForGood = (log: Log): void => {
   const end = log.findIndex((event) => event.type === "sandbox.status" && event.data.status === "terminated")
   const after = end < 0 ? [] : log.slice(end + 1).filter(({ type }) => !AFTER_END.has(type))
@@ -319,6 +327,7 @@ const orders: Readonly<Record<string, string>> = {
   RefuseMessage: `(${LIMITED})?`,
   Release: `(${SETTLED}terminated )?`,
   Rename: "(sandbox.renamed )?",
+  RecordSync: "(sandbox.synced )?",
   ReportBoot: "sandbox.boot ",
   ReportBoxLimit: `(sandbox.error )?(${LIMITED})?`,
   ReportPublication: "pull_request.updated ",

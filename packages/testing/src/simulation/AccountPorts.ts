@@ -78,7 +78,15 @@ export const webhooksOf = (
     take: (now, limit) => call("take", store.take(now, limit), look),
     record: (taken, attempt, next, at) =>
       call(`record ${taken.url} ${taken.event.sequence} ${next._tag}`, store.record(taken, attempt, next, at), { repeatable: true }),
-    purge: (before, limit) => call("purge", store.purge(before, limit), look)
+    purge: (before, limit) => call("purge", store.purge(before, limit), look),
+    takeNotifications: (now, limit) => call("take notifications", store.takeNotifications(now, limit), look),
+    recordNotification: (taken, attempt, next, at) =>
+      call(
+        `record ${taken.url} ${taken.notification.sandboxId} ${taken.notification.seq} ${next._tag}`,
+        store.recordNotification(taken, attempt, next, at),
+        { repeatable: true }
+      ),
+    purgeNotifications: (before, limit) => call("purge notifications", store.purgeNotifications(before, limit), look)
   })
 }
 

@@ -4,7 +4,7 @@
  */
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
-import type { Chance } from "./Chance.ts"
+import type { Chance } from "../chance/Chance.ts"
 import type { Process, Timeline } from "./Timeline.ts"
 import type { Trace } from "./Trace.ts"
 

@@ -6,7 +6,9 @@ import type { Principal } from "@slipway/domain/access/schema/Principal"
 import { Access } from "@slipway/domain/access/usecases/Access"
 import { Files } from "@slipway/domain/files/usecases/Files"
 import type { SandboxId } from "@slipway/domain/ids/SandboxId"
+import type { MemoryRepositories } from "@slipway/domain/memory/files/MemoryRepositories"
 import { PartnerStore } from "@slipway/domain/partner/ports/PartnerStore"
+import { NOTIFICATION_TYPES } from "@slipway/domain/partner/schema/NotificationType"
 import type { PartnerFact } from "@slipway/domain/partner/schema/PartnerEvent"
 import { Partners } from "@slipway/domain/partner/usecases/Partners"
 import { Webhooks } from "@slipway/domain/partner/usecases/Webhooks"
@@ -20,13 +22,15 @@ import type { ApprovalRequest } from "@slipway/domain/sandbox/schema/SandboxEven
 import { CreateSandbox } from "@slipway/domain/sandbox/usecases/CreateSandbox"
 import { Sandboxes } from "@slipway/domain/sandbox/usecases/Sandboxes"
 import { SandboxEvents } from "@slipway/domain/sandbox/usecases/SandboxEvents"
+import { RepoName } from "@slipway/domain/source/schema/RepoRef"
 import * as DateTime from "effect/DateTime"
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
 import * as Schema from "effect/Schema"
 import type * as Scope from "effect/Scope"
 import * as Stream from "effect/Stream"
-import type { Chance } from "./Chance.ts"
+import * as MovedBranch from "../branches/MovedBranch.ts"
+import type { Chance } from "../chance/Chance.ts"
 import type { Faults } from "./Faults.ts"
 import { OpenStreams, type Servers } from "./Servers.ts"
 import type { Trace } from "./Trace.ts"
@@ -56,6 +60,7 @@ export interface Scene {
   readonly witness: Witness
   readonly trace: Trace
   readonly servers: Servers
+  readonly repositories: MemoryRepositories["Service"]
   /** For whom they work, by id. */
   readonly grants: ReadonlyArray<string>
   /** The model that costs something; the default is free. */
@@ -97,11 +102,11 @@ const script = (chance: Chance, n: number): string =>
 
 const seconds = (chance: Chance, most: number) => Effect.suspend(() => Effect.sleep(chance.between(1, most * 1000)))
 
-/** Asks again while the store is away: a client cannot know more than that. */
+/** Asks again while the store or the source host is away: a client cannot know more than that. */
 const patiently = (chance: Chance) => <A, E extends { readonly _tag: string }, R>(self: Effect.Effect<A, E, R>): Effect.Effect<A, E, R> =>
   Effect.catchIf(
     self,
-    (error) => error._tag === "StoreUnavailable",
+    (error) => error._tag === "StoreUnavailable" || error._tag === "SourceUnreadable",
     () => Effect.andThen(seconds(chance, 1), Effect.suspend(() => patiently(chance)(self)))
   )
 
@@ -114,6 +119,15 @@ const NO_MESSAGE = "00000000-0000-4000-8000-000000000000"
 /** Forks that come of one sandbox that a person asked for, at most. */
 const FORKS = 2
 
+/** In some seeds the part of a creation that continues a person's branch, which then moves. */
+const continued = Effect.fnUntraced(function*({ repositories, trace }: Scene, chance: Chance, n: number, repo: string) {
+  const repository = repositories.find(RepoName.make(repo))
+  if (repository === undefined || !chance.is(0.3)) return {}
+  const branch = MovedBranch.begin(repository, n)
+  yield* Effect.forkScoped(MovedBranch.moving({ chance, repository, trace }, { branch, n }))
+  return { continue: { repo, branch } }
+})
+
 /** One person with one sandbox and what is forked of it. */
 export const person = Effect.fnUntraced(function*(scene: Scene, n: number) {
   const { trace } = scene
@@ -125,10 +139,12 @@ export const person = Effect.fnUntraced(function*(scene: Scene, n: number) {
     if (!holds) trace.breaks(rule, detail)
   }
   yield* seconds(chance, 15)
+  const repos = chance.is(0.3)
+    ? REPOSITORIES.map((fullName) => ({ fullName }))
+    : [{ fullName: chance.is(0.04) ? "acme/gone" : chance.pick(REPOSITORIES) }]
   const request = decodeRequest({
-    repos: chance.is(0.3)
-      ? REPOSITORIES.map((fullName) => ({ fullName }))
-      : [{ fullName: chance.is(0.04) ? "acme/gone" : chance.pick(REPOSITORIES) }],
+    repos,
+    ...yield* continued(scene, chance.fork(), n, repos[0]?.fullName ?? ""),
     prompt: script(chance, n),
     toolApprovalMode: chance.is(0.6) ? "prompt" : "auto",
     ...(chance.is(0.5) ? { model: scene.paidModel } : {})
@@ -593,7 +609,7 @@ export const partner = Effect.fnUntraced(function*({ active, chance: shared, gra
       asPartner(
         grantId,
         "register",
-        (webhooks, own) => webhooks.register(own, { url, types: chance.is(0.7) ? null : [chance.pick(types)] })
+        (webhooks, own) => webhooks.register(own, { url, types: chance.is(0.5) ? null : [chance.pick(types), ...NOTIFICATION_TYPES] })
       )
     ).pipe(
       Effect.catchTag("TooManyEndpoints", () => Effect.void)

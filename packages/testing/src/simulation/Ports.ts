@@ -1,6 +1,7 @@
 /** The ports as one process has them: each call passes a fault and is seen by the witness. */
 import { CannotSave, CloneFailed, PushFailed, TreesUnavailable, WorkingTrees } from "@slipway/domain/files/ports/WorkingTrees"
 import type { SandboxId } from "@slipway/domain/ids/SandboxId"
+import type { MemoryRepositories } from "@slipway/domain/memory/files/MemoryRepositories"
 import type { MemoryModel } from "@slipway/domain/memory/models/ModelGatewayMemory"
 import { PartnerStore } from "@slipway/domain/partner/ports/PartnerStore"
 import { AgentError, AgentRuntime, type AgentSession } from "@slipway/domain/sandbox/ports/AgentRuntime"
@@ -20,9 +21,11 @@ import * as Deferred from "effect/Deferred"
 import * as Effect from "effect/Effect"
 import type * as Scope from "effect/Scope"
 import * as Stream from "effect/Stream"
+import * as MovedBranch from "../branches/MovedBranch.ts"
 import { Caller, earlierStore } from "../stores/Versions.ts"
 import type { Faults, Possible } from "./Faults.ts"
 import type { Process, Timeline } from "./Timeline.ts"
+import type { Trace } from "./Trace.ts"
 import type { Disk } from "./TreesWitness.ts"
 import type { RunningAgent, Witness } from "./Witness.ts"
 
@@ -103,6 +106,7 @@ const sandboxesOf = ({ call, process, witness }: Way, store: SandboxStore["Servi
   log: (id, after, limit) => call(`log ${id} after ${after}`, store.log(id, after, limit), look),
   checkpointLog: (id, after, limit) => call(`checkpoint log ${id} after ${after}`, store.checkpointLog(id, after, limit), look),
   messages: (id, after, limit) => call(`messages ${id}`, store.messages(id, after, limit), look),
+  publishers: (repo, branch) => call(`publishers ${repo} ${branch}`, store.publishers(repo, branch), look),
   command: (key, command, now, keyed, trace) => call(`command ${key.id}`, store.command(key, command, now, keyed, trace)),
   change: (id, by, decide, now) =>
     Effect.suspend(() => {
@@ -120,6 +124,7 @@ const sandboxesOf = ({ call, process, witness }: Way, store: SandboxStore["Servi
         () => Effect.sync(() => isWorker ? witness.losesAnswer(process, id, written, last) : undefined)
       )
     }),
+  delete: (key, now) => call(`delete ${key.id}`, store.delete(key, now)),
   approvals: (id, ids) => call(`approvals ${id}`, store.approvals(id, ids), look),
   traces: (id, turnId) => call(`traces ${id}`, store.traces(id, turnId), look),
   purged: (id) => call(`purged ${id}`, store.purged(id), look)
@@ -257,7 +262,11 @@ export const sourceOf = (process: Process, faults: Faults, witness: Witness, sou
     // As of a host whose list is not at hand: what it does not let us see comes out at the boot.
     refusal: () => Effect.succeed(null),
     repository: (repo) => call("repository", source.repository(repo)),
+    mayWrite: (repo, author) => call("mayWrite", source.mayWrite(repo, author)),
     remote: (repo, access) => call("remote", source.remote(repo, access)),
+    branch: (repo, name) => call("branch", source.branch(repo, name)),
+    pullRequestSource: (repo, number) => call("pullRequestSource", source.pullRequestSource(repo, number)),
+    openPullRequests: (repo) => call("openPullRequests", source.openPullRequests(repo)),
     findOpenPullRequest: (repo, head) =>
       call(
         "findOpenPullRequest",
@@ -280,6 +289,8 @@ export const sourceOf = (process: Process, faults: Faults, witness: Witness, sou
       ),
     repositories: (query) => source.repositories(query),
     pullRequestPushed: (repo, number, push) => call("pullRequestPushed", source.pullRequestPushed(repo, number, push)),
+    decoratePullRequest: (repo, number, decoration) => call("decoratePullRequest", source.decoratePullRequest(repo, number, decoration)),
+    readyPullRequest: (repo, number) => call("readyPullRequest", source.readyPullRequest(repo, number)),
     pullRequestDetails: (repo, number) => call("pullRequestDetails", source.pullRequestDetails(repo, number))
   })
 }
@@ -289,7 +300,8 @@ export const treesOf = (
   faults: Faults,
   witness: Witness,
   disk: Disk,
-  trees: WorkingTrees["Service"]
+  trees: WorkingTrees["Service"],
+  { repositories, trace }: { readonly repositories: MemoryRepositories["Service"]; readonly trace: Trace }
 ): WorkingTrees["Service"] => {
   const tooLarge = new CannotSave({ repo: "all", detail: "it is too large", retryable: false })
   const unsaved = () => new TreesUnavailable({ detail: "The disk does not answer.", retryable: true })
@@ -304,10 +316,14 @@ export const treesOf = (
     branches: (key, query) => call(`branches ${key.sandboxId} ${key.repo}`, trees.branches(key, query), { repeatable: true }),
     snapshot: (key, commit) => call(`snapshot ${key.sandboxId} ${key.repo}`, trees.snapshot(key, commit), { repeatable: true }),
     push: (key, options) =>
-      call(`push ${key.sandboxId} ${key.repo}`, trees.push(key, options), {
-        error: () => new PushFailed({ repo: key.repo, detail: "the line was cut", retryable: true }),
-        repeatable: true
-      }),
+      call(
+        `push ${key.sandboxId} ${key.repo}`,
+        MovedBranch.judged(trace, repositories.find(key.repo), options.headRef, trees.push(key, options)),
+        {
+          error: () => new PushFailed({ repo: key.repo, detail: "the line was cut", retryable: true }),
+          repeatable: true
+        }
+      ),
     save: (id, repos, options) =>
       Effect.contextWith((context: Context.Context<Scope.Scope>) =>
         faults.happens("treeTooLarge", `${process.name} trees.save ${id}`) ? Effect.fail(tooLarge) : call(

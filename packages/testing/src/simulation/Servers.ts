@@ -4,6 +4,7 @@
  * became of it, and asks again, wherever somebody answers.
  */
 import { AccessStore } from "@slipway/domain/access/ports/AccessStore"
+import type { MemberStore } from "@slipway/domain/access/ports/MemberStore"
 import type { Principal } from "@slipway/domain/access/schema/Principal"
 import { Access, REVOCATIONS } from "@slipway/domain/access/usecases/Access"
 import { Files } from "@slipway/domain/files/usecases/Files"
@@ -31,7 +32,7 @@ import type { Process, Timeline } from "./Timeline.ts"
 /** State of one process that answers people. */
 export type Answering = Files | OpenStreams | Partners | Publishing | SandboxEvents | Sandboxes | Webhooks
 /** Services that it needs for that. */
-export type Needed = Layer.Services<typeof service> | Hints | Ids | Access | AccessStore | Maintenance
+export type Needed = Layer.Services<typeof service> | Hints | Ids | Access | AccessStore | Maintenance | MemberStore
 
 const service = Layer.mergeAll(Sandboxes.layer, SandboxEvents.layer, Publishing.layer, Files.layer, Partners.layer, Webhooks.layer)
 const serviceOf = () => Layer.merge(service, OpenStreams.layer)
@@ -291,10 +292,12 @@ export const clients = (servers: Servers): Context.Context<Partners | Publishing
       decideApproval: (by, id, approvalId, decision) =>
         ask(by, `decide ${id}`, (own) => Sandboxes.use((it) => it.decideApproval(own, id, approvalId, decision))),
       restore: (by, id, checkpoint) => ask(by, `restore ${id}`, (own) => Sandboxes.use((it) => it.restore(own, id, checkpoint))),
+      sync: (by, id) => ask(by, `sync ${id}`, (own) => Sandboxes.use((it) => it.sync(own, id))),
       sendMessage: (by, id, prompt, key, whenBusy) =>
         ask(by, `send ${id}`, (own) => Sandboxes.use((it) => it.sendMessage(own, id, prompt, key, whenBusy))),
       cancelMessage: (by, id, messageId) => ask(by, `cancel ${id}`, (own) => Sandboxes.use((it) => it.cancelMessage(own, id, messageId))),
       rename: (by, id, title) => ask(by, `rename ${id}`, (own) => Sandboxes.use((it) => it.rename(own, id, title))),
+      delete: (by, id) => ask(by, `delete ${id}`, (own) => Sandboxes.use((it) => it.delete(own, id))),
       messages: (by, id, page) => ask(by, `messages ${id}`, (own) => Sandboxes.use((it) => it.messages(own, id, page))),
       checkpoints: (by, id, page) => ask(by, `checkpoints ${id}`, (own) => Sandboxes.use((it) => it.checkpoints(own, id, page))),
       setup: (by, id) => ask(by, `setup ${id}`, (own) => Sandboxes.use((it) => it.setup(own, id)))

@@ -15,6 +15,9 @@ import * as Deferred from "effect/Deferred"
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Redacted from "effect/Redacted"
+import * as Outcome from "effect/Result"
+import { Chance } from "../chance/Chance.ts"
+import { type Around, daily, keeper, ranOnce } from "./Automations.ts"
 import { DEAD, type Keyed, operator, partner, person, revokeGrant, type Scene } from "./People.ts"
 import { clients } from "./Servers.ts"
 import type { Process } from "./Timeline.ts"
@@ -55,6 +58,8 @@ const MAX_STEPS = 200_000
 /** The people of a run. */
 interface Cast {
   readonly scene: Scene
+  /** `null`: this seed has no automations. */
+  readonly keeping: Around | null
   /** The operator's process. */
   readonly office: Process
   /** The ports of people. */
@@ -66,6 +71,7 @@ export const simulate = (options: Options): Result => {
   const world = new World(options)
   const { slots, start, timeline, trace } = world
   const cast = peopleOf(world)
+  if (cast.keeping !== null) world.spawn(world.people, Context.empty(), keeper(cast.keeping))
   world.spawn(world.process, Context.empty(), outages(world))
   world.spawn(world.process, Context.empty(), troubles(world))
   world.spawn(world.process, Context.empty(), releases(world))
@@ -94,6 +100,7 @@ const peopleOf = (world: World): Cast => {
     active: () => faults.on,
     moments: [agentIdle, versions.newest.limits.idle].map((duration) => Duration.toMillis(duration)),
     servers,
+    repositories: world.repositories,
     keyed: [],
     grants: grants.map(({ id }) => id),
     paidModel: paidModel.id,
@@ -106,7 +113,16 @@ const peopleOf = (world: World): Cast => {
   const asked = Context.merge(world.portsOf(people, machines[0]!), clients(servers))
   world.spawn(people, asked, actions)
   world.spawn(office, world.portsOf(office, machines[0]!), operator(scene, faults))
-  return { asked, office, scene }
+  return { asked, keeping: keepingOf(world, scene), office, scene }
+}
+
+/** Draws of its own: a seed without automations is the run that it was before there were any. */
+const keepingOf = ({ automations, grants, options, rightsWitness, servers, timeline, trace }: World, { active }: Scene): Around | null => {
+  if (automations === null) return null
+  const chance = new Chance(options.seed ^ 0x31313131)
+  const grantId = chance.pick(grants).id
+  const isGood = () => rightsWitness.isRevoked(grantId) === false
+  return { automations, chance, servers, trace, timeline, grantId, active, isGood }
 }
 
 /** Runs until then, or to the first rule that breaks. Answers whether all rules hold. */
@@ -160,12 +176,13 @@ const calm = (world: World, cast: Cast) => {
     if (!runUntil(world, timeline.now + RESERVED_MILLIS)) return
   }
   over(world)
+  if (trace.broken === null && !deletes(world, cast, chance.fork())) return
   if (trace.broken === null && passesMonth) month(world, cast)
 }
 
 /** Keeps all processes running until everything has settled. Answers whether all rules hold. */
 const settle = (world: World): boolean => {
-  const { servers, slots, timeline, trace, witness } = world
+  const { automations, servers, slots, timeline, trace, witness } = world
   const calmAt = timeline.now
   const history: Array<ReadonlyMap<SandboxId, number>> = []
   for (;;) {
@@ -185,23 +202,31 @@ const settle = (world: World): boolean => {
     if (latest !== undefined) witness.keepsUp(latest)
     witness.needsAreMet()
     history.push(new Map(Array.from(witness.sandboxes, ([id, { state }]) => [id, state.lastSeq])))
-    const left = witness.unsettled() ?? orphan(world)
+    automations?.check()
+    const left = automations?.unsettled() ?? witness.unsettled() ?? orphan(world)
     if (left === null && history.length > 6) return true
     if (timeline.now - calmAt > SETTLED_MILLIS) {
-      trace.breaks("everything settles", left ?? "")
+      const isMissing = left !== null && left === witness.webhooks.missing()
+      trace.breaks(isMissing ? "a notification that is due arrives, or is recorded as failed" : "everything settles", left ?? "")
       return false
     }
   }
 }
 
 /** Checks the rules of everything that has ended. */
-const over = ({ grants, spending, timeline, witness }: World) => {
+const over = ({ automations, grants, spending, timeline, witness }: World) => {
   witness.end()
+  automations?.end()
   for (const { id } of grants) witness.money.end(id, timeline.run(Context.empty(), Effect.orDie(spending.of(id))))
 }
 
 /** Runs an action of people, while time passes as usual. Answers whether it ended and all rules hold. */
-const done = (world: World, { asked }: Cast, what: string, deed: Effect.Effect<unknown, unknown, Sandboxes | PartnerStore>): boolean => {
+const done = (
+  world: World,
+  { asked }: Pick<Cast, "asked">,
+  what: string,
+  deed: Effect.Effect<unknown, unknown, Sandboxes | PartnerStore>
+): boolean => {
   const { people, timeline, trace } = world
   let isDone = false
   world.spawn(people, asked, deed, (exit) => {
@@ -212,6 +237,28 @@ const done = (world: World, { asked }: Cast, what: string, deed: Effect.Effect<u
   while (!isDone && timeline.now < until) if (!runUntil(world, timeline.now + 500)) return false
   if (!isDone) trace.breaks("everything settles", what)
   return isDone && trace.broken === null
+}
+
+const ENDED: ReadonlyArray<string> = ["succeeded", "failed", "terminated"]
+
+/** People delete sandboxes that ended, each twice at once. Answers whether all rules hold. */
+const deletes = (world: World, cast: Cast, chance: Chance): boolean => {
+  const { rightsWitness, trace, witness } = world
+  const ended = new Map(cast.scene.keyed.flatMap(({ by, id }) => {
+    const status = witness.sandboxes.get(id)?.state.status
+    const mayBe = status !== undefined && ENDED.includes(status) && rightsWitness.isRevoked(by.grantId) === false
+    return mayBe && chance.is(0.5) ? [[id, by] as const] : []
+  }))
+  const each = Effect.forEach(ended, ([id, by]) => {
+    const remove = Effect.result(Sandboxes.use((sandboxes) => sandboxes.delete(by, id)))
+    return Effect.map(Effect.all([remove, remove], { concurrency: 2 }), (results) => {
+      trace.count("deletions")
+      if (results.filter(Outcome.isSuccess).length !== 1) trace.breaks("of two deletions one is made", id)
+    })
+  })
+  if (!done(world, cast, "sandboxes are deleted", each)) return false
+  witness.isDeleted(Array.from(ended.keys()))
+  return trace.broken === null && runUntil(world, world.timeline.now + 5_000)
 }
 
 /** Skips this time without a step. */
@@ -236,7 +283,8 @@ const month = (world: World, cast: Cast) => {
   const good = grants.filter(({ id }) => rightsWitness.isRevoked(id) === false)
   const [first] = good
   if (first !== undefined && options.webhooks === true && !givesUp(world, cast, first.id)) return
-  if (!leap(world, 29 * DAY - 4 * DAY)) return
+  const before = Array.from(witness.sandboxes.keys())
+  if (!leapsMissing(world, cast, 29 * DAY - 4 * DAY)) return
   const known = cast.scene.keyed.filter(({ by }) => good.some(({ id }) => id === by.grantId))
   if (!done(world, cast, "creations are replayed", replays(world, known))) return
   if (!leap(world, 5 * DAY)) return
@@ -248,18 +296,45 @@ const month = (world: World, cast: Cast) => {
     if (!runUntil(world, timeline.now + 1000)) return
     if (timeline.now > until) return trace.breaks("everything settles", witness.unsettled() ?? orphan(world) ?? "")
   }
-  witness.isForgotten(old)
+  witness.isForgotten(before)
+}
+
+/** Skips this time. If there are automations, a daily one is missed meanwhile, and runs once. Answers whether all rules hold. */
+const leapsMissing = (world: World, cast: Cast, millis: number): boolean => {
+  const { timeline, trace, witness } = world
+  const { keeping } = cast
+  let id: string | null = null
+  if (keeping !== null) {
+    const makes = Effect.map(daily(keeping), (made) => void (id = made))
+    if (!done(world, cast, "an automation is made", makes)) return false
+  }
+  const back = timeline.now + millis
+  if (!leap(world, millis)) return false
+  if (keeping === null || id === null) return true
+  if (!done(world, cast, "automations are paused", ranOnce(keeping, id, back))) return false
+  const until = timeline.now + SETTLED_MILLIS
+  for (let left = witness.unsettled() ?? orphan(world); left !== null; left = witness.unsettled() ?? orphan(world)) {
+    if (!runUntil(world, timeline.now + 1000)) return false
+    if (timeline.now > until) trace.breaks("everything settles", left)
+  }
+  return true
 }
 
 const again = ({ by, key, request }: Keyed) => Sandboxes.use((sandboxes) => sandboxes.create(by, request, key))
 
 /** Repeats creations whose keys are still valid. */
-const replays = ({ trace }: World, known: ReadonlyArray<Keyed>) =>
+const replays = ({ trace, witness }: World, known: ReadonlyArray<Keyed>) =>
   Effect.forEach(known, (one) =>
     Effect.map(again(one), ({ replayed, sandbox }) => {
       trace.count("keys that answered weeks later")
       if (!replayed || sandbox.id !== one.id) trace.breaks("a key answers for 30 days", `${one.id}, ${sandbox.id}`)
-    }))
+    }).pipe(
+      Effect.catchTag("SandboxDeleted", () =>
+        Effect.sync(() => {
+          trace.count("keys of deleted sandboxes")
+          if (!witness.deleted.has(one.id)) trace.breaks("a key answers for 30 days", `${one.id} was not deleted`)
+        }))
+    ))
 
 /** Repeats creations whose keys have expired. `old`: the sandboxes so far. */
 const creations = ({ trace }: World, known: ReadonlyArray<Keyed>, old: ReadonlyArray<SandboxId>) =>

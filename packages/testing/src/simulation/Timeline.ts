@@ -13,8 +13,8 @@ import * as Logger from "effect/Logger"
 import * as Random from "effect/Random"
 import * as References from "effect/References"
 import * as Scheduler from "effect/Scheduler"
+import type { Chance } from "../chance/Chance.ts"
 import type { Deployed, Release } from "../stores/Versions.ts"
-import type { Chance } from "./Chance.ts"
 
 /** Fibers that run together and die together. A killed process never runs again, not even its finalizers. */
 export class Process implements Scheduler.Scheduler, Deployed {

@@ -45,7 +45,13 @@ const COUNTS = new Set<SandboxEvent["type"]>([
   "message.cancelled",
   "sandbox.restoring",
   "sandbox.restored",
-  "sandbox.renamed"
+  "sandbox.renamed",
+  "sandbox.syncing",
+  "sandbox.synced",
+  "feedback.received",
+  "feedback.replied",
+  "feedback.paused",
+  "feedback.resumed"
 ])
 
 /** Whether it is one of the events of which the `revision` counts. */
@@ -77,6 +83,7 @@ export class Told {
   owesCheckpoint = false
   pinned = false
   restoring: number | null = null
+  isSyncing = false
   restores = 0
   revision = 0
   lastSeq = 0
@@ -108,7 +115,11 @@ export class Told {
       case "creating":
         return "boot"
       case "running":
-        return this.isActive ? "turn" : this.restoring !== null || this.owesCheckpoint || this.isPublishing ? "errand" : null
+        return this.isActive
+          ? "turn"
+          : this.restoring !== null || this.owesCheckpoint || this.isSyncing || this.isPublishing
+          ? "errand"
+          : null
       case "terminating":
         return "errand"
       case "succeeded":
@@ -161,6 +172,10 @@ export class Told {
       case "sandbox.renamed":
         this.title = event.data.title
         return
+      case "sandbox.syncing":
+      case "sandbox.synced":
+        this.isSyncing = event.type === "sandbox.syncing"
+        break
       case "sandbox.restoring":
         this.restoring = event.data.checkpoint
         return
@@ -290,6 +305,7 @@ export class Told {
       ["owesCheckpoint", stored.owesCheckpoint, this.owesCheckpoint],
       ["pinned", stored.pinned, this.pinned],
       ["restoring", stored.restoring, this.restoring],
+      ["syncing", stored.syncing, stored.status === "running" && this.isSyncing],
       ["restores", stored.restores, this.restores],
       ["revision", stored.revision, this.revision],
       ["lastSeq", stored.lastSeq, this.lastSeq],

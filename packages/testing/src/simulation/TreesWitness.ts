@@ -245,14 +245,15 @@ export class TreesWitness {
     return Array.from({ length: checkpoint }, (_, i) => i + 1).filter((number) => !this.damaged.has(`${id}/${number}`))
   }
 
-  #first({ origin, repos }: Creation): Known {
+  #first({ continues, origin, repos }: Creation): Known {
     const folders = repos.map(({ fullName }) => `${folderOf(fullName)}/`)
     const start = Object.entries(this.#start).filter(([path]) => folders.some((folder) => path.startsWith(folder)))
     const from = origin === null
       ? { files: filesOf(start), said: [] }
       : this.#known.get(origin.sandboxId)?.checkpoints.get(origin.checkpoint)
     return {
-      files: from?.files ?? null,
+      // A person may have moved a continued branch before it was cloned.
+      files: continues === null ? from?.files ?? null : null,
       said: from?.said ?? null,
       disk: null,
       holder: null,

@@ -2,10 +2,13 @@
  * Follows every webhook (docs/decisions/11.4), from what receivers are sent and from what is asked of the store: who may be sent what,
  * in which order, when again, and when never more. It shares nothing with `afterAttempt` and its like.
  */
+import type { SandboxId } from "@slipway/domain/ids/SandboxId"
 import type { SignedRequest } from "@slipway/domain/partner/ports/WebhookSender"
-import { type TakenAttempt, WebhookStore } from "@slipway/domain/partner/ports/WebhookStore"
+import { type Attempt, type TakenAttempt, type TakenNotification, WebhookStore } from "@slipway/domain/partner/ports/WebhookStore"
+import type { NextOfLine } from "@slipway/domain/partner/rules/Notification"
 import type { Endpoint, Next, Outcome } from "@slipway/domain/partner/rules/Webhook"
 import type { PartnerEvent } from "@slipway/domain/partner/schema/PartnerEvent"
+import type { LogEntry } from "@slipway/domain/sandbox/ports/SandboxStore"
 import * as Effect from "effect/Effect"
 import * as Redacted from "effect/Redacted"
 import type { RightsWitness } from "./RightsWitness.ts"
@@ -30,6 +33,8 @@ interface Known {
   readonly types: Endpoint["types"]
   /** It is told what comes after this one of the feed. */
   readonly from: number
+  /** It is told what comes after these of the sandboxes there were when it was registered. */
+  readonly heads: ReadonlyMap<SandboxId, number>
   /** The newest event that it took and answered. */
   delivered: number
   /** Recorded failed attempts at the next event. */
@@ -49,7 +54,32 @@ interface Known {
   recording: { readonly fence: number; readonly next: Next; isDone: boolean } | null
 }
 
+/** The notifications of a sandbox for an endpoint. */
+interface KnownLine {
+  /** `seq` of the last delivered or skipped notification; `null`: none. */
+  finished: number | null
+  /** The last taken attempt that is not recorded yet. */
+  taken: { readonly fence: number; readonly at: number; readonly seq: number; readonly attempt: number } | null
+  /** The record in progress. */
+  recording: { readonly fence: number; readonly next: NextOfLine } | null
+  /** Whether the last recorded attempt failed, so that the next one has its time. */
+  isWaiting: boolean
+}
+
+/** The types of notifications that the event counts as. */
+const typesOf = ({ type, wire }: LogEntry): ReadonlyArray<string> => {
+  if (type !== "sandbox.status") return [type]
+  const { data }: { readonly data: { readonly status: string } } = JSON.parse(wire)
+  const ended = ["succeeded", "failed", "terminated"].includes(data.status) ? ["sandbox.ended"] : []
+  return [`sandbox.${data.status}`, ...ended]
+}
+
 export class WebhookWitness {
+  readonly #lines = new Map<string, KnownLine>()
+  readonly #log: (sandboxId: SandboxId) => ReadonlyArray<LogEntry>
+  /** The events of notifications by their ids. */
+  readonly #ids = new Map<string, string>()
+  readonly #sandboxes: (grantId: string) => ReadonlyArray<SandboxId>
   readonly #known = new Map<string, Known>()
   /** Endpoints with one attempt requested by hand. */
   readonly #byHand = new Set<string>()
@@ -64,21 +94,31 @@ export class WebhookWitness {
     readonly trace: Trace
     /** All of it, as it is. */
     readonly feed: (grantId: string) => ReadonlyArray<PartnerEvent>
+    /** The log of a sandbox, as far as it is kept. */
+    readonly log: (sandboxId: SandboxId) => ReadonlyArray<LogEntry>
+    readonly sandboxes: (grantId: string) => ReadonlyArray<SandboxId>
   }) {
     this.#rights = options.rights
     this.#timeline = options.timeline
     this.#trace = options.trace
     this.#feed = options.feed
+    this.#log = options.log
+    this.#sandboxes = options.sandboxes
   }
 
   get endpoints(): ReadonlyArray<Pick<Known, "id" | "grantId" | "isRemoved" | "url">> {
     return Array.from(this.#known.values())
   }
 
-  /** Whether an event waits that failed, or its endpoint was disabled. */
+  /** Whether an event or a notification waits that failed, or its endpoint was disabled. */
   isBehind(id: string): boolean {
     const known = this.#known.get(id)
-    return known !== undefined && (known.isUnsure || known.isDisabled || known.failures > 0)
+    return known !== undefined &&
+      (known.isUnsure || known.isDisabled || known.failures > 0 || this.#linesOf(id).some((line) => line.isWaiting))
+  }
+
+  #linesOf(endpointId: string): ReadonlyArray<KnownLine> {
+    return Array.from(this.#lines).flatMap(([key, line]) => key.startsWith(`${endpointId} `) ? [line] : [])
   }
 
   #wanted({ delivered, grantId, types }: Known, after = delivered): ReadonlyArray<PartnerEvent> {
@@ -93,6 +133,26 @@ export class WebhookWitness {
       if (next !== undefined) return `${known.url} is to be told of event ${next.sequence}`
     }
     return null
+  }
+
+  /** A notification that no endpoint may miss and that none of its attempts has ended yet, as a sentence; `null`: none. */
+  missing(): string | null {
+    for (const known of this.#known.values()) {
+      if (known.isDisabled || known.isRemoved || this.#rights.isRevoked(known.grantId) !== false) continue
+      for (const sandboxId of this.#sandboxes(known.grantId)) {
+        const due = this.#dueOf(known, sandboxId)
+        if (due !== undefined) return `${known.url} is to be told of event ${due.seq} of ${sandboxId}`
+      }
+    }
+    return null
+  }
+
+  /** The first event of the sandbox's log that the endpoint wants and that is neither delivered nor skipped; before `seq`, if given. */
+  #dueOf({ heads, id, types }: Known, sandboxId: SandboxId, seq = Number.POSITIVE_INFINITY): LogEntry | undefined {
+    const after = this.#lines.get(`${id} ${sandboxId}`)?.finished ?? heads.get(sandboxId) ?? 0
+    return this.#log(sandboxId).find((entry) =>
+      entry.seq > after && entry.seq < seq && typesOf(entry).some((type) => types?.some((wanted) => wanted === type) === true)
+    )
   }
 
   /** The store, watched. */
@@ -123,12 +183,14 @@ export class WebhookWitness {
                 `${made.url}: ${made.cursor} of ${from}`
               )
               const { cursor, grantId, id, types, url } = made
+              const heads = new Map(this.#sandboxes(grantId).map((sandboxId) => [sandboxId, this.#log(sandboxId).at(-1)?.seq ?? 0]))
               this.#known.set(id, {
                 id,
                 grantId,
                 url,
                 types,
                 from: cursor,
+                heads,
                 delivered: cursor,
                 failures: 0,
                 dueAt: 0,
@@ -150,19 +212,27 @@ export class WebhookWitness {
           known.failures = 0
           known.dueAt = 0
           known.isDisabled = false
+          for (const line of this.#linesOf(key.id)) line.isWaiting = false
         }),
       redeliver: (key, eventId, at) =>
         Effect.suspend(() => {
           this.#byHand.add(`${key.id} ${eventId}`)
           return store.redeliver(key, eventId, at)
         }),
+      takeNotifications: (now, limit) =>
+        Effect.suspend(() => {
+          const silenced = this.#silenced()
+          return Effect.tap(store.takeNotifications(now, limit), (taken) =>
+            Effect.sync(() => taken.forEach((one) => this.#takesNotification(one, silenced))))
+        }).pipe(atOnce),
+      recordNotification: (taken, attempt, next, at) =>
+        Effect.suspend(() => {
+          this.#followsAttempt(taken, attempt.outcome, next)
+          return this.#followsNotification(store, taken, store.recordNotification(taken, attempt, next, at), next)
+        }).pipe(atOnce),
       take: (now, limit) =>
         Effect.suspend(() => {
-          const silenced = new Set(
-            Array.from(this.#known.values()).filter((known) => known.isRemoved || this.#rights.isRevoked(known.grantId) === true).map((
-              { id }
-            ) => id)
-          )
+          const silenced = this.#silenced()
           return Effect.tap(store.take(now, limit), (taken) => Effect.sync(() => taken.forEach((one) => this.#takes(one, silenced))))
         }).pipe(atOnce),
       record: (taken, attempt, next, at) =>
@@ -181,6 +251,91 @@ export class WebhookWitness {
             }))
         }).pipe(atOnce)
     })
+  }
+
+  /** Endpoints that nothing may be sent to. */
+  #silenced(): ReadonlySet<string> {
+    const silenced = Array.from(this.#known.values()).filter(({ grantId, isRemoved }) =>
+      isRemoved || this.#rights.isRevoked(grantId) === true
+    )
+    return new Set(silenced.map(({ id }) => id))
+  }
+
+  #lineOf({ endpointId, notification: { sandboxId } }: TakenNotification): KnownLine {
+    const key = `${endpointId} ${sandboxId}`
+    const line = this.#lines.get(key) ?? { finished: null, taken: null, recording: null, isWaiting: false }
+    this.#lines.set(key, line)
+    return line
+  }
+
+  #takesNotification(taken: TakenNotification, silenced: ReadonlySet<string>): void {
+    const { attempt, endpointId, fence, manual, notification: { sandboxId, seq }, url } = taken
+    const known = this.#known.get(endpointId)
+    if (known === undefined) return
+    const what = `${url} ${sandboxId} ${seq}`
+    this.#rule("nothing is sent for a grant that is revoked, or to an endpoint that is deleted", !silenced.has(endpointId), what)
+    if (manual) return
+    const line = this.#lineOf(taken)
+    const { now } = this.#timeline
+    // The next worker sees a record before its writer is told of it, or sees that the writer died before.
+    const { recording, taken: earlier } = line
+    if (recording !== null && earlier?.fence === recording.fence && (earlier.seq !== seq || earlier.attempt !== attempt)) {
+      this.#finishes(line, earlier.seq, recording.next)
+    }
+    this.#rule(
+      "a sandbox has one notification under way at an endpoint",
+      line.taken === null || now - line.taken.at >= TAKEN - BEHIND,
+      what
+    )
+    line.taken = { fence, at: now, seq, attempt }
+    const { finished } = line
+    this.#rule("a notification that was accepted is not sent again", finished === null || seq > finished, `${what} after ${finished}`)
+    const before = this.#dueOf(known, sandboxId, seq)
+    this.#rule("notifications of a sandbox come in the order of its log", before === undefined, `${what} before ${before?.seq}`)
+  }
+
+  /** The event that follows an attempt at a notification. */
+  #followsAttempt({ attempt, notification: { seq }, url }: TakenNotification, outcome: Attempt["outcome"], next: NextOfLine): void {
+    const status = outcome._tag === "Answered" ? outcome.status : 0
+    const failed = status === 410 ? "Gone" : attempt > WAITS.length ? "Skip" : "Retry"
+    const expected = status >= 200 && status < 300 ? "Delivered" : failed
+    this.#rule(
+      "what follows an attempt at a notification is as the table of attempts says",
+      next._tag === expected,
+      `${url} ${seq}, attempt ${attempt}: ${next._tag}, not ${expected}`
+    )
+  }
+
+  #finishes(line: KnownLine, seq: number, next: NextOfLine): void {
+    line.taken = null
+    line.recording = null
+    this.#trace.count(`notifications: ${next._tag}`)
+    const isFinished = next._tag === "Delivered" || next._tag === "Skip"
+    if (isFinished) line.finished = seq
+    line.isWaiting = !isFinished
+  }
+
+  /** Sees what was recorded, and whether the endpoint is disabled now. */
+  #followsNotification<E>(
+    store: WebhookStore["Service"],
+    taken: TakenNotification,
+    recording: Effect.Effect<boolean, E>,
+    next: NextOfLine
+  ): Effect.Effect<boolean, E> {
+    const { endpointId, fence, manual, notification: { seq }, url } = taken
+    const known = this.#known.get(endpointId)
+    const line = this.#lineOf(taken)
+    const isCurrent = line.taken?.fence === fence
+    if (isCurrent && !manual) line.recording = { fence, next }
+    return Effect.tap(recording, (isRecorded) =>
+      Effect.gen({ self: this }, function*() {
+        if (known === undefined || manual || !isRecorded) return
+        this.#rule("of a notification that was taken anew nothing is recorded", isCurrent, `${url} ${fence}`)
+        if (line.recording?.fence === fence) this.#finishes(line, seq, next)
+        const { grantId, id } = known
+        const endpoint = (yield* Effect.orDie(store.list(grantId))).find((one) => one.id === id)
+        if (endpoint !== undefined && endpoint.disabled !== null) known.isDisabled = true
+      }))
   }
 
   #takes({ attempt, endpointId, event, fence, manual, url }: TakenAttempt, silenced: ReadonlySet<string>): void {
@@ -272,7 +427,27 @@ export class WebhookWitness {
     const known = Array.from(this.#known.values()).find((known) => known.url === url)
     if (known === undefined) return
     this.#trace.count("webhook requests")
-    const sent: { readonly sequence?: number; readonly type?: string } = JSON.parse(body)
+    const sent: { readonly sequence?: number; readonly type?: string; readonly sandbox?: { readonly id: SandboxId } } = JSON.parse(body)
+    if (sent.sandbox !== undefined) {
+      const { sandbox, ...event } = sent
+      const wire = JSON.stringify(event)
+      // The log may have been deleted since.
+      const log = this.#log(sandbox.id)
+      this.#rule(
+        "a notification says what the log of its sandbox says",
+        log.length === 0 || log.some((entry) => entry.wire === wire),
+        `${url} ${id}: ${body}`
+      )
+      const known = this.#ids.get(id) ?? wire
+      this.#ids.set(id, known)
+      this.#rule("each notification has an id of its own", known === wire, `${url} ${id}: ${body}`)
+      this.#trace.count("requests of notifications")
+      this.#rule("a request is signed", secrets.length > 0, `${url} ${id}`)
+      // A registration whose answer was lost is repeated, with another choice.
+      const isChosen = Array.from(this.#known.values()).some((known) => known.url === url && known.types !== null)
+      this.#rule("an endpoint gets the notifications that it chose", isChosen, `${url} ${id}: ${body}`)
+      return
+    }
     const event = this.#feed(known.grantId).find((event) => event.id === id)
     this.#rule(
       "a receiver is told what its feed says",

@@ -133,6 +133,8 @@ const LATE = 300_000
 /** Watches everything from outside and knows what must hold. The first rule that does not is the result. */
 export class Witness {
   readonly sandboxes = new Map<SandboxId, Seen>()
+  /** Those of them that were deleted. */
+  readonly deleted = new Set<SandboxId>()
   readonly readers: Array<Reader> = []
   /** Somebody was told that these will end. */
   readonly mustEnd = new Set<SandboxId>()
@@ -973,7 +975,7 @@ export class Witness {
       if (state.isPublishing) return `${id} is to be published`
       if (agents.some(({ owner, running }) => running && owner.alive)) return `${id} has a running agent`
     }
-    return this.webhooks.unsettled()
+    return this.webhooks.unsettled() ?? this.webhooks.missing()
   }
 
   /** The time of every key that was used before is over. */
@@ -985,7 +987,7 @@ export class Witness {
   isForgotten(ids: ReadonlyArray<SandboxId>): void {
     for (const id of ids) {
       const seen = this.seen(id)
-      if (seen === undefined) continue
+      if (seen === undefined || this.deleted.has(id)) continue
       const { checkpoints, entries, messages } = this.#timeline.run(
         Context.empty(),
         Effect.all({
@@ -997,6 +999,34 @@ export class Witness {
       this.#rule("after its time a log is forgotten", entries.length === 0 && seen.purged === seen.state.lastSeq, `${id}: ${seen.purged}`)
       this.#rule("after its time a checkpoint is forgotten", checkpoints.length === 0, `${id}: ${checkpoints.length}`)
       this.#rule("what was said in a sandbox stays", messages.length === Math.min(10, seen.messages.length), `${id}: ${messages.length}`)
+    }
+  }
+
+  /** Nothing of these sandboxes is read any more. Of their checkpoints, only those are stored that live forks start with. */
+  isDeleted(ids: ReadonlyArray<SandboxId>): void {
+    for (const id of ids) {
+      this.deleted.add(id)
+      const seen = this.seen(id)
+      if (seen === undefined) continue
+      const { checkpoint, creation: { grantId } } = seen.state
+      const { checkpoints, entries, isFound, messages } = this.#timeline.run(
+        Context.empty(),
+        Effect.all({
+          isFound: Effect.isSuccess(this.#store.find({ grantId, id })),
+          entries: this.#store.log(id, 0, 10),
+          messages: this.#store.messages(id, 0, 10),
+          checkpoints: this.#checkpoints.list(id, 0, 10)
+        })
+      )
+      const left = entries.length + messages.length + checkpoints.length
+      this.#rule("nothing of a deleted sandbox is read", !isFound && left === 0, `${id}: ${left}`)
+      for (let n = 1; n <= checkpoint; n++) {
+        const isStored = this.#timeline.run(Context.empty(), Effect.isSuccess(Stream.runDrain(this.#checkpoints.get(id, n))))
+        const isStart = Array.from(this.sandboxes.values()).some(({ state: { checkpoint, creation: { origin }, status } }) =>
+          origin?.sandboxId === id && origin.checkpoint === n && checkpoint === 0 && !["succeeded", "failed", "terminated"].includes(status)
+        )
+        this.#rule("a deleted sandbox leaves no checkpoint without a fork", !isStored || isStart, `${id}: ${n}`)
+      }
     }
   }
 

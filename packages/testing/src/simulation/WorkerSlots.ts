@@ -3,7 +3,7 @@ import { Publishing } from "@slipway/domain/publishing/usecases/Publishing"
 import * as Context from "effect/Context"
 import * as Deferred from "effect/Deferred"
 import * as Effect from "effect/Effect"
-import type { Chance } from "./Chance.ts"
+import type { Chance } from "../chance/Chance.ts"
 import type { Process } from "./Timeline.ts"
 import type { Machine, World } from "./World.ts"
 

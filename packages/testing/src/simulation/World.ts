@@ -2,8 +2,11 @@
 import { AccessStore } from "@slipway/domain/access/ports/AccessStore"
 import { MemberStore } from "@slipway/domain/access/ports/MemberStore"
 import { Access } from "@slipway/domain/access/usecases/Access"
+import { AutomationStore } from "@slipway/domain/automation/ports/AutomationStore"
 import { WorkingTrees } from "@slipway/domain/files/ports/WorkingTrees"
 import { Ids } from "@slipway/domain/ids/Ids"
+import type { SandboxId } from "@slipway/domain/ids/SandboxId"
+import * as AutomationStoreMemory from "@slipway/domain/memory/automation/AutomationStoreMemory"
 import { MemoryDisk } from "@slipway/domain/memory/files/MemoryDisk"
 import { MemoryRepositories } from "@slipway/domain/memory/files/MemoryRepositories"
 import * as WorkingTreesMemory from "@slipway/domain/memory/files/WorkingTreesMemory"
@@ -40,11 +43,12 @@ import * as Exit from "effect/Exit"
 import * as Layer from "effect/Layer"
 import * as Logger from "effect/Logger"
 import * as Scope from "effect/Scope"
+import { Chance } from "../chance/Chance.ts"
 import * as FilledStores from "../stores/FilledStores.ts"
 import type { GivenStores, Stores } from "../stores/FilledStores.ts"
 import { Versions } from "../stores/Versions.ts"
 import { accessOf, receiversOf, spendingOf, webhooksOf } from "./AccountPorts.ts"
-import { Chance } from "./Chance.ts"
+import { automationsOf, AutomationWitness } from "./Automations.ts"
 import { Faults } from "./Faults.ts"
 import { MoneyWitness } from "./MoneyWitness.ts"
 import { DEAD, GRANTS, REPOSITORIES } from "./People.ts"
@@ -60,12 +64,14 @@ import { lose, type Slot, slotsOf } from "./WorkerSlots.ts"
 
 /** The ports of a worker. */
 export type WorkerPorts =
+  | AccessStore
   | Checkpoints
   | AgentRuntime
   | Hints
   | Ids
   | Publishing
   | Leases
+  | MemberStore
   | ModelGateway
   | SandboxHost
   | SandboxStore
@@ -86,6 +92,8 @@ export interface Options {
   ) => Effect.Effect<void, never, WorkerPorts | Scope.Scope>
   /** The worker delivers events to webhooks as well. Left out: there are no webhooks. */
   readonly webhooks?: boolean
+  /** The worker runs automations as well, if its context has an `AutomationStore`: in some seeds. Left out: there are none. */
+  readonly automations?: boolean
   /** Stores of your own in place of those in memory. They may not need real time or a promise. */
   readonly stores?: GivenStores
   /** Systems of your own in place of those in memory. They may not need real time or a promise. */
@@ -192,6 +200,8 @@ export class World {
   readonly leases: Leases["Service"]
   readonly spending: Spending["Service"]
   readonly webhooks: WebhookStore["Service"]
+  /** `null`: this seed has no automations. */
+  readonly automations: AutomationWitness | null
   /** The operator's way to keys and grants, without faults. */
   readonly operating: Context.Context<Access>
   readonly grants: ReadonlyArray<{ readonly name: string; readonly id: string }>
@@ -245,6 +255,7 @@ export class World {
     this.#store = this.witness.store
     this.spending = this.witness.money.watch(Context.get(this.#shared, Spending))
     this.webhooks = this.witness.webhooks.watch(Context.get(this.#shared, WebhookStore))
+    this.automations = options.automations === true && new Chance(options.seed ^ 0x30303030).is(0.3) ? this.#makeAutomations() : null
     this.operating = this.#build(Access.layer, Context.mergeAll(this.ids, this.#shared, this.#hintsOf(this.process)))
     this.grants = GRANTS.map((name) => ({
       name,
@@ -257,6 +268,11 @@ export class World {
     this.people = this.lasting("people")
     this.servers = this.#makeServers()
     this.slots = slotsOf(this)
+  }
+
+  /** The repositories of the source host. */
+  get repositories(): MemoryRepositories["Service"] {
+    return Context.get(this.#repositories, MemoryRepositories)
   }
 
   /** Runs an effect that never waits, at once and without faults. */
@@ -341,6 +357,9 @@ export class World {
     )
     const ownHints = this.#hintsOf(process)
     return Context.mergeAll(
+      this.automations === null
+        ? Context.empty()
+        : Context.make(AutomationStore, automationsOf(process, faults, timeline.clock, this.automations.store)) as Context.Context<never>,
       ids,
       ledger,
       gateway,
@@ -359,7 +378,7 @@ export class World {
         AgentRuntime,
         agentsOf(process, faults, witness, timeline, disk, Context.get(gateway, ModelGatewayMemory.MemoryModel), agents)
       ),
-      Context.make(WorkingTrees, treesOf(process, faults, witness, disk, Context.get(systems, WorkingTrees)))
+      Context.make(WorkingTrees, treesOf(process, faults, witness, disk, Context.get(systems, WorkingTrees), this))
     )
   }
 
@@ -375,6 +394,12 @@ export class World {
         Effect.provideService(Budgets, this.#budgets)
       )
     )
+  }
+
+  /** Their store has no way of its own to hold sandboxes, so it is over the stores of the simulation. */
+  #makeAutomations(): AutomationWitness {
+    const built = this.#build(AutomationStoreMemory.layer, Context.merge(this.ids, this.#shared))
+    return new AutomationWitness(Context.get(built, AutomationStore), this.witness, this.timeline, this.trace)
   }
 
   #makeFaults(): Faults {
@@ -418,6 +443,9 @@ export class World {
     const { rightsWitness, timeline, trace, versions } = this
     const shared = this.#shared
     const feedOf = (grantId: string) => this.run(this.partners.feed(grantId, 0, 100_000), Context.empty())
+    const logOf = (id: SandboxId) => this.run(Context.get(shared, SandboxStore).log(id, 0, 100_000), Context.empty())
+    const sandboxesOf = (grantId: string) =>
+      Array.from(this.witness.sandboxes).flatMap(([id, { creation }]) => creation.grantId === grantId ? [id] : [])
     return new Witness({
       store: Context.get(shared, SandboxStore),
       leases: Context.get(shared, Leases),
@@ -427,7 +455,7 @@ export class World {
       trees: new TreesWitness(trace, startOf, REPOSITORIES),
       rights: rightsWitness,
       money: new MoneyWitness(this.#budgets, trace),
-      webhooks: new WebhookWitness({ rights: rightsWitness, timeline, trace, feed: feedOf }),
+      webhooks: new WebhookWitness({ rights: rightsWitness, timeline, trace, feed: feedOf, log: logOf, sandboxes: sandboxesOf }),
       feedOf,
       ids: Context.get(this.ids, Ids),
       versions,

@@ -8,6 +8,7 @@ import type { Ids } from "@slipway/domain/ids/Ids"
 import { SandboxId } from "@slipway/domain/ids/SandboxId"
 import * as AccessStoreMemory from "@slipway/domain/memory/access/AccessStoreMemory"
 import * as SpendingMemory from "@slipway/domain/memory/models/SpendingMemory"
+import * as MemoryNotifications from "@slipway/domain/memory/partner/MemoryNotifications"
 import * as PartnerStoreMemory from "@slipway/domain/memory/partner/PartnerStoreMemory"
 import * as WebhookStoreMemory from "@slipway/domain/memory/partner/WebhookStoreMemory"
 import * as SandboxRows from "@slipway/domain/memory/sandbox/SandboxRows"
@@ -129,6 +130,12 @@ const followed = (
         }),
       command: (key, command, now, keyed, trace) =>
         Effect.tap(store.command(key, command, now, keyed, trace), (recorded) => note(recorded, now, null)),
+      delete: (key, now) =>
+        Effect.tap(store.delete(key, now), () =>
+          Effect.sync(() => {
+            const row = rows.rows.get(key.id)
+            if (row !== undefined) SandboxRows.bury(rows, row, now)
+          })),
       change: (id, by, decide, now) =>
         Effect.tap(
           store.change(id, by, decide, now),
@@ -180,9 +187,13 @@ export const layer = (given: GivenStores | null, versions: Versions): Layer.Laye
     const chosen: { stores: Context.Context<Stores> | null } = { stores: null }
     const rows = SandboxRows.make()
     const accounts = yield* Layer.build(AccessStoreMemory.layer)
-    const asked = given === null
-      ? accounts
-      : accounts.pipe(Context.add(AccessStore, later(AccessStore, chosen)), Context.add(MemberStore, later(MemberStore, chosen)))
+    const asked = Context.add(
+      given === null
+        ? accounts
+        : accounts.pipe(Context.add(AccessStore, later(AccessStore, chosen)), Context.add(MemberStore, later(MemberStore, chosen))),
+      MemoryNotifications.MemoryNotifications,
+      MemoryNotifications.make()
+    )
     const own = yield* Effect.provide(
       Layer.build(Layer.mergeAll(SandboxStoreMemory.over(rows), PartnerStoreMemory.layer, SpendingMemory.layer)),
       asked

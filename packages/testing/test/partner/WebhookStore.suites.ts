@@ -3,6 +3,7 @@ import * as AccessStoreMemory from "@slipway/domain/memory/access/AccessStoreMem
 import * as IdsMemory from "@slipway/domain/memory/ids/IdsMemory"
 import * as PartnerStoreMemory from "@slipway/domain/memory/partner/PartnerStoreMemory"
 import * as WebhookStoreMemory from "@slipway/domain/memory/partner/WebhookStoreMemory"
+import * as SandboxStoreMemory from "@slipway/domain/memory/sandbox/SandboxStoreMemory"
 import * as HintsMemory from "@slipway/domain/memory/store/HintsMemory"
 import { TAKEN_TIME } from "@slipway/domain/partner/ports/WebhookStore"
 import { suite, WebhookFixture } from "@slipway/testing/contracts/partner/WebhookStoreContract"
@@ -12,8 +13,9 @@ import { TestClock } from "effect/testing"
 
 export const suites = () => [suite(
   "memory",
-  Layer.merge(
+  Layer.mergeAll(
     WebhookStoreMemory.layer,
+    SandboxStoreMemory.layer,
     Layer.succeed(WebhookFixture, WebhookFixture.of({ expireTaken: TestClock.adjust(Duration.toMillis(TAKEN_TIME)) }))
   ).pipe(
     Layer.provideMerge(PartnerStoreMemory.layer),

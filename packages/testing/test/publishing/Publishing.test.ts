@@ -27,6 +27,7 @@ import { RepoNotAccessible, SourceHost, SourceHostError } from "@slipway/domain/
 import { isUnderWay } from "@slipway/domain/source/rules/PullState"
 import { sandboxOf } from "@slipway/domain/source/schema/PullRequest"
 import { noChecks, type PullRequest } from "@slipway/domain/source/schema/PullRequest"
+import { RepoName } from "@slipway/domain/source/schema/RepoRef"
 import { Hints } from "@slipway/domain/store/Hints"
 import * as DateTime from "effect/DateTime"
 import * as Duration from "effect/Duration"
@@ -225,6 +226,7 @@ const running = Effect.gen(function*() {
       toolApprovalMode: "auto",
       metadata: {},
       origin: null,
+      continues: null,
       createdAt: at
     },
     keyed: null
@@ -438,6 +440,28 @@ describe("what happens to a pull request on its host", () => {
       assert.deepInclude(yield* publishing.status(by, id, undefined), { pullRequest: merged, detailsPending: false })
       assert.deepStrictEqual(asked, [7])
     }).pipe(Effect.scoped, Effect.provide(Publishing.layer.pipe(Layer.provideMerge(ports))))
+  })
+
+  it.effect("is an event when the host says so by the repository's new name", () => {
+    const { asked, ports } = host(merged)
+    const renamed = Layer.effect(
+      SourceHost,
+      Effect.map(
+        SourceHost,
+        (host) =>
+          SourceHost.of({ ...host, repository: () => Effect.succeed({ fullName: RepoName.make("Acme/Renamed"), defaultBranch: "main" }) })
+      )
+    )
+    return Effect.gen(function*() {
+      const { report } = yield* running
+      const publishing = yield* Publishing
+      yield* report({ _tag: "ReportPublication", data: open })
+      yield* publishing.follow(RepoName.make("acme/another"), `slipway/${id}`)
+      assert.deepStrictEqual(asked, [])
+      yield* publishing.follow(RepoName.make("acme/renamed"), `slipway/${id}`)
+      assert.deepStrictEqual(asked, [7])
+      assert.strictEqual(yield* updates, 2)
+    }).pipe(Effect.provide(Publishing.layer.pipe(Layer.provideMerge(Layer.provideMerge(renamed, ports)))))
   })
 
   it.effect("is not ours on other branches, in other repositories, and before anything was published", () => {

@@ -168,6 +168,8 @@ describe("what is made of it", () => {
       toolApprovalMode: "prompt",
       metadata: { a: "1" },
       origin: null,
+      continues: null,
+      feedback: null,
       createdAt
     })
   })

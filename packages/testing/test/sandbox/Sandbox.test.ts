@@ -407,6 +407,7 @@ describe("a history", () => {
   it("begins with nothing but the creation", () => {
     assert.deepStrictEqual(initial(creation), {
       ...creation,
+      feedback: null,
       status: "queued",
       reason: null,
       initiator: "user",
@@ -428,6 +429,8 @@ describe("a history", () => {
       owesCheckpoint: false,
       pinned: false,
       restoring: null,
+      syncing: false,
+      syncs: 0,
       restores: 0,
       renames: 0,
       revision: 0,

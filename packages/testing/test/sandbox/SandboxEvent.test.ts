@@ -64,6 +64,15 @@ const samples: ReadonlyArray<readonly [SandboxEvent, object]> = [
   ],
   [{ type: "sandbox.checkpoint", data: { error: "It is too large." } }, { error: "It is too large." }],
   [{ type: "sandbox.restoring", data: { checkpoint: 3 } }, { checkpoint: 3 }],
+  [{ type: "sandbox.continued", data: { repo: "acme/shop", branch: "feature/x", pull_request: 12 } }, {
+    repo: "acme/shop",
+    branch: "feature/x",
+    pull_request: 12
+  }],
+  [{ type: "sandbox.syncing", data: { repos: ["acme/shop"] } }, { repos: ["acme/shop"] }],
+  [{ type: "sandbox.synced", data: { branches: [{ repo: "acme/shop", branch: "main", sha: "1" }] } }, {
+    branches: [{ repo: "acme/shop", branch: "main", sha: "1" }]
+  }],
   [{ type: "sandbox.restored", data: { checkpoint: 2, cause: "machine_lost", lost_turn: "t", damaged: [3] } }, {
     checkpoint: 2,
     cause: "machine_lost",
@@ -76,6 +85,34 @@ const samples: ReadonlyArray<readonly [SandboxEvent, object]> = [
     error: "It is cut."
   }],
   [{ type: "sandbox.renamed", data: { title: "Prices" } }, { title: "Prices" }],
+  [
+    {
+      type: "feedback.received",
+      data: {
+        repo: "acme/shop",
+        kind: "review",
+        url: "https://host/12",
+        authors: ["maria"],
+        count: 1,
+        items: ["comment:1"],
+        until: DateTime.makeUnsafe("2026-11-21T02:41:00.123Z"),
+        round: 0
+      }
+    },
+    {
+      repo: "acme/shop",
+      kind: "review",
+      url: "https://host/12",
+      authors: ["maria"],
+      count: 1,
+      items: ["comment:1"],
+      until: "2026-11-21T02:41:00.123Z",
+      round: 0
+    }
+  ],
+  [{ type: "feedback.replied", data: { repo: "acme/shop", url: "https://host/13" } }, { repo: "acme/shop", url: "https://host/13" }],
+  [{ type: "feedback.paused", data: { repo: "acme/shop", rounds: 3 } }, { repo: "acme/shop", rounds: 3 }],
+  [{ type: "feedback.resumed", data: { author: { id: "user-1" } } }, { author: { id: "user-1" } }],
   [{ type: "sandbox.error", data: { code: "agent_lost", message: "M.", retryable: true } }, {
     code: "agent_lost",
     message: "M.",
@@ -312,8 +349,14 @@ describe("events", () => {
       "approval.resolved",
       "pull_request.updated",
       "sandbox.restoring",
+      "sandbox.syncing",
+      "sandbox.synced",
       "sandbox.restored",
-      "sandbox.renamed"
+      "sandbox.renamed",
+      "feedback.received",
+      "feedback.replied",
+      "feedback.paused",
+      "feedback.resumed"
     ])
   })
 

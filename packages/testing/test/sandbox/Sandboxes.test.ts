@@ -101,10 +101,10 @@ it.effect("the embedder's check runs once for each new creation and fork; its re
     const create = sandboxes.create(by, wanted, key)
     const fork = sandboxes.fork(by, of.id, { ...goOn, title: "Otherwise" }, key)
     refusals.spending = new BudgetExceeded({ of: "grant", held: false })
-    for (const request of [create, fork]) assert.strictEqual(yield* Effect.flip(request), refusals.spending)
+    for (const error of [Effect.flip(create), Effect.flip(fork)]) assert.strictEqual(yield* error, refusals.spending)
     assert.deepStrictEqual(questions(), [])
     refusals.spending = null
-    for (const request of [create, fork]) assert.strictEqual(yield* Effect.flip(request), denied)
+    for (const error of [Effect.flip(create), Effect.flip(fork)]) assert.strictEqual(yield* error, denied)
     assert.deepStrictEqual(questions(), [["Go on.", null, "u"], ["Otherwise", of.id, "u"]])
     assert.lengthOf(yield* sandboxes.list(by, { after: null, limit: 10, status: null, repo: null }), 1)
     isDenied = false

@@ -21,7 +21,8 @@ export const fixture: Fixture<MemoryRepositories> = {
           return Effect.sync(() => repository.commit(branch, changes, { message, author, seconds: 1_700_000_000 }))
         },
         merge: (head, base) => Effect.sync(() => void repository.merge(head, base)),
-        deleteBranch: (branch) => Effect.sync(() => void repository.branches.delete(branch))
+        deleteBranch: (branch) => Effect.sync(() => void repository.branches.delete(branch)),
+        protect: (branch) => Effect.sync(() => void repository.protectedBranches.add(branch))
       }
     })
 }

@@ -1,7 +1,9 @@
 /**
  * Deletes data after its retention: events and traces of ended sandboxes, idempotency keys, finished calls of models, and
- * checkpoints (docs/decisions/4, 5, 16 and 19).
+ * checkpoints (docs/decisions/4, 5, 16, 19 and 29). A grant may have its own retention.
  */
+import { AccessStore } from "@slipway/domain/access/ports/AccessStore"
+import { ownTimes } from "@slipway/domain/access/rules/Retention"
 import { Spending } from "@slipway/domain/models/ports/Spending"
 import { Checkpoints } from "@slipway/domain/sandbox/ports/Checkpoints"
 import { Maintenance } from "@slipway/domain/sandbox/ports/Maintenance"
@@ -28,10 +30,13 @@ export const purgeEvents = Effect.fn("PurgeEvents.purgeEvents")(function*() {
   // Shows 0 from the start.
   yield* Metric.value(forgotten)
   const { retention } = yield* Policy
-  const endedBefore = DateTime.subtractDuration(yield* DateTime.now, retention)
+  const now = yield* DateTime.now
+  const endedBefore = DateTime.subtractDuration(now, retention)
+  const access = yield* Effect.serviceOption(AccessStore)
+  const own = ownTimes(Option.isNone(access) ? [] : yield* access.value.listGrants, now)
   let purged = 0
   for (let more = true; more;) {
-    const { more: left, sandboxes } = yield* maintenance.purgeEvents(endedBefore, SANDBOXES)
+    const { more: left, sandboxes } = yield* maintenance.purgeEvents(endedBefore, SANDBOXES, own)
     yield* Metric.update(forgotten, sandboxes)
     purged += sandboxes
     more = left
@@ -42,6 +47,6 @@ export const purgeEvents = Effect.fn("PurgeEvents.purgeEvents")(function*() {
     const over = DateTime.subtractDuration(yield* DateTime.now, CALLS_KEPT)
     while ((yield* spending.value.prune(over, CALLS)) === CALLS) continue
   }
-  while ((yield* checkpoints.prune(endedBefore, SANDBOXES)) === SANDBOXES) continue
+  while ((yield* checkpoints.prune(endedBefore, SANDBOXES, own)) === SANDBOXES) continue
   if (purged > 0) yield* Effect.logInfo("purged the events of sandboxes that ended long ago", { sandboxes: purged })
 })

@@ -1,9 +1,11 @@
 /** Decides whether a sandbox's setup may have its secrets, and whether its folders may fill a cache (docs/decisions/17). */
+import { AccessStore } from "@slipway/domain/access/ports/AccessStore"
 import { SecretStore } from "@slipway/domain/environment/ports/SecretStore"
 import { distrust, refsToAsk } from "@slipway/domain/environment/rules/SetupTrust"
 import { WorkingTrees } from "@slipway/domain/files/ports/WorkingTrees"
 import { Setups } from "@slipway/domain/sandbox/ports/Setups"
 import { SourceHost } from "@slipway/domain/source/ports/SourceHost"
+import { DEFAULT_BRANCH_RULES } from "@slipway/domain/source/schema/BranchRules"
 import type { RepoRef } from "@slipway/domain/source/schema/RepoRef"
 import { Effect, Option } from "effect"
 import { type LeasedSandbox, untilAvailable } from "../shared/LeasedSandbox.ts"
@@ -19,11 +21,13 @@ const ofOne = Effect.fnUntraced(function*(leased: LeasedSandbox, { fullName: rep
   const { sandbox: { grantId } } = yield* leased.view
   const records = store === undefined ? [] : yield* untilAvailable(store.trustedRefs(grantId, repo))
   const listed = records.map((record) => record.ref)
+  const access = Option.getOrUndefined(yield* Effect.serviceOption(AccessStore))
+  const rules = access === undefined ? DEFAULT_BRANCH_RULES : yield* untilAvailable(access.allBranchRules)
   const { defaultBranch } = yield* source.repository(repo)
-  const refs = refsToAsk({ ref, defaultBranch, listed })
+  const refs = refsToAsk({ ref, defaultBranch, listed, rules })
   const { baseSha, on } = yield* trees.findBaseRef({ sandboxId: leased.id, repo }, { remote: yield* source.remote(repo, "read"), refs })
   const isPushedUnmerged = on !== null && on !== defaultBranch && (yield* untilAvailable(setups.wasPushedUnmerged(repo, baseSha)))
-  return distrust({ ref, defaultBranch, listed, on, isPushedUnmerged })
+  return distrust({ ref, defaultBranch, listed, on, isPushedUnmerged, rules })
 })
 
 /**

@@ -3,7 +3,7 @@
  * accepts them or the lease is lost, so no event is forgotten.
  */
 import type { SandboxId } from "@slipway/domain/ids/SandboxId"
-import { Leases, type Leased, type Lease, type StaleLease } from "@slipway/domain/sandbox/ports/Leases"
+import { Leases, type Leased, type Lease, StaleLease } from "@slipway/domain/sandbox/ports/Leases"
 import { type LogEntry, SandboxStore } from "@slipway/domain/sandbox/ports/SandboxStore"
 import type { Approval } from "@slipway/domain/sandbox/rules/Approval"
 import { Policy } from "@slipway/domain/sandbox/rules/Policy"
@@ -143,8 +143,8 @@ export const make = Effect.fnUntraced(function*(given: Leased) {
         yield* observe(sandbox)
         return sandbox
       },
-      // Rows outlive their leases.
-      Effect.catchTag("SandboxNotFound", Effect.die)
+      // It was deleted: the lease is gone with it.
+      Effect.catchTag("SandboxNotFound", () => Effect.fail(new StaleLease()))
     ),
     arrived: untilAvailable(leases.arrived(lease)),
     approvals: (ids) => untilAvailable(store.approvals(id, ids)),
@@ -156,7 +156,7 @@ export const make = Effect.fnUntraced(function*(given: Leased) {
     follow: Effect.gen(function*() {
       const hinted = yield* hints.watch(id)
       // Without the fence: a worker whose lease is gone learns of it from its renewals and its writes.
-      const read = Effect.catchTag(untilAvailable(store.find({ grantId, id })), "SandboxNotFound", Effect.die)
+      const read = Effect.catchTag(untilAvailable(store.find({ grantId, id })), "SandboxNotFound", () => Effect.never)
       for (;;) {
         yield* observe(yield* read)
         yield* Effect.timeoutOption(hinted, tick)

@@ -39,7 +39,8 @@ const sandbox: Sandbox = {
     reasoningEffort: null,
     toolApprovalMode: "auto",
     metadata: {},
-    origin: null
+    origin: null,
+    continues: null
   }),
   status: "running"
 }

@@ -28,7 +28,8 @@ const sandboxOf = (n: number, grantId = "grant", checkpoint = 1): Sandbox => ({
     reasoningEffort: null,
     toolApprovalMode: "auto",
     metadata: {},
-    origin: null
+    origin: null,
+    continues: null
   }),
   status: "succeeded",
   checkpoint

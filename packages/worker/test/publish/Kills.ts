@@ -50,12 +50,12 @@ const run = Effect.fnUntraced(function*(
   directory: string,
   lease: Lease,
   death: Death | null,
-  finished: Order["finished"] = null
+  { finished = null, round = null }: Partial<Pick<Order, "finished" | "round">> = {}
 ) {
   const { grantId, url } = yield* World.Database
   const control = join(yield* World.temporaryFolder, "control")
   Steps.control(control, death !== null && "step" in death ? death.step : null)
-  const order: Order = { control, grantId, lease, finished, settings: { database: url, directory, ...origin.settings } }
+  const order: Order = { control, grantId, lease, finished, round, settings: { database: url, directory, ...origin.settings } }
   const program = fileURLToPath(new URL("./publish-once.ts", import.meta.url))
   const worker = yield* SpawnedProgram.scoped(process.execPath, [program, JSON.stringify(order)], {
     env: { ...process.env, PATH: `${control}:${process.env["PATH"]}`, PRIVATE_KEY: origin.privateKey }
@@ -82,7 +82,8 @@ const run = Effect.fnUntraced(function*(
   const { code, signal } = yield* Effect.promise(() => worker.ended)
   if (code !== 0 && signal === null) return yield* Effect.die(new Error(`the worker failed with code ${code}: ${worker.stderr()}`))
   isOver = true
-  assert.strictEqual(signal, death === null ? null : "SIGKILL")
+  // The number of looks of a round depends on the time, so a round may end before the step.
+  if (round === null || death === null) assert.strictEqual(signal, death === null ? null : "SIGKILL")
   const plan: Plan = { steps: Steps.steps(control), requests: seen }
   const gits = (how: string) => Steps.steps(control).filter(({ name }) => name.endsWith(how)).length
   const isAlone = death !== null && "step" in death && gits(Steps.ALONE) > gits(Steps.ENDED)
@@ -155,7 +156,7 @@ export const finished = Effect.fnUntraced(function*(origin: World.Origin) {
       const directory = yield* World.temporaryFolder
       const taken = yield* World.takeElsewhere(lease)
       assert.strictEqual(taken.moved, "lost")
-      const { alone, isAlone, plan } = yield* run(origin, directory, taken.lease, death, { moved: taken.moved })
+      const { alone, isAlone, plan } = yield* run(origin, directory, taken.lease, death, { finished: { moved: taken.moved } })
       if (yield* World.isToPublish(id)) {
         const next = yield* World.takeElsewhere(taken.lease)
         assert.deepStrictEqual([next.lease.fence, next.moved], [taken.lease.fence + 1, null])
@@ -209,5 +210,55 @@ export const later = Effect.fnUntraced(function*(origin: World.Origin) {
   assert.deepStrictEqual(World.leftOver(directory, id), [])
   // The commits and the tree of each publication, once, with their index.
   assert.strictEqual(World.packs(directory, id).length, 4 * (publications + 1))
+  return plan
+})
+
+/**
+ * Rounds of feedback, one after the other, of a sandbox that continues the pull request of another one. Each round publishes to the
+ * continued branch. A round that was killed is finished by another worker.
+ */
+export const rounds = Effect.fnUntraced(function*(origin: World.Origin) {
+  const { branch, directory, events, id, lease, look, number, replies, say, tree } = yield* World.successor(origin)
+  const count = () => Number(World.git(origin.path, "rev-list", "--count", branch))
+  let told = (yield* events).length
+  const attempt = Effect.fnUntraced(function*(what: string, death: Death | null, expected: Plan | null) {
+    const before = count()
+    yield* say(what)
+    const { alone, plan } = yield* run(origin, directory, lease, death, { round: { tree } })
+    yield* look
+    yield* alone
+    const all = yield* events
+    const now = all.slice(told)
+    told = all.length
+    const of = (type: string) => now.filter((event) => event.type === type)
+    const prompts = now.filter((event) => event.type === "turn.updated" && event.data.state === "pending")
+    assert.deepStrictEqual(
+      {
+        turns: prompts.length,
+        received: of("feedback.received").length,
+        publication: now.flatMap((event) => event.type === "pull_request.updated" ? [event.data.action_state] : []),
+        pushed: count() - before,
+        replied: of("feedback.replied").length,
+        replies: (yield* replies).map(({ body }) => body.split(" with")[0])
+      },
+      { turns: 1, received: 1, publication: ["updating", "idle"], pushed: 1, replied: 1, replies: ["The agent is done"] }
+    )
+    const shown = World.git(origin.path, "show", `${branch}:asked.txt`)
+    assert.include(shown, `> ${what}`)
+    const pulls = (yield* origin.pulls).filter(({ headRef }) => headRef === branch)
+    assert.deepStrictEqual(pulls.map(({ number, headSha }) => [number, headSha]), [[number, World.git(origin.path, "rev-parse", branch)]])
+    return plan
+  }, (self, _what, death, expected) =>
+    self.pipe(
+      Effect.scoped,
+      Effect.catchDefect((cause) =>
+        Effect.die(new Error(`killed ${expected === null ? "not at all" : nameOf(death, expected)}`, { cause }))
+      )
+    ))
+  yield* attempt("the first", null, null)
+  const plan = yield* attempt("the second", null, null)
+  for (const [i, death] of deathsOf(plan).entries()) yield* attempt(`round ${i}`, death, plan)
+  yield* attempt("the last", null, null)
+  assert.deepStrictEqual(World.git(origin.path, "for-each-ref", "--format=%(refname)", `refs/heads/**/*${id}*`), "")
   return plan
 })

@@ -1,5 +1,6 @@
 /** The requests of a worker to trees and host to publish, and their order. */
 import { assert, describe, it } from "@effect/vitest"
+import { MemberStore } from "@slipway/domain/access/ports/MemberStore"
 import {
   BranchMoved,
   MergeConflict,
@@ -20,8 +21,10 @@ import { Policy } from "@slipway/domain/sandbox/rules/Policy"
 import type { SandboxEvent } from "@slipway/domain/sandbox/rules/SandboxEvent"
 import { decide, type SystemCommand } from "@slipway/domain/sandbox/rules/SystemCommand"
 import { fromWire } from "@slipway/domain/sandbox/schema/SandboxEvent"
+import { RepositorySettings } from "@slipway/domain/source/ports/RepositorySettings"
 import { SourceHost, SourceHostError } from "@slipway/domain/source/ports/SourceHost"
 import { noChecks, type PullRequest } from "@slipway/domain/source/schema/PullRequest"
+import { NO_SETTINGS } from "@slipway/domain/source/schema/RepoSettings"
 import { DateTime, Effect, Layer, Result } from "effect"
 import { publishChanges } from "../../src/publish/PublishChanges.ts"
 import { draft } from "../PullRequests.ts"
@@ -109,7 +112,8 @@ const world = (
           : note({ pullRequest: ended, checks: noChecks, comments: [], pending: false }, "details", number),
       openDraftPullRequest: (_, { baseRef, headRef, headSha, title }) =>
         note({ ...pull(headSha, 8), headRef }, "open", { baseRef, headRef, headSha, title }),
-      pullRequestPushed: (_, number, { headSha }) => note(pull(headSha, number), "pushed", number, headSha)
+      pullRequestPushed: (_, number, { headSha }) => note(pull(headSha, number), "pushed", number, headSha),
+      decoratePullRequest: (_, number, decoration) => note(["lost"], "decorate", number, decoration)
     })
   ).pipe(Layer.provideMerge(HintsMemory.layer))
   return { asked, layer: Publishing.layer.pipe(Layer.provideMerge(ports)) }
@@ -134,6 +138,7 @@ const wished = Effect.fnUntraced(function*(ref?: string) {
       toolApprovalMode: "auto",
       metadata: {},
       origin: null,
+      continues: null,
       createdAt: at
     },
     keyed: null
@@ -177,6 +182,29 @@ describe("a worker that publishes", () => {
       Layer.succeed(CommitAuthor, { name: "Acme", email: "acme@example.com" }),
       Layer.succeed(CommitMessage, "{title}\n\n{sandbox}")
     )))))
+  })
+
+  it.effect("names the creator in its commits, and decorates a pull request until it is recorded, and never again", () => {
+    const { asked, layer } = world({ ended: pull(sha, 8) })
+    const settings = { ...NO_SETTINGS, labels: ["agent", "lost"], reviewers: ["bob"], coAuthor: true }
+    const user = { id: "u", name: "Ada", email: "ada@example.com", githubLogin: null, createdAt: at, approvedAt: at }
+    return Effect.gen(function*() {
+      const { lease, sandbox } = yield* wished()
+      const once = yield* publishChanges(lease, sandbox, REPO)
+      assert.deepInclude(asked.find(([name]) => name === "snapshot")?.[1], { trailer: "Co-authored-by: Ada <ada@example.com>" })
+      assert.deepStrictEqual(asked.at(-1), ["decorate", 8, { labels: ["agent", "lost"], reviewers: ["bob"] }])
+      assert.deepInclude((yield* told).at(-1), { action_state: "idle", number: 8, left_out: ["lost"] })
+
+      const again = yield* SandboxStore.use((store) => store.change(id, { grantId: "g" }, (now) => request(now, REPO), at))
+      assert.isNotNull(once)
+      yield* publishChanges(lease, again.sandbox, REPO)
+      assert.deepStrictEqual(asked.filter(([name]) => name === "decorate").length, 1)
+      assert.notProperty((yield* told).at(-1), "left_out")
+    }).pipe(Effect.provide(Layer.mergeAll(
+      layer,
+      Layer.mock(RepositorySettings, { of: () => Effect.succeed(settings) }),
+      Layer.mock(MemberStore, { findUser: () => Effect.succeed(user) })
+    )))
   })
 
   it.effect("updates the open pull request of any author, and opens none beside it", () => {

@@ -36,10 +36,12 @@ export interface Settings {
 export const treesLayer = ({ directory }: Pick<Settings, "directory">) => WorkingTreesGit.layer({ directory: join(directory, "trees") })
 export const boxesLayer = ({ directory }: Pick<Settings, "directory">) =>
   SandboxHostNone.layer({ directory: join(directory, "boxes"), workspaceOf: workspacesIn(join(directory, "trees")) })
+/** The host of repositories of this machine, and these repositories. */
+export const localLayer = SourceHostLocal.layer({ publicUrl: "http://localhost:8080" }).pipe(Layer.provideMerge(LocalRepositories.layer))
 export const hostLayer = ({ host }: Pick<Settings, "host">, privateKey: string) =>
   host.kind === "github"
     ? SourceHostGitHub.layer({ appId: host.appId, apiUrl: host.apiUrl, privateKey: Redacted.make(privateKey) })
-    : SourceHostLocal.layer({ publicUrl: "http://localhost:8080" }).pipe(Layer.provideMerge(LocalRepositories.layer))
+    : localLayer
 
 /** The store, and the database below it. */
 export const storeLayer = ({ database }: Pick<Settings, "database">) =>

@@ -8,14 +8,19 @@ import { Publishing } from "@slipway/domain/publishing/usecases/Publishing"
 import { type Leased, Leases } from "@slipway/domain/sandbox/ports/Leases"
 import { SandboxStore } from "@slipway/domain/sandbox/ports/SandboxStore"
 import { Policy } from "@slipway/domain/sandbox/rules/Policy"
+import type { Continues } from "@slipway/domain/sandbox/rules/Sandbox"
 import type { SandboxEventOf } from "@slipway/domain/sandbox/rules/SandboxEvent"
 import { decide, type SystemCommand } from "@slipway/domain/sandbox/rules/SystemCommand"
 import { fromWire } from "@slipway/domain/sandbox/schema/SandboxEvent"
 import { SourceHost } from "@slipway/domain/source/ports/SourceHost"
+import { newFeedback } from "@slipway/domain/source/rules/FeedbackState"
 import { isUnderWay } from "@slipway/domain/source/rules/PullState"
+import type { FeedbackState } from "@slipway/domain/source/schema/FeedbackState"
 import { headRef } from "@slipway/domain/source/schema/Naming"
+import { NO_FEEDBACK } from "@slipway/domain/source/schema/NoFeedback"
 import * as TestPostgres from "@slipway/embedded-postgres/testing/TestPostgres"
 import * as GitHubServer from "@slipway/github/testing/GitHubServer"
+import { LocalPullRequests } from "@slipway/local-source/LocalPullRequests"
 import { LocalRepositories } from "@slipway/local-source/LocalRepositories"
 import * as Migrations from "@slipway/postgres/Migrations"
 import { Context, DateTime, Effect, Layer } from "effect"
@@ -26,7 +31,8 @@ import { cpSync, existsSync, mkdirSync, mkdtempSync, readdirSync, realpathSync, 
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import * as Finished from "./Finished.ts"
-import { hostLayer, machineLayer, publishOnce, REPO, type Settings, storeLayer } from "./Worker.ts"
+import * as Round from "./Round.ts"
+import { hostLayer, localLayer, machineLayer, publishOnce, REPO, type Settings, storeLayer } from "./Worker.ts"
 
 export const temporaryFolder = Effect.acquireRelease(
   Effect.sync(() => realpathSync(mkdtempSync(join(tmpdir(), "slipway-publishing-")))),
@@ -64,6 +70,8 @@ export interface Origin {
   /** The git side. */
   readonly path: string
   readonly pulls: Effect.Effect<ReadonlyArray<Pull>>
+  /** A comment of a person who may write. */
+  say(number: number, text: string, at: DateTime.Utc): Effect.Effect<void, unknown, SqlClient.SqlClient>
   /** `null` where nothing goes over HTTP. */
   readonly server: GitHubServer.GitHubServer | null
 }
@@ -72,6 +80,7 @@ export const gitHubOrigin = Effect.fnUntraced(function*(files: Readonly<Record<s
   const server = yield* GitHubServer.start({ readsBeforeMergeable: 0 })
   const installation = server.app.install("Acme")
   const repository = yield* server.repository(REPO, files)
+  repository.collaborators.push({ id: 11, login: "maria", permission: "write" })
   return {
     server,
     installation,
@@ -79,7 +88,12 @@ export const gitHubOrigin = Effect.fnUntraced(function*(files: Readonly<Record<s
     path: repository.bare.path,
     privateKey: server.app.privateKey,
     settings: { host: { kind: "github", appId: String(server.app.appId), apiUrl: server.apiUrl } },
-    pulls: Effect.sync(() => repository.pulls)
+    pulls: Effect.sync(() => repository.pulls),
+    say: (number, body, at) =>
+      Effect.sync(() => {
+        const time = `${DateTime.formatIso(at).slice(0, 19)}Z`
+        Object.assign(repository.comment(number, { user: { id: 11, login: "maria" }, body }), { createdAt: time, updatedAt: time })
+      })
   } satisfies Origin & Record<string, unknown>
 })
 
@@ -96,7 +110,17 @@ export const localOrigin = Effect.gen(function*() {
     Effect.orDie
   )
   const pulls = sql<Pull>`SELECT number, head_ref AS "headRef", head_sha AS "headSha", state, draft FROM local_pull_requests`
-  return { server: null, path, privateKey: "", settings: { host: { kind: "local" } }, pulls: Effect.orDie(pulls) } satisfies Origin
+  return {
+    server: null,
+    path,
+    privateKey: "",
+    settings: { host: { kind: "local" } },
+    pulls: Effect.orDie(pulls),
+    say: (number, text, at) =>
+      LocalPullRequests.use((pulls) =>
+        pulls.review(REPO, number, { key: randomUUID(), author: { id: "user", login: "maria" }, text, comments: [], at })
+      ).pipe(Effect.provide(LocalPullRequests.layer.pipe(Layer.provide(localLayer))))
+  } satisfies Origin
 })
 
 /** A fresh database, with a grant in it. */
@@ -123,7 +147,11 @@ export class Database
 const at = DateTime.makeUnsafe("2026-11-22T00:00:00.000Z")
 
 /** A sandbox that runs, leased. */
-export const running = Effect.fnUntraced(function*(id: SandboxId) {
+export const running = Effect.fnUntraced(function*(
+  id: SandboxId,
+  continues: Continues | null = null,
+  feedback: FeedbackState | null = null
+) {
   const store = yield* SandboxStore
   const limits = yield* Policy
   const { grantId } = yield* Database
@@ -133,7 +161,7 @@ export const running = Effect.fnUntraced(function*(id: SandboxId) {
       grantId,
       createdBy: "user",
       title: "Say hello",
-      repos: [{ fullName: REPO }],
+      repos: [{ fullName: REPO, ...(continues === null ? {} : { ref: continues.branch }) }],
       prompt: "prompt",
       model: offlineDemo.id,
       agentRuntime: "opencode",
@@ -141,6 +169,8 @@ export const running = Effect.fnUntraced(function*(id: SandboxId) {
       toolApprovalMode: "auto",
       metadata: {},
       origin: null,
+      continues,
+      feedback,
       createdAt: at
     },
     keyed: null
@@ -217,14 +247,14 @@ export const carryOut = Effect.fnUntraced(function*(directory: string, { private
 })
 
 /** The sandbox's tree as it was cloned. */
-export const clone = Effect.fnUntraced(function*(directory: string, { privateKey, settings }: Origin, id: SandboxId) {
+export const clone = Effect.fnUntraced(function*(directory: string, { privateKey, settings }: Origin, id: SandboxId, ref?: string) {
   return yield* Effect.gen(function*() {
     const trees = yield* WorkingTrees
     const host = yield* SourceHost
     const { defaultBranch } = yield* host.repository(REPO)
     yield* trees.prepare({ sandboxId: id, repo: REPO }, {
       remote: yield* host.remote(REPO, "read"),
-      ref: undefined,
+      ref,
       defaultBranch,
       repos: [REPO]
     })
@@ -316,4 +346,49 @@ export const assertPublished = Effect.fnUntraced(function*(origin: Origin, id: S
   assert.strictEqual(newest, "Slipway: Say hello")
   if (before !== `Agent: ${what}`) assert.include(git(origin.path, "log", "-1", "--format=%b", tip), `- ${what}`)
   return { events: events.map(({ data }) => data.action_state), tip }
+})
+
+/** A sandbox that goes on with the pull request of another one and gets its feedback, the people there, and what came of it. */
+export const successor = Effect.fnUntraced(function*(origin: Origin) {
+  const { grantId } = yield* Database
+  const store = yield* SandboxStore
+  const sql = yield* SqlClient.SqlClient
+  const { directory: from, id: finished, lease: before } = yield* (yield* sandboxes(origin)).next
+  yield* ask(finished)
+  yield* carryOut(from, origin, before)
+  const branch = headRef(finished)
+  const [published] = (yield* origin.pulls).filter((pull) => pull.headRef === branch)
+  assert(published !== undefined)
+  const { number } = published
+  const directory = yield* temporaryFolder
+  const services = worker({ directory, ...origin.settings }, origin.privateKey)
+  const details = yield* SourceHost.use((host) => host.findOpenPullRequest(REPO, branch)).pipe(Effect.provide(services))
+  assert(details !== null)
+  const id = newId()
+  yield* clone(directory, origin, id, branch)
+  const began = yield* DateTime.now
+  const state = newFeedback({ ...NO_FEEDBACK, comments: "all" }, DateTime.subtract(began, { hours: 1 }))
+  const continues = { repo: REPO, branch, pullRequest: number, headSha: published.headSha, sandboxId: finished, details }
+  const lease = yield* running(id, continues, state)
+  const tree = treeOf(directory, id)
+  yield* Round.agentTurn(lease, tree)
+  yield* Leases.use((leases) => leases.endLeases(id))
+  const ports = Round.portsLayer(origin.settings, origin.privateKey)
+  const all = Round.useCase.pipe(Layer.provideMerge(ports), Layer.provideMerge(services))
+  let said = 0
+  /** A person's comment of some minutes ago. */
+  const say = Effect.fnUntraced(function*(text: string) {
+    const time = DateTime.add(began, { minutes: -10, seconds: ++said })
+    yield* origin.say(number, text, time)
+    yield* Round.noticed(REPO, branch)
+  }, Effect.provide(all))
+  /** Another worker goes on in place of the killed one. */
+  const look = Effect.gen(function*() {
+    yield* Leases.use((leases) => leases.endLeases(id))
+    yield* sql`UPDATE feedback_watches SET claimed_until = NULL`
+    yield* Round.roundOnce(id, grantId, tree)
+  }).pipe(Effect.provide(all))
+  const events = Effect.map(store.log(id, 0, 100_000), (entries) => entries.map(({ wire }) => fromWire(wire).event))
+  const replies = Effect.provide(Round.replies(REPO, number), all)
+  return { branch, directory, events, id, lease, look, number, replies, say, tree }
 })

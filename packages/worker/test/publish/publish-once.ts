@@ -1,4 +1,4 @@
-/** A worker that carries out one publication, counting its steps, to be killed at one of them. Argument: {@link Order} as JSON. */
+/** A worker that carries out one publication or one round of feedback, to be killed at a step. Argument: {@link Order} as JSON. */
 import type { Leased } from "@slipway/domain/sandbox/ports/Leases"
 import type { Box } from "@slipway/domain/sandbox/ports/SandboxHost"
 import type { Effect as Effects } from "effect"
@@ -13,16 +13,21 @@ export interface Order {
   readonly grantId: string
   /** It is over, and has moved so. `null`: it runs. */
   readonly finished: { readonly moved: Leased["moved"] } | null
+  /** The tree of a sandbox that gets feedback; `null`: it only publishes. */
+  readonly round: { readonly tree: string } | null
 }
 
-const { control, finished, grantId, lease, settings } = JSON.parse(process.argv[2] ?? "") as Order
+const { control, finished, grantId, lease, round, settings } = JSON.parse(process.argv[2] ?? "") as Order
 const begin = takeOnDisk(control, join(settings.directory, "trees", "sandboxes"))
 
 // Only now, so that they get the functions that count.
 const { Effect, Layer, Stream } = await import("effect")
 const { SandboxHost } = await import("@slipway/domain/sandbox/ports/SandboxHost")
 const { SandboxStore } = await import("@slipway/domain/sandbox/ports/SandboxStore")
+const { FeedbackWatches } = await import("@slipway/domain/publishing/ports/FeedbackWatches")
+const { PullRequestFeedback } = await import("@slipway/domain/source/ports/PullRequestFeedback")
 const { SourceHost } = await import("@slipway/domain/source/ports/SourceHost")
+const { portsLayer, roundOnce, useCase } = await import("./Round.ts")
 const { serve } = await import("./Finished.ts")
 const { boxesLayer, hostLayer, machineLayer, publishOnce, storeLayer } = await import("./Worker.ts")
 
@@ -67,17 +72,35 @@ const host = Layer.effect(
     }))
 )
 
-const publish = Effect.gen(function*() {
+const watches = Layer.effect(
+  FeedbackWatches,
+  Effect.map(FeedbackWatches, (watches) => ({
+    ...watches,
+    take: around("claiming looks", watches.take),
+    record: around("recording the look", watches.record)
+  }))
+)
+const feedback = Layer.effect(
+  PullRequestFeedback,
+  Effect.map(PullRequestFeedback, (feedback) => ({
+    read: around("reading the comments", feedback.read),
+    reply: around("replying", feedback.reply)
+  }))
+)
+
+const privateKey = process.env["PRIVATE_KEY"] ?? ""
+const work = Effect.gen(function*() {
   begin()
+  if (round !== null) return yield* Effect.provide(roundOnce(lease.sandboxId, grantId, round.tree), useCase)
   yield* finished === null ? publishOnce(lease, grantId) : serve(lease, grantId, finished.moved)
 })
-await publish.pipe(
+await work.pipe(
   Effect.provide(
-    Layer.mergeAll(
-      store,
-      host.pipe(Layer.provide(hostLayer(settings, process.env["PRIVATE_KEY"] ?? ""))),
-      machineLayer(settings, boxes.pipe(Layer.provide(boxesLayer(settings))))
-    ).pipe(Layer.provideMerge(storeLayer(settings)))
+    Layer.mergeAll(store, host, Layer.merge(watches, feedback).pipe(Layer.provideMerge(portsLayer(settings, privateKey)))).pipe(
+      Layer.provideMerge(hostLayer(settings, privateKey)),
+      Layer.provideMerge(machineLayer(settings, boxes.pipe(Layer.provide(boxesLayer(settings))))),
+      Layer.provideMerge(storeLayer(settings))
+    )
   ),
   Effect.runPromise
 )

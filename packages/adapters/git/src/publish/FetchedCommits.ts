@@ -12,7 +12,9 @@ import * as Push from "./Push.ts"
 
 export type Fetch = (repo: RepoName, remote: Remote, sha: string) => Effect.Effect<FetchedCommit, CloneFailed, Scope.Scope>
 
-const linesOf = async (file: string): Promise<ReadonlyArray<string>> => (await textIn(file, "")).split("\n").filter((line) => line !== "")
+/** The lines of the file; none if it is missing. */
+export const linesOf = async (file: string): Promise<ReadonlyArray<string>> =>
+  (await textIn(file, "")).split("\n").filter((line) => line !== "")
 
 /** A mirror that the repository borrows from already, unless the repository was renamed since. */
 const borrow = ({ gitDir }: HostRepository, { objects, shallow }: FetchedCommit) =>

@@ -130,13 +130,14 @@ export const strange = Effect.fnUntraced(function*(
 /** The same commit for the same tree, options and parent. `subjects`: of the agent's commits that it stands for. */
 const commitOf = Effect.fnUntraced(function*(
   repository: HostRepository,
-  { author, message }: SnapshotOptions,
+  { author, message, trailer }: SnapshotOptions,
   tree: string,
   parent: string,
   subjects: ReadonlyArray<string> = []
 ) {
   const told = subjects.length === 0 ? message : `${message.trimEnd()}\n\n${subjects.map((subject) => `- ${subject}\n`).join("")}`
-  const commit = { tree, parent, author, at: Math.floor(repository.preparedAt / 1_000), message: told }
+  const whole = trailer === undefined ? told : `${told.trimEnd()}\n\n${trailer}\n`
+  const commit = { tree, parent, author, at: Math.floor(repository.preparedAt / 1_000), message: whole }
   const sha = yield* Effect.promise(() => CommitObject.write(repository.gitDir, commit))
   yield* note(repository, sha, "commit")
   return sha

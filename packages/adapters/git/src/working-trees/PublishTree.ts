@@ -8,6 +8,7 @@ import {
   type WorkingTrees
 } from "@slipway/domain/files/ports/WorkingTrees"
 import { Effect } from "effect"
+import * as NewestCommits from "../publish/NewestCommits.ts"
 import * as PublishedBranch from "../publish/PublishedBranch.ts"
 import * as Push from "../publish/Push.ts"
 import * as Snapshot from "../publish/Snapshot.ts"
@@ -39,6 +40,16 @@ export const branches = Effect.fn("WorkingTrees.branches")(
   function*(trees: OpenTrees, key: TreeKey, query: BranchQuery) {
     const repository = yield* find(trees, key)
     return yield* PublishedBranch.find(repository, boxGit(trees, key.sandboxId), query, fetchIn(trees), trees.limits.treeBytes)
+  },
+  exclusive,
+  minded,
+  notPushed
+)
+
+export const newest = Effect.fn("WorkingTrees.newest")(
+  function*(trees: OpenTrees, key: TreeKey, { branches, remote }: Parameters<WorkingTrees["Service"]["newest"]>[1]) {
+    const repository = yield* find(trees, key)
+    return yield* NewestCommits.read(repository, fetchIn(trees), remote, branches)
   },
   exclusive,
   minded,

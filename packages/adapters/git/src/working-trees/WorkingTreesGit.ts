@@ -157,6 +157,7 @@ export const make = Effect.fnUntraced(function*<R>(options: Options, placeOf: Pl
     findBase: (...asked) => ReadTrees.findBase(trees, ...asked),
     findBaseRef: (...asked) => ReadTrees.findBaseRef(trees, ...asked),
     diff: (...asked) => ReadTrees.diff(trees, ...asked),
+    newest: (...asked) => PublishTree.newest(trees, ...asked),
     branches: (...asked) => PublishTree.branches(trees, ...asked),
     snapshot: (...asked) => PublishTree.snapshot(trees, ...asked),
     push: (...asked) => PublishTree.push(trees, ...asked),

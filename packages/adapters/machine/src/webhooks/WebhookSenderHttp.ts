@@ -4,13 +4,13 @@
  */
 import { type SignedRequest, TargetRefused, WebhookSender } from "@slipway/domain/partner/ports/WebhookSender"
 import { ATTEMPT_TIME, type Outcome, type Trouble } from "@slipway/domain/partner/rules/Webhook"
-import { type DateTime, Duration, Effect, Latch, Layer, Redacted } from "effect"
-import { createHmac } from "node:crypto"
+import { type DateTime, Duration, Effect, Latch, Layer } from "effect"
 import { lookup as resolve, Resolver } from "node:dns/promises"
 import { request as httpRequest } from "node:http"
 import { request as httpsRequest } from "node:https"
 import { isIP, type LookupFunction } from "node:net"
 import { isPublic } from "../egress/Addresses.ts"
+import { signatureOf } from "./Signature.ts"
 
 export interface Options {
   /** Also plain http, and addresses that are not public. */
@@ -46,14 +46,9 @@ const TLS_ERROR = /^(?:ERR_TLS|ERR_SSL|CERT_|EPROTO|DEPTH_ZERO|UNABLE_TO|SELF_SI
 
 const failed = (trouble: Trouble): Outcome => ({ _tag: "Failed", trouble })
 
-/** `webhook-signature` (Standard Webhooks 1.0.0, "Signature scheme"): one for each secret. */
-const signatures = ({ at, body, id, secrets }: SignedRequest) => {
-  const signed = `${id}.${seconds(at)}.${body}`
-  return secrets.map((secret) => {
-    const key = Buffer.from(Redacted.value(secret).slice("whsec_".length), "base64")
-    return `v1,${createHmac("sha256", key).update(signed).digest("base64")}`
-  }).join(" ")
-}
+/** One for each secret. */
+const signatures = ({ at, body, id, secrets }: SignedRequest) =>
+  secrets.map((secret) => signatureOf({ id, timestamp: String(seconds(at)), body }, secret)).join(" ")
 
 const seconds = (at: DateTime.Utc) => Math.floor(at.epochMilliseconds / 1000)
 

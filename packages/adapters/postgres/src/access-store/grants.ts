@@ -1,6 +1,15 @@
 /** Making and revoking grants and keys. Each change is one transaction with its entry in the audit log. */
-import { type Grant, GrantNotFound, KeyNotFound, type KeyRecord, minted } from "@slipway/domain/access/ports/AccessStore"
+import {
+  branchesSet,
+  type Grant,
+  GrantNotFound,
+  KeyNotFound,
+  type KeyRecord,
+  minted,
+  retentionSet
+} from "@slipway/domain/access/ports/AccessStore"
 import { MintRefused } from "@slipway/domain/access/rules/Minting"
+import { type BranchRule, DEFAULT_BRANCH_RULES } from "@slipway/domain/source/schema/BranchRules"
 import { type DateTime, Effect, Option } from "effect"
 import type { SqlClient } from "effect/sql"
 import { guard } from "../sql/SqlFailure.ts"
@@ -34,6 +43,34 @@ export const revokeGrant = Effect.fn("AccessStore.revokeGrant")(
       yield* audit.append([{ action: "grant.revoked", at, subjects: { grantId: grant.id } }])
     }
     return grant
+  },
+  inTransaction
+)
+
+/** `AccessStore.setRetention`. */
+export const setRetention = Effect.fn("AccessStore.setRetention")(
+  function*({ audit, sql }: Store, idOrName: string, days: number | null, at: DateTime.Utc) {
+    const found = yield* Grants.updateRetention(sql, idOrName, days)
+    if (Option.isNone(found)) return yield* new GrantNotFound({ grant: idOrName })
+    yield* audit.append([retentionSet(found.value, at)])
+    return found.value
+  },
+  inTransaction
+)
+
+/** No row: the grant is unknown or revoked. */
+export const rulesOf = (row: Grants.BranchRulesRow | undefined): ReadonlyArray<BranchRule> =>
+  row === undefined ? [] : row.branchRules ?? DEFAULT_BRANCH_RULES
+
+export const setBranchRules = Effect.fn("AccessStore.setBranchRules")(
+  function*({ audit, sql }: Store, idOrName: string, rules: ReadonlyArray<BranchRule>, at: DateTime.Utc) {
+    const [found] = yield* Grants.updateBranchRules(sql, idOrName, rules)
+    if (found === undefined) return yield* new GrantNotFound({ grant: idOrName })
+    if (JSON.stringify(rulesOf({ branchRules: found.before })) !== JSON.stringify(rules)) {
+      yield* audit.append([branchesSet(found.id, rules, at)])
+    }
+    const grant = (yield* Grants.selectGrants(sql)).find(({ id }) => id === found.id)
+    return grant ?? (yield* new GrantNotFound({ grant: idOrName }))
   },
   inTransaction
 )

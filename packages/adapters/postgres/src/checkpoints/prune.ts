@@ -23,8 +23,8 @@ export const makePrune = ({ contents, sql }: Store) => {
     }
   })
 
-  return Effect.fn("Checkpoints.prune")(function*(endedBefore: DateTime.Utc, limit: number) {
-    let found: ReadonlyArray<SandboxId> = yield* guard(forgetCheckpoints(sql, endedBefore, limit))
+  return Effect.fn("Checkpoints.prune")(function*(endedBefore: DateTime.Utc, limit: number, own?: ReadonlyMap<string, DateTime.Utc>) {
+    let found: ReadonlyArray<SandboxId> = yield* guard(forgetCheckpoints(sql, endedBefore, limit, own))
     const looked = new Set<SandboxId>()
     do {
       yield* remove(found)

@@ -3,6 +3,7 @@ import { Maintenance } from "@slipway/domain/sandbox/ports/Maintenance"
 import { Policy } from "@slipway/domain/sandbox/rules/Policy"
 import { Effect, Layer } from "effect"
 import { SqlClient } from "effect/sql"
+import { deleteSlice, selectDeleting } from "../sandbox-store/statements/deletion.ts"
 import { Reads } from "../sql/Clients.ts"
 import { guard } from "../sql/SqlFailure.ts"
 import { type CensusRow, censusRows, theTime } from "./statements/census.ts"
@@ -51,10 +52,13 @@ export const layer = Layer.effect(
 
       ofRevokedGrants: (limit) => guard(Effect.map(selectOfRevokedGrants(sql, limit), (rows) => rows.map(({ id }) => id))),
 
-      purgeEvents: (endedBefore, limit) =>
-        guard(Effect.map(purgeEvents(sql, endedBefore, limit), (rows) => {
+      purgeEvents: (endedBefore, limit, own) =>
+        guard(Effect.gen(function*() {
+          const deleting = yield* selectDeleting(sql, limit)
+          for (const { id } of deleting) yield* deleteSlice(sql, id)
+          const rows = yield* purgeEvents(sql, endedBefore, limit, own)
           const sandboxes = rows.filter(({ done }) => done).length
-          return { sandboxes, more: rows.length === limit || sandboxes < rows.length }
+          return { sandboxes, more: deleting.length > 0 || rows.length === limit || sandboxes < rows.length }
         })),
 
       purgeKeys: (limit) => guard(Effect.map(purgeKeys(sql, limit), (rows) => rows.length)),

@@ -11,13 +11,17 @@ import { functions, tables } from "../schema/Schema.ts"
 /** The newest migration of a version that can be upgraded. */
 export type Version = typeof VERSIONS[number]["newest"]
 
-/** `count`: of migrations. Commits 2213f8d, 7d7d40e, 59299c1 and 037613a; then this one. The last two can be in `public` by the setting. */
+/**
+ * `count`: of migrations. Commits 2213f8d, 7d7d40e, 59299c1, 037613a and d7c08e3; then this one. The last three can be in `public` by the
+ * setting.
+ */
 const VERSIONS = [
   { newest: "0020_receipt_turns", count: 16 },
   { newest: "0047_open_calls", count: 36 },
   { newest: "0060_calls_by_age", count: 44 },
   { newest: "0061_schema", count: 1 },
-  { newest: "0062_additions", count: 2 }
+  { newest: "0062_additions", count: 2 },
+  { newest: "0063_feedback_and_automations", count: 3 }
 ] as const
 
 /** Whether a database of that version has all tables and columns of this one. */
@@ -70,7 +74,24 @@ const SINCE: Readonly<Record<Version, Readonly<Record<string, ReadonlyArray<stri
     sandboxes: ["COLUMN renames integer NOT NULL DEFAULT 0"],
     worker_offers: ["COLUMN isolation jsonb"]
   },
-  "0062_additions": {}
+  "0062_additions": {
+    sandboxes: [
+      "COLUMN feedback jsonb",
+      "COLUMN archived_at timestamptz(3)",
+      "COLUMN deleted_at timestamptz(3)",
+      "COLUMN continues jsonb",
+      "COLUMN syncing boolean NOT NULL DEFAULT false",
+      "COLUMN syncs integer NOT NULL DEFAULT 0"
+    ],
+    grants: ["COLUMN retention_days integer CHECK (retention_days BETWEEN 1 AND 3650)", "COLUMN branch_rules text[]"],
+    webhook_endpoints: [
+      "COLUMN notifications text[] CHECK (cardinality(notifications) > 0)",
+      "COLUMN refusing_since timestamptz(3)",
+      "COLUMN silenced_at timestamptz(3)"
+    ],
+    webhook_deliveries: ["COLUMN sandbox_id text", "COLUMN type text"]
+  },
+  "0063_feedback_and_automations": {}
 }
 
 /** The tables in `public` are of another version than this one can upgrade. Nothing was changed. */
@@ -167,7 +188,8 @@ const fillSearch = Effect.gen(function*() {
 /** Writes what columns and tables that came after `version` mean for its rows. */
 export const fill = Effect.fnUntraced(function*(version: Version) {
   const sql = yield* SqlClient.SqlClient
-  if (isCurrent(version)) return
+  // 0062 wrote the words of searches.
+  if (isCurrent(version) || version === "0062_additions") return
   yield* fillSearch
   if (version === "0061_schema" || version === "0060_calls_by_age") return
   yield* sql`SELECT remember_pushed(id, publications) FROM sandboxes WHERE publications <> '[]'::jsonb`

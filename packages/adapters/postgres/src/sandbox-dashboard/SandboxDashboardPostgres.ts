@@ -1,11 +1,14 @@
 /** `SandboxDashboard` on Postgres: reads over `sandboxes`, each one statement with a bound on the rows it looks at, and pins. */
-import { MAX_PINS, SandboxDashboard, TooManyPins } from "@slipway/domain/sandbox/ports/SandboxDashboard"
+import { AuditLog } from "@slipway/domain/access/ports/AuditLog"
+import { archiving, MAX_PINS, SandboxDashboard, TooManyPins } from "@slipway/domain/sandbox/ports/SandboxDashboard"
 import { SandboxNotFound } from "@slipway/domain/sandbox/ports/SandboxStore"
 import { DateTime, Effect, Layer } from "effect"
 import { SqlClient } from "effect/sql"
+import * as AuditLogPostgres from "../audit-log/AuditLogPostgres.ts"
 import { sandboxOf } from "../sandbox-store/rows/SandboxRow.ts"
 import { Reads } from "../sql/Clients.ts"
 import { guard } from "../sql/SqlFailure.ts"
+import { archivedRows, updateArchived } from "./statements/archive.ts"
 import { changesRows, countRows, pastRows, pullCountRows, queueRows, recentRows, saidRows } from "./statements/counts.ts"
 import { selectDashboard } from "./statements/list.ts"
 import { countOtherPins, deletePin, insertPin, lockPins, pinRows } from "./statements/pins.ts"
@@ -17,6 +20,8 @@ export const layer = Layer.effect(
     const reads = (yield* Reads) ?? sql
     const [changes, queue, past, recent] = [changesRows(reads), queueRows(sql), pastRows(sql), recentRows(reads)]
     const [counts, pullCounts, said, pins] = [countRows(sql), pullCountRows(sql), saidRows(sql), pinRows(reads)]
+    const archived = archivedRows(reads)
+    const audit = yield* AuditLog
 
     return SandboxDashboard.of({
       changes: (ids) =>
@@ -46,6 +51,21 @@ export const layer = Layer.effect(
           slots: rows[0]?.slots ?? 0
         }))),
 
+      archive: Effect.fn("SandboxDashboard.archive")(
+        function*(grantId, ids, isArchived, now) {
+          const changed = (yield* updateArchived(sql, grantId, ids, isArchived ? now : null)).map(({ id }) => id)
+          yield* audit.append(changed.map((id) => archiving(id, isArchived, now)))
+          return changed
+        },
+        sql.withTransaction,
+        guard
+      ),
+
+      archived: (grantId, ids) =>
+        ids.length === 0
+          ? Effect.succeed(new Set())
+          : guard(Effect.map(archived({ grantId, ids }), (rows) => new Set(rows.map(({ id }) => id)))),
+
       pins: ({ grantId, userId }) => guard(Effect.map(pins({ grantId, userId }), (rows) => new Set(rows.map(({ id }) => id)))),
 
       pin: Effect.fn("SandboxDashboard.pin")(
@@ -67,4 +87,4 @@ export const layer = Layer.effect(
         )
     })
   })
-)
+).pipe(Layer.provide(AuditLogPostgres.layer))

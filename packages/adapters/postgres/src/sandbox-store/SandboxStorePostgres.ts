@@ -15,6 +15,7 @@ import { change } from "./change.ts"
 import { command } from "./command.ts"
 import { makeCreate, replay } from "./create.ts"
 import * as Read from "./read.ts"
+import { remove } from "./remove.ts"
 import { RowCache } from "./rows/RowCache.ts"
 import { approvalRows } from "./statements/approvals.ts"
 import { boundTo } from "./statements/idempotencyKeys.ts"
@@ -52,7 +53,9 @@ export const layer = Layer.effect(
       messages: (id, after, limit) => guard(messages([id, after, limit])),
       command: (key, asked, now, keyed, trace = null) => command(store, key, asked, now, keyed, trace),
       change: (id, by, decide, now) => change(store, id, by, decide, now),
+      delete: (key, now) => remove(store, key, now),
       traces: (id, turnId) => Read.traces(store, id, turnId),
+      publishers: (repo, branch) => Read.publishers(store, repo, branch),
       approvals: (id, approvalIds) => guard(Read.approvalsOf(store, id, approvalIds)),
       purged: (id) => Read.purged(store, id)
     })

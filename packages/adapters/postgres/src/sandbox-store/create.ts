@@ -5,7 +5,7 @@ import { CheckpointNotFound } from "@slipway/domain/sandbox/ports/Checkpoints"
 import { TaskOrganization } from "@slipway/domain/sandbox/ports/SandboxFacts"
 import { type CreationRequest, SandboxIdTaken, securityEvents, topicsOf } from "@slipway/domain/sandbox/ports/SandboxStore"
 import { projectionOf } from "@slipway/domain/sandbox/rules/EventProjection"
-import { type KeyedRequest, resolve } from "@slipway/domain/sandbox/rules/Idempotency"
+import { type KeyedRequest, resolve, SandboxDeleted } from "@slipway/domain/sandbox/rules/Idempotency"
 import { workOf } from "@slipway/domain/sandbox/rules/LeaseRules"
 import { created, initial, type Origin } from "@slipway/domain/sandbox/rules/Sandbox"
 import type { Sandbox } from "@slipway/domain/sandbox/schema/Sandbox"
@@ -17,7 +17,7 @@ import type { Prepared } from "./rows/Prepared.ts"
 import { deadlineOf, encodeColumns } from "./rows/SandboxColumns.ts"
 import { countActive, lockGrants } from "./statements/countActive.ts"
 import { type boundTo, creationRoute } from "./statements/idempotencyKeys.ts"
-import { insertSandboxes, lockCheckpoint } from "./statements/insertSandboxes.ts"
+import { insertSandboxes, isDeleted, lockCheckpoint } from "./statements/insertSandboxes.ts"
 import { selectSandbox } from "./statements/selectSandbox.ts"
 import type { Store } from "./Store.ts"
 
@@ -35,7 +35,7 @@ const prepare = Effect.fnUntraced(function*({ ids, limits }: Store, { creation, 
   const events = created(creation)
   const organizationId = yield* TaskOrganization
   const { entries, sandbox } = projectionOf(initial(creation), events, creation.createdAt)
-  const { approvals, publications, usage } = encodeColumns(sandbox)
+  const { approvals, continues, feedback, publications, usage } = encodeColumns(sandbox)
   const { createdAt, ...fixed } = creation
   const { grantId, id } = creation
   const route = creationRoute(creation.origin?.sandboxId ?? null)
@@ -47,7 +47,9 @@ const prepare = Effect.fnUntraced(function*({ ids, limits }: Store, { creation, 
     status: sandbox.status,
     initiator: sandbox.initiator,
     approvals,
+    feedback,
     publications,
+    continues,
     usage,
     revision: sandbox.revision,
     lastSeq: sandbox.lastSeq,
@@ -133,7 +135,8 @@ export const replay = Effect.fnUntraced(
     const bound = yield* store.boundTo({ grantId, route: creationRoute(forkOf), key: keyed.key })
     if (Option.isNone(bound)) return null
     yield* Effect.fromResult(resolve(bound.value.fingerprint, keyed))
-    return (yield* Effect.catchTag(selectSandbox(store, bound.value, false), "SandboxNotFound", Effect.die)).sandbox
+    return (yield* Effect.catchTag(selectSandbox(store, bound.value, false), "SandboxNotFound", () => Effect.fail(new SandboxDeleted())))
+      .sandbox
   }
 )
 
@@ -141,7 +144,7 @@ export const replay = Effect.fnUntraced(
 const makeFork = (store: CreatingStore, { creation, keyed }: CreationRequest, prepared: Prepared, { checkpoint, sandboxId }: Origin) =>
   store.sql.withTransaction(Effect.gen(function*() {
     const kept = yield* lockCheckpoint(store.sql, sandboxId, checkpoint)
-    if (kept.length === 0) return yield* new CheckpointNotFound()
+    if (kept.length === 0 || (yield* isDeleted(store.sql, sandboxId))) return yield* new CheckpointNotFound()
     const [outcome = Exit.die("no outcome")] = yield* makeAll(store, [prepared])
     const made = yield* outcome
     if (made !== null) yield* store.audit.append(securityEvents(creation.id, created(creation), creation.createdAt))

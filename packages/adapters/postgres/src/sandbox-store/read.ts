@@ -2,6 +2,7 @@
 import type { SandboxId } from "@slipway/domain/ids/SandboxId"
 import { type ListQuery, SandboxNotFound } from "@slipway/domain/sandbox/ports/SandboxStore"
 import type { Approval } from "@slipway/domain/sandbox/rules/Approval"
+import type { RepoName } from "@slipway/domain/source/schema/RepoRef"
 import { Effect } from "effect"
 import * as Batches from "../sql/Batches.ts"
 import { guard } from "../sql/SqlFailure.ts"
@@ -9,6 +10,7 @@ import { sandboxOf, summaryOf } from "./rows/SandboxRow.ts"
 import type { approvalRows } from "./statements/approvals.ts"
 import { selectPage, selectSummaries } from "./statements/lists.ts"
 import { selectPurged } from "./statements/logs.ts"
+import { selectPublishers } from "./statements/publishers.ts"
 import { type SandboxKey, selectSandboxes } from "./statements/selectSandboxes.ts"
 import { selectTraces } from "./statements/traces.ts"
 import type { Store } from "./Store.ts"
@@ -50,6 +52,10 @@ export const traces = Effect.fn("SandboxStore.traces")(function*({ sql }: Store,
   const rows = yield* selectTraces(sql, id, turnId)
   const of = (turn: string) => rows.find((row) => row.turnId === turn)?.traceparent ?? null
   return { creation: of(""), turn: turnId === null ? null : of(turnId) }
+}, guard)
+
+export const publishers = Effect.fn("SandboxStore.publishers")(function*({ reads }: Store, repo: RepoName, branch: string) {
+  return yield* selectPublishers(reads, repo, branch)
 }, guard)
 
 export const purged = Effect.fn("SandboxStore.purged")(function*({ sql }: Store, id: SandboxId) {

@@ -9,11 +9,14 @@ import { Effect } from "effect"
 import { SqlClient } from "effect/sql"
 import { access } from "./access.ts"
 import { auditLog } from "./auditLog.ts"
+import { automations } from "./automations.ts"
 import { checkpoints } from "./checkpoints.ts"
 import { credits } from "./credits.ts"
 import { events } from "./events.ts"
+import { followedRepositories } from "./followedRepositories.ts"
 import { localSource } from "./localSource.ts"
 import { models } from "./models.ts"
+import { notifications } from "./notifications.ts"
 import { partner } from "./partner.ts"
 import { publications } from "./publications.ts"
 import { rateLimits } from "./rateLimits.ts"
@@ -37,9 +40,12 @@ const statements = [
   credits,
   partner,
   webhooks,
+  notifications,
   workers,
   secrets,
-  localSource
+  localSource,
+  automations,
+  followedRepositories
 ].flat()
 
 const namesOf = (pattern: RegExp) => statements.flatMap((statement) => pattern.exec(statement)?.[1] ?? [])

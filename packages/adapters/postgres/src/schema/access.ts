@@ -42,7 +42,11 @@ export const access: ReadonlyArray<string> = [
     name            text           NOT NULL,
     organization_id uuid           NOT NULL REFERENCES organizations,
     created_at      timestamptz(3) NOT NULL,
-    revoked_at      timestamptz(3)
+    revoked_at      timestamptz(3),
+    -- How long data of ended sandboxes is kept. Null: as the service says.
+    retention_days  integer        CHECK (retention_days BETWEEN 1 AND 3650),
+    -- Patterns of branches that its sandboxes may continue. Null: the branches of sandboxes.
+    branch_rules    text[]
   )`,
   "CREATE UNIQUE INDEX IF NOT EXISTS grants_name ON grants (name) WHERE revoked_at IS NULL",
   "CREATE INDEX IF NOT EXISTS grants_organization ON grants (organization_id) WHERE revoked_at IS NULL",

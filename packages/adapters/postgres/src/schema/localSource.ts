@@ -34,5 +34,24 @@ export const localSource: ReadonlyArray<string> = [
   )`,
   // A branch has at most one open pull request.
   `CREATE UNIQUE INDEX IF NOT EXISTS local_pull_requests_head ON local_pull_requests (repository_id, head_ref)
-  WHERE state = 'open'`
+  WHERE state = 'open'`,
+
+  // Comments on them. The service has one with each key, which it replaces; a repeated review finds its comments by their keys.
+  `CREATE TABLE IF NOT EXISTS local_pull_comments (
+    id              bigint         GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    pull_request_id integer        NOT NULL REFERENCES local_pull_requests,
+    key             text           CHECK (length(key) <= 200),
+    -- Null: the service wrote it.
+    author_id       text,
+    author          text           NOT NULL,
+    is_review       boolean        NOT NULL,
+    body            text           NOT NULL,
+    path            text,
+    line            integer,
+    created_at      timestamptz(3) NOT NULL,
+    updated_at      timestamptz(3) NOT NULL,
+    CHECK (path IS NOT NULL OR line IS NULL)
+  )`,
+  "CREATE UNIQUE INDEX IF NOT EXISTS local_pull_comments_key ON local_pull_comments (pull_request_id, key) WHERE key IS NOT NULL",
+  "CREATE INDEX IF NOT EXISTS local_pull_comments_list ON local_pull_comments (pull_request_id, id)"
 ]

@@ -1,4 +1,4 @@
-/** The commits that sandboxes pushed. */
+/** The commits that sandboxes pushed, and what owners chose for the pull requests of repositories. */
 export const publications: ReadonlyArray<string> = [
   // Every head that a sandbox pushed: the sandbox's row has only the newest one. "merged": a person merged the pull request since.
   `CREATE TABLE IF NOT EXISTS pushed_commits (
@@ -25,5 +25,12 @@ export const publications: ReadonlyArray<string> = [
     RETURN NULL;
   END $$`,
   `CREATE OR REPLACE TRIGGER sandboxes_pushed AFTER UPDATE OF publications ON sandboxes FOR EACH ROW
-  WHEN (NEW.publications IS DISTINCT FROM OLD.publications) EXECUTE FUNCTION remember_pushed_of_row()`
+  WHEN (NEW.publications IS DISTINCT FROM OLD.publications) EXECUTE FUNCTION remember_pushed_of_row()`,
+  `CREATE TABLE IF NOT EXISTS repository_settings (
+    grant_id uuid           NOT NULL REFERENCES grants ON DELETE CASCADE,
+    repo     text           NOT NULL,
+    settings jsonb          NOT NULL,
+    set_at   timestamptz(3) NOT NULL
+  )`,
+  "CREATE UNIQUE INDEX IF NOT EXISTS repository_settings_key ON repository_settings (grant_id, lower(repo))"
 ]

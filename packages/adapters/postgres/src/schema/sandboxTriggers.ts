@@ -70,5 +70,27 @@ export const sandboxTriggers: ReadonlyArray<string> = [
   WHEN (NEW.status = 'running' AND NEW.work IS NULL) EXECUTE FUNCTION keep_resting()`,
   `CREATE OR REPLACE TRIGGER resting_changed AFTER UPDATE ON sandboxes FOR EACH ROW
   WHEN ((OLD.status = 'running' AND OLD.work IS NULL) <> (NEW.status = 'running' AND NEW.work IS NULL))
-  EXECUTE FUNCTION keep_resting()`
+  EXECUTE FUNCTION keep_resting()`,
+
+  // A change of a sandbox with feedback makes its watches due in the same transaction, and adds those of new pull requests.
+  `CREATE OR REPLACE FUNCTION keep_feedback_watches() RETURNS trigger LANGUAGE plpgsql AS $$
+  BEGIN
+    INSERT INTO SCHEMA.feedback_watches AS known (sandbox_id, repo, branch, look_at, noticed)
+    SELECT NEW.id, p ->> 'repo', coalesce(
+      p #>> '{pushed,headRef}',
+      CASE WHEN lower(NEW.continues ->> 'repo') = lower(p ->> 'repo') THEN NEW.continues ->> 'branch' END,
+      'slipway/' || NEW.id
+    ), now(), 1
+    FROM jsonb_array_elements(NEW.publications) p WHERE p ->> 'number' IS NOT NULL
+    ON CONFLICT (sandbox_id, repo) DO UPDATE SET
+      branch = excluded.branch, look_at = least(known.look_at, excluded.look_at), noticed = known.noticed + 1;
+    RETURN NULL;
+  END $$`,
+  `CREATE OR REPLACE TRIGGER feedback_made AFTER INSERT ON sandboxes FOR EACH ROW
+  WHEN (NEW.feedback IS NOT NULL) EXECUTE FUNCTION keep_feedback_watches()`,
+  `CREATE OR REPLACE TRIGGER feedback_changed AFTER UPDATE ON sandboxes FOR EACH ROW
+  WHEN (NEW.feedback IS NOT NULL AND (
+    NEW.feedback IS DISTINCT FROM OLD.feedback OR NEW.publications <> OLD.publications OR NEW.status <> OLD.status
+    OR NEW.turn -> 'state' IS DISTINCT FROM OLD.turn -> 'state'))
+  EXECUTE FUNCTION keep_feedback_watches()`
 ]

@@ -84,6 +84,16 @@ export const sandboxes: ReadonlyArray<string> = [
     recorded_at        timestamptz,
     -- New titles since the creation.
     renames            integer        NOT NULL DEFAULT 0,
+    -- The feedback on its pull requests (docs/decisions/24). Null: none is asked for.
+    feedback           jsonb,
+    -- Hidden from lists for people (docs/decisions/29).
+    archived_at        timestamptz(3),
+    -- Set: a tombstone. Every other text and document of the row is empty, and no reader may see the row.
+    deleted_at         timestamptz(3),
+    -- The branch that it continues, in the domain's own encoding (docs/decisions/24).
+    continues          jsonb,
+    syncing            boolean        NOT NULL DEFAULT false,
+    syncs              integer        NOT NULL DEFAULT 0,
 
     CHECK ((work IS NULL) = (work_since IS NULL)),
     CHECK ((moved IS NULL) = (moved_from IS NULL) AND (moved IS NULL) = (moved_fence IS NULL)),
@@ -94,6 +104,8 @@ export const sandboxes: ReadonlyArray<string> = [
   "CREATE INDEX IF NOT EXISTS sandboxes_due ON sandboxes (deadline_at) WHERE deadline_at IS NOT NULL",
   `CREATE INDEX IF NOT EXISTS sandboxes_purge ON sandboxes (status_at)
   WHERE status IN ('succeeded', 'failed', 'terminated') AND (purged_before IS NULL OR purged_before < status_at)`,
+  // Deletions that are not finished: long logs go in parts.
+  `CREATE INDEX IF NOT EXISTS sandboxes_deleting ON sandboxes (id) WHERE deleted_at IS NOT NULL AND purged_seq < last_seq`,
   // Workers choose from these.
   "CREATE INDEX IF NOT EXISTS sandboxes_work ON sandboxes (work, work_since, created_at, id) WHERE work IS NOT NULL",
   "CREATE INDEX IF NOT EXISTS sandboxes_at_rest ON sandboxes (machine) WHERE status = 'running' AND work IS NULL",
@@ -105,6 +117,8 @@ export const sandboxes: ReadonlyArray<string> = [
   `CREATE INDEX IF NOT EXISTS sandboxes_active ON sandboxes (grant_id)
   WHERE status IN ('queued', 'creating', 'running', 'terminating')`,
   "CREATE INDEX IF NOT EXISTS sandboxes_origin ON sandboxes ((origin ->> 'sandboxId')) WHERE origin IS NOT NULL",
+  `CREATE INDEX IF NOT EXISTS sandboxes_continues ON sandboxes (lower(continues ->> 'repo'), (continues ->> 'branch'), created_at DESC)
+  WHERE continues IS NOT NULL`,
   // Leases on ended sandboxes that are still being published: few.
   `CREATE INDEX IF NOT EXISTS sandboxes_held_over ON sandboxes (machine)
   WHERE worker IS NOT NULL AND status IN ('succeeded', 'failed')`,
@@ -130,6 +144,22 @@ export const sandboxes: ReadonlyArray<string> = [
     sandbox_id text NOT NULL REFERENCES sandboxes,
     PRIMARY KEY (grant_id, user_id, sandbox_id)
   )`,
+
+  // Pull requests of sandboxes with feedback, kept by triggers (docs/decisions/24). look_at: null until something changes.
+  `CREATE TABLE IF NOT EXISTS feedback_watches (
+    sandbox_id    text        NOT NULL REFERENCES sandboxes ON DELETE CASCADE,
+    repo          text        NOT NULL,
+    branch        text        NOT NULL,
+    look_at       timestamptz,
+    -- Counts changes and notices, so that one during a look is not lost.
+    noticed       bigint      NOT NULL,
+    failures      integer     NOT NULL DEFAULT 0,
+    fence         bigint      NOT NULL DEFAULT 0,
+    claimed_until timestamptz,
+    PRIMARY KEY (sandbox_id, repo)
+  )`,
+  "CREATE INDEX IF NOT EXISTS feedback_watches_due ON feedback_watches (look_at) WHERE look_at IS NOT NULL",
+  "CREATE INDEX IF NOT EXISTS feedback_watches_branch ON feedback_watches (lower(repo), branch)",
 
   // Running sandboxes without work, kept by triggers. They are counted here: the table is narrow, so their own rows are not read.
   "CREATE TABLE IF NOT EXISTS resting_sandboxes (sandbox_id text PRIMARY KEY)"

@@ -4,7 +4,7 @@ export const webhooks: ReadonlyArray<string> = [
     id              uuid           PRIMARY KEY,
     grant_id        uuid           NOT NULL REFERENCES grants,
     url             text           NOT NULL,
-    -- Null: every type.
+    -- Of the feed. Null: every type, or none where notifications has types.
     types           text[]         CHECK (cardinality(types) > 0),
     -- [{value, until}], the current one first. They sign, so a digest would not do.
     secrets         jsonb          NOT NULL,
@@ -18,6 +18,12 @@ export const webhooks: ReadonlyArray<string> = [
     -- The worker with this fence may make an attempt, until claimed_until.
     fence           bigint         NOT NULL DEFAULT 0,
     claimed_until   timestamptz,
+    -- Types of notifications. With these alone, cursor is the largest one, so that processes of earlier versions send nothing of the feed.
+    notifications   text[]         CHECK (cardinality(notifications) > 0),
+    -- When a notification failed first since anything was accepted.
+    refusing_since  timestamptz(3),
+    -- Equals disabled_at where the endpoint accepted nothing for too long. Earlier versions see "retries_exhausted".
+    silenced_at     timestamptz(3),
     CHECK (num_nulls(disabled_at, disabled_reason) IN (0, 2))
   )`,
   "CREATE INDEX IF NOT EXISTS webhook_endpoints_list ON webhook_endpoints (grant_id, created_at, id)",
@@ -49,8 +55,12 @@ export const webhooks: ReadonlyArray<string> = [
     trouble     text,
     -- Nothing was sent, because the event or the secret could not be read. Earlier versions see the trouble "connection".
     unread      text,
+    -- The sandbox and the type of a notification; sequence then is the event's number in the sandbox's log.
+    sandbox_id  text,
+    type        text,
     CHECK (num_nulls(status, trouble) = 1)
   )`,
   "CREATE INDEX IF NOT EXISTS webhook_deliveries_log ON webhook_deliveries (endpoint_id, position DESC)",
-  "CREATE INDEX IF NOT EXISTS webhook_deliveries_age ON webhook_deliveries (at)"
+  "CREATE INDEX IF NOT EXISTS webhook_deliveries_age ON webhook_deliveries (at)",
+  "CREATE INDEX IF NOT EXISTS webhook_deliveries_sandbox ON webhook_deliveries (endpoint_id, event_id) WHERE sandbox_id IS NOT NULL"
 ]

@@ -4,6 +4,7 @@ import type { Effect } from "effect"
 import type { SqlClient } from "effect/sql"
 import type { Key } from "../secret-store/SecretsKey.ts"
 import type { feedHead } from "./statements/endpoints.ts"
+import type { selectLine, takeLines, takeManualNotifications } from "./statements/notifications.ts"
 import type { takeManual, takeOrdered } from "./statements/take.ts"
 
 export interface Store {
@@ -14,4 +15,7 @@ export interface Store {
   readonly feedHead: ReturnType<typeof feedHead>
   readonly takeManual: ReturnType<typeof takeManual>
   readonly takeOrdered: ReturnType<typeof takeOrdered>
+  readonly takeManualNotifications: ReturnType<typeof takeManualNotifications>
+  readonly takeLines: ReturnType<typeof takeLines>
+  readonly selectLine: ReturnType<typeof selectLine>
 }

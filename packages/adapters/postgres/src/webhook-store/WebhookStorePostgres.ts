@@ -8,7 +8,9 @@ import { SecretsKey } from "../secret-store/SecretsKey.ts"
 import { guard } from "../sql/SqlFailure.ts"
 import * as Deliveries from "./deliveries.ts"
 import * as Endpoints from "./endpoints.ts"
+import * as Notifications from "./notifications.ts"
 import { feedHead, find, selectOfGrant } from "./statements/endpoints.ts"
+import { selectLine, takeLines, takeManualNotifications } from "./statements/notifications.ts"
 import { takeManual, takeOrdered } from "./statements/take.ts"
 import type { Store } from "./Store.ts"
 
@@ -24,7 +26,10 @@ export const layer = Layer.effect(
       key: Effect.catchTag((yield* SecretsKey).get, "SecretsKeyUnusable", Effect.die),
       feedHead: feedHead(sql),
       takeManual: takeManual(sql),
-      takeOrdered: takeOrdered(sql)
+      takeOrdered: takeOrdered(sql),
+      takeManualNotifications: takeManualNotifications(sql),
+      takeLines: takeLines(sql),
+      selectLine: selectLine(sql)
     }
     return WebhookStore.of({
       register: (endpoint, secret) => Endpoints.register(store, endpoint, secret),
@@ -37,7 +42,10 @@ export const layer = Layer.effect(
       redeliver: (key, eventId, at) => Deliveries.redeliver(store, key, eventId, at),
       take: (now, limit) => Deliveries.take(store, now, limit),
       record: (taken, attempt, next, at) => Deliveries.record(store, taken, attempt, next, at),
-      purge: (before, limit) => Deliveries.purge(store, before, limit)
+      purge: (before, limit) => Deliveries.purge(store, before, limit),
+      takeNotifications: (now, limit) => Notifications.takeNotifications(store, now, limit),
+      recordNotification: (taken, attempt, next, at) => Notifications.recordNotification(store, taken, attempt, next, at),
+      purgeNotifications: (before, limit) => Notifications.purgeNotifications(store, before, limit)
     })
   })
 ).pipe(Layer.provideMerge(AuditLogPostgres.layer))

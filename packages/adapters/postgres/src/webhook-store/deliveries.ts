@@ -5,6 +5,7 @@ import type { PartnerEvent } from "@slipway/domain/partner/schema/PartnerEvent"
 import { DateTime, Effect } from "effect"
 import { guard } from "../sql/SqlFailure.ts"
 import { inTransaction } from "../sql/Transaction.ts"
+import { redeliverNotification } from "./notifications.ts"
 import { columnsOf, toClaimed, toDelivery, type Unreadable } from "./rows/WebhookRows.ts"
 import {
   deleteRedelivery,
@@ -28,8 +29,10 @@ export const deliveries = Effect.fn("WebhookStore.deliveries")(
 )
 
 export const redeliver = Effect.fn("WebhookStore.redeliver")(
-  function*({ sql }: Store, key: EndpointKey, eventId: string, at: DateTime.Utc) {
+  function*(store: Store, key: EndpointKey, eventId: string, at: DateTime.Utc) {
+    const { sql } = store
     yield* findLocked(sql, key)
+    if (yield* redeliverNotification(store, key, eventId, at)) return
     if ((yield* selectEvent(sql, eventId, key.grantId)).length === 0) return yield* new PartnerEventNotFound()
     yield* insertRedelivery(sql, key.id, eventId, at)
   },
@@ -52,7 +55,7 @@ export const record = Effect.fn("WebhookStore.record")(
       const [held] = yield* selectTaken(sql, endpointId, fence)
       if (held === undefined) return false
       const after = standingAfter({ attempt, sequence: event.sequence, dueAt }, next, at, held.dueAt)
-      yield* updateAfterAttempt(sql, endpointId, after)
+      yield* updateAfterAttempt(sql, endpointId, after, next._tag === "Delivered")
       isDisabled = after.disabled !== null
     }
     yield* insertDelivery(sql, {

@@ -4,7 +4,8 @@ import { atHead, enabled, type Endpoint, MAX_ENDPOINTS, rotated } from "@slipway
 import { type DateTime, Effect, Option, type Redacted } from "effect"
 import { inTransaction } from "../sql/Transaction.ts"
 import { decodeSecrets, openable, secretsText } from "./rows/Secrets.ts"
-import { countOfGrant, deleteEndpoint, findLocked, insertEndpoint, lockGrant, updateStanding } from "./statements/endpoints.ts"
+import { countOfGrant, deleteEndpoint, findLocked, insertEndpoint, lockGrant, updateEnabled } from "./statements/endpoints.ts"
+import { enableLines } from "./statements/notifications.ts"
 import { secretsOf, updateSecrets } from "./statements/secrets.ts"
 import type { Store } from "./Store.ts"
 
@@ -19,7 +20,7 @@ export const register = Effect.fn("WebhookStore.register")(
     yield* lockGrant(sql, grantId)
     if ((yield* countOfGrant(sql, grantId)).length >= MAX_ENDPOINTS) return yield* new TooManyEndpoints()
     const [feed] = yield* feedHead(grantId)
-    const registered: Endpoint = { ...endpoint, ...atHead(feed?.head ?? 0, createdAt) }
+    const registered: Endpoint = { ...endpoint, ...atHead(feed?.head ?? 0, createdAt, endpoint.types), refusingSince: null }
     yield* insertEndpoint(sql, registered, secretsText([{ value: secret, until: null }], id, yield* key))
     yield* audit.append([told("webhook.registered", endpoint, createdAt)])
     return registered
@@ -55,8 +56,9 @@ export const rotate = Effect.fn("WebhookStore.rotate")(
 export const enable = Effect.fn("WebhookStore.enable")(
   function*({ audit, sql }: Store, key: EndpointKey, at: DateTime.Utc) {
     const endpoint = yield* findLocked(sql, key)
-    const again = { ...endpoint, ...enabled(endpoint, at) }
-    yield* updateStanding(sql, key.id, again)
+    const again = { ...endpoint, ...enabled(endpoint, at), refusingSince: null }
+    yield* updateEnabled(sql, key.id, again)
+    yield* enableLines(sql, key.id, at)
     if (endpoint.disabled !== null) yield* audit.append([told("webhook.enabled", key, at)])
     return again
   },

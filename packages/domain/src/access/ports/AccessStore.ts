@@ -3,10 +3,14 @@ import * as Context from "effect/Context"
 import type * as DateTime from "effect/DateTime"
 import type * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
+import type { BranchRule } from "../../source/schema/BranchRules.ts"
 import type { StoreUnavailable } from "../../store/StoreUnavailable.ts"
 import type { MintRefused } from "../rules/Minting.ts"
+import type { Grant } from "../schema/Grant.ts"
 import type { Principal, Scope } from "../schema/Principal.ts"
 import type { SecurityEvent } from "./AuditLog.ts"
+
+export type { Grant } from "../schema/Grant.ts"
 
 /**
  * Requests accepted in any 60 s, by key, by user over all keys, and by grant over all keys. For sessions: by session, and by user over
@@ -37,16 +41,6 @@ export interface Admission {
   readonly memberActive: boolean
   readonly organizationSuspended: boolean
   readonly rate: RateSlot
-}
-
-/** A named group of keys of an organization. Sandboxes and the partner feed belong to a grant. `id` is a UUID. */
-export interface Grant {
-  readonly id: string
-  /** Unique among grants that are not revoked. */
-  readonly name: string
-  readonly organizationId: string
-  readonly createdAt: DateTime.Utc
-  readonly revokedAt: DateTime.Utc | null
 }
 
 /** A key as it is stored: everything but the key. `id` is a UUID. */
@@ -86,9 +80,23 @@ export const minted = ({ createdAt, grantId, id, userId }: Pick<KeyRecord, "id" 
   subjects: { keyId: id, grantId, userId }
 })
 
+/** The security event for a grant's new retention. */
+export const retentionSet = ({ id, retentionDays }: Pick<Grant, "id" | "retentionDays">, at: DateTime.Utc): SecurityEvent => ({
+  action: "retention.set",
+  at,
+  subjects: { grantId: id, days: retentionDays === null ? "default" : String(retentionDays) }
+})
+
+/** The security event for new rules of a grant's branches. They are cut after 1,000 characters. */
+export const branchesSet = (grantId: string, rules: ReadonlyArray<BranchRule>, at: DateTime.Utc): SecurityEvent => ({
+  action: "grant.branches_set",
+  at,
+  subjects: { grantId, branches: rules.join(" ").slice(0, 1_000) }
+})
+
 /**
- * Checked by `AccessStoreContract`. Every read is of the present: nothing is cached. Minting, a key's first use and
- * revoking are in the audit log.
+ * Checked by `AccessStoreContract`. Every read is of the present: nothing is cached. Minting, a key's first use,
+ * revoking and new retentions are in the audit log.
  */
 export class AccessStore extends Context.Service<AccessStore, {
   /**
@@ -108,6 +116,18 @@ export class AccessStore extends Context.Service<AccessStore, {
   readonly listGrants: Effect.Effect<ReadonlyArray<Grant>, StoreUnavailable>
   /** By id or by name. Its keys stop working at once. Revoking twice keeps the first time. */
   revokeGrant(idOrName: string, at: DateTime.Utc): Effect.Effect<Grant, GrantNotFound | StoreUnavailable>
+  /** By id or by name. The caller has checked the days (`isRetention`); `null`: as the service says. */
+  setRetention(idOrName: string, days: number | null, at: DateTime.Utc): Effect.Effect<Grant, GrantNotFound | StoreUnavailable>
+  /** The branches that the grant may continue, `DEFAULT_BRANCH_RULES` until they are set. An unknown or revoked grant may continue none. */
+  branchRules(grantId: string): Effect.Effect<ReadonlyArray<BranchRule>, StoreUnavailable>
+  /** The rules of all grants in use together, each once: nothing on such a branch is trusted. */
+  readonly allBranchRules: Effect.Effect<ReadonlyArray<BranchRule>, StoreUnavailable>
+  /** Replaces the rules of a grant in use, by id or by name. The audit log records a change. */
+  setBranchRules(
+    idOrName: string,
+    rules: ReadonlyArray<BranchRule>,
+    at: DateTime.Utc
+  ): Effect.Effect<Grant, GrantNotFound | StoreUnavailable>
   /**
    * Fails with `too_many_keys` when the user has `most` valid keys at the key's `createdAt`. The limit also holds for keys minted at
    * the same time.

@@ -10,7 +10,7 @@ import type { Grant, RateLimits, RateSlot } from "./AccessStore.ts"
 import type { SecurityEvent } from "./AuditLog.ts"
 
 /** A grant of an organization in which the user is an active member, and the user's role. */
-export interface OwnGrant extends Grant {
+export interface OwnGrant extends Omit<Grant, "retentionDays"> {
   readonly role: Role
 }
 

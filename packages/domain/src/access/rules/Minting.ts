@@ -34,7 +34,10 @@ const REASONS: Record<MintRefused["because"], string> = {
 export const KeysPerUser = Context.Reference<number>("@slipway/domain/KeysPerUser", { defaultValue: () => 100 })
 
 /** The scopes that each role may give to its keys. Scopes of the whole service can be given by operators only. */
-const GIVEN_BY: Record<Role, ReadonlyArray<Scope>> = { member: ["sandboxes"], owner: ["sandboxes", "webhooks", "secrets"] }
+const GIVEN_BY: Record<Role, ReadonlyArray<Scope>> = {
+  member: ["sandboxes"],
+  owner: ["sandboxes", "sandboxes:delete", "webhooks", "secrets", "automations"]
+}
 
 /** The scopes that a member with this role may give to a key. */
 export const scopesOf = (role: Role): ReadonlyArray<Scope> => GIVEN_BY[role]

@@ -3,7 +3,8 @@ import * as Schema from "effect/Schema"
 import type { Actor } from "./SecurityEvent.ts"
 
 /** The scopes of a key (docs/decisions/9). */
-export const Scope = Schema.Literals(["sandboxes", "partner:ingest", "webhooks", "secrets", "metrics:read", "models"])
+export const Scope = Schema.Literals(["sandboxes", "sandboxes:delete", "partner:ingest", "webhooks", "secrets", "metrics:read", "models",
+  "automations"])
 export type Scope = typeof Scope.Type
 
 /** The credential of a request. Ids are UUIDs. */

@@ -19,6 +19,8 @@ export const Action = Schema.Literals([
   "key.first_used",
   "key.revoked",
   "grant.revoked",
+  "retention.set",
+  "grant.branches_set",
   "user.added",
   "user.bound",
   "user.renamed",
@@ -40,6 +42,13 @@ export const Action = Schema.Literals([
   "webhook.secret_rotated",
   "webhook.enabled",
   "webhook.disabled",
+  "automation.created",
+  "automation.changed",
+  "automation.deleted",
+  "automation.secret_rotated",
+  "automation.enabled",
+  "automation.paused",
+  "automation_run.refused",
   "secret.set",
   "secret.removed",
   "trusted_ref.listed",
@@ -48,10 +57,14 @@ export const Action = Schema.Literals([
   "model_provider.removed",
   "repository.added",
   "repository.removed",
+  "repository_settings.changed",
   "scope.refused",
   "approval.decided",
   "sandbox.restored",
-  "sandbox.forked"
+  "sandbox.forked",
+  "sandbox.deleted",
+  "sandbox.archived",
+  "sandbox.unarchived"
 ])
 export type Action = typeof Action.Type
 

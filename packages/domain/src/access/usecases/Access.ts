@@ -6,13 +6,14 @@ import * as Layer from "effect/Layer"
 import * as Redacted from "effect/Redacted"
 import * as Schema from "effect/Schema"
 import { Ids } from "../../ids/Ids.ts"
+import type { BranchRule } from "../../source/schema/BranchRules.ts"
 import { Hints } from "../../store/Hints.ts"
 import type { StoreUnavailable } from "../../store/StoreUnavailable.ts"
 import {
   type Admission,
   AccessStore,
   type Grant,
-  type GrantNotFound,
+  GrantNotFound,
   KeyNotFound,
   type KeyRecord,
   type RateLimits
@@ -69,7 +70,16 @@ export class Access extends Context.Service<Access, {
   /** Revokes like `revokeKey`. A key of another grant, or a key that the person may not revoke, is not found. */
   revokeFor(by: Admitted, id: string): Effect.Effect<KeyRecord, KeyNotFound | StoreUnavailable>
   revokeGrant(idOrName: string): Effect.Effect<Grant, GrantNotFound | StoreUnavailable>
+  /** `null`: as the service says. The caller has checked the days (`isRetention`). */
+  setRetention(idOrName: string, days: number | null): Effect.Effect<Grant, GrantNotFound | StoreUnavailable>
   revokeKey(id: string): Effect.Effect<KeyRecord, KeyNotFound | StoreUnavailable>
+  /** The grant in use of this id or name, and the branches that it may continue (docs/decisions/24). */
+  branchesOf(idOrName: string): Effect.Effect<
+    { readonly grant: Grant; readonly rules: ReadonlyArray<BranchRule> },
+    GrantNotFound | StoreUnavailable
+  >
+  /** Replaces the branches that the grant may continue. */
+  setBranches(idOrName: string, rules: ReadonlyArray<BranchRule>): Effect.Effect<Grant, GrantNotFound | StoreUnavailable>
 }>()("@slipway/domain/Access") {
   static readonly layer = Layer.effect(
     Access,
@@ -109,6 +119,7 @@ export class Access extends Context.Service<Access, {
       })
 
       return Access.of({
+        setRetention: (idOrName, days) => Effect.flatMap(DateTime.now, (now) => store.setRetention(idOrName, days, now)),
         admit: (key, limits) => store.admit(ids.digest(Redacted.value(key)), limits),
         createGrant,
         createKey: Effect.fn("Access.createKey")(function*({ grant: name, kind, label, life = null, scopes, userId: given }) {
@@ -156,7 +167,17 @@ export class Access extends Context.Service<Access, {
           yield* hints.publish([REVOCATIONS])
           return grant
         }),
-        revokeKey
+        revokeKey,
+        branchesOf: Effect.fn("Access.branchesOf")(function*(idOrName) {
+          const grant = (yield* store.listGrants).find(({ id, name, revokedAt }) =>
+            revokedAt === null && (id === idOrName || name === idOrName)
+          )
+          if (grant === undefined) return yield* new GrantNotFound({ grant: idOrName })
+          return { grant, rules: yield* store.branchRules(grant.id) }
+        }),
+        setBranches: Effect.fn("Access.setBranches")(function*(idOrName, rules) {
+          return yield* store.setBranchRules(idOrName, rules, yield* DateTime.now)
+        })
       })
     })
   )

@@ -1,5 +1,6 @@
 /** Decides which commits are trusted: their setups get secrets and may fill caches (docs/decisions/17). */
 import * as Schema from "effect/Schema"
+import { type BranchRule, mayPushAny } from "../../source/schema/BranchRules.ts"
 import { BRANCHES, isCommitId, isRefName } from "../../source/schema/Naming.ts"
 import { text } from "../../text/Text.ts"
 
@@ -47,17 +48,34 @@ export interface StartingPoint {
   readonly on: string | null
   /** A sandbox pushed the commit, and no person merged its pull request. */
   readonly isPushedUnmerged: boolean
+  /** The branches that some grant may push to: nothing on them is trusted, except on the default branch. */
+  readonly rules: ReadonlyArray<BranchRule>
 }
 
 /** The refs whose history the source has to search for the commit, in this order. Empty if the answer would change nothing. */
-export const refsToAsk = ({ defaultBranch, listed, ref }: Pick<StartingPoint, "defaultBranch" | "listed" | "ref">): ReadonlyArray<string> =>
-  ref !== undefined && isPushed(ref) ? [] : [defaultBranch, ...listed].filter((name, i, all) => !isPushed(name) && all.indexOf(name) === i)
+export const refsToAsk = (
+  { defaultBranch, listed, ref, rules }: Pick<StartingPoint, "defaultBranch" | "listed" | "ref" | "rules">
+): ReadonlyArray<string> =>
+  ref !== undefined && (isPushed(ref) || isPushable({ defaultBranch, rules }, ref))
+    ? []
+    : [defaultBranch, ...listed].filter((name, i, all) =>
+      !isPushed(name) && !isPushable({ defaultBranch, rules }, name) && all.indexOf(name) === i
+    )
+
+/** Whether a grant may push to the branch, or to one of the folder. A tag of such a name counts too. */
+const isPushable = ({ defaultBranch, rules }: Pick<StartingPoint, "defaultBranch" | "rules">, ref: string): boolean => {
+  const name = ref.startsWith(HEADS) ? ref.slice(HEADS.length) : ref
+  return name !== defaultBranch && mayPushAny(rules, name)
+}
 
 /** Why the commit is not trusted, as a sentence for people; `null`: it is trusted. */
-export const distrust = ({ defaultBranch, isPushedUnmerged, listed, on, ref }: StartingPoint): string | null => {
+export const distrust = ({ defaultBranch, isPushedUnmerged, listed, on, ref, rules }: StartingPoint): string | null => {
   if (ref !== undefined && isPushed(ref)) return `It starts from ${ref}, a branch that a sandbox pushed.`
+  if (ref !== undefined && isPushable({ defaultBranch, rules }, ref)) {
+    return `It starts from ${ref}, a branch that an access grant may push to.`
+  }
   if (on === defaultBranch && !isPushed(on)) return null
-  if (on !== null && listed.includes(on) && !isPushed(on)) {
+  if (on !== null && listed.includes(on) && !isPushed(on) && !isPushable({ defaultBranch, rules }, on)) {
     return isPushedUnmerged ? "A sandbox pushed the commit that it starts from, and no person merged its pull request." : null
   }
   return "The commit that it starts from is neither on the default branch nor on a ref that an owner listed."

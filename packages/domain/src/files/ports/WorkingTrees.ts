@@ -211,6 +211,8 @@ export interface DiffQuery {
 /** Settings of a commit. */
 export interface SnapshotOptions {
   readonly message: string
+  /** The last paragraph of the message of every commit of ours, such as `Co-authored-by: …`. */
+  readonly trailer?: string
   readonly author: { readonly name: string; readonly email: string }
   /**
    * The commits of the agent's own git beyond `baseSha`, written on the agent's side and therefore untrusted. The bytes are the id of
@@ -266,6 +268,16 @@ export interface BranchesFound {
   readonly root: string | null
   /** The newest commits of the other branches. Missing branches are left out. */
   readonly tips: ReadonlyMap<string, string>
+}
+
+/** The newest commits of branches at the source, for the agent's own git. */
+export interface NewestCommits {
+  /** Missing branches are left out. */
+  readonly tips: ReadonlyMap<string, string>
+  /** Commits whose parents were not fetched; empty when the history is whole. */
+  readonly shallow: ReadonlyArray<string>
+  /** A git pack of all objects of these commits that the commit lacks that the tree started from. It can be read once. */
+  readonly pack: Stream.Stream<Uint8Array, PushFailed>
 }
 
 /** A tree to be saved. */
@@ -388,6 +400,14 @@ export class WorkingTrees extends Context.Service<WorkingTrees, {
    * this tree remembers, then by the form of the commits. `BranchMoved`: another person or program moved the branch.
    */
   branches(key: TreeKey, query: BranchQuery): Effect.Effect<BranchesFound, BranchMoved | FileNotFound | PushFailed>
+  /**
+   * The newest commits of these branches at the source. Neither the tree nor the agent's git changes. `PushFailed`: the source could not
+   * be asked, or its commits could not be fetched.
+   */
+  newest(key: TreeKey, query: { readonly remote: Remote; readonly branches: ReadonlyArray<string> }): Effect.Effect<
+    NewestCommits,
+    FileNotFound | PushFailed
+  >
   /**
    * Commits the tree on top of `since`, and never replaces a pushed commit. Equal trees with equal options give the same commit.
    * Ignored files, new environment files and repositories within the tree are left out.

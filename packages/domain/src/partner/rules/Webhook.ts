@@ -8,6 +8,7 @@ import * as Effect from "effect/Effect"
 import * as Redacted from "effect/Redacted"
 import * as Schema from "effect/Schema"
 import type { Ids, Uuid } from "../../ids/Ids.ts"
+import { NOTIFICATION_TYPES, type NotificationType } from "../schema/NotificationType.ts"
 import { PartnerEvent, type PartnerFact } from "../schema/PartnerEvent.ts"
 
 /** Every type of event in feeds. */
@@ -20,20 +21,37 @@ export const EVENT_TYPES = [
   "conversion.paid"
 ] as const satisfies ReadonlyArray<PartnerFact["type"]>
 
-/** The types that an endpoint wants: one or more, each once. */
-export const WantedTypes = Schema.Array(Schema.Literals(EVENT_TYPES)).check(Schema.isMinLength(1), Schema.isUnique())
+/** The types that an endpoint wants, of its grant's feed and of notifications: one or more, each once. */
+export const WantedTypes = Schema.Array(Schema.Literals([...EVENT_TYPES, ...NOTIFICATION_TYPES])).check(
+  Schema.isMinLength(1),
+  Schema.isUnique()
+)
 export type WantedTypes = typeof WantedTypes.Type
+
+/** The wanted types of the feed; `null`: all of them, including future ones. Empty: none, the endpoint gets notifications alone. */
+export const feedTypes = (types: WantedTypes | null): ReadonlyArray<PartnerFact["type"]> | null =>
+  types?.filter((type): type is PartnerFact["type"] => EVENT_TYPES.some((known) => known === type)) ?? null
+
+/** The wanted types of notifications. */
+export const wantedNotifications = (types: WantedTypes | null): ReadonlyArray<NotificationType> =>
+  types?.filter((type): type is NotificationType => NOTIFICATION_TYPES.some((known) => known === type)) ?? []
 
 /** Endpoints of a grant (our choice: partners need no more, and every look for work checks each of them). */
 export const MAX_ENDPOINTS = 20
 
-/** Why an endpoint is disabled: it answered 410, or every attempt at an event failed. */
-export const DisabledReason = Schema.Literals(["gone", "retries_exhausted"])
+/**
+ * Why an endpoint is disabled: it answered 410, every attempt at an event of the feed failed, or it accepted nothing for
+ * `REFUSING_TIME`.
+ */
+export const DisabledReason = Schema.Literals(["gone", "retries_exhausted", "not_accepting"])
 export type DisabledReason = typeof DisabledReason.Type
 
 /** The progress of an endpoint. */
 export interface DeliveryProgress {
-  /** `sequence` of the last finished event: delivered, or of an unwanted type. The next wanted event follows it. */
+  /**
+   * `sequence` of the last finished event: delivered, or of an unwanted type. The next wanted event follows it. 0 for an endpoint that
+   * wants notifications alone.
+   */
   readonly cursor: number
   /** Failed attempts at the next event since the endpoint was last enabled. */
   readonly failures: number
@@ -48,13 +66,20 @@ export interface Endpoint extends DeliveryProgress {
   readonly grantId: string
   /** As `WebhookSender.admit` returned it. */
   readonly url: string
-  /** `null`: every type, including future ones. */
+  /** Types of the feed first. `null`: every type of the feed, including future ones, and no notification. */
   readonly types: WantedTypes | null
   readonly createdAt: DateTime.Utc
+  /** When a notification failed first since the endpoint accepted anything or was enabled; `null`: none did. */
+  readonly refusingSince: DateTime.Utc | null
 }
 
 /** The progress of a new endpoint: it gets events after its registration. Earlier events are in the feed. */
-export const atHead = (head: number, at: DateTime.Utc): DeliveryProgress => ({ cursor: head, failures: 0, dueAt: at, disabled: null })
+export const atHead = (head: number, at: DateTime.Utc, types: WantedTypes | null = null): DeliveryProgress => ({
+  cursor: feedTypes(types)?.length === 0 ? 0 : head,
+  failures: 0,
+  dueAt: at,
+  disabled: null
+})
 
 /** Enables an endpoint, or ends its wait for a retry. It continues at once with the first undelivered event and all attempts. */
 export const enabled = ({ cursor }: Pick<DeliveryProgress, "cursor">, at: DateTime.Utc): DeliveryProgress => ({

@@ -9,7 +9,7 @@ import { Ids } from "../../ids/Ids.ts"
 import type { StoreUnavailable } from "../../store/StoreUnavailable.ts"
 import { type TargetRefused, WebhookSender } from "../ports/WebhookSender.ts"
 import { type Attempt, EndpointNotFound, PartnerEventNotFound, type TooManyEndpoints, WebhookStore } from "../ports/WebhookStore.ts"
-import { type Endpoint, mintSecret, type WantedTypes } from "../rules/Webhook.ts"
+import { type Endpoint, mintSecret, wantedNotifications, type WantedTypes } from "../rules/Webhook.ts"
 import { AnyUuid } from "../schema/Attribution.ts"
 
 /** An endpoint. This is the only time that its secret can be read. */
@@ -25,6 +25,12 @@ export interface DeliveryPage {
   readonly nextCursor: number | null
 }
 
+/** Types of the feed as they were given, then those of notifications. */
+const inOrder = (types: WantedTypes | null): WantedTypes | null => {
+  const notifications = wantedNotifications(types)
+  return types === null ? null : [...types.filter((type) => !notifications.some((one) => one === type)), ...notifications]
+}
+
 const decodeId = Schema.decodeUnknownEffect(AnyUuid)
 
 /** The store's key of an endpoint. A text that is not a UUID identifies no endpoint. */
@@ -36,7 +42,7 @@ const keyOf = (grantId: string, id: string) =>
  * the request and set `Acting`.
  */
 export class Webhooks extends Context.Service<Webhooks, {
-  /** Registers an endpoint for events after its registration. `types: null`: all types. */
+  /** Registers an endpoint for events after its registration. `types: null`: all types of the feed. */
   register(grantId: string, endpoint: { readonly url: string; readonly types: WantedTypes | null }): Effect.Effect<
     WithSecret,
     TargetRefused | TooManyEndpoints | StoreUnavailable
@@ -69,7 +75,7 @@ export class Webhooks extends Context.Service<Webhooks, {
           const admitted = yield* sender.admit(url)
           const secret = yield* mintSecret(ids)
           const endpoint = yield* store.register(
-            { id: yield* ids.uuid7, grantId, url: admitted, types, createdAt: yield* DateTime.now },
+            { id: yield* ids.uuid7, grantId, url: admitted, types: inOrder(types), createdAt: yield* DateTime.now },
             secret
           )
           return { endpoint, secret }

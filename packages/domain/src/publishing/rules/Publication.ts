@@ -3,13 +3,14 @@ import * as Context from "effect/Context"
 import * as Result from "effect/Result"
 import type { BranchMoved, FileNotFound, MergeConflict, MergeStep, NoChanges, PushFailed } from "../../files/ports/WorkingTrees.ts"
 import { SandboxNotRunning } from "../../sandbox/rules/Command.ts"
-import { hasTrees, publicationOf, type Sandbox } from "../../sandbox/rules/Sandbox.ts"
+import { continuedBranch, hasTrees, publicationOf, type Sandbox } from "../../sandbox/rules/Sandbox.ts"
 import type { SandboxEvent, SandboxEventOf } from "../../sandbox/rules/SandboxEvent.ts"
 import type { RepoNotAccessible, SourceHostError } from "../../source/ports/SourceHost.ts"
 import { isUnderWay } from "../../source/rules/PullState.ts"
-import { headRef, roundOf } from "../../source/schema/Naming.ts"
+import { headRef, isOwnBranch, roundOf } from "../../source/schema/Naming.ts"
 import type { PullRequest } from "../../source/schema/PullRequest.ts"
 import type { RepoName } from "../../source/schema/RepoRef.ts"
+import type { PullRequestNotWritable } from "../../source/schema/WritableBranch.ts"
 
 /** Records a request to publish. It joins a running publication: both callers get its result. */
 export const request = (sandbox: Sandbox, repo: RepoName): Result.Result<ReadonlyArray<SandboxEvent>, SandboxNotRunning> => {
@@ -21,7 +22,7 @@ export const request = (sandbox: Sandbox, repo: RepoName): Result.Result<Readonl
     data: {
       repo,
       action_state: (known?.number ?? null) === null ? "publishing" : "updating",
-      head_ref: known?.pushed?.headRef ?? headRef(sandbox.id)
+      head_ref: currentRound(sandbox, repo).headRef
     }
   }])
 }
@@ -32,19 +33,26 @@ export interface Pushed {
   readonly merges: ReadonlyArray<MergeStep>
   /** As in the result of `WorkingTrees.snapshot`. */
   readonly submodules?: ReadonlyArray<string> | undefined
+  /** Labels and reviewers that a new pull request does not have, because the host did not take them. */
+  readonly leftOut?: ReadonlyArray<string> | undefined
 }
 
 /** The events after a push to a pull request. The next publication continues from them. */
 export const published = (
   repo: RepoName,
   pullRequest: PullRequest,
-  { merges, sha, submodules }: Pushed
+  { leftOut = [], merges, sha, submodules }: Pushed
 ): SandboxEventOf<"pull_request.updated"> => {
   // The host may still tell of the commit before.
   const { data, type } = described(repo, { ...pullRequest, headSha: sha })
   return {
     type,
-    data: { ...data, ...(merges.length === 0 ? {} : { merges }), ...(submodules === undefined ? {} : { submodules }) }
+    data: {
+      ...data,
+      ...(merges.length === 0 ? {} : { merges }),
+      ...(submodules === undefined ? {} : { submodules }),
+      ...(leftOut.length === 0 ? {} : { left_out: leftOut })
+    }
   }
 }
 
@@ -76,7 +84,15 @@ export const observed = (sandbox: Sandbox, repo: RepoName, pullRequest: PullRequ
   return [{ type: "pull_request.updated", data: { ...data, action_state: actionState, ...(error === null ? {} : { error }) } }]
 }
 
-type Trouble = BranchMoved | FileNotFound | MergeConflict | NoChanges | PushFailed | RepoNotAccessible | SourceHostError
+type Trouble =
+  | BranchMoved
+  | FileNotFound
+  | MergeConflict
+  | NoChanges
+  | PullRequestNotWritable
+  | PushFailed
+  | RepoNotAccessible
+  | SourceHostError
 
 /** The event for a failed publication. Its codes are those of docs/decisions/1. */
 export const failure = (repo: RepoName, trouble: Trouble): SandboxEvent => {
@@ -87,6 +103,8 @@ export const failure = (repo: RepoName, trouble: Trouble): SandboxEvent => {
     ["failed" as const, told("repo_not_accessible")]
     : trouble._tag === "BranchMoved" ?
     ["failed" as const, told("branch_moved")]
+    : trouble._tag === "PullRequestNotWritable" ?
+    ["failed" as const, told("pull_request_not_writable")]
     : trouble._tag === "MergeConflict" ?
     ["failed" as const, told("merge_conflict")]
     : trouble._tag === "FileNotFound" ?
@@ -118,11 +136,17 @@ export interface Round {
   readonly merges: ReadonlyArray<MergeStep>
 }
 
-/** The sandbox's present pull request, as far as it is recorded. */
-export const currentRound = (sandbox: Sandbox, repo: RepoName): Round => {
+/**
+ * The sandbox's present pull request, as far as it is recorded. Until its first push, a continued branch is to be at `baseSha`, the commit
+ * that the tree started from.
+ */
+export const currentRound = (sandbox: Sandbox, repo: RepoName, baseSha: string | null = null): Round => {
   const pushed = publicationOf(sandbox, repo)?.pushed
+  const continued = continuedBranch(sandbox, repo)
   return pushed === undefined
-    ? { headRef: headRef(sandbox.id), pushed: null, merges: [] }
+    ? continued === null
+      ? { headRef: headRef(sandbox.id), pushed: null, merges: [] }
+      : { headRef: continued.branch, pushed: baseSha, merges: [] }
     : { headRef: pushed.headRef, pushed: pushed.sha, merges: pushed.merges }
 }
 
@@ -141,7 +165,8 @@ export const nextRound = (
     readonly skip?: number
   }
 ): Round => ({
-  headRef: headRef(sandbox.id, roundOf(before.headRef) + 1 + skip),
+  // The first branch of its own comes after a continued one.
+  headRef: headRef(sandbox.id, (isOwnBranch(sandbox.id, before.headRef) ? roundOf(before.headRef) : 0) + 1 + skip),
   pushed: null,
   merges: isMerged && published !== null
     ? [...before.merges, { onto, ancestor: published }]

@@ -18,9 +18,17 @@ import { hasTrees, publicationOf, type Publication, type Sandbox } from "../../s
 import { type RepoNotFound, type RepoRequired, selectRepo } from "../../sandbox/rules/SelectRepo.ts"
 import { RepoNotAccessible, SourceHost, SourceHostError } from "../../source/ports/SourceHost.ts"
 import { isUnderWay } from "../../source/rules/PullState.ts"
-import { sandboxOf } from "../../source/schema/PullRequest.ts"
-import { type CommentWithText, noChecks, type PullRequest, type PullRequestStatus, withoutText } from "../../source/schema/PullRequest.ts"
+import { sameRepo } from "../../source/schema/Naming.ts"
+import {
+  type CommentWithText,
+  noChecks,
+  type PullRequest,
+  type PullRequestStatus,
+  sandboxOf,
+  withoutText
+} from "../../source/schema/PullRequest.ts"
 import type { RepoName } from "../../source/schema/RepoRef.ts"
+import { PullRequestNotWritable } from "../../source/schema/WritableBranch.ts"
 import { Hints } from "../../store/Hints.ts"
 import type { StoreUnavailable } from "../../store/StoreUnavailable.ts"
 import { observed, request } from "../rules/Publication.ts"
@@ -69,6 +77,21 @@ const tell = Effect.fnUntraced(
   Effect.catchTag("StaleLease", Effect.die)
 )
 
+/**
+ * The sandbox's name for the repository that the host now calls `named`; `null`: the sandbox does not have it. The host is asked only
+ * about repositories with pull requests, in case one was renamed.
+ */
+const presentRepo = Effect.fnUntraced(function*({ host }: Dependencies, sandbox: Sandbox, named: RepoName) {
+  const same = selectRepo(sandbox, named)
+  if (Result.isSuccess(same)) return same.success
+  for (const { fullName } of sandbox.repos) {
+    if ((publicationOf(sandbox, fullName)?.number ?? null) === null) continue
+    const present = yield* Effect.result(host.repository(fullName))
+    if (Result.isSuccess(present) && sameRepo(present.success.fullName, named)) return fullName
+  }
+  return null
+})
+
 const describe = Effect.fnUntraced(function*(deps: Dependencies, sandbox: Sandbox, repo: RepoName) {
   const publication = publicationOf(sandbox, repo)
   const number = publication?.number ?? null
@@ -109,6 +132,8 @@ const refuse = ({ error, repo }: Publication) => {
       return Effect.fail(new BranchMoved({ detail: error.message }))
     case "merge_conflict":
       return Effect.fail(new MergeConflict({ detail: error.message }))
+    case "pull_request_not_writable":
+      return Effect.fail(new PullRequestNotWritable({ reason: error.message }))
     case "repo_not_accessible":
       return Effect.fail(new RepoNotAccessible({ repo }))
     default:
@@ -123,17 +148,26 @@ const refuse = ({ error, repo }: Publication) => {
   }
 }
 
+/** The publication whose draft can end: it succeeded, or had nothing to push, and its pull request is not known to have ended. */
+const openOf = (publication: Publication | undefined) => {
+  if (publication === undefined || publication.number === null || publication.state === "closed") return null
+  if (publication.error !== null && publication.error.code !== "invalid_request") return null
+  return { publication, number: publication.number }
+}
+
 /** Publishes a working tree to one draft pull request. Every step is safe to repeat. */
 export class Publishing extends Context.Service<Publishing, {
   /**
    * Requests a publication and waits up to {@link WAIT} for its end. The answer is what the worker recorded, without checks and comments.
-   * Safe to repeat: there is one open pull request, and published content is not pushed again.
+   * Safe to repeat: there is one open pull request, and published content is not pushed again. `ready`: ends the draft afterwards, also
+   * where there was nothing to publish; not if the publication is still running.
    */
-  publish(by: Principal, id: SandboxId, repo: RepoName | undefined): Effect.Effect<
+  publish(by: Principal, id: SandboxId, repo: RepoName | undefined, options?: { readonly ready?: boolean | undefined }): Effect.Effect<
     PullRequestStatus,
     | BranchMoved
     | MergeConflict
     | NothingToPublish
+    | PullRequestNotWritable
     | RepoNotAccessible
     | RepoNotFound
     | RepoRequired
@@ -153,8 +187,8 @@ export class Publishing extends Context.Service<Publishing, {
     RepoNotAccessible | RepoNotFound | RepoRequired | SandboxNotFound | SourceHostError | StoreUnavailable
   >
   /**
-   * Handles an event of the source host about a branch: asks for its pull request and records the changes. Unknown branches are
-   * ignored.
+   * Handles an event of the source host about a branch: asks for the pull requests of the sandboxes that publish to it, and records the
+   * changes. Unknown branches are ignored.
    */
   follow(repo: RepoName, branch: string): Effect.Effect<void, RepoNotAccessible | SourceHostError | StoreUnavailable>
 }>()("@slipway/domain/Publishing") {
@@ -169,16 +203,31 @@ export class Publishing extends Context.Service<Publishing, {
       return Publishing.of({
         follow: Effect.fn("Publishing.follow")(
           function*(named, branch) {
-            const id = sandboxOf(branch)
-            if (id === undefined) return
-            const { sandbox } = yield* store.change(id, "policy", () => Result.succeed([]), yield* DateTime.now)
-            const repo = selectRepo(sandbox, named)
-            if (Result.isFailure(repo)) return
-            const number = publicationOf(sandbox, repo.success)?.number ?? null
-            if (number === null) return
-            yield* tell(deps, sandbox, repo.success, (yield* host.pullRequestDetails(repo.success, number)).pullRequest)
+            const found: Array<Sandbox> = []
+            for (const publisher of yield* store.publishers(named, branch)) {
+              const sandbox = yield* store.find(publisher).pipe(Effect.catchTag("SandboxNotFound", () => Effect.succeed(null)))
+              if (sandbox !== null) found.push(sandbox)
+            }
+            const own = sandboxOf(branch)
+            // A sandbox of a repository that was renamed since has its earlier name.
+            if (own !== undefined && !found.some(({ id }) => id === own)) {
+              const now = yield* DateTime.now
+              const known = yield* store.change(own, "policy", () => Result.succeed([]), now).pipe(
+                Effect.catchTag("SandboxNotFound", () => Effect.succeed(null))
+              )
+              if (known !== null) found.push(known.sandbox)
+            }
+            // Pull requests that several sandboxes publish to are read once.
+            const read = new Map<number, PullRequest>()
+            for (const sandbox of found) {
+              const repo = yield* presentRepo(deps, sandbox, named)
+              const number = repo === null ? null : publicationOf(sandbox, repo)?.number ?? null
+              if (repo === null || number === null) continue
+              const pullRequest = read.get(number) ?? (yield* host.pullRequestDetails(repo, number)).pullRequest
+              read.set(number, pullRequest)
+              yield* tell(deps, sandbox, repo, pullRequest)
+            }
           },
-          Effect.catchTag("SandboxNotFound", () => Effect.void),
           Effect.catchTag("StaleLease", Effect.die)
         ),
         status: Effect.fn("Publishing.status")(function*(by, id, repo) {
@@ -190,7 +239,7 @@ export class Publishing extends Context.Service<Publishing, {
           return yield* describe(deps, sandbox, yield* Effect.fromResult(selectRepo(sandbox, repo)))
         }),
         publish: Effect.fn("Publishing.publish")(
-          function*(by, id, asked) {
+          function*(by, id, asked, { ready = false } = {}) {
             const key = { grantId: by.grantId, id }
             const repo = yield* Effect.fromResult(selectRepo(yield* store.find(key), asked))
             const changed = yield* hints.watch(id)
@@ -207,6 +256,12 @@ export class Publishing extends Context.Service<Publishing, {
             const end = yield* Effect.timeoutOption(ended, WAIT)
             if (Option.isNone(end)) return yield* statusOf(deps, yield* store.find(key), repo)
             const { publication, sandbox } = end.value
+            const open = ready ? openOf(publication) : null
+            if (open !== null) {
+              const pullRequest = yield* host.readyPullRequest(repo, open.number)
+              yield* tell(deps, sandbox, repo, pullRequest)
+              return recorded(open.publication, pullRequest, repo)
+            }
             if (publication !== undefined) yield* refuse(publication)
             return publication?.pullRequest === undefined
               ? yield* statusOf(deps, sandbox, repo)

@@ -26,6 +26,8 @@ export const mark = ({ save }: Statements, ids: ReadonlyArray<SandboxId>) =>
 
 /** Keeps what a fork starts with. Fails if that is not stored. */
 export const holdStart = Effect.fnUntraced(function*(statements: Statements, { checkpoint, sandboxId }: Origin) {
+  const [sandbox] = yield* statements.sandboxes([sandboxId])
+  if (sandbox?.deletedAt !== null) return yield* new CheckpointNotFound()
   const content = (yield* statements.contents(sandboxId)).find((one) => isRecorded(one) && one.checkpoint === checkpoint)
   if (content === undefined) return yield* new CheckpointNotFound()
   yield* statements.save("contents", [{ ...content, forks: content.forks + 1 }])

@@ -8,8 +8,8 @@ import { CheckpointNotFound, Checkpoints, CheckpointTooLarge, KEPT_CHECKPOINTS, 
 import { type Lease, StaleLease } from "../ports/Leases.ts"
 import { isSettled } from "../rules/Sandbox.ts"
 import { checkpointOf, mark } from "./CheckpointRows.ts"
-import { guard, sandboxOf } from "./Rows.ts"
-import type { ContentRow, StatementError, Statements } from "./Statements.ts"
+import { endedBeforeOf, guard, sandboxOf } from "./Rows.ts"
+import type { ContentRow, EndedBefore, StatementError, Statements } from "./Statements.ts"
 
 /** Bytes of a row, unless a chunk of the content is larger. */
 const PIECE_BYTES = 2 ** 20
@@ -83,24 +83,30 @@ const put = Effect.fn("Checkpoints.put")(
 )
 
 /** Deletes the unused contents of a marked sandbox, and plans the next look. */
-const pruneOne = Effect.fnUntraced(function*({ contents, purgeContents, sandboxes, save }: Statements, id: SandboxId, endedBefore: number) {
-  const [row] = yield* sandboxes([id])
-  const rows = yield* contents(id)
-  if (row === undefined) return
-  const { checkpoint: newest, restoring, status, statusAt } = sandboxOf(row)
-  const isOver = isSettled(status)
-  const isKept = ({ checkpoint, forks }: ContentRow) =>
-    forks > 0 || (isOver
-      ? checkpoint === newest && statusAt.epochMilliseconds > endedBefore
-      : checkpoint > newest - KEPT_CHECKPOINTS || checkpoint === restoring)
-  const mayBeRecorded = ({ checkpoint, fence, put }: ContentRow) =>
-    !isOver && fence === row.fence && checkpoint > newest &&
-    !rows.some((later) => later.put > put && later.checkpoint === checkpoint && later.fence === fence)
-  const unneeded = rows.filter((one) => !(one.recordedAt === null ? mayBeRecorded(one) : isKept(one)))
-  if (unneeded.length > 0) yield* purgeContents(id, unneeded.map(({ put }) => put))
-  const isDueLater = isOver && statusAt.epochMilliseconds > endedBefore && unneeded.length < rows.length
-  yield* save("prunes", [{ sandboxId: id, dueAt: isDueLater ? statusAt.epochMilliseconds : null }])
-})
+const pruneOne = Effect.fnUntraced(
+  function*({ contents, purgeContents, sandboxes, save }: Statements, id: SandboxId, { all, own }: EndedBefore) {
+    const [row] = yield* sandboxes([id])
+    const rows = yield* contents(id)
+    if (row === undefined) return
+    const endedBefore = own.find(({ grantId }) => grantId === row.grantId)?.before ?? all
+    const { checkpoint: newest, restoring, status } = row.deletedAt === null
+      ? sandboxOf(row)
+      : { checkpoint: 0, restoring: null, status: row.status }
+    const isOver = isSettled(status)
+    const isAfter = row.endedAt !== null && row.endedAt > endedBefore
+    const isKept = ({ checkpoint, forks }: ContentRow) =>
+      forks > 0 || (isOver
+        ? checkpoint === newest && isAfter
+        : checkpoint > newest - KEPT_CHECKPOINTS || checkpoint === restoring)
+    const mayBeRecorded = ({ checkpoint, fence, put }: ContentRow) =>
+      !isOver && fence === row.fence && checkpoint > newest &&
+      !rows.some((later) => later.put > put && later.checkpoint === checkpoint && later.fence === fence)
+    const unneeded = rows.filter((one) => !(one.recordedAt === null ? mayBeRecorded(one) : isKept(one)))
+    if (unneeded.length > 0) yield* purgeContents(id, unneeded.map(({ put }) => put))
+    const isDueLater = isOver && isAfter && unneeded.length < rows.length
+    yield* save("prunes", [{ sandboxId: id, dueAt: isDueLater ? row.endedAt : null }])
+  }
+)
 
 const read = (statements: Statements, { bytes, put, sandboxId }: ContentRow) =>
   Stream.unfold(
@@ -125,15 +131,19 @@ export const make = (statements: Statements): Checkpoints["Service"] => {
       })),
 
     list: (id, after, limit) =>
-      Effect.map(guarded(statements.contents(id)), (rows) =>
-        rows.flatMap((row) => row.checkpoint > after ? checkpointOf(row) ?? [] : [])
-          .sort((a, b) => a.checkpoint - b.checkpoint)
-          .slice(0, limit)),
+      Effect.map(
+        guarded(Effect.all([statements.contents(id), statements.sandboxes([id])])),
+        ([rows, [sandbox]]) =>
+          sandbox?.deletedAt !== null ? [] : rows.flatMap((row) => row.checkpoint > after ? checkpointOf(row) ?? [] : [])
+            .sort((a, b) => a.checkpoint - b.checkpoint)
+            .slice(0, limit)
+      ),
 
-    prune: (endedBefore: DateTime.Utc, limit) =>
+    prune: (endedBefore: DateTime.Utc, limit, own) =>
       guarded(statements.transaction(Effect.gen(function*() {
-        const marked = yield* statements.prunable(endedBefore.epochMilliseconds, limit)
-        for (const { sandboxId } of marked) yield* pruneOne(statements, sandboxId, endedBefore.epochMilliseconds)
+        const before = endedBeforeOf(endedBefore, own)
+        const marked = yield* statements.prunable(before, limit)
+        for (const { sandboxId } of marked) yield* pruneOne(statements, sandboxId, before)
         return marked.length
       })))
   })

@@ -4,7 +4,7 @@ import * as Effect from "effect/Effect"
 import type { AccessStore } from "../../access/ports/AccessStore.ts"
 import { Maintenance } from "../ports/Maintenance.ts"
 import type { Limits } from "../rules/Policy.ts"
-import { deadlineOf, guard, limitsText, sandboxOf } from "./Rows.ts"
+import { deadlineOf, endedBeforeOf, guard, limitsText, sandboxOf } from "./Rows.ts"
 import { keptSince } from "./SandboxStoreKit.ts"
 import type { CensusRow, Statements } from "./Statements.ts"
 
@@ -68,9 +68,9 @@ export const make = (statements: Statements, limits: Limits, access: AccessStore
         return Effect.map(guarded(statements.endable(revoked, limit)), (rows) => rows.map(({ id }) => id))
       }),
 
-    purgeEvents: (endedBefore, limit) =>
+    purgeEvents: (endedBefore, limit, own) =>
       guarded(transaction(Effect.gen(function*() {
-        const rows = yield* statements.purgeable(endedBefore.epochMilliseconds, limit)
+        const rows = yield* statements.purgeable(endedBeforeOf(endedBefore, own), limit)
         if (rows.length > 0) {
           yield* statements.purge(rows.map(({ id }) => id))
           yield* statements.save("sandboxes", rows.map((row) => ({ ...row, purgedSeq: row.lastSeq })))

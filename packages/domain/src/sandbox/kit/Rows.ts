@@ -3,6 +3,7 @@ import * as DateTime from "effect/DateTime"
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
+import type { RepoName } from "../../source/schema/RepoRef.ts"
 import { StoreUnavailable } from "../../store/StoreUnavailable.ts"
 import type { LogEntry, Recorded } from "../ports/SandboxStore.ts"
 import { projectionOf, withMessages } from "../rules/EventProjection.ts"
@@ -14,7 +15,15 @@ import { nextDeadline } from "../rules/TimeLimit.ts"
 import { Sandbox } from "../schema/Sandbox.ts"
 import { fromWire } from "../schema/SandboxEvent.ts"
 import { recordCheckpoints } from "./CheckpointRows.ts"
-import { type LeasableRow, type LeaseRow, type MessageRow, type SandboxRow, StatementError, type Statements } from "./Statements.ts"
+import {
+  type EndedBefore,
+  type LeasableRow,
+  type LeaseRow,
+  type MessageRow,
+  type SandboxRow,
+  StatementError,
+  type Statements
+} from "./Statements.ts"
 
 const State = Schema.fromJsonString(Sandbox)
 const encode = Schema.encodeSync(State, { disableChecks: true })
@@ -44,6 +53,9 @@ export const deadlineOf = (sandbox: Sandbox, limits: Limits): Pick<SandboxRow, "
   limits: limitsText(limits)
 })
 
+/** The field `continues` of a row. */
+export const continuedName = (repo: RepoName, branch: string): string => `${repo.toLowerCase()} ${branch}`
+
 const rowOf = (
   sandbox: Sandbox,
   { purgedSeq, workSince }: Pick<SandboxRow, "purgedSeq" | "workSince">,
@@ -59,6 +71,7 @@ const rowOf = (
     createdAt: createdAt.epochMilliseconds,
     endedAt: isSettled(status) ? statusAt.epochMilliseconds : null,
     repos: ` ${repos.map(({ fullName }) => fullName.toLowerCase()).join(" ")} `,
+    continues: sandbox.continues === null ? null : continuedName(sandbox.continues.repo, sandbox.continues.branch),
     ...deadlineOf(sandbox, limits),
     work,
     workSince: work === null ? null : workSince ?? now.epochMilliseconds,
@@ -66,10 +79,39 @@ const rowOf = (
     approvals: approvals.length,
     lastSeq,
     purgedSeq,
+    deletedAt: null,
     state: encode({ ...sandbox, waitingTexts: [] }),
     waitingTexts: JSON.stringify(waitingTexts)
   }
 }
+
+/** The row that a deleted sandbox leaves. */
+export const tombstoneOf = (row: SandboxRow, now: DateTime.Utc): SandboxRow => ({
+  id: row.id,
+  grantId: row.grantId,
+  status: row.status,
+  createdAt: row.createdAt,
+  endedAt: row.endedAt,
+  repos: "",
+  continues: null,
+  deadlineAt: null,
+  limits: row.limits,
+  work: null,
+  workSince: null,
+  unsaved: 0,
+  approvals: 0,
+  lastSeq: row.lastSeq,
+  purgedSeq: row.lastSeq,
+  deletedAt: now.epochMilliseconds,
+  state: "",
+  waitingTexts: "[]"
+})
+
+/** Times of ended sandboxes as statements take them. */
+export const endedBeforeOf = (all: DateTime.Utc, own: ReadonlyMap<string, DateTime.Utc> = new Map()): EndedBefore => ({
+  all: all.epochMilliseconds,
+  own: Array.from(own, ([grantId, before]) => ({ grantId, before: before.epochMilliseconds }))
+})
 
 /** The lease of a sandbox that never had a worker. */
 export const noLease: Omit<LeaseRow, "id"> = {

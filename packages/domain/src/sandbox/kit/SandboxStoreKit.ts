@@ -4,6 +4,7 @@ import * as Effect from "effect/Effect"
 import type * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
 import type { SandboxId } from "../../ids/SandboxId.ts"
+import { sandboxOf as sandboxOfBranch } from "../../source/schema/PullRequest.ts"
 import type { Hints } from "../../store/Hints.ts"
 import { pageOf } from "../../store/Page.ts"
 import { ConcurrencyLimitExceeded } from "../ports/ActiveSandboxes.ts"
@@ -13,9 +14,11 @@ import {
   bytesOf,
   CHECKPOINT_TYPES,
   conclude,
+  deleted,
   type CreationRequest,
   type ListQuery,
   type LogEntry,
+  MAX_PUBLISHERS,
   SandboxIdTaken,
   SandboxNotFound,
   SandboxStore,
@@ -25,14 +28,14 @@ import {
   type Writer
 } from "../ports/SandboxStore.ts"
 import type { Command } from "../rules/Command.ts"
-import { type KeyedRequest, resolve, RETENTION_DAYS } from "../rules/Idempotency.ts"
+import { type KeyedRequest, resolve, RETENTION_DAYS, SandboxDeleted } from "../rules/Idempotency.ts"
 import type { Limits } from "../rules/Policy.ts"
-import { created, initial, type Sandbox } from "../rules/Sandbox.ts"
+import { created, initial, mayDelete, type Sandbox } from "../rules/Sandbox.ts"
 import type { SandboxEvent } from "../rules/SandboxEvent.ts"
 import { Approval } from "../schema/Approval.ts"
 import * as AuditLogKit from "./AuditLogKit.ts"
 import { holdStart } from "./CheckpointRows.ts"
-import { guard, messageOf, noLease, record, sandboxOf, type Written } from "./Rows.ts"
+import { continuedName, guard, messageOf, noLease, record, sandboxOf, tombstoneOf, type Written } from "./Rows.ts"
 import { attempt, type EventRow, type KeyRow, type StatementError, type Statements } from "./Statements.ts"
 
 const approvalOf = Schema.decodeUnknownSync(Schema.fromJsonString(Approval))
@@ -73,7 +76,9 @@ const commit = <A extends Written, E>({ hints, statements }: Store, body: Effect
 /** The row of a sandbox, of this grant if one is named. */
 const rowOf = Effect.fnUntraced(function*({ sandboxes }: Statements, id: SandboxId, grantId?: string) {
   const [row] = yield* sandboxes([id])
-  return row === undefined || grantId !== undefined && row.grantId !== grantId ? yield* new SandboxNotFound() : row
+  return row === undefined || row.deletedAt !== null || grantId !== undefined && row.grantId !== grantId
+    ? yield* new SandboxNotFound()
+    : row
 })
 
 /** The row that the writer may change. */
@@ -98,7 +103,9 @@ const boundTo = Effect.fnUntraced(
 const replay = Effect.fnUntraced(
   function*(statements: Statements, grantId: string, keyed: KeyedRequest, forkOf: SandboxId | null, now: DateTime.Utc) {
     const bound = yield* boundTo(statements, { grantId, route: creationRoute(forkOf) }, keyed, now)
-    return bound === null ? null : sandboxOf(yield* Effect.orDie(rowOf(statements, bound.sandboxId)))
+    if (bound === null) return null
+    const row = yield* Effect.catchTag(rowOf(statements, bound.sandboxId), "SandboxNotFound", () => Effect.fail(new SandboxDeleted()))
+    return sandboxOf(row)
   }
 )
 
@@ -202,6 +209,23 @@ const change = Effect.fn("SandboxStore.change")(function*<E>(
   return { before, events, sandbox }
 })
 
+const remove = Effect.fn("SandboxStore.delete")(
+  function*({ hints, statements }: Store, { grantId, id }: Parameters<SandboxStore["Service"]["find"]>[0], at: DateTime.Utc) {
+    const { contents, erase, purgeContents, save, transaction } = statements
+    const removed = Effect.gen(function*() {
+      const row = yield* rowOf(statements, id, grantId)
+      yield* Effect.fromResult(mayDelete(row))
+      const { fence, ...sandbox } = row
+      yield* save("sandboxes", [tombstoneOf(sandbox, at)])
+      yield* save("leases", [{ id, ...noLease, fence: fence + 1 }])
+      yield* erase(id)
+      yield* purgeContents(id, (yield* contents(id)).flatMap(({ forks, put }) => forks > 0 ? [] : [put]))
+      yield* AuditLogKit.append(statements, [deleted(id, at)])
+    })
+    yield* Effect.uninterruptible(Effect.andThen(guard(statements)(transaction(removed)), hints.publish([id])))
+  }
+)
+
 /** `SandboxStore` over these statements. */
 export const make = (store: Store): SandboxStore["Service"] => {
   const { statements } = store
@@ -223,8 +247,16 @@ export const make = (store: Store): SandboxStore["Service"] => {
     checkpointLog: (id, after, limit) =>
       guarded(page(statements.events(id, after, limit, CHECKPOINT_TYPES), limit, entryOf, bytesOf.entry)),
     messages: (id, after, limit) => guarded(page(statements.messages(id, after, limit), limit, messageOf, bytesOf.message)),
+    publishers: (repo, branch) =>
+      guarded(
+        Effect.map(
+          statements.publishers(continuedName(repo, branch), sandboxOfBranch(branch) ?? null, MAX_PUBLISHERS),
+          (rows) => rows.flatMap((row) => row.repos.includes(` ${repo.toLowerCase()} `) ? [{ id: row.id, grantId: row.grantId }] : [])
+        )
+      ),
     command: (key, asked, at, keyed, trace) => command(store, key, asked, at, keyed, trace),
     change: (id, by, decide, at) => change(store, id, by, decide, at),
+    delete: (key, at) => remove(store, key, at),
     traces: (id, turnId) =>
       Effect.map(guarded(statements.traces(id, turnId === null ? [""] : ["", turnId])), (rows) => {
         const of = (turnId: string) => rows.find((row) => row.turnId === turnId)?.traceparent ?? null

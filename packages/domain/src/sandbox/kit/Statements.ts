@@ -23,6 +23,8 @@ export interface SandboxRow {
   readonly endedAt: number | null
   /** The full names of its repositories in lower case, with a space before and after each. */
   readonly repos: string
+  /** `REPO BRANCH` of the branch that it continues, the repository in lower case; `null`: none. */
+  readonly continues: string | null
   /** The time of its next time limit under `limits`. */
   readonly deadlineAt: number | null
   /** The limits of the process that calculated `deadlineAt`. */
@@ -37,6 +39,8 @@ export interface SandboxRow {
   readonly lastSeq: number
   /** `seq` of the newest deleted event. */
   readonly purgedSeq: number
+  /** Set: the sandbox was deleted, and of this row only its id, grant, status and times mean something. */
+  readonly deletedAt: number | null
   /** All of it but the texts of waiting messages: JSON. */
   readonly state: string
   /** JSON. Up to half a megabyte, which lists do not need. */
@@ -219,10 +223,12 @@ export interface Statements {
   /** The known ones of these sandboxes with the fences of their leases. */
   sandboxes(ids: ReadonlyArray<SandboxId>): Answer<ReadonlyArray<SandboxRow & Pick<LeaseRow, "fence">>>
   /**
-   * A grant's sandboxes by `createdAt`, then `id`, both descending; of one `status` and with a `repo` in `repos` if these are not `null`.
-   * The kit takes rows until its page is full, so rows may be read as they are taken.
+   * A grant's sandboxes without a `deletedAt` by `createdAt`, then `id`, both descending; of one `status` and with a `repo` in `repos` if
+   * these are not `null`. The kit takes rows until its page is full, so rows may be read as they are taken.
    */
   list(grantId: string, query: Query): Answer<Iterable<Pick<SandboxRow, "state">>>
+  /** The sandbox `own`, and those with these `continues`, by `createdAt`, then `id`, both descending. */
+  publishers(continues: string, own: SandboxId | null, limit: number): Answer<ReadonlyArray<Pick<SandboxRow, "grantId" | "id" | "repos">>>
   /** The number of a grant's sandboxes that have not ended. */
   countActive(grantId: string): Answer<number>
   /** Sandboxes that have not ended and have other `limits`. Asked for often, and nearly always without a result. */
@@ -231,12 +237,14 @@ export interface Statements {
   due(now: number, after: Deadline | null, limit: number): Answer<ReadonlyArray<Deadline>>
   /** Sandboxes of these grants that are queued, creating or running. */
   endable(grantIds: ReadonlyArray<string>, limit: number): Answer<ReadonlyArray<Pick<SandboxRow, "id">>>
-  /** Sandboxes with an `endedAt` up to `endedBefore` and a `purgedSeq` below `lastSeq`. */
-  purgeable(endedBefore: number, limit: number): Answer<ReadonlyArray<SandboxRow>>
+  /** Sandboxes with an `endedAt` up to `before` and a `purgedSeq` below `lastSeq`. */
+  purgeable(before: EndedBefore, limit: number): Answer<ReadonlyArray<SandboxRow>>
   /** Sandboxes with a greater `id` and a `purgedSeq` below `lastSeq`, by `id`. */
   heads(after: string, limit: number): Answer<ReadonlyArray<Pick<SandboxRow, "id" | "lastSeq">>>
   /** Deletes the events, traces and setups of these sandboxes. */
   purge(ids: ReadonlyArray<SandboxId>): Answer<void>
+  /** Deletes the events, messages, approvals, receipts with the keys that name them, traces and setup of this sandbox. */
+  erase(id: SandboxId): Answer<void>
   /** Counts sandboxes that have not ended, in groups. */
   census(now: number): Answer<ReadonlyArray<CensusRow>>
 
@@ -276,7 +284,7 @@ export interface Statements {
   /** Deletes these contents and their pieces. */
   purgeContents(id: SandboxId, puts: ReadonlyArray<number>): Answer<void>
   /** Sandboxes with a `dueAt` up to `before`, by `dueAt`. */
-  prunable(before: number, limit: number): Answer<ReadonlyArray<Pick<PruneRow, "sandboxId">>>
+  prunable(before: EndedBefore, limit: number): Answer<ReadonlyArray<Pick<PruneRow, "sandboxId">>>
 
   /** The setup of a sandbox: one or none. */
   setups(id: SandboxId): Answer<ReadonlyArray<SetupRow>>
@@ -295,6 +303,12 @@ export interface Statements {
 export interface Query extends Pick<ListQuery, "limit" | "status"> {
   readonly after: Pick<SandboxRow, "createdAt" | "id"> | null
   readonly repo: string | null
+}
+
+/** A time for the sandboxes of all grants but those with another one. */
+export interface EndedBefore {
+  readonly all: number
+  readonly own: ReadonlyArray<{ readonly grantId: string; readonly before: number }>
 }
 
 /** A sandbox with a time limit. */

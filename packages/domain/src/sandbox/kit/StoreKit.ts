@@ -24,7 +24,7 @@ import * as SandboxStoreKit from "./SandboxStoreKit.ts"
 import * as SetupsKit from "./SetupsKit.ts"
 import type { Statements } from "./Statements.ts"
 
-export { type Answer, attempt, StatementError, type Statements, type Tables } from "./Statements.ts"
+export { type Answer, attempt, type EndedBefore, StatementError, type Statements, type Tables } from "./Statements.ts"
 
 type Ports = SandboxStore | Leases | Maintenance | Checkpoints | Setups | AuditLog
 

@@ -81,14 +81,15 @@ export class Checkpoints extends Context.Service<Checkpoints, {
    * without an error is complete. The caller has checked access to the sandbox.
    */
   get(id: SandboxId, checkpoint: number): Stream.Stream<Uint8Array, CheckpointNotFound | StoreUnavailable>
-  /** Checkpoints with a number greater than `after`, ascending. The caller has checked access to the sandbox. */
+  /** Checkpoints with a number greater than `after`, ascending; none of a deleted sandbox. The caller has checked access to the sandbox. */
   list(id: SandboxId, after: number, limit: number): Effect.Effect<ReadonlyArray<Checkpoint>, StoreUnavailable>
   /**
    * Deletes for up to `limit` sandboxes: all but the newest {@link KEPT_CHECKPOINTS} of a live one, all but the last of a settled one,
    * everything of a sandbox that settled at `endedBefore` or earlier, and puts that can never be recorded. Kept are the checkpoint to
-   * be restored, and the start of a live fork without an own checkpoint. Returns the number of sandboxes examined; fewer than `limit`
-   * means done. The time depends on the deleted data, not on all data.
+   * be restored, and the start of a live fork without an own checkpoint, also of a deleted sandbox. `own`: other times than `endedBefore`
+   * for the sandboxes of these grants. Returns the number of sandboxes examined; fewer than `limit` means done. The time
+   * depends on the deleted data, not on all data.
    */
-  prune(endedBefore: DateTime.Utc, limit: number): Effect.Effect<number, StoreUnavailable>
+  prune(endedBefore: DateTime.Utc, limit: number, own?: ReadonlyMap<string, DateTime.Utc>): Effect.Effect<number, StoreUnavailable>
 }>()("@slipway/domain/Checkpoints") {
 }

@@ -80,9 +80,10 @@ export class Maintenance extends Context.Service<Maintenance, {
   /**
    * Deletes the events, the traces of requests, and the `Setups` record of up to `limit` sandboxes that ended at `endedBefore` or
    * earlier. The sandboxes and their messages stay. One call may delete a part of a long log, oldest events first. Deleted parts stay
-   * deleted if a later call fails.
+   * deleted if a later call fails. `own`: other times for the sandboxes of these grants. It also finishes deletions whose process died
+   * (`SandboxStore.delete`).
    */
-  purgeEvents(endedBefore: DateTime.Utc, limit: number): Effect.Effect<Purged, StoreUnavailable>
+  purgeEvents(endedBefore: DateTime.Utc, limit: number, own?: ReadonlyMap<string, DateTime.Utc>): Effect.Effect<Purged, StoreUnavailable>
   /** Deletes up to `limit` idempotency keys older than `RETENTION_DAYS`, which bind no request any more, and returns their number. */
   purgeKeys(limit: number): Effect.Effect<number, StoreUnavailable>
   /**

@@ -6,6 +6,7 @@ import * as Context from "effect/Context"
 import type * as DateTime from "effect/DateTime"
 import type * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
+import type { SecurityEvent } from "../../access/ports/AuditLog.ts"
 import type { SandboxId } from "../../ids/SandboxId.ts"
 import type { TokenCounts } from "../../models/rules/Usage.ts"
 import type { ReasoningEffort } from "../../models/schema/ReasoningEffort.ts"
@@ -59,6 +60,8 @@ export interface DashboardQuery {
   readonly pull?: PullState | "any"
   /** Id of a user: only sandboxes that this user pinned. Absent: all sandboxes. */
   readonly pinnedBy?: string
+  /** True: only archived sandboxes. Absent: only those that are not archived. */
+  readonly archived?: boolean
 }
 
 /** A person in a grant. Pins of one person are separate in each grant. */
@@ -134,10 +137,27 @@ export class SandboxDashboard extends Context.Service<SandboxDashboard, {
   pins(by: Pinning): Effect.Effect<ReadonlySet<SandboxId>, StoreUnavailable>
   /** Pins a sandbox of the grant for the user, or unpins it. Safe to repeat. */
   pin(by: Pinning, id: SandboxId, isPinned: boolean): Effect.Effect<void, SandboxNotFound | StoreUnavailable | TooManyPins>
+  /**
+   * Archives sandboxes of the grant, or undoes it, and returns those that changed. Unknown ids are left out. Lists, counts and searches of
+   * this port leave out archived sandboxes unless asked for them; no other port knows of it. Each change is in the audit log.
+   */
+  archive(grantId: string, ids: ReadonlyArray<SandboxId>, isArchived: boolean, now: DateTime.Utc): Effect.Effect<
+    ReadonlyArray<SandboxId>,
+    StoreUnavailable
+  >
+  /** The archived ones of these sandboxes of the grant. */
+  archived(grantId: string, ids: ReadonlyArray<SandboxId>): Effect.Effect<ReadonlySet<SandboxId>, StoreUnavailable>
   /** Groups of the newest {@link LOOKED_THROUGH} sandboxes created since then, the highest cost first. */
   past(grantId: string, since: DateTime.Utc): Effect.Effect<ReadonlyArray<PastGroup>, StoreUnavailable>
 }>()("@slipway/domain/SandboxDashboard") {
 }
+
+/** The security event of archiving a sandbox, or of undoing it. */
+export const archiving = (sandboxId: SandboxId, isArchived: boolean, at: DateTime.Utc): SecurityEvent => ({
+  action: isArchived ? "sandbox.archived" : "sandbox.unarchived",
+  at,
+  subjects: { sandboxId }
+})
 
 /** The pull requests of a sandbox in this state, of `repo` if given. */
 export const pullsOf = ({ publications }: Sandbox, pull: PullState | "any", repo: RepoName | null): ReadonlyArray<Publication> =>

@@ -17,9 +17,9 @@ import { utf8Length } from "../../text/Utf8.ts"
 import type { Approval } from "../rules/Approval.ts"
 import type { Command, CommandResult, Receipt, Verdict } from "../rules/Command.ts"
 import type { LogEntry, Message } from "../rules/EventProjection.ts"
-import type { IdempotencyConflict, KeyedRequest } from "../rules/Idempotency.ts"
+import type { IdempotencyConflict, KeyedRequest, SandboxDeleted } from "../rules/Idempotency.ts"
 import { workOf } from "../rules/LeaseRules.ts"
-import type { Creation, Sandbox } from "../rules/Sandbox.ts"
+import type { Creation, Sandbox, SandboxNotFinished } from "../rules/Sandbox.ts"
 import type { SandboxEvent, SandboxStatus } from "../rules/SandboxEvent.ts"
 import type { Turn } from "../rules/Turn.ts"
 import type { ConcurrencyLimitExceeded } from "./ActiveSandboxes.ts"
@@ -133,6 +133,15 @@ export interface Traces {
   readonly turn: string | null
 }
 
+/** The sandboxes that `publishers` returns at most. */
+export const MAX_PUBLISHERS = 20
+
+/** A sandbox that publishes to a branch. */
+export interface Publisher {
+  readonly id: SandboxId
+  readonly grantId: string
+}
+
 type ById = { readonly grantId: string; readonly id: SandboxId }
 
 /**
@@ -145,11 +154,11 @@ export class SandboxStore extends Context.Service<SandboxStore, {
    * Records a new sandbox with its first events and its key, in one transaction. A key of an equal earlier request returns that
    * request's sandbox with `replayed`, whatever `MaxActiveSandboxes` is. A new sandbox never exceeds that limit, also among concurrent
    * creations. `CheckpointNotFound`: the checkpoint to start with is not stored; otherwise it is kept for the new sandbox
-   * (`Checkpoints.prune`). Keys of creations, and of forks of each sandbox, are separate.
+   * (`Checkpoints.prune`). Keys of creations, and of forks of each sandbox, are separate. `SandboxDeleted`: the key's sandbox was deleted.
    */
   create(request: CreationRequest): Effect.Effect<
     { readonly sandbox: Sandbox; readonly replayed: boolean },
-    CheckpointNotFound | ConcurrencyLimitExceeded | IdempotencyConflict | SandboxIdTaken | StoreUnavailable
+    CheckpointNotFound | ConcurrencyLimitExceeded | IdempotencyConflict | SandboxDeleted | SandboxIdTaken | StoreUnavailable
   >
   /**
    * The present sandbox that the grant's key made, if it is bound to an equal request; `null`: the key is free. For requests that are
@@ -160,7 +169,7 @@ export class SandboxStore extends Context.Service<SandboxStore, {
     grantId: string,
     keyed: KeyedRequest,
     forkOf: SandboxId | null
-  ): Effect.Effect<Sandbox | null, IdempotencyConflict | StoreUnavailable>
+  ): Effect.Effect<Sandbox | null, IdempotencyConflict | SandboxDeleted | StoreUnavailable>
   find(key: ById): Effect.Effect<Sandbox, SandboxNotFound | StoreUnavailable>
   /**
    * The sandboxes of one grant, newest first; stable while sandboxes are created. The limits of a page are those of `pageOf` with
@@ -213,8 +222,22 @@ export class SandboxStore extends Context.Service<SandboxStore, {
     now: DateTime.Utc
   ): Effect.Effect<Recorded, E | SandboxNotFound | StaleLease | StoreUnavailable>
 
+  /**
+   * Deletes a sandbox that `mayDelete` allows, for good: its state, log, messages, approvals, receipts, traces, setup, pins, and the
+   * checkpoints that no live fork starts with. Afterwards, for every reader at once, the sandbox is unknown: its log is empty, and leases
+   * on it are stale. Kept are its id, grant, times and status, the key that created it (then `SandboxDeleted`), its costs, its partner
+   * events and its pushed commits. Open readers are hinted. The deletion is in the audit log.
+   */
+  delete(key: ById, now: DateTime.Utc): Effect.Effect<void, SandboxNotFinished | SandboxNotFound | StoreUnavailable>
+
   /** The state of these approvals, in the given order. Unknown ids are left out. */
   approvals(id: SandboxId, approvalIds: ReadonlyArray<string>): Effect.Effect<ReadonlyArray<Approval>, StoreUnavailable>
+
+  /**
+   * The sandboxes of all grants that publish to this branch of this repository, in any case of its name, newest first: at most
+   * {@link MAX_PUBLISHERS}. They continue it, or it has the form of their own branches (`sandboxOf`).
+   */
+  publishers(repo: RepoName, branch: string): Effect.Effect<ReadonlyArray<Publisher>, StoreUnavailable>
 
   /** `seq` of the newest deleted event; 0: all events are stored. The caller has checked access to the sandbox. */
   purged(id: SandboxId): Effect.Effect<number, StoreUnavailable>
@@ -234,6 +257,13 @@ export const topicsOf = ({ before, events, sandbox }: Recorded): ReadonlyArray<T
   events.some(({ type }) => type === "sandbox.status") || workOf(before) === null && workOf(sandbox) !== null
     ? [sandbox.id, WORK]
     : [sandbox.id]
+
+/** The security event for a deletion. */
+export const deleted = (sandboxId: SandboxId, at: DateTime.Utc): SecurityEvent => ({
+  action: "sandbox.deleted",
+  at,
+  subjects: { sandboxId }
+})
 
 /** The security events for these events: a person's decisions, withdrawals and forks. */
 export const securityEvents = (
@@ -268,7 +298,8 @@ export const securityEvents = (
 /** The turn that a person's message gets by these events, or `null`. The message with the reason of a denial comes after the denial. */
 const gotten = (events: ReadonlyArray<SandboxEvent>): Uuid | null => {
   for (const event of events) if (event.type === "message.queued") return event.data.message_id
-  const [first] = events
+  // A message of feedback tells of it first.
+  const [first] = events[0]?.type === "feedback.received" ? events.slice(1) : events
   return first?.type === "turn.updated" && first.data.state === "pending" ? first.turn_id ?? null : null
 }
 

@@ -213,7 +213,7 @@ export const decideApproval = (
 })
 
 /** The number of prompts that the sandbox has accepted. Each is numbered like the turn that it would get, even if it gets none. */
-const promptsOf = ({ turn, turnless, waiting }: Sandbox): number => (turn?.n ?? 0) + waiting.length + turnless
+export const promptsOf = ({ turn, turnless, waiting }: Sandbox): number => (turn?.n ?? 0) + waiting.length + turnless
 
 /** The event of a message that begins to wait. Its id is that of its turn. */
 const queued = (
@@ -294,6 +294,23 @@ export const restore = (ids: Derive, checkpoint: number, isKept: boolean): Comma
     if (sandbox.restoring !== null) return rejected("restore_active")
     if (!isKept || checkpoint < 1 || checkpoint > sandbox.checkpoint) return Result.fail(new CheckpointNotFound())
     return applied([{ type: "sandbox.restoring", data: { checkpoint } }])
+  }
+})
+
+/**
+ * Makes the host's newest commits of its branches available to the agent's git, between turns. A worker executes it. The identity counts
+ * syncs, so the next one is a new command.
+ */
+export const sync = (ids: Derive): Command<SandboxNotRunning | TurnActive> => ({
+  identity: ({ id, syncs }) => ids.derive(`${id}/sync/${syncs}`),
+  approvalId: null,
+  decide: ({ receipt, sandbox }) => {
+    if (receipt?.outcome === "applied") return duplicate
+    if (isOver(sandbox)) return rejected("sandbox_terminal")
+    if (sandbox.status !== "running") return Result.fail(new SandboxNotRunning())
+    if (isActive(sandbox.turn)) return Result.fail(new TurnActive())
+    if (sandbox.restoring !== null) return rejected("restore_active")
+    return applied([{ type: "sandbox.syncing", data: { repos: sandbox.repos.map(({ fullName }) => fullName) } }])
   }
 })
 

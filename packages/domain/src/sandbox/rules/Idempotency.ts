@@ -24,6 +24,13 @@ export class IdempotencyConflict extends Data.TaggedError("IdempotencyConflict")
   }
 }
 
+/** The sandbox that the key made was deleted. Retrying cannot succeed. */
+export class SandboxDeleted extends Data.TaggedError("SandboxDeleted") {
+  override get message() {
+    return "The sandbox that this Idempotency-Key created was deleted. Use another key."
+  }
+}
+
 /** How long a key binds, its last moment included: 24 hours are promised, 30 days are kept (docs/decisions/4). */
 export const RETENTION_DAYS = 30
 

@@ -12,15 +12,15 @@ import { isActive } from "./Turn.ts"
 
 /**
  * The work that a sandbox needs a worker for. `boot`: booting. `turn`: running its agent. `errand`: work without an agent, such as
- * ending, publishing, and restoring or taking a checkpoint.
+ * ending, publishing, bringing commits of the host, and restoring or taking a checkpoint.
  */
 export type Work = "boot" | "turn" | "errand"
 
 /** `null`: the sandbox rests or has ended. */
 export const workOf = (
-  { owesCheckpoint, publications, restoring, status, turn }: Pick<
+  { owesCheckpoint, publications, restoring, status, syncing, turn }: Pick<
     Sandbox,
-    "owesCheckpoint" | "publications" | "restoring" | "status" | "turn"
+    "owesCheckpoint" | "publications" | "restoring" | "status" | "syncing" | "turn"
   >
 ): Work | null => {
   switch (status) {
@@ -28,7 +28,7 @@ export const workOf = (
     case "creating":
       return "boot"
     case "running":
-      return isActive(turn) ? "turn" : restoring !== null || owesCheckpoint || publications.some(isUnderWay) ? "errand" : null
+      return isActive(turn) ? "turn" : restoring !== null || owesCheckpoint || syncing || publications.some(isUnderWay) ? "errand" : null
     case "terminating":
       return "errand"
     case "succeeded":

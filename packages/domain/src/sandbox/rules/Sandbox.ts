@@ -3,24 +3,39 @@
  * their times, so the same history always gives the same sandbox. `Transition.ts` has the state machine, `TimeLimit.ts` the time
  * limits, `SystemCommand.ts` and `Command.ts` the commands.
  */
+import * as Data from "effect/Data"
 import type * as DateTime from "effect/DateTime"
+import * as Result from "effect/Result"
 import { noTokenCounts, noUsage } from "../../models/rules/Usage.ts"
+import * as FeedbackState from "../../source/rules/FeedbackState.ts"
 import { isUnderWay } from "../../source/rules/PullState.ts"
-import { sameRepo } from "../../source/schema/Naming.ts"
+import { isOwnBranch, sameRepo } from "../../source/schema/Naming.ts"
+import { NO_FEEDBACK } from "../../source/schema/NoFeedback.ts"
 import type { RepoName } from "../../source/schema/RepoRef.ts"
 import { saturatingAdd } from "../../text/Counters.ts"
 import * as Instant from "../../time/Instant.ts"
-import type { Creation, Publication, Sandbox } from "../schema/Sandbox.ts"
+import type { Continues, Creation, Publication, Sandbox } from "../schema/Sandbox.ts"
 import type { SandboxStatus, StatusReason } from "../schema/SandboxEvent.ts"
 import type { Turn } from "../schema/Turn.ts"
 import { isWaiting, without, withQueued } from "./MessageQueue.ts"
 import { changesRevision, type SandboxEvent, type SandboxEventOf, sizeOf } from "./SandboxEvent.ts"
 import { isActive } from "./Turn.ts"
 
-export type { Creation, Origin, Publication, Sandbox, SetupTime } from "../schema/Sandbox.ts"
+export type { Continues, Creation, Origin, Publication, Sandbox, SetupTime } from "../schema/Sandbox.ts"
 
 /** Whether the sandbox has ended. Workers have nothing left to do, except for a terminate command. */
 export const isSettled = (status: SandboxStatus): boolean => status === "succeeded" || status === "failed" || status === "terminated"
+
+/** The sandbox has not ended, so it cannot be deleted. A retry helps after it was terminated. */
+export class SandboxNotFinished extends Data.TaggedError("SandboxNotFinished") {
+  override get message() {
+    return "The sandbox has not finished. Terminate it first."
+  }
+}
+
+/** Whether the sandbox may be deleted (docs/decisions/29). */
+export const mayDelete = ({ status }: Pick<Sandbox, "status">): Result.Result<void, SandboxNotFinished> =>
+  isSettled(status) ? Result.void : Result.fail(new SandboxNotFinished())
 
 /** Whether there are trees to read and to publish: live ones, or those of the last checkpoint after a sandbox succeeded or failed. */
 export const hasTrees = ({ checkpoint, status }: Pick<Sandbox, "checkpoint" | "status">): boolean =>
@@ -33,6 +48,7 @@ export const dateOf = ({ recordedAt }: Pick<Sandbox, "recordedAt">, now: DateTim
 /** A new sandbox before its first event. */
 export const initial = (creation: Creation): Sandbox => ({
   ...creation,
+  feedback: creation.feedback ?? null,
   status: "queued",
   reason: null,
   initiator: "user",
@@ -54,6 +70,8 @@ export const initial = (creation: Creation): Sandbox => ({
   owesCheckpoint: false,
   pinned: false,
   restoring: null,
+  syncing: false,
+  syncs: 0,
   restores: 0,
   renames: 0,
   revision: 0,
@@ -62,10 +80,38 @@ export const initial = (creation: Creation): Sandbox => ({
   logBytes: 0
 })
 
+/** The pull request that a sandbox continues, as far as readers of its events need it. Its head was not pushed by the sandbox. */
+const continued = ({ branch, details, pullRequest, repo, sandboxId }: Continues): ReadonlyArray<SandboxEvent> => [
+  {
+    type: "sandbox.continued",
+    data: {
+      repo,
+      branch,
+      ...(pullRequest === null ? {} : { pull_request: pullRequest }),
+      ...(sandboxId === undefined ? {} : { sandbox_id: sandboxId })
+    }
+  },
+  ...(details === undefined ? [] : [{
+    type: "pull_request.updated" as const,
+    data: {
+      repo,
+      action_state: "idle" as const,
+      number: details.number,
+      url: details.url,
+      state: details.state,
+      draft: details.draft,
+      merged: details.merged,
+      head_ref: details.headRef,
+      pull_request: details
+    }
+  }])
+]
+
 /** The first events of a sandbox. */
-export const created = ({ origin }: Pick<Creation, "origin">): ReadonlyArray<SandboxEvent> => [
+export const created = ({ continues, origin }: Pick<Creation, "continues" | "origin">): ReadonlyArray<SandboxEvent> => [
   { type: "sandbox.status", data: { status: "queued", previous: null, reason: null, initiator: "user" } },
-  ...(origin === null ? [] : [{ type: "sandbox.forked" as const, data: { sandbox_id: origin.sandboxId, checkpoint: origin.checkpoint } }])
+  ...(origin === null ? [] : [{ type: "sandbox.forked" as const, data: { sandbox_id: origin.sandboxId, checkpoint: origin.checkpoint } }]),
+  ...(continues === null ? [] : continued(continues))
 ]
 
 const sentences: Partial<Record<StatusReason, string>> = {
@@ -186,6 +232,7 @@ const evolveStatus = (sandbox: Sandbox, { data }: SandboxEventOf<"sandbox.status
   statusAt: at,
   startedAt: sandbox.startedAt ?? (data.status === "running" ? at : null),
   setupTime: null,
+  syncing: data.status === "running" && sandbox.syncing,
   completedAt: sandbox.completedAt ?? (isSettled(data.status) ? at : null),
   error: data.status !== "failed" ? null : (data.reason === null ? undefined : sentences[data.reason]) ?? sandbox.error
 })
@@ -243,6 +290,48 @@ const evolvePublication = (sandbox: Sandbox, { data }: SandboxEventOf<"pull_requ
   }
 }
 
+/** The state of feedback after the event. Most sandboxes have none. */
+const evolveFeedback = (sandbox: Sandbox, event: SandboxEvent, at: DateTime.Utc): Sandbox["feedback"] => {
+  const { feedback } = sandbox
+  if (event.type === "feedback.received") {
+    const { authors, count, items, round, sandbox_id, until } = event.data
+    const repo = sandbox.repos.find(({ fullName }) => fullName.toLowerCase() === event.data.repo.toLowerCase())?.fullName
+    const before = feedback ?? FeedbackState.newFeedback(NO_FEEDBACK, sandbox.createdAt)
+    return repo === undefined ? feedback : FeedbackState.delivered(
+      before,
+      { repo, authors, count, ids: items, until, round, turnId: event.turn_id ?? null, sandboxId: sandbox_id ?? null },
+      at
+    )
+  }
+  if (feedback === null) return null
+  switch (event.type) {
+    case "feedback.paused":
+      return FeedbackState.paused(feedback, at)
+    case "feedback.resumed":
+      return FeedbackState.personSpoke(feedback)
+    case "feedback.replied":
+      return FeedbackState.replied(feedback)
+    case "turn.updated":
+    case "message.queued": {
+      const author = event.data.author?.id
+      return author === undefined || author === FeedbackState.SERVICE_AUTHOR ? feedback : FeedbackState.personSpoke(feedback)
+    }
+    case "message.steered":
+    case "message.cancelled":
+      return FeedbackState.turnMissed(feedback, event.data.message_id)
+    case "turn.completed":
+      return FeedbackState.turnEnded(feedback, event.turn_id ?? "", event.data.state)
+    case "pull_request.updated": {
+      const { action_state: actionState, error, repo } = event.data
+      return FeedbackState.publicationChanged(feedback, repo, { isUnderWay: isUnderWay({ actionState }), error: error?.message ?? null })
+    }
+    case "sandbox.status":
+      return isSettled(event.data.status) ? FeedbackState.sandboxEnded(feedback) : feedback
+    default:
+      return feedback
+  }
+}
+
 const apply = (sandbox: Sandbox, event: SandboxEvent, at: DateTime.Utc): Sandbox => {
   switch (event.type) {
     case "sandbox.status":
@@ -294,7 +383,16 @@ const apply = (sandbox: Sandbox, event: SandboxEvent, at: DateTime.Utc): Sandbox
     case "sandbox.boot":
     case "setup.started":
       return evolveSetup(sandbox, event, at)
+    case "sandbox.syncing":
+      return { ...sandbox, syncing: true }
+    case "sandbox.synced":
+      return { ...sandbox, syncing: false, syncs: sandbox.syncs + 1 }
     case "sandbox.forked":
+    case "feedback.received":
+    case "feedback.replied":
+    case "feedback.paused":
+    case "feedback.resumed":
+    case "sandbox.continued":
       return sandbox
   }
 }
@@ -304,6 +402,7 @@ export const evolve = (sandbox: Sandbox, event: SandboxEvent, at: DateTime.Utc):
   const next = apply(sandbox, event, at)
   return {
     ...next,
+    feedback: evolveFeedback(sandbox, event, at),
     revision: sandbox.revision + (changesRevision[event.type] ? 1 : 0),
     lastSeq: sandbox.lastSeq + 1,
     recordedAt: dateOf(sandbox, at),
@@ -314,6 +413,19 @@ export const evolve = (sandbox: Sandbox, event: SandboxEvent, at: DateTime.Utc):
 /** Folds events of one time, in order. */
 export const evolveAll = (sandbox: Sandbox, events: ReadonlyArray<SandboxEvent>, at: DateTime.Utc): Sandbox =>
   events.reduce((current, event) => evolve(current, event, at), sandbox)
+
+/** The branch of the repository that the sandbox continues; `null`: it publishes to a branch of its own. */
+export const continuedBranch = ({ continues }: Pick<Sandbox, "continues">, repo: RepoName): Continues | null =>
+  continues !== null && sameRepo(continues.repo, repo) ? continues : null
+
+/** Whether the sandbox publishes to this branch: it continues the branch, or the branch has the form of its own. */
+export const publishesTo = (
+  { continues, id, repos }: Pick<Sandbox, "continues" | "id" | "repos">,
+  repo: RepoName,
+  branch: string
+): boolean =>
+  continues !== null && sameRepo(continues.repo, repo) && continues.branch === branch ||
+  isOwnBranch(id, branch) && repos.some(({ fullName }) => sameRepo(fullName, repo))
 
 /** `undefined`: no publication was requested. */
 export const publicationOf = (sandbox: Sandbox, repo: RepoName): Publication | undefined =>

@@ -12,6 +12,7 @@ export type {
   ApprovalScope,
   CancelReason,
   CheckpointRepo,
+  FeedbackKind,
   Initiator,
   QueuedMessage,
   RecordedEvent,
@@ -19,6 +20,7 @@ export type {
   SandboxEvent,
   SandboxStatus,
   StatusReason,
+  SyncedBranch,
   WireEvent
 } from "../schema/SandboxEvent.ts"
 
@@ -43,7 +45,14 @@ export const changesRevision: Readonly<Record<SandboxEvent["type"], boolean>> = 
   "sandbox.restoring": true,
   "sandbox.restored": true,
   "sandbox.renamed": true,
+  "feedback.received": true,
+  "feedback.replied": true,
+  "feedback.paused": true,
+  "feedback.resumed": true,
   "sandbox.forked": false,
+  "sandbox.continued": false,
+  "sandbox.syncing": true,
+  "sandbox.synced": true,
   "sandbox.checkpoint": false,
   "sandbox.boot": false,
   "setup.started": false,

@@ -3,6 +3,7 @@ import type * as DateTime from "effect/DateTime"
 import * as Duration from "effect/Duration"
 import * as Result from "effect/Result"
 import type { TokenCounts, Usage } from "../../models/rules/Usage.ts"
+import { SERVICE_AUTHOR } from "../../source/rules/FeedbackState.ts"
 import { coveredKind } from "./Approval.ts"
 import { type BoxLimit, tell } from "./BoxLimit.ts"
 import { textOf } from "./MessageQueue.ts"
@@ -79,6 +80,8 @@ export type SystemCommand =
   }
   /** The checkpoint that a person wants cannot be read, and nothing has changed. `error` is a sentence for people without secrets. */
   | { readonly _tag: "FailRestore"; readonly error: string; readonly damaged: ReadonlyArray<number> }
+  /** The host's newest commits were brought to the agent's git, or could not be. Ignored unless that is asked for. */
+  | { readonly _tag: "RecordSync"; readonly data: SandboxEventOf<"sandbox.synced">["data"] }
 
 /** Further input of the service's decisions. */
 export interface Context {
@@ -198,7 +201,8 @@ export const decide = (
     case "FinishBoot":
       return Result.map(moveTo(sandbox, "ready"), (events) => [
         ...events,
-        turnPending(command.turnId, sandbox.prompt, sandbox.createdBy)
+        // The first message of a sandbox that goes on with feedback is the service's.
+        turnPending(command.turnId, sandbox.prompt, sandbox.feedback?.round?.turnId === command.turnId ? SERVICE_AUTHOR : sandbox.createdBy)
       ])
     case "Fail":
       return Result.map(moveTo(sandbox, command.reason), (events) => [
@@ -263,6 +267,8 @@ export const decide = (
         sandbox.restoring === null ? [] : [{ type: "sandbox.restored", data: { cause: "command", damaged, error } }]
       )
     }
+    case "RecordSync":
+      return Result.succeed(sandbox.syncing ? [{ type: "sandbox.synced", data: command.data }] : [])
     case "ReportPublication":
       return Result.succeed([{ type: "pull_request.updated", data: command.data }])
   }

@@ -6,6 +6,7 @@ import { AgentRuntimeName } from "../../models/schema/AgentRuntimeName.ts"
 import { ReasoningEffort } from "../../models/schema/ReasoningEffort.ts"
 import { ToolApprovalMode } from "../../models/schema/ToolApprovalMode.ts"
 import { TokenCounts, Usage } from "../../models/schema/Usage.ts"
+import { FeedbackState } from "../../source/schema/FeedbackState.ts"
 import { ActionState, PullRequest } from "../../source/schema/PullRequest.ts"
 import { RepoName, RepoRef } from "../../source/schema/RepoRef.ts"
 import { Counter, text } from "../../text/Text.ts"
@@ -52,7 +53,23 @@ export type Publication = typeof Publication.Type
 export const Origin = Schema.Struct({ sandboxId: SandboxId, checkpoint: Counter })
 export type Origin = typeof Origin.Type
 
-/** The fields that are set at creation. Only the title can change. */
+/** The branch that a sandbox continues: its tree starts there, and it publishes there (docs/decisions/24). */
+export const Continues = Schema.Struct({
+  /** Spelled as in the sandbox's repositories. */
+  repo: RepoName,
+  branch: Schema.String,
+  /** The open pull request of the branch; `null`: it had none. */
+  pullRequest: Schema.NullOr(Counter),
+  /** The newest commit of the branch at the creation. The tree starts from the newest one at its boot. */
+  headSha: Schema.String,
+  /** The finished sandbox whose pull request it continues by itself. Absent: a caller asked for the branch. */
+  sandboxId: Schema.optionalKey(SandboxId),
+  /** The pull request as the host had it at the creation. */
+  details: Schema.optionalKey(PullRequest)
+})
+export type Continues = typeof Continues.Type
+
+/** The fields that are set at creation. Only the title and the state of feedback can change. */
 export const Creation = Schema.Struct({
   id: SandboxId,
   grantId: Schema.String,
@@ -68,6 +85,10 @@ export const Creation = Schema.Struct({
   metadata: Metadata,
   /** `null`: it starts with the present state of its repositories. */
   origin: Schema.NullOr(Origin),
+  /** The first state of the feedback on its pull requests (docs/decisions/24). Absent or `null`: none is asked for. */
+  feedback: Schema.optionalKey(Schema.NullOr(FeedbackState)),
+  /** `null`: it publishes to a branch of its own. */
+  continues: Schema.NullOr(Continues).pipe(Schema.withDecodingDefaultKey(Effect.succeed(null))),
   createdAt: Timestamp
 })
 export type Creation = typeof Creation.Type
@@ -84,6 +105,8 @@ export type SetupTime = typeof SetupTime.Type
 /** The state computed from the sandbox's events. It is stored beside the log, so reading it never folds events. */
 export const Sandbox = Schema.Struct({
   ...Creation.fields,
+  /** The present state of feedback; `null`: none is asked for. */
+  feedback: Schema.NullOr(FeedbackState).pipe(Schema.withDecodingDefaultKey(Effect.succeed(null))),
   status: SandboxStatus,
   reason: Schema.NullOr(StatusReason),
   initiator: Initiator,
@@ -124,6 +147,10 @@ export const Sandbox = Schema.Struct({
   pinned: Schema.Boolean,
   /** The checkpoint that a person wants restored and that no worker has restored yet. */
   restoring: Schema.NullOr(Counter),
+  /** Somebody asked for the newest commits of its branches, and no worker has brought them yet (docs/decisions/24). */
+  syncing: Schema.Boolean.pipe(Schema.withDecodingDefaultKey(Effect.succeed(false))),
+  /** The number of finished syncs, whatever their result. */
+  syncs: Counter.pipe(Schema.withDecodingDefaultKey(Effect.succeed(0))),
   /** The number of finished restores, whatever their result. */
   restores: Counter,
   /** The number of new titles since the creation. */

@@ -103,12 +103,24 @@ export type CancelReason = typeof CancelReason.Type
 export const RestoreCause = Schema.Literals(["machine_lost", "machine_drained", "command", "fork"])
 export type RestoreCause = typeof RestoreCause.Type
 
+/** The kinds of feedback. */
+export const FeedbackKind = Schema.Literals(["review", "comment", "checks"])
+export type FeedbackKind = typeof FeedbackKind.Type
+
 /** A repository's tree in a checkpoint. */
 export const CheckpointRepo = Schema.Struct({
   repo: RepoName.annotateKey({ description: "`owner/name`." }),
   sha: Schema.String.annotateKey({ description: "The commit of the tree. No branch of the repository has it." })
 })
 export type CheckpointRepo = typeof CheckpointRepo.Type
+
+/** A branch of the source host in the agent's git. */
+export const SyncedBranch = Schema.Struct({
+  repo: RepoName.annotateKey({ description: "`owner/name`." }),
+  branch: Schema.String.annotateKey({ description: "The agent's git has it as `origin/<branch>`." }),
+  sha: Schema.String.annotateKey({ description: "Its newest commit." })
+})
+export type SyncedBranch = typeof SyncedBranch.Type
 
 const Author = Schema.Struct({ id: Schema.String.annotateKey({ description: "Id of a user." }) })
 
@@ -173,6 +185,23 @@ export const SandboxEvent = Schema.Union([
   durable("sandbox.forked", {
     sandbox_id: SandboxId.annotateKey({ description: "The sandbox whose checkpoint it starts with." }),
     checkpoint: Counter.annotateKey({ description: "The checkpoint of that sandbox." })
+  }),
+  durable("sandbox.continued", {
+    repo: RepoName.annotateKey({ description: "`owner/name`." }),
+    branch: Schema.String.annotateKey({ description: "The branch that it continues and publishes to." }),
+    pull_request: Schema.optionalKey(Counter).annotateKey({ description: "The open pull request of the branch; left out without one." }),
+    sandbox_id: Schema.optionalKey(SandboxId).annotateKey({
+      description: "The finished sandbox that it continues by itself; left out if a caller asked for the branch."
+    })
+  }),
+  durable("sandbox.syncing", {
+    repos: Schema.Array(RepoName).annotateKey({ description: "The repositories whose newest commits a worker gets." })
+  }),
+  durable("sandbox.synced", {
+    branches: Schema.Array(SyncedBranch).annotateKey({
+      description: "The branches that the agent's git now has as `origin/…`; those that are missing at the host are left out."
+    }),
+    error: Schema.optionalKey(Schema.String).annotateKey({ description: "Why some or all could not be had, for people." })
   }),
   durable("sandbox.checkpoint", {
     checkpoint: Schema.optionalKey(Counter).annotateKey({ description: "Counts from 1; left out on failure." }),
@@ -293,10 +322,40 @@ export const SandboxEvent = Schema.Union([
     submodules: Schema.optionalKey(Schema.Array(Schema.String)).annotateKey({
       description: "Folders of submodules with files, which are not published. At most 32."
     }),
+    left_out: Schema.optionalKey(Schema.Array(Schema.String)).annotateKey({
+      description: "Labels and reviewers of the repository's settings that the source host did not take. At most 35."
+    }),
     pull_request: Schema.optionalKey(PullRequest).annotateKey({
       description: "As the source host had it then; left out while one is published, and where publishing failed."
     }),
     error: Schema.optionalKey(PublicationTrouble).annotateKey({ description: "Why publishing failed." })
+  }),
+  durable("feedback.received", {
+    repo: Schema.String.annotateKey({ description: "`owner/name`." }),
+    kind: FeedbackKind.annotateKey({ description: "What it is of: a review, comments, or only failing checks." }),
+    url: Schema.String.annotateKey({ description: "The newest of it, or the pull request, for people." }),
+    authors: Schema.Array(Schema.String).annotateKey({ description: "Logins of who wrote it, at most 20." }),
+    count: Counter.annotateKey({ description: "Comments, reviews and commits with failing checks." }),
+    items: Schema.Array(Schema.String).annotateKey({ description: "Their ids at the source host. Each is delivered once." }),
+    until: timestamp("Time of the newest of them."),
+    round: Counter.annotateKey({ description: "Rounds since the last word of a person, with this one; 0: it is a person's word." }),
+    sandbox_id: Schema.optionalKey(SandboxId).annotateKey({
+      description: "The new sandbox that goes on with it; left out if this one does, by the turn `turn_id`."
+    })
+  }),
+  durable("feedback.replied", {
+    repo: Schema.String.annotateKey({ description: "`owner/name`." }),
+    url: Schema.optionalKey(Schema.String).annotateKey({ description: "The reply on the pull request; left out where it failed." })
+  }),
+  durable("feedback.paused", {
+    repo: Schema.String.annotateKey({ description: "`owner/name`." }),
+    rounds: Counter.annotateKey({ description: "Rounds since the last word of a person." }),
+    reason: Schema.optionalKey(Schema.String).annotateKey({
+      description: "Why no new sandbox goes on with the pull request of this finished one, for people; left out after the last round."
+    })
+  }),
+  durable("feedback.resumed", {
+    author: Author.annotateKey({ description: "Who wants more rounds." })
   }),
   durable("usage.updated", {
     usage: Usage.annotateKey({ description: "Totals of the sandbox." }),

@@ -6,9 +6,14 @@ import type { SandboxId } from "../../ids/SandboxId.ts"
 import { type Catalogue, type Model, ModelId } from "../../models/schema/ModelCatalogue.ts"
 import { ReasoningEffort } from "../../models/schema/ReasoningEffort.ts"
 import { ToolApprovalMode } from "../../models/schema/ToolApprovalMode.ts"
-import { RepoRef } from "../../source/schema/RepoRef.ts"
+import { isOn, newFeedback } from "../../source/rules/FeedbackState.ts"
+import { FeedbackPolicy } from "../../source/schema/FeedbackPolicy.ts"
+import type { FeedbackState } from "../../source/schema/FeedbackState.ts"
+import { isCommitId, sameRepo } from "../../source/schema/Naming.ts"
+import { NO_FEEDBACK } from "../../source/schema/NoFeedback.ts"
+import { Ref, RepoName, RepoRef } from "../../source/schema/RepoRef.ts"
 import { Counter } from "../../text/Text.ts"
-import type { Creation, Origin } from "../rules/Sandbox.ts"
+import type { Continues, Creation, Origin } from "../rules/Sandbox.ts"
 import { MAX_TITLE, Prompt, Title } from "../schema/Command.ts"
 import { Metadata } from "../schema/Sandbox.ts"
 
@@ -34,6 +39,49 @@ const ownMetadata = Metadata.annotateKey({
   default: {}
 }).pipe(Schema.withDecodingDefaultKey(Effect.succeed({})))
 
+const { checks, comments, publish, rounds } = FeedbackPolicy.fields
+/** The feedback that a creation asks for. The other fields come from the settings of the repository. */
+const FeedbackChoice = Schema.Struct({
+  comments: Schema.optionalKey(comments),
+  checks: Schema.optionalKey(checks),
+  rounds: Schema.optionalKey(rounds),
+  publish: Schema.optionalKey(publish)
+}).annotate({ identifier: "FeedbackChoice" })
+
+/** The pull request or branch that a new sandbox continues (docs/decisions/24). */
+export const Continue = Schema.Struct({
+  repo: Schema.optionalKey(RepoName).annotateKey({ description: "Its repository, one of `repos`. May be left out with one repository." }),
+  pullRequest: Schema.optionalKey(Counter.check(Schema.isGreaterThan(0))).annotateKey({
+    description: "The number of an open pull request whose branch is in the repository itself."
+  }),
+  branch: Schema.optionalKey(Ref.check(
+    Schema.makeFilter((branch: string) => !isCommitId(branch), { expected: "a branch", toJsonSchema: () => [{}, true] })
+  )).annotateKey({ description: "The short name of a branch." })
+}).check(
+  Schema.makeFilter(({ branch, pullRequest }) => (branch === undefined) !== (pullRequest === undefined), {
+    expected: "exactly one of pullRequest and branch",
+    toJsonSchema: () => [{}, true]
+  })
+).annotate({ identifier: "Continue" })
+export type Continue = typeof Continue.Type
+
+/** The repository of the creation that `continue` is about; `undefined`: it names none, or another one. */
+export const continuedRepo = (
+  { continue: asked, repos }: { readonly continue?: Continue; readonly repos: ReadonlyArray<RepoRef> }
+): RepoRef | undefined => {
+  const repo = asked?.repo
+  return repo === undefined ? (repos.length === 1 ? repos[0] : undefined) : repos.find(({ fullName }) => sameRepo(fullName, repo))
+}
+
+const problemOfContinue = (
+  request: { readonly continue?: Continue; readonly repos: ReadonlyArray<RepoRef> }
+): string | undefined => {
+  if (request.continue === undefined) return undefined
+  const repo = continuedRepo(request)
+  if (repo === undefined) return "Expected continue.repo to be one of repos"
+  return repo.ref === undefined ? undefined : "Expected no ref for the repository of continue"
+}
+
 /** The body of a creation (docs/interface.md 4.2) with its defaults. Decoding refuses unknown fields. */
 export const CreateSandbox = Schema.Struct({
   repos: Repos.annotateKey({ description: "The repositories: 1 to 16 different ones; case is ignored." }),
@@ -47,8 +95,14 @@ export const CreateSandbox = Schema.Struct({
     description: "`prompt`: the agent asks before every edit and command; `auto`: it never asks.",
     default: "auto"
   }).pipe(Schema.withDecodingDefaultKey(Effect.succeed("auto" as const))),
-  metadata: ownMetadata
-}).annotate({ identifier: "CreateSandbox" })
+  metadata: ownMetadata,
+  feedback: Schema.optionalKey(FeedbackChoice).annotateKey({
+    description: "What of its pull requests becomes messages of the sandbox. Omitted fields are as set for its first repository."
+  }),
+  continue: Schema.optionalKey(Continue).annotateKey({
+    description: "A pull request or a branch to start from and to publish to. Its repository may have no `ref`."
+  })
+}).check(Schema.makeFilter(problemOfContinue, { toJsonSchema: () => [{}, true] })).annotate({ identifier: "CreateSandbox" })
 export type CreateSandbox = typeof CreateSandbox.Type
 
 /** The body of a fork (docs/decisions/16). Omitted fields are taken from the original sandbox. */
@@ -89,7 +143,14 @@ interface Given {
   readonly createdBy: string
   readonly model: Model
   readonly at: DateTime.Utc
+  /** As set for the first repository. */
+  readonly feedback?: FeedbackPolicy
+  /** The branch that `continue` stands for; absent or `null`: the request has none. */
+  readonly continues?: Continues | null
 }
+
+const feedbackOf = (policy: FeedbackPolicy, at: DateTime.Utc): FeedbackState | null =>
+  isOn({ policy }) || !policy.publish ? newFeedback(policy, at) : null
 
 /** The creation for a request. `origin`: the checkpoint that the sandbox starts with. */
 export const toCreation = (request: CreateSandbox, given: Given, origin: Origin | null = null): Creation => ({
@@ -97,7 +158,10 @@ export const toCreation = (request: CreateSandbox, given: Given, origin: Origin 
   grantId: given.grantId,
   createdBy: given.createdBy,
   title: request.title ?? titleOf(request.prompt),
-  repos: request.repos,
+  // The tree starts at the head of the continued branch.
+  repos: request.repos.map((repo) =>
+    given.continues != null && sameRepo(repo.fullName, given.continues.repo) ? { ...repo, ref: given.continues.branch } : repo
+  ),
   prompt: request.prompt,
   model: given.model.id,
   agentRuntime: given.model.agentRuntime,
@@ -105,6 +169,8 @@ export const toCreation = (request: CreateSandbox, given: Given, origin: Origin 
   toolApprovalMode: request.toolApprovalMode,
   metadata: request.metadata,
   origin,
+  feedback: feedbackOf({ ...NO_FEEDBACK, ...given.feedback, ...request.feedback }, given.at),
+  continues: given.continues ?? null,
   createdAt: given.at
 })
 

@@ -62,6 +62,9 @@ export const restore = Effect.fn("Sandboxes.restore")(function*(deps: Dependenci
   return yield* execute(deps, by, id, Command.restore(deps.ids, checkpoint, yield* isKept(deps, id, checkpoint)))
 })
 
+/** Requests the host's newest commits. */
+export const sync = (deps: Dependencies, by: Principal, id: SandboxId) => execute(deps, by, id, Command.sync(deps.ids))
+
 /** Sends a message. With a key, an equal request is executed once. */
 export const sendMessage = Effect.fn("Sandboxes.sendMessage")(
   function*(deps: Dependencies, by: Principal, id: SandboxId, prompt: string, key: Option.Option<IdempotencyKey>, whenBusy: WhenBusy) {

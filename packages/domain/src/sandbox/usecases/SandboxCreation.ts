@@ -1,6 +1,7 @@
 /** Accepts creations and forks of sandboxes. */
 import * as DateTime from "effect/DateTime"
 import * as Effect from "effect/Effect"
+import { identity } from "effect/Function"
 import * as Option from "effect/Option"
 import * as Schedule from "effect/Schedule"
 import type { Principal } from "../../access/schema/Principal.ts"
@@ -15,20 +16,30 @@ import {
   type InvalidReasoningEffort
 } from "../../models/schema/ModelCatalogue.ts"
 import * as RootSpan from "../../observability/RootSpan.ts"
+import type { RepositorySettings } from "../../source/ports/RepositorySettings.ts"
 import type { RepoNotAccessible, SourceHost } from "../../source/ports/SourceHost.ts"
+import type { FeedbackState } from "../../source/schema/FeedbackState.ts"
+import type { RepoName } from "../../source/schema/RepoRef.ts"
+import { NO_SETTINGS } from "../../source/schema/RepoSettings.ts"
+import type { PullRequestNotWritable } from "../../source/schema/WritableBranch.ts"
 import type { StoreUnavailable } from "../../store/StoreUnavailable.ts"
 import type { ConcurrencyLimitExceeded } from "../ports/ActiveSandboxes.ts"
 import type { BeforeCreate, CreationDenied } from "../ports/BeforeCreate.ts"
 import { TaskOrganization } from "../ports/SandboxFacts.ts"
 import type { SandboxStore } from "../ports/SandboxStore.ts"
-import { type IdempotencyConflict, keyed, type KeyedRequest } from "../rules/Idempotency.ts"
-import type { Origin } from "../rules/Sandbox.ts"
-import type { IdempotencyKey } from "../schema/Idempotency.ts"
+import { type IdempotencyConflict, keyed, type KeyedRequest, type SandboxDeleted } from "../rules/Idempotency.ts"
+import type { Creation, Origin, Sandbox } from "../rules/Sandbox.ts"
+import { turnId } from "../rules/Turn.ts"
+import { IdempotencyKey } from "../schema/Idempotency.ts"
+import { type BranchRulesOf, resolve, type SourceUnreadable } from "./Continuation.ts"
 import { asCreation, type CreateSandbox, type ForkSandbox, NoCheckpoint, toCreation } from "./CreateSandbox.ts"
 import { countCreation } from "./SandboxMetrics.ts"
 
-/** The errors of a creation. */
-export type CreationRefused =
+/** The errors of a creation. A fork has all but the errors of a continued branch. */
+export type CreationRefused = ForkRefused | PullRequestNotWritable | SourceUnreadable
+
+/** The errors of a fork that are not about the sandbox that it forks. */
+export type ForkRefused =
   | ApprovalsUnsupported
   | ConcurrencyLimitExceeded
   | CreationDenied
@@ -36,16 +47,20 @@ export type CreationRefused =
   | InvalidModel
   | InvalidReasoningEffort
   | RepoNotAccessible
+  | SandboxDeleted
   | SpendingRefused
   | StoreUnavailable
 
-interface Dependencies {
+/** The ports of creations. */
+export interface Dependencies {
   readonly store: SandboxStore["Service"]
   readonly ids: Ids["Service"]
   readonly catalogue: Catalogue
   readonly spending: Option.Option<Spending["Service"]>
   readonly source: Option.Option<SourceHost["Service"]>
+  readonly branchRules: BranchRulesOf
   readonly beforeCreate: (typeof BeforeCreate)["Service"]
+  readonly settings: Option.Option<RepositorySettings["Service"]>
 }
 
 /** Why the budget or the credits refuse new work; `null`: allowed. */
@@ -55,6 +70,10 @@ export const refusalOf = ({ spending }: Pick<Dependencies, "spending">, by: Prin
 /** Why a repository cannot be used; `null`: all can. */
 const refusalOfRepos = ({ source }: Dependencies, repos: CreateSandbox["repos"]) =>
   Option.isNone(source) ? Effect.succeed(null) : source.value.refusal(repos.map(({ fullName }) => fullName))
+
+/** The settings of the first repository. */
+const settingsOf = ({ settings }: Dependencies, { grantId }: Principal, { repos: [first] }: CreateSandbox) =>
+  Option.isNone(settings) || first === undefined ? Effect.succeed(NO_SETTINGS) : settings.value.of({ grantId, repo: first.fullName })
 
 const drawId = ({ ids }: Dependencies) => Effect.map(ids.random(ID_ALPHABET, 12), (letters) => SandboxId.make(`c_${letters}`))
 
@@ -71,12 +90,14 @@ const check = Effect.fnUntraced(
     const id = yield* drawId(deps)
     const at = yield* DateTime.now
     const refused = (yield* refusalOf(deps, by, null)) ?? (yield* refusalOfRepos(deps, request.repos))
-    if (refused !== null || beforeCreate !== null) {
+    if (refused !== null || beforeCreate !== null || request.continue !== undefined) {
       const known = bound === null ? null : yield* store.replay(by.grantId, bound, origin?.sandboxId ?? null)
       if (known !== null) return { known, creation: null }
       if (refused !== null) return yield* refused
     }
-    const creation = toCreation(request, { id, grantId: by.grantId, createdBy: by.userId, model, at }, origin)
+    const { feedback } = yield* settingsOf(deps, by, request)
+    const continues = yield* resolve(deps, by.grantId, request)
+    const creation = toCreation(request, { id, grantId: by.grantId, createdBy: by.userId, model, at, continues, feedback }, origin)
     if (beforeCreate !== null) {
       const { id: _id, ...proposed } = creation
       yield* beforeCreate(proposed, by)
@@ -85,13 +106,23 @@ const check = Effect.fnUntraced(
   }
 )
 
-/** Checks and records a creation. `origin`: the checkpoint that the sandbox starts with. */
+/**
+ * Checks and records a creation. `origin`: the checkpoint that the sandbox starts with. `complete`: changes the creation, whose id is
+ * final.
+ */
 const accept = Effect.fnUntraced(
-  function*(deps: Dependencies, by: Principal, request: CreateSandbox, bound: KeyedRequest | null, origin: Origin | null) {
+  function*(
+    deps: Dependencies,
+    by: Principal,
+    request: CreateSandbox,
+    bound: KeyedRequest | null,
+    origin: Origin | null,
+    complete: (creation: Creation) => Creation = identity
+  ) {
     const { creation, known } = yield* check(deps, by, request, bound, origin)
     if (creation === null) return { sandbox: known, replayed: true }
     const trace = yield* RootSpan.traceparent
-    const record = (id: SandboxId) => deps.store.create({ creation: { ...creation, id }, keyed: bound, trace })
+    const record = (id: SandboxId) => deps.store.create({ creation: complete({ ...creation, id }), keyed: bound, trace })
     return yield* record(creation.id).pipe(
       Effect.catchTag("SandboxIdTaken", () =>
         Effect.retry(Effect.flatMap(drawId(deps), record), {
@@ -114,6 +145,44 @@ export const create = Effect.fn("Sandboxes.create")(
   Effect.catchTag("CheckpointNotFound", Effect.die)
 )
 
+/** A finished sandbox, the pull request that a new one goes on with, and the feedback that begins it. */
+export interface Successor {
+  readonly of: Sandbox
+  readonly repo: RepoName
+  readonly pullRequest: number
+  readonly prompt: string
+  /** The first state of its feedback, whose round has this turn. */
+  readonly feedback: (turnId: string, at: DateTime.Utc) => FeedbackState
+}
+
+/**
+ * Creates the sandbox that goes on with the pull request of a finished one (docs/decisions/24). A sandbox has one successor: a repetition
+ * returns the first, whatever the feedback is then.
+ */
+export const createSuccessor = Effect.fn("Sandboxes.createSuccessor")(
+  function*(deps: Dependencies, by: Principal, { feedback, of, prompt, pullRequest, repo }: Successor) {
+    const { metadata, model, reasoningEffort, repos, title, toolApprovalMode } = of
+    const key = IdempotencyKey.make(`feedback/${deps.ids.derive(`${of.id}/successor`)}`)
+    const request: CreateSandbox = {
+      repos,
+      prompt,
+      model,
+      title,
+      toolApprovalMode,
+      metadata,
+      continue: { repo, pullRequest },
+      ...(reasoningEffort === null ? {} : { reasoningEffort })
+    }
+    return yield* accept(deps, by, request, keyed(deps.ids, Option.some(key), { successorOf: of.id }), null, (creation) => ({
+      ...creation,
+      feedback: feedback(turnId(deps.ids, creation.id, 1), creation.createdAt),
+      continues: creation.continues === null ? null : { ...creation.continues, sandboxId: of.id }
+    }))
+  },
+  // It starts with no checkpoint.
+  Effect.catchTag("CheckpointNotFound", Effect.die)
+)
+
 /** Forks a sandbox. See `Sandboxes.fork`. */
 export const fork = Effect.fn("Sandboxes.fork")(
   function*(deps: Dependencies, by: Principal, id: SandboxId, request: ForkSandbox, key: Option.Option<IdempotencyKey>) {
@@ -123,5 +192,7 @@ export const fork = Effect.fn("Sandboxes.fork")(
     if (sandbox.checkpoint === 0 && request.checkpoint === undefined) return yield* new NoCheckpoint()
     const origin = { sandboxId: id, checkpoint: request.checkpoint ?? sandbox.checkpoint }
     return yield* accept(deps, by, asCreation(request, sandbox, deps.catalogue), bound, origin)
-  }
+  },
+  // A fork continues no branch: it publishes to one of its own.
+  Effect.catchTags({ PullRequestNotWritable: Effect.die, SourceUnreadable: Effect.die })
 )

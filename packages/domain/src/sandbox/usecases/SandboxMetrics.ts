@@ -1,6 +1,6 @@
 /**
- * Counts the changes that this process committed: sandboxes, boots, turns, approvals, publications, checkpoints. A commit whose answer
- * was lost is not counted.
+ * Counts the changes that this process committed: sandboxes, boots, turns, approvals, publications, checkpoints, feedback. A commit whose
+ * answer was lost is not counted.
  */
 import * as Effect from "effect/Effect"
 import * as Metric from "effect/Metric"
@@ -10,7 +10,7 @@ import type { Recorded } from "../ports/SandboxStore.ts"
 import { publicationOf, type Sandbox } from "../rules/Sandbox.ts"
 import type { SandboxEvent } from "../rules/SandboxEvent.ts"
 import { transitions } from "../rules/Transition.ts"
-import { ApprovalOutcome, RestoreCause, StatusReason } from "../schema/SandboxEvent.ts"
+import { ApprovalOutcome, FeedbackKind, RestoreCause, StatusReason } from "../schema/SandboxEvent.ts"
 import { TurnOutcome } from "../schema/Turn.ts"
 
 const counter = (name: string, description: string) => Metric.counter(name, { description, incremental: true })
@@ -72,6 +72,13 @@ const restores = counters(
   RestoreCause.literals
 )
 
+const feedback = counters(
+  "slipway_feedback_total",
+  "Feedback on pull requests that this process passed on to sandboxes, by kind, and pauses after the last round.",
+  "what",
+  [...FeedbackKind.literals, "paused"]
+)
+
 /** Shows every series as 0. */
 export const declare: Effect.Effect<void> = Effect.all([
   Metric.value(created),
@@ -84,7 +91,8 @@ export const declare: Effect.Effect<void> = Effect.all([
   checkpoints.declare,
   Metric.value(checkpointBytes),
   Metric.value(checkpointDurations),
-  restores.declare
+  restores.declare,
+  feedback.declare
 ], { discard: true })
 
 const countEvent = (before: Sandbox, event: SandboxEvent): Effect.Effect<void> => {
@@ -114,6 +122,10 @@ const countEvent = (before: Sandbox, event: SandboxEvent): Effect.Effect<void> =
     }
     case "sandbox.restored":
       return event.data.checkpoint === undefined ? Effect.void : restores.add(event.data.cause)
+    case "feedback.received":
+      return feedback.add(event.data.kind)
+    case "feedback.paused":
+      return feedback.add("paused")
     default:
       return Effect.void
   }

@@ -1,14 +1,17 @@
 /** The use cases of clients: create, read, list, command. Each call loads, decides and commits once. */
 import * as Context from "effect/Context"
+import * as DateTime from "effect/DateTime"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Option from "effect/Option"
 import * as Schema from "effect/Schema"
+import { AccessStore } from "../../access/ports/AccessStore.ts"
 import type { Principal } from "../../access/schema/Principal.ts"
 import { Ids, type Uuid } from "../../ids/Ids.ts"
 import type { SandboxId } from "../../ids/SandboxId.ts"
 import { Spending, type SpendingRefused } from "../../models/ports/Spending.ts"
 import { ModelCatalogue } from "../../models/schema/ModelCatalogue.ts"
+import { RepositorySettings } from "../../source/ports/RepositorySettings.ts"
 import { SourceHost } from "../../source/ports/SourceHost.ts"
 import { RepoName } from "../../source/schema/RepoRef.ts"
 import { PageLimit, readPage } from "../../store/Page.ts"
@@ -30,15 +33,16 @@ import type {
   TurnActive
 } from "../rules/Command.ts"
 import type { IdempotencyConflict } from "../rules/Idempotency.ts"
-import { isSettled, type Sandbox } from "../rules/Sandbox.ts"
+import { isSettled, type Sandbox, type SandboxNotFinished } from "../rules/Sandbox.ts"
 import type { ApprovalDecision } from "../schema/Approval.ts"
 import type { IdempotencyKey } from "../schema/Idempotency.ts"
 import type { WhenBusy } from "../schema/MessageQueue.ts"
 import { SandboxStatus } from "../schema/SandboxEvent.ts"
+import { branchRulesOf } from "./Continuation.ts"
 import type { CreateSandbox, ForkSandbox, NoCheckpoint } from "./CreateSandbox.ts"
 import * as SandboxCommands from "./SandboxCommands.ts"
 import * as SandboxCreation from "./SandboxCreation.ts"
-import type { CreationRefused } from "./SandboxCreation.ts"
+import type { CreationRefused, ForkRefused } from "./SandboxCreation.ts"
 import { declare } from "./SandboxMetrics.ts"
 
 const readQuery = reader(
@@ -65,7 +69,7 @@ export class Sandboxes extends Context.Service<Sandboxes, {
    */
   fork(by: Principal, id: SandboxId, request: ForkSandbox, key?: Option.Option<IdempotencyKey>): Effect.Effect<
     { readonly sandbox: Sandbox; readonly replayed: boolean },
-    CheckpointNotFound | CreationRefused | NoCheckpoint | SandboxNotFound
+    CheckpointNotFound | ForkRefused | NoCheckpoint | SandboxNotFound
   >
   get(by: Principal, id: SandboxId): Effect.Effect<Sandbox, SandboxNotFound | StoreUnavailable>
   list(by: Principal, query: ListQuery): Effect.Effect<ReadonlyArray<Sandbox>, InvalidRequest | StoreUnavailable>
@@ -82,6 +86,14 @@ export class Sandboxes extends Context.Service<Sandboxes, {
   restore(by: Principal, id: SandboxId, checkpoint: number): Effect.Effect<
     CommandResult,
     CheckpointNotFound | SandboxNotFound | SandboxNotRunning | StoreUnavailable
+  >
+  /**
+   * Makes the host's newest commits of base and branch available to the agent's git as `origin/…`, between turns. A worker does it; the
+   * event `sandbox.synced` reports it.
+   */
+  sync(by: Principal, id: SandboxId): Effect.Effect<
+    CommandResult,
+    SandboxNotFound | SandboxNotRunning | StoreUnavailable | TurnActive
   >
   /**
    * Starts the next turn. While a turn is active, `whenBusy` decides whether the message is refused or waits (default: `reject`).
@@ -106,6 +118,8 @@ export class Sandboxes extends Context.Service<Sandboxes, {
   >
   /** Gives the sandbox another title, in any status. */
   rename(by: Principal, id: SandboxId, title: string): Effect.Effect<CommandResult, SandboxNotFound | StoreUnavailable>
+  /** Deletes an ended sandbox and its data for good (`SandboxStore.delete`). The caller checks that `by` may delete. */
+  delete(by: Principal, id: SandboxId): Effect.Effect<void, SandboxNotFinished | SandboxNotFound | StoreUnavailable>
   /** Prompts and complete messages of the agent after the event `after`, oldest first. */
   messages(by: Principal, id: SandboxId, page: { readonly after: number; readonly limit: number }): Effect.Effect<
     ReadonlyArray<Message>,
@@ -120,8 +134,9 @@ export class Sandboxes extends Context.Service<Sandboxes, {
   setup(by: Principal, id: SandboxId): Effect.Effect<SetupStatus, SandboxNotFound | StoreUnavailable>
 }>()("@slipway/domain/Sandboxes") {
   /**
-   * Without `Spending` there are neither budgets nor credits; without `SourceHost` any repository is accepted. Without `Checkpoints`
-   * none are stored, without `Setups` no setup is known.
+   * Without `Spending` there are neither budgets nor credits; without `SourceHost` any repository is accepted, and no branch is continued.
+   * Without `AccessStore` each grant may push to the branches of sandboxes alone. Without `Checkpoints`
+   * none are stored, without `Setups` no setup is known, without `RepositorySettings` repositories have none.
    */
   static readonly layer = Layer.effect(
     Sandboxes,
@@ -134,7 +149,10 @@ export class Sandboxes extends Context.Service<Sandboxes, {
       const kept = yield* Effect.serviceOption(Checkpoints)
       const setups = yield* Effect.serviceOption(Setups)
       const beforeCreate = yield* BeforeCreate
-      const deps = { store, ids, catalogue, spending, source, kept, beforeCreate }
+      const settings = yield* Effect.serviceOption(RepositorySettings)
+      const access = yield* Effect.serviceOption(AccessStore)
+      const branchRules = branchRulesOf(access)
+      const deps = { store, ids, catalogue, spending, source, branchRules, kept, beforeCreate, settings }
       yield* declare
 
       return Sandboxes.of({
@@ -151,10 +169,12 @@ export class Sandboxes extends Context.Service<Sandboxes, {
         interrupt: (by, id) => SandboxCommands.interrupt(deps, by, id),
         decideApproval: (by, id, approvalId, decision) => SandboxCommands.decideApproval(deps, by, id, approvalId, decision),
         restore: (by, id, checkpoint) => SandboxCommands.restore(deps, by, id, checkpoint),
+        sync: (by, id) => SandboxCommands.sync(deps, by, id),
         sendMessage: (by, id, prompt, key = Option.none(), whenBusy = "reject") =>
           SandboxCommands.sendMessage(deps, by, id, prompt, key, whenBusy),
         cancelMessage: (by, id, messageId) => SandboxCommands.cancelMessage(deps, by, id, messageId),
         rename: (by, id, title) => SandboxCommands.rename(deps, by, id, title),
+        delete: (by, id) => Effect.flatMap(DateTime.now, (now) => store.delete({ grantId: by.grantId, id }, now)),
         messages: Effect.fn("Sandboxes.messages")(function*(by, id, page) {
           const { after, limit } = yield* Effect.fromResult(readPage(page))
           yield* store.find({ grantId: by.grantId, id })

@@ -76,6 +76,22 @@ export interface PullRequestContent {
   readonly commitCount: number
 }
 
+/** Comments of one review. */
+export const MAX_REVIEW_COMMENTS = 100
+
+/** A person's review of a pull request. The texts are stored as they are. */
+export interface NewReview {
+  /** Unique for the review: at most 100 characters. */
+  readonly key: string
+  /** `login`: the name that is shown. */
+  readonly author: { readonly id: string; readonly login: string }
+  /** About the whole pull request; empty: only comments on lines. */
+  readonly text: string
+  /** At most {@link MAX_REVIEW_COMMENTS}. */
+  readonly comments: ReadonlyArray<{ readonly path: string; readonly line: number | null; readonly text: string }>
+  readonly at: DateTime.Utc
+}
+
 /** Checked by `PullRequestsContract`. */
 export interface PullRequestsShape {
   /** The changes of its branch since the base, as a git patch; `too large` above `MAX_DIFF_BYTES`. */
@@ -90,6 +106,11 @@ export interface PullRequestsShape {
     readonly headSha: string
     readonly author: { readonly name: string; readonly email: string }
   }): Effect.Effect<Ended, Trouble>
+  /**
+   * Adds a review, which `PullRequestFeedback` and the details of `SourceHost` show from now on. Safe to repeat: a second review with the
+   * same key changes nothing. A closed pull request is refused.
+   */
+  review(repo: RepoName, number: number, review: NewReview): Effect.Effect<void, Trouble>
   /** Closes it without merging, and keeps its branch. Safe to repeat. A merged pull request is refused. */
   close(repo: RepoName, number: number): Effect.Effect<Ended, Trouble>
 }

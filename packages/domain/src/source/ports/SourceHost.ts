@@ -6,6 +6,7 @@ import type * as Redacted from "effect/Redacted"
 import * as Schema from "effect/Schema"
 import type { PullRequest, PullRequestDetails } from "../schema/PullRequest.ts"
 import type { RepoName } from "../schema/RepoRef.ts"
+import type { BranchState, PullRequestSource } from "../schema/WritableBranch.ts"
 
 /** The host does not have the repository, or this installation may not use it. Retrying does not help. */
 export class RepoNotAccessible extends Schema.TaggedError<RepoNotAccessible>()("RepoNotAccessible", {
@@ -79,6 +80,24 @@ export const pageOfNames = (
     .map(({ name }) => name)
 }
 
+/** Pull requests that {@link SourceHost} lists for choosing. */
+export const MAX_OPEN_PULLS = 50
+
+/** An open pull request in a list. Its texts are untrusted. */
+export interface OpenPull {
+  readonly number: number
+  /** At most 256 characters. */
+  readonly title: string
+  readonly headRef: string
+}
+
+/** The list's entry for a pull request. Its title is cut between characters. */
+export const openPullOf = ({ headRef, number, title }: Pick<PullRequest, "headRef" | "number" | "title">): OpenPull => ({
+  number,
+  title: Array.from(title.slice(0, 512)).slice(0, 256).join(""),
+  headRef
+})
+
 /** Checked by `SourceHostContract`. */
 export class SourceHost extends Context.Service<SourceHost, {
   /** A short name for ids of pull requests, e.g. `github.com` or `local`. */
@@ -94,8 +113,22 @@ export class SourceHost extends Context.Service<SourceHost, {
    */
   repositories(query: RepositoryQuery): Effect.Effect<ReadonlyArray<RepoName>, SourceHostError>
   repository(repo: RepoName): Effect.Effect<Repository, RepoNotAccessible | SourceHostError>
+  /**
+   * Whether the account may push to the repository, now. Where all users may write, every account may. An account that the host does not
+   * know, or whose login is now another account's, may not.
+   */
+  mayWrite(
+    repo: RepoName,
+    author: { readonly id: string; readonly login: string }
+  ): Effect.Effect<boolean, RepoNotAccessible | SourceHostError>
   /** Credentials for one repository, limited to `access`. */
   remote(repo: RepoName, access: "read" | "write"): Effect.Effect<Remote, RepoNotAccessible | SourceHostError>
+  /** The present state of a branch, by its exact name; `null`: there is no such branch. Reads without a cache. */
+  branch(repo: RepoName, name: string): Effect.Effect<BranchState | null, RepoNotAccessible | SourceHostError>
+  /** A pull request and where its branch is; `null`: there is no such pull request. Reads the host's present state without a cache. */
+  pullRequestSource(repo: RepoName, number: number): Effect.Effect<PullRequestSource | null, RepoNotAccessible | SourceHostError>
+  /** The newest {@link MAX_OPEN_PULLS} open pull requests whose branch is in the repository itself, newest first: for choosing. */
+  openPullRequests(repo: RepoName): Effect.Effect<ReadonlyArray<OpenPull>, RepoNotAccessible | SourceHostError>
   /** The open pull request with the head `headRef`; `null`: none. Reads the host's present state without a cache. */
   findOpenPullRequest(repo: RepoName, headRef: string): Effect.Effect<PullRequest | null, RepoNotAccessible | SourceHostError>
   /** Opens a draft. Before a retry, look for an open pull request by its head. */
@@ -112,6 +145,16 @@ export class SourceHost extends Context.Service<SourceHost, {
     PullRequest,
     RepoNotAccessible | SourceHostError
   >
+  /**
+   * Adds labels and asks for reviews. Returns the names that the host did not take, as they were given: labels that do not exist, people
+   * and teams that cannot review here. Labels and reviewers of other people stay. Safe to repeat.
+   */
+  decoratePullRequest(repo: RepoName, number: number, decoration: {
+    readonly labels: ReadonlyArray<string>
+    readonly reviewers: ReadonlyArray<string>
+  }): Effect.Effect<ReadonlyArray<string>, RepoNotAccessible | SourceHostError>
+  /** Ends the draft of an open pull request. Others are returned as they are. Safe to repeat. */
+  readyPullRequest(repo: RepoName, number: number): Effect.Effect<PullRequest, RepoNotAccessible | SourceHostError>
   /** The present state of a pull request for the interface. */
   pullRequestDetails(repo: RepoName, number: number): Effect.Effect<PullRequestDetails, RepoNotAccessible | SourceHostError>
 }>()("@slipway/domain/SourceHost") {

@@ -25,5 +25,9 @@ export const BRANCHES = "slipway/"
  */
 export const headRef = (sandboxId: string, round = 1): string => `${BRANCHES}${sandboxId}${round === 1 ? "" : `-${round}`}`
 
+/** Whether the branch has the form of the sandbox's own ones. */
+export const isOwnBranch = (sandboxId: string, branch: string): boolean =>
+  branch.startsWith(headRef(sandboxId)) && /^(?:-\d{1,6})?$/u.test(branch.slice(headRef(sandboxId).length))
+
 /** The `round` of a sandbox's branch, from 1. */
 export const roundOf = (branch: string): number => Number(/-(?<round>\d{1,6})$/u.exec(branch)?.groups?.["round"] ?? 1)

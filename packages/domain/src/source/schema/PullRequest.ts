@@ -96,11 +96,13 @@ export interface CommentWithText extends PullRequestComment {
   readonly path: string | null
   /** The line of the file when the comment was written, for a comment on code, if the host knows it. */
   readonly line: number | null
+  /** Whether the host says that the changes no longer have the line. */
+  readonly isOutdated?: boolean
 }
 
 /** The comment without its text, as in the interface. */
 export const withoutText = (
-  { isWhole: _isWhole, line: _line, path: _path, text: _text, ...comment }: CommentWithText
+  { isOutdated: _isOutdated, isWhole: _isWhole, line: _line, path: _path, text: _text, ...comment }: CommentWithText
 ): PullRequestComment => comment
 
 /** A pull request with its checks and comments. `pending`: the host is still computing some of it. */

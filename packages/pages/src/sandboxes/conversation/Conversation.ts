@@ -211,12 +211,31 @@ const lifeItem = (
 /** Checkpoints, and what is made of them. */
 const checkpointItem = (
   recorded: RecordedEvent,
-  { data, type }: Of<"sandbox.forked" | "sandbox.checkpoint" | "sandbox.restoring" | "sandbox.restored">
+  { data, type }: Of<
+    | "sandbox.checkpoint"
+    | "sandbox.continued"
+    | "sandbox.forked"
+    | "sandbox.restored"
+    | "sandbox.restoring"
+    | "sandbox.synced"
+    | "sandbox.syncing"
+  >
 ): Item | null => {
   const item = (kind: Kind, text: string) => newItem(recorded, `event:${recorded.seq}`, kind, text)
   switch (type) {
     case "sandbox.forked":
       return item("note", `Forked from checkpoint ${data.checkpoint} of ${data.sandbox_id}`)
+    case "sandbox.continued":
+      return item(
+        "note",
+        `Continues ${data.pull_request === undefined ? "" : `pull request #${data.pull_request}, `}branch ${data.branch} of ${data.repo}`
+      )
+    case "sandbox.syncing":
+      return null
+    case "sandbox.synced":
+      return data.error === undefined
+        ? item("note", `Newest commits: ${data.branches.map(({ branch, sha }) => `origin/${branch} ${sha.slice(0, 7)}`).join(", ")}`)
+        : item("problem", `The newest commits are missing. ${data.error}`)
     case "sandbox.checkpoint":
       return data.error !== undefined
         ? item("problem", `No checkpoint: ${data.error}`)
@@ -235,34 +254,115 @@ const checkpointItem = (
   }
 }
 
+/** Feedback on pull requests. The message with its texts is the prompt of a turn. */
+const feedbackItem = (
+  recorded: RecordedEvent,
+  { data, type }: Of<"feedback.received" | "feedback.replied" | "feedback.paused" | "feedback.resumed">
+): Item => {
+  const item = (kind: Kind, text: string) => newItem(recorded, `event:${recorded.seq}`, kind, text)
+  switch (type) {
+    case "feedback.received":
+      return item("note", labels.feedback(data))
+    case "feedback.replied":
+      return data.url === undefined
+        ? item("problem", `No reply could be written on the pull request of ${data.repo}`)
+        : item("note", `Replied on the pull request of ${data.repo}`)
+    case "feedback.paused":
+      return item("problem", `Feedback is paused: ${data.rounds} rounds without a word of a person. Send a message, or continue.`)
+    case "feedback.resumed":
+      return item("note", "Feedback continues")
+  }
+}
+
+/** The item of a tool call, as of an event of it. */
+const callItem = (recorded: RecordedEvent, known: Known, id: string, more: Partial<ToolCall>): Item => {
+  const { at } = recorded
+  const before = known.calls.get(id) ?? unknown
+  const now = { ...before, ...more }
+  const since = now.status === "running" && before.status !== "running" ? at : before.since
+  const isOver = now.status === "completed" || now.status === "error"
+  const ms = isOver && before.ms === null && since !== null ? between(since, at) : before.ms
+  const told = { ...now, since, ms }
+  known.calls.set(id, told)
+  return newItem(recorded, `tool:${id}`, "tool", textOf(told), {
+    call: { state: callState(told), paths: told.paths, isCommand: told.command !== "" },
+    ...(ms === null ? {} : { ms })
+  })
+}
+
+/** Tool calls and the approvals that they need. */
+const toolItem = (
+  recorded: RecordedEvent,
+  { data, type }: Of<"tool.updated" | "approval.requested" | "approval.resolved">,
+  known: Known
+): Item => {
+  const call = (id: string, more: Partial<ToolCall>) => callItem(recorded, known, id, more)
+  switch (type) {
+    case "tool.updated":
+      return call(data.call_id, {
+        tool: data.tool,
+        status: data.status,
+        error: data.error ?? "",
+        ...(data.detail?.command === undefined ? {} : { command: data.detail.command }),
+        ...(data.detail?.paths === undefined ? {} : { paths: data.detail.paths }),
+        ...(data.detail?.output === undefined ? {} : { output: data.detail.output })
+      })
+    case "approval.requested":
+      return call(data.approval_id, {
+        tool: data.tool,
+        isAsking: true,
+        ...(data.preview?.command === undefined ? {} : { command: data.preview.command })
+      })
+    case "approval.resolved": {
+      const more = data.reason ?? (data.scope === undefined ? labels.approvalBy[data.by] : labels.approvedForTurn)
+      return call(data.approval_id, {
+        isAsking: false,
+        decision: more === "" ? labels.approval[data.outcome] : `${labels.approval[data.outcome]}: ${more}`
+      })
+    }
+  }
+}
+
+/** The pull request of a repository, or why publishing failed. */
+const pullRequestItem = (recorded: RecordedEvent, { data }: Of<"pull_request.updated">): Item =>
+  newItem(
+    recorded,
+    `event:${recorded.seq}`,
+    data.error === undefined ? "note" : "problem",
+    [
+      `Pull request of ${data.repo}`,
+      data.number === undefined ? "" : ` #${data.number}`,
+      data.error === undefined
+        ? labels.action[data.action_state] === "" ? "" : `: ${labels.action[data.action_state]}`
+        : `: ${data.error.message}`,
+      data.submodules === undefined ? "" : `. Not published, as they are in submodules: files in ${data.submodules.join(", ")}`,
+      data.left_out === undefined ? "" : `. The source host did not take ${data.left_out.join(", ")}`
+    ].join("")
+  )
+
 /** `null`: nothing to show. */
 const itemOf = (recorded: RecordedEvent, known: Known): Item | null => {
   const { at, event, seq } = recorded
   const item = (key: string, kind: Kind, text: string, more: Partial<Item> = {}) => newItem(recorded, key, kind, text, more)
-  const call = (id: string, more: Partial<ToolCall>) => {
-    const before = known.calls.get(id) ?? unknown
-    const now = { ...before, ...more }
-    const since = now.status === "running" && before.status !== "running" ? at : before.since
-    const isOver = now.status === "completed" || now.status === "error"
-    const ms = isOver && before.ms === null && since !== null ? between(since, at) : before.ms
-    const told = { ...now, since, ms }
-    known.calls.set(id, told)
-    return item(`tool:${id}`, "tool", textOf(told), {
-      call: { state: callState(told), paths: told.paths, isCommand: told.command !== "" },
-      ...(ms === null ? {} : { ms })
-    })
-  }
   const { data, type } = event
   switch (type) {
     case "sandbox.status":
     case "setup.started":
     case "sandbox.boot":
       return lifeItem(recorded, event, known)
+    case "sandbox.continued":
     case "sandbox.forked":
     case "sandbox.checkpoint":
     case "sandbox.restoring":
     case "sandbox.restored":
+    case "sandbox.syncing":
+    case "sandbox.synced":
       return checkpointItem(recorded, event)
+    case "feedback.received":
+    case "feedback.replied":
+    case "feedback.paused":
+    case "feedback.resumed":
+      return feedbackItem(recorded, event)
     case "sandbox.renamed":
       return item(`event:${seq}`, "note", `Renamed: ${data.title}`)
     case "sandbox.error":
@@ -297,40 +397,11 @@ const itemOf = (recorded: RecordedEvent, known: Known): Item | null => {
     case "message.completed":
       return data.finish === "end_turn" ? null : item(`finish:${data.message_id}`, "note", labels.finish[data.finish])
     case "tool.updated":
-      return call(data.call_id, {
-        tool: data.tool,
-        status: data.status,
-        error: data.error ?? "",
-        ...(data.detail?.command === undefined ? {} : { command: data.detail.command }),
-        ...(data.detail?.paths === undefined ? {} : { paths: data.detail.paths }),
-        ...(data.detail?.output === undefined ? {} : { output: data.detail.output })
-      })
     case "approval.requested":
-      return call(data.approval_id, {
-        tool: data.tool,
-        isAsking: true,
-        ...(data.preview?.command === undefined ? {} : { command: data.preview.command })
-      })
-    case "approval.resolved": {
-      const more = data.reason ?? (data.scope === undefined ? labels.approvalBy[data.by] : labels.approvedForTurn)
-      return call(data.approval_id, {
-        isAsking: false,
-        decision: more === "" ? labels.approval[data.outcome] : `${labels.approval[data.outcome]}: ${more}`
-      })
-    }
+    case "approval.resolved":
+      return toolItem(recorded, event, known)
     case "pull_request.updated":
-      return item(
-        `event:${seq}`,
-        data.error === undefined ? "note" : "problem",
-        [
-          `Pull request of ${data.repo}`,
-          data.number === undefined ? "" : ` #${data.number}`,
-          data.error === undefined
-            ? labels.action[data.action_state] === "" ? "" : `: ${labels.action[data.action_state]}`
-            : `: ${data.error.message}`,
-          data.submodules === undefined ? "" : `. Not published, as they are in submodules: files in ${data.submodules.join(", ")}`
-        ].join("")
-      )
+      return pullRequestItem(recorded, event)
     case "usage.updated":
       return null
   }

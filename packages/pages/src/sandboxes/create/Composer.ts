@@ -19,6 +19,7 @@ import { MachineRepositories } from "../../repositories/MachineRepositories.ts"
 import { notTheirs } from "../../repositories/RepositoriesPage.ts"
 import * as FileNames from "../../shared/FileNames.ts"
 import { isServiceOwner } from "../../shared/ServiceOwners.ts"
+import * as ContinueFields from "./ContinueFields.ts"
 
 const isRepo = Schema.is(RepoName)
 const isRef = Schema.is(Ref)
@@ -36,13 +37,14 @@ const PATIENCE = "1500 millis"
 interface Draft {
   readonly prompt: string
   readonly repos: ReadonlyArray<{ readonly name: string; readonly ref: string }>
+  readonly continued: ContinueFields.ContinueDraft
   readonly model: string
   /** Empty: the model's own. */
   readonly effort: string
   readonly approvals: string
 }
 
-type Field = "prompt" | "repos" | "model" | "effort" | "approvals"
+type Field = "prompt" | "repos" | "pull" | "branch" | "model" | "effort" | "approvals"
 
 /** A fault of a draft. */
 interface Problem {
@@ -57,6 +59,8 @@ interface Problem {
 const NAMES: Readonly<Record<Field, string>> = {
   prompt: "Task",
   repos: "Repository",
+  pull: "Pull request",
+  branch: "Branch to continue",
   model: "Model",
   effort: "Effort",
   approvals: "Approvals"
@@ -73,6 +77,10 @@ const read = Effect.fnUntraced(function*(form: Form): Effect.fn.Return<Draft & {
     // Browsers send the line ends of the web's forms.
     prompt: (yield* form.one("prompt")).replaceAll("\r\n", "\n"),
     repos: names.map((name, i) => ({ name: name.trim(), ref: (refs[i] ?? "").trim() })),
+    continued: {
+      pull: ((yield* form.maybe("pull")) ?? "").trim(),
+      branch: ((yield* form.maybe("continue")) ?? "").trim()
+    },
     model: yield* form.one("model"),
     effort: (yield* form.maybe("effort")) ?? "",
     approvals: yield* form.one("approvals")
@@ -93,6 +101,8 @@ const problemOf = (field: string, reason: string, rows: ReadonlyArray<number>): 
   if (field === "repos") {
     return at("repos", rows.length === 0 ? "Choose at least one repository." : `Each repository once, up to ${MAX_ROWS}.`)
   }
+  if (field === "continue.pullRequest") return at("pull", "Enter the number of a pull request, such as #12.")
+  if (field === "continue.branch") return at("branch", "Enter the name of a branch.")
   if (field === "prompt") return at("prompt", "Describe the task (up to 60,000 characters).")
   if (field === "model") return at("model", "Choose a model from the list.")
   if (field === "reasoningEffort") return at("effort", "Choose an effort from the list.")
@@ -197,6 +207,7 @@ ${optionsOf(suggested)}</datalist>
 <div class="compose-line">
 ${rows.slice(1)}</div>
 <p class="hint">Not there? <a href="/repositories">All repositories</a></p></details>
+${ContinueFields.render(draft.continued, (field, hint) => describedBy(problem, field, null, hint))}
 <button>Start</button>
 </div>
 </form>`
@@ -216,6 +227,7 @@ ${isOwner ? html`<div class="actions">${sample}<a class="button quiet" href="/re
 
 const creationOf = (draft: Draft, repos: Draft["repos"]) =>
   Requests.creation({
+    ...ContinueFields.requestOf(draft.continued, repos[0]?.name ?? ""),
     prompt: draft.prompt,
     repos: repos.map(({ name, ref }) => ({ fullName: name, ...(ref === "" ? {} : { ref }) })),
     ...(draft.model === "" ? {} : { model: draft.model }),
@@ -258,6 +270,7 @@ const remembered = (catalogue: typeof ModelCatalogue.Service, recent: Recent, us
   return {
     prompt: "",
     repos: (last?.repos ?? []).map(({ fullName, ref = "" }) => ({ name: fullName, ref })),
+    continued: ContinueFields.NO_CONTINUE,
     model: chosen?.id ?? "",
     effort: effort !== null && chosen?.efforts.includes(effort) === true ? effort : "",
     approvals: last?.toolApprovalMode === "prompt" && chosen?.approvals === true ? "prompt" : "auto"
@@ -311,6 +324,9 @@ const post = (services: Services): Page.Handler<Page.Member> =>
     const rows = named.map(({ row }) => row)
     const again = (problem: Problem) => page(services, member, { draft, problem })
     const wrong = (field: Field | null, text: string, status: Problem["status"] = 400) => again({ status, field, row: null, text })
+    const { continued } = draft
+    const fault = ContinueFields.faultOf(continued, named[0]?.ref ?? "")
+    if (fault !== null) return yield* wrong(fault.field, fault.text)
     return yield* Effect.all([creationOf(draft, named), Requests.idempotencyKey(draft.key)]).pipe(
       Effect.flatMap(([request, key]) => services.sandboxes.create(principalOf(member.visit), request, key)),
       Effect.map(({ sandbox }) => Page.redirect(`/sandboxes/${sandbox.id}`)),
@@ -330,7 +346,10 @@ const post = (services: Services): Page.Handler<Page.Member> =>
             row: named.find(({ name }) => name.toLowerCase() === repo.toLowerCase())?.row ?? null,
             text: `The ${message}${message.endsWith(".") ? "" : "."}`
           }),
+        PullRequestNotWritable: ({ message }) => wrong(continued.pull === "" ? "branch" : "pull", message, 409),
+        SourceUnreadable: ({ message }) => wrong(null, message, 409),
         IdempotencyConflict: () => wrong(null, "You already started a sandbox from this form. Submit again to start another.", 409),
+        SandboxDeleted: () => wrong(null, "The sandbox from this form was deleted. Submit again to start another.", 409),
         ConcurrencyLimitExceeded: ({ message }) => wrong(null, message, 409),
         CreationDenied: ({ message }) => wrong(null, message, 403),
         BudgetExceeded: ({ message }) => wrong(null, message, 409),
@@ -345,6 +364,17 @@ const repositories = (services: Services): Page.Handler<Page.Member> =>
     const search = (url.searchParams.get("search") ?? "").slice(0, 201)
     const found = yield* suggestions(services, yield* services.dashboard.recent(member.visit.place.grantId), search)
     return Page.fragment(html`${optionsOf(found)}`)
+  })
+
+/** The open pull requests of a typed repository, for `compose.js`. Only of repositories that the form suggests. */
+const pulls = (services: Services): Page.Handler<Page.Member> =>
+  Effect.fnUntraced(function*(member, { url }) {
+    const repo = url.searchParams.get("repo") ?? ""
+    if (services.source === null || !isRepo(repo)) return Page.fragment(html``)
+    const recent = yield* services.dashboard.recent(member.visit.place.grantId)
+    const name = (yield* suggestions(services, recent, repo)).find((one) => one.toLowerCase() === repo.toLowerCase())
+    if (name === undefined) return Page.fragment(html``)
+    return Page.fragment(html`${ContinueFields.optionsOf(yield* ContinueFields.pullsOf(services.source, name))}`)
   })
 
 /** Names of files that complete a path in the task, of repositories of the service's machine. */
@@ -373,6 +403,7 @@ export const make = Effect.gen(function*() {
     get,
     post: post(services),
     repositories: repositories(services),
+    pulls: pulls(services),
     files: files(services),
     addSample: addSample(services)
   }

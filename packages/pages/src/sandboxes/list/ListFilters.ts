@@ -24,6 +24,8 @@ export interface Narrowed {
   readonly person: string | null
   /** `metadata.KEY=VALUE` of the address. */
   readonly metadata: Readonly<Record<string, string>>
+  /** Only archived sandboxes; they are left out otherwise. */
+  readonly archived: boolean
 }
 
 /** A person who started sandboxes. */
@@ -52,7 +54,8 @@ export const read = Effect.fnUntraced(function*(url: URL): Effect.fn.Return<Narr
     repo,
     noRepo: repo === null && typed !== "" ? typed : null,
     person: person === "" ? null : person,
-    metadata: Object.fromEntries(pairs)
+    metadata: Object.fromEntries(pairs),
+    archived: given(url, "archived") === "yes"
   }
 })
 
@@ -62,7 +65,7 @@ export const kept = (url: URL, names: ReadonlyArray<string>): URLSearchParams =>
 
 /** The address of the list with these filters. */
 export const addressOf = (
-  { metadata = {}, person = null, repo = null, search = "" }: Partial<Narrowed>,
+  { archived = false, metadata = {}, person = null, repo = null, search = "" }: Partial<Narrowed>,
   state: AttentionState | null = null,
   after = ""
 ): string => {
@@ -71,6 +74,7 @@ export const addressOf = (
     ["search", search],
     ["repo", repo ?? ""],
     ["person", person ?? ""],
+    ["archived", archived ? "yes" : ""],
     ["after", after]
   ].filter(([, value]) => value !== "")
   const query = new URLSearchParams([...filters, ...Object.entries(metadata).map(([key, value]) => [METADATA + key, value])])

@@ -29,6 +29,7 @@ import { dollars, labels } from "../../shared/SandboxLabels.ts"
 import * as WaitingPiece from "../../shared/WaitingPiece.ts"
 import * as Composer from "../create/Composer.ts"
 import * as ListFilters from "./ListFilters.ts"
+import { mayDelete } from "./SandboxBulk.ts"
 
 const PAGE = 50
 /** Other grants that are looked into. */
@@ -62,6 +63,10 @@ interface Place {
   /** Where a message was found, and not the title. */
   readonly excerpts: Excerpts
   readonly pins: ReadonlySet<SandboxId>
+  /** The archived sandboxes are shown. */
+  readonly archived: boolean
+  /** The reader may delete sandboxes. */
+  readonly deletes: boolean
 }
 
 const stateCell = (sandbox: Sandbox, place: Place): Html => {
@@ -106,14 +111,17 @@ const filters = (
   counts: ReadonlyMap<AttentionState, number>
 ): Html => {
   const chip = (name: string, state: AttentionState | null, count: number) => {
-    const current = state === attention && html` aria-current="page"`
-    return html`<li><a href="${ListFilters.addressOf(narrowed, state)}"${current}>${name} ${count}</a></li>
+    const current = state === attention && !narrowed.archived && html` aria-current="page"`
+    return html`<li><a href="${ListFilters.addressOf({ ...narrowed, archived: false }, state)}"${current}>${name} ${count}</a></li>
 `
   }
+  const current = narrowed.archived && html` aria-current="page"`
+  const archive = html`<li><a href="${ListFilters.addressOf({ ...narrowed, archived: true }, attention)}"${current}>Archived</a></li>
+`
   const all = Array.from(counts.values()).reduce((sum, count) => sum + count, 0)
   const states = STATES.filter((state) => state === attention || (counts.get(state) ?? 0) > 0)
   return html`<nav aria-label="States" id="chips" data-piece="chips"><ul class="chips">
-${chip("All", null, all)}${states.map((state) => chip(stateWords[state], state, counts.get(state) ?? 0))}</ul></nav>`
+${chip("All", null, all)}${states.map((state) => chip(stateWords[state], state, counts.get(state) ?? 0))}${archive}</ul></nav>`
 }
 
 const searchForm = (
@@ -123,6 +131,7 @@ const searchForm = (
 ): Html =>
   html`<form class="filters" method="get" action="/sandboxes" role="search">
 ${attention !== null && html`<input type="hidden" name="state" value="${attention}">`}
+${narrowed.archived && html`<input type="hidden" name="archived" value="yes">`}
 ${ListFilters.searchField(narrowed)}
 ${ListFilters.repoField(narrowed)}
 ${ListFilters.personField(people, narrowed)}
@@ -152,6 +161,9 @@ const MAX_TITLES = 20
 /** Messages after forms that lead back to this page. */
 const MESSAGES = {
   terminated: "Stopping…",
+  archived: "Archived.",
+  unarchived: "In the list again.",
+  deleted: "Deleted.",
   approved: "Approved.",
   denied: "Denied.",
   pinned: "Pinned.",
@@ -164,6 +176,11 @@ type Excerpts = ReadonlyMap<string, string>
 type Changes = Effect.Success<ReturnType<SandboxDashboard["Service"]["changes"]>>
 
 const HEADS = ["Title", "State", "Repositories", "Lines", "Pull request", "Last activity"]
+
+const bulkButtons = ({ archived, deletes }: Place): Html =>
+  html`${!archived && html`<button class="danger">End selected…</button>`}
+<button class="quiet" formaction="/sandboxes/${archived ? "unarchive" : "archive"}">${archived ? "Unarchive" : "Archive"} selected…</button>
+${deletes && html`<button class="danger" formaction="/sandboxes/delete">Delete selected…</button>`}`
 
 /** `pinned`: those that stand first. `isGrouped`: the others stand by their states. */
 const table = (page: ReadonlyArray<Sandbox>, pinned: ReadonlyArray<Sandbox>, place: Place, isGrouped: boolean): Html => {
@@ -185,7 +202,7 @@ const table = (page: ReadonlyArray<Sandbox>, pinned: ReadonlyArray<Sandbox>, pla
 <thead><tr><td class="pick"></td>${columnHeads(...HEADS, ...(costs ? ["Cost"] : []))}</tr></thead>
 ${bodies}</table>
 <form id="pins" method="post">${place.csrf}<input type="hidden" name="next" value="${place.here}"></form>
-<form id="bulk" method="get" action="/sandboxes/terminate" class="actions bulk"><button class="danger">End selected…</button></form></div>`
+<form id="bulk" method="get" action="/sandboxes/terminate" class="actions bulk">${bulkButtons(place)}</form></div>`
 }
 
 interface Services {
@@ -201,7 +218,7 @@ interface Services {
 }
 
 /** The reader's other grants that have sandboxes, and how many; at most {@link MAX_OTHERS} grants are looked into. */
-const elsewhere = Effect.fnUntraced(function*({ sandboxes }: Services, by: Principal, others: ReadonlyArray<Grant>) {
+const elsewhere = Effect.fnUntraced(function*({ sandboxes }: Services, by: Principal, others: ReadonlyArray<Pick<Grant, "id" | "name">>) {
   const counts = yield* Effect.forEach(others.slice(0, MAX_OTHERS), ({ id, name }) =>
     Effect.map(
       sandboxes.list({ ...by, grantId: id }, { after: null, limit: PAGE + 1, repo: null, status: null }),
@@ -239,13 +256,13 @@ const look = Effect.fnUntraced(function*({ cursorKey, dashboard, publicUrl }: Se
   const attention = asAttentionState(ListFilters.given(url, "state"))
   if (ListFilters.given(url, "state") !== "" && Option.isNone(attention)) return yield* Refused.bad("Unknown filter.")
   const narrowed = yield* ListFilters.read(url)
-  const { metadata, person, repo, search } = narrowed
+  const { archived, metadata, person, repo, search } = narrowed
   const wrongRepo = narrowed.noRepo !== null
   const given = ListFilters.given(url, "after")
   const after = ListCursor.decode(cursorKey, by.grantId, given)
   if (given !== "" && Option.isNone(after)) return yield* Refused.bad("This link is out of date.")
 
-  const asked = { repo, attention: Option.getOrNull(attention), search, createdBy: person, metadata }
+  const asked = { repo, attention: Option.getOrNull(attention), search, createdBy: person, metadata, archived }
   const { more, page } = wrongRepo ?
     { more: null, page: [] } :
     yield* nextPage(
@@ -275,7 +292,7 @@ const look = Effect.fnUntraced(function*({ cursorKey, dashboard, publicUrl }: Se
     ? table(
       others,
       pinned,
-      { csrf: member.csrf, here: `/sandboxes${url.search}`, queue, changes, excerpts, pins },
+      { csrf: member.csrf, here: `/sandboxes${url.search}`, queue, changes, excerpts, pins, archived, deletes: mayDelete(by) },
       isFirst && Option.isNone(attention)
     )
     : none

@@ -1,7 +1,7 @@
 /** The bar above the page of a sandbox: its state, the one thing to do next, and a menu with the rest. */
 import type { SandboxId } from "@slipway/domain/ids/SandboxId"
 import { attentionStateOf } from "@slipway/domain/sandbox/rules/AttentionState"
-import { hasTrees, publicationOf, type Sandbox } from "@slipway/domain/sandbox/rules/Sandbox"
+import { hasTrees, isSettled, publicationOf, type Sandbox } from "@slipway/domain/sandbox/rules/Sandbox"
 import { isActive } from "@slipway/domain/sandbox/rules/Turn"
 import { isUnderWay } from "@slipway/domain/source/rules/PullState"
 import { DateTime } from "effect"
@@ -11,6 +11,7 @@ import { stateBadge } from "../../shared/AttentionLabels.ts"
 import { linkTo } from "../../shared/PullLabels.ts"
 import { dollars, labels, tokensTold } from "../../shared/SandboxLabels.ts"
 import { addressOf } from "../list/ListFilters.ts"
+import { mayDelete } from "../list/SandboxBulk.ts"
 import type { Shown } from "./SandboxPieces.ts"
 
 /** Characters of an error that are shown. */
@@ -27,9 +28,13 @@ export const rename = ({ csrf, sandbox: { id, title } }: Shown): Html =>
 <input id="new-title" name="title" type="text" required value="${title}" autocomplete="off">
 <button class="quiet">Rename</button></form>`
 
-export const pin = (id: SandboxId, csrf: Html, isPinned: boolean): Html =>
-  html`<form id="pin" data-piece="pin" method="post" action="/sandboxes/${id}/pin" data-live>${csrf}
-<button name="pinned" value="${isPinned ? "no" : "yes"}" class="quiet">${isPinned ? "Unpin" : "Pin"}</button></form>`
+/** With the link to the archive. */
+export const pin = (id: SandboxId, csrf: Html, isPinned: boolean, isArchived: boolean): Html => {
+  const [address, label] = isArchived ? ["unarchive", "Unarchive"] : ["archive", "Archive"]
+  return html`<form id="pin" data-piece="pin" method="post" action="/sandboxes/${id}/pin" data-live>${csrf}
+<button name="pinned" value="${isPinned ? "no" : "yes"}" class="quiet">${isPinned ? "Unpin" : "Pin"}</button>
+<a class="button quiet" href="/sandboxes/${address}?id=${id}">${label}…</a></form>`
+}
 
 /** When the state began that goes on; `null`: none does. */
 const since = (sandbox: Sandbox): DateTime.Utc | null => {
@@ -74,7 +79,7 @@ const primary = ({ csrf, sandbox }: Shown): Html | false => {
 export const commands = (shown: Shown): Html => html`<div id="commands" data-piece="commands">${primary(shown)}</div>`
 
 /** The facts in the menu, and how to end the sandbox. `isScripted`: its agent follows the prompt as a script, and no runtime takes part. */
-export const facts = ({ sandbox }: Shown, isScripted: boolean): Html => {
+export const facts = ({ by, sandbox }: Shown, isScripted: boolean): Html => {
   const reason = sandbox.reason !== null && labels.reason[sandbox.reason]
   const repos = sandbox.repos.map(({ fullName, ref }, i) =>
     html`${i > 0 && ", "}<a href="${addressOf({ repo: fullName })}">${fullName}</a>${ref !== undefined && html` at ${ref}`}`
@@ -106,5 +111,6 @@ ${sandbox.startedAt !== null && fact("Started", moment(sandbox.startedAt))}
 ${sandbox.completedAt !== null && fact("Ended", moment(sandbox.completedAt))}
 </dl>
 <p id="error" class="problem"${sandbox.error === null && html` hidden`}>${sandbox.error?.slice(0, MAX_SENTENCE) ?? null}</p>
-${isAlive && html`<a class="button danger" href="/sandboxes/${id}/terminate">End sandbox…</a>`}</div>`
+${isAlive && html`<a class="button danger" href="/sandboxes/${id}/terminate">End sandbox…</a>`}
+${isSettled(status) && mayDelete(by) && html`<a class="button danger" href="/sandboxes/delete?id=${id}">Delete sandbox…</a>`}</div>`
 }

@@ -87,7 +87,8 @@ removed from the files; later checkpoints are kept.</p>
       InvalidModel: conflict,
       InvalidReasoningEffort: conflict,
       NoCheckpoint: conflict,
-      NoCredits: conflict
+      NoCredits: conflict,
+      SandboxDeleted: conflict
     })
   )
 

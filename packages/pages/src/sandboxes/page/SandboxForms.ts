@@ -1,6 +1,7 @@
 /** The forms of a sandbox's page: they do the same as the public API, and answer with the page. */
 import { principalOf } from "@slipway/domain/access/rules/Session"
 import type { SandboxId } from "@slipway/domain/ids/SandboxId"
+import { Feedback } from "@slipway/domain/publishing/usecases/Feedback"
 import { Publishing } from "@slipway/domain/publishing/usecases/Publishing"
 import { KEPT_CHECKPOINTS } from "@slipway/domain/sandbox/ports/Checkpoints"
 import { SandboxDashboard } from "@slipway/domain/sandbox/ports/SandboxDashboard"
@@ -56,6 +57,7 @@ interface Services {
   readonly dashboard: typeof SandboxDashboard.Service
   readonly sandboxes: typeof Sandboxes.Service
   readonly publishing: typeof Publishing.Service
+  readonly feedback: Option.Option<typeof Feedback.Service>
   readonly pieces: Effect.Success<typeof SandboxPieces.make>
 }
 
@@ -255,10 +257,12 @@ const publish = (services: Services): Handler =>
       if (Option.isNone(repo)) return yield* Refused.bad("Write the repository as owner/name.")
       const by = principalOf(member.visit)
       const isFirst = (publicationOf(yield* services.sandboxes.get(by, id), repo.value)?.number ?? null) === null
-      const done = yield* services.publishing.publish(by, id, repo.value).pipe(
-        Effect.map(({ actionState }) =>
-          actionState === "publishing" || actionState === "updating" ? "publishing" : isFirst ? "opened" : "published"
-        ),
+      const ready = (yield* asked.form.maybe("ready")) !== null
+      const done = yield* services.publishing.publish(by, id, repo.value, { ready }).pipe(
+        Effect.map(({ actionState, pullRequest }) => {
+          if (actionState === "publishing" || actionState === "updating") return "publishing"
+          return ready && pullRequest?.draft === false ? "ready" : isFirst ? "opened" : "published"
+        }),
         Effect.catchTag("NothingToPublish", () => Effect.succeed("nothing" as const))
       )
       return yield* back(services, member, asked, id, done, false, repo.value)
@@ -271,7 +275,39 @@ const publish = (services: Services): Handler =>
       SandboxNotRunning: ({ message }) => Effect.fail(conflict(message)),
       BranchMoved: ({ message }) => Effect.fail(notPublished(message)),
       MergeConflict: ({ message }) => Effect.fail(notPublished(message)),
+      PullRequestNotWritable: ({ message }) => Effect.fail(notPublished(message)),
       SourceHostError: ({ detail }) => Effect.fail(new Refused({ status: 502, title: "Publishing failed", text: detail }))
+    })
+  )
+
+/** Gives the agent the failing checks of a pull request, or continues feedback after a pause. */
+const feedback = (services: Services): Handler =>
+  Effect.fnUntraced(
+    function*(member, asked) {
+      const id = yield* idOf(asked)
+      const by = principalOf(member.visit)
+      if (Option.isNone(services.feedback)) return yield* conflict("This service takes no feedback.")
+      if ((yield* asked.form.one("action")) === "resume") {
+        yield* services.feedback.value.resume(by, id)
+        return yield* back(services, member, asked, id, "resumed")
+      }
+      const repo = decodeRepo(yield* asked.form.one("repo"))
+      if (Option.isNone(repo)) return yield* Refused.bad("Write the repository as owner/name.")
+      const wanted = { repo: repo.value, text: "", comments: [], checks: true, authorName: member.visit.user.name }
+      yield* services.feedback.value.request(by, id, wanted)
+      return yield* back(services, member, asked, id, "fixing", false, repo.value)
+    },
+    Effect.catchTags({
+      SandboxNotFound: notFound,
+      RepoNotFound: ({ message }) => Effect.fail(Refused.notFound(message)),
+      RepoRequired: ({ message }) => Effect.fail(Refused.bad(message)),
+      RepoNotAccessible: ({ message }) => Effect.fail(new Refused({ status: 403, title: "Not accessible", text: `The ${message}.` })),
+      SandboxNotRunning: ({ message }) => Effect.fail(conflict(message)),
+      QueueFull: ({ message }) => Effect.fail(conflict(message)),
+      NoFailingChecks: ({ message }) => Effect.fail(conflict(message)),
+      NoCredits: ({ message }) => Effect.fail(conflict(message)),
+      BudgetExceeded: ({ message }) => Effect.fail(conflict(message)),
+      SourceHostError: ({ detail }) => Effect.fail(new Refused({ status: 502, title: "Not now", text: detail }))
     })
   )
 
@@ -320,6 +356,7 @@ export const make = Effect.gen(function*() {
     dashboard: yield* SandboxDashboard,
     sandboxes: yield* Sandboxes,
     publishing: yield* Publishing,
+    feedback: yield* Effect.serviceOption(Feedback),
     pieces: yield* SandboxPieces.make
   }
   return {
@@ -332,6 +369,7 @@ export const make = Effect.gen(function*() {
     takeBack: takeBack(services),
     rename: rename(services),
     pin: pin(services),
-    publish: publish(services)
+    publish: publish(services),
+    feedback: feedback(services)
   }
 })

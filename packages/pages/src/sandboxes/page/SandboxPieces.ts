@@ -334,7 +334,8 @@ export const make = Effect.gen(function*() {
       on: [],
       isSlow: true,
       render: Effect.fnUntraced(function*({ by, csrf, sandbox: { id } }) {
-        return Bar.pin(id, csrf, (yield* dashboard.pins(by)).has(id))
+        const isArchived = (yield* dashboard.archived(by.grantId, [id])).has(id)
+        return Bar.pin(id, csrf, (yield* dashboard.pins(by)).has(id), isArchived)
       })
     },
     state: quick([...LIFE, "approval.requested", "approval.resolved", "usage.updated", "pull_request.updated", "sandbox.restoring",

@@ -64,9 +64,21 @@ const one = (sandbox: Sandbox, pull: Pull, csrf: Html, budgets: { readonly check
 <input type="hidden" name="repo" value="${repo}">
 <button class="quiet"${isUnderWay(publication) && html` disabled`}>${publishLabel(number)}</button>
 </form>`
+  const isDraft = publication?.draft === true && publication.state === "open" && !isUnderWay(publication)
+  const ready = html`<form method="post" action="/sandboxes/${sandbox.id}/pull-request" data-live>${csrf}
+<input type="hidden" name="repo" value="${repo}"><input type="hidden" name="ready" value="yes">
+<button class="quiet">Publish and mark as ready</button>
+</form>`
   const review = known !== null && html`<p>${checksBadge(known.status.checks)} ${known.status.checks.label}</p>
 ${PullDetails.checksList(known.status.checks, budgets.checks)}
 ${PullDetails.commentsList(known.comments, known.commentCount, told?.url ?? "", budgets.comments)}`
+  const answer = (action: "checks" | "resume", text: string) =>
+    html`<form method="post" action="/sandboxes/${sandbox.id}/feedback" data-live>${csrf}
+<input type="hidden" name="repo" value="${repo}"><input type="hidden" name="action" value="${action}">
+<button class="quiet">${text}</button></form>`
+  const isFailing = known?.status.checks.state === "failure" && told?.state === "open" && sandbox.status === "running"
+  const paused = sandbox.feedback?.paused === true && html`<p>Feedback is paused: ${sandbox.feedback.rounds} rounds without your word.</p>
+${answer("resume", "Continue")}`
   const reading = found === "reading" && html`<p class="fine">Loading checks and comments…
 <a href="/sandboxes/${sandbox.id}?view=pull">Load the page again</a></p>`
   return html`<li class="pull">
@@ -74,7 +86,10 @@ ${PullDetails.commentsList(known.comments, known.commentCount, told?.url ?? "", 
 ${problem !== "" && html`<p class="problem">${problem}</p>`}
 ${review}${reading}
 ${told?.state === "open" && html`<p><a href="${PullDetails.sendBackAddress(sandbox, repo)}">Send back to the agent…</a></p>`}
+${isFailing && answer("checks", "Fix the failing checks")}
+${paused}
 ${hasTrees(sandbox) && publish}
+${hasTrees(sandbox) && isDraft && ready}
 </li>
 `
 }

@@ -7,7 +7,7 @@ import { SandboxStore } from "@slipway/domain/sandbox/ports/SandboxStore"
 import { RepoNotAccessible } from "@slipway/domain/source/ports/SourceHost"
 import { RepoName } from "@slipway/domain/source/schema/RepoRef"
 import { MachineRepositories } from "@slipway/pages/repositories/MachineRepositories"
-import { Effect, Layer } from "effect"
+import { DateTime, Effect, Layer } from "effect"
 import { type Fields, owner, visitor } from "../../../testing/Browser.ts"
 import { create, layer as http, type Reply, running } from "../../../testing/Harness.ts"
 
@@ -165,6 +165,95 @@ layer(
       yield* running(key, { repos: [{ fullName: "ACME/shop" }] })
       assert.deepStrictEqual(options(yield* get("/new")), ["ACME/shop", "other/guessed", "Acme/shelf"])
       assert.deepStrictEqual(options(yield* get("/new/repositories?search=shel")), ["Acme/shelf"])
+    }))
+})
+
+const theirs = {
+  id: 7,
+  nodeId: "PR_7",
+  number: 7,
+  url: "https://host.test/acme/shop/pull/7",
+  title: "<b>Theirs</b>\u202e",
+  state: "open",
+  draft: false,
+  merged: false,
+  baseRef: "main",
+  headRef: "slipway/theirs",
+  headSha: "a".repeat(40),
+  createdAt: DateTime.makeUnsafe(0),
+  updatedAt: DateTime.makeUnsafe(0),
+  additions: 1,
+  deletions: 0,
+  changedFiles: 1
+} as const
+
+layer(
+  http({
+    host: {
+      repository: (fullName) => Effect.succeed({ fullName, defaultBranch: "main" }),
+      branch: (_repo, name) =>
+        Effect.succeed(name === "main" || name === theirs.headRef ? { headSha: theirs.headSha, isProtected: false } : null),
+      pullRequestSource: (repo, number) => Effect.succeed(number === 7 ? { pullRequest: theirs, headRepo: repo } : null),
+      findOpenPullRequest: () => Effect.succeed(theirs),
+      openPullRequests: (repo) => repo === "acme/slow" ? Effect.never : Effect.succeed([theirs])
+    }
+  }),
+  { excludeTestServices: true }
+)("a pull request or branch in the form", (it) => {
+  it.effect("is what the sandbox continues, in the first repository", () =>
+    Effect.gen(function*() {
+      const { get, grantId, post } = yield* visitor("continuing")
+      assert.include((yield* get("/new")).text, "<details><summary>Continue a pull request or branch</summary>")
+      const store = yield* SandboxStore
+      const made = Effect.fnUntraced(function*(fields: ReturnType<typeof form>) {
+        return yield* store.find({ grantId, id: idOf(yield* post("/new", fields)) })
+      })
+      const two = [["acme/shop", ""], ["acme/docs", "next"]] as const
+      const byNumber = yield* made(form({ pull: " #7 ", continue: "", key: "key-2" }, two))
+      assert.deepInclude(byNumber.continues, { repo: "acme/shop", branch: "slipway/theirs", pullRequest: 7 })
+      assert.deepStrictEqual(byNumber.repos.map(({ ref }) => ref), ["slipway/theirs", "next"])
+      const byBranch = yield* made(form({ pull: "", continue: "slipway/theirs", key: "key-3" }))
+      assert.deepInclude(byBranch.continues, { branch: "slipway/theirs", pullRequest: 7 })
+      assert.isNull((yield* made(form({ pull: "", continue: " ", key: "key-4" }))).continues)
+    }))
+
+  it.effect("that cannot be continued comes back with the reason at its field", () =>
+    Effect.gen(function*() {
+      const { post } = yield* visitor("refused")
+      const rows: ReadonlyArray<readonly [pull: string, branch: string, ref: string, status: number, id: string, text: RegExp]> = [
+        ["twelve", "", "", 400, "continue-pull", /Enter the number of a pull request/u],
+        ["0", "", "", 400, "continue-pull", /Enter the number of a pull request/u],
+        ["#1234567890123456", "", "", 400, "continue-pull", /Enter the number of a pull request/u],
+        ["", "a..b", "", 400, "continue-branch", /Enter the name of a branch/u],
+        ["7", "slipway/theirs", "", 400, "continue-branch", /not both/u],
+        ["7", "", "main", 400, "continue-pull", /Clear the branch of the repository/u],
+        ["8", "", "", 409, "continue-pull", /has no pull request #8/u],
+        ["", "main", "", 409, "continue-branch", /main is the default branch/u],
+        ["", "feature/x", "", 409, "continue-branch", /may not push to feature\/x/u]
+      ]
+      for (const [pull, branch, ref, status, id, text] of rows) {
+        const reply = yield* post("/new", form({ pull, continue: branch }, [["acme/shop", ref]]))
+        assert.strictEqual(reply.status, status, `${pull} ${branch}`)
+        const page = reply.text.replaceAll("\n", " ")
+        assert.match(page, text)
+        assert.match(page, new RegExp(`id="${id}"[^>]* aria-invalid="true" aria-describedby="compose-problem continue-hint"`, "u"))
+        assert.include(page, "<details open><summary>Continue a pull request or branch</summary>")
+      }
+    }))
+
+  it.effect("is chosen from the open ones, of repositories that the form suggests alone", () =>
+    Effect.gen(function*() {
+      const { get, key } = yield* visitor("picker")
+      assert.strictEqual((yield* get("/new/pulls?repo=acme/shop")).text.trim(), "")
+      yield* create(key)
+      const { text } = yield* get("/new/pulls?repo=ACME/shop")
+      assert.match(text, /^<option value="#7">&lt;b&gt;Theirs&lt;\/b&gt;.* \(slipway\/theirs\)<\/option>\n$/u)
+      assert.notInclude(text, "\u202e")
+      yield* create(key, { repos: [{ fullName: "acme/slow" }] })
+      for (const repo of ["acme/slow", "", "nonsense", "a/b/c"]) {
+        const { status, text } = yield* get(`/new/pulls?repo=${encodeURIComponent(repo)}`)
+        assert.deepStrictEqual([status, text.trim()], [200, ""], repo)
+      }
     }))
 })
 

@@ -321,4 +321,48 @@ layer(http(), { excludeTestServices: true })("the list of sandboxes", (it) => {
       assert.deepStrictEqual([done.status, done.headers["location"]], [303, "/sandboxes?done=terminated"])
       assert.deepStrictEqual([yield* status(one), yield* status(two), yield* status(kept)], ["terminated", "terminating", "queued"])
     }))
+
+  it.effect("archives the chosen ones, which are listed apart then, and shows them again", () =>
+    Effect.gen(function*() {
+      const { get, key, post } = yield* visitor("archivist")
+      const [one, two] = [yield* create(key, { title: HOSTILE }), yield* create(key)]
+      const other = yield* visitor("not-archivist")
+      const theirs = yield* create(other.key)
+      const asked = yield* get(`/sandboxes/archive?id=${one}`)
+      assert.include(asked.text, "<h1>Archive this sandbox?</h1>")
+      assert.strictEqual((yield* post("/sandboxes/archive", { id: [one, theirs] })).status, 404)
+      const done = yield* post("/sandboxes/archive", { id: [one] })
+      assert.deepStrictEqual([done.status, done.headers["location"]], [303, "/sandboxes?done=archived"])
+      const rowsOf = Effect.fnUntraced(function*(path: string) {
+        const { text } = yield* get(path)
+        return [one, two].map((id) => text.includes(`row-${id}`))
+      })
+      assert.deepStrictEqual(yield* rowsOf("/sandboxes"), [false, true])
+      assert.deepStrictEqual(yield* rowsOf("/sandboxes?archived=yes"), [true, false])
+      assert.notInclude((yield* get("/sandboxes/titles?search=")).text, one)
+      assert.include((yield* get(`/sandboxes/${one}`)).text, `/sandboxes/unarchive?id=${one}`)
+      assert.strictEqual((yield* post("/sandboxes/unarchive", { id: [one] })).headers["location"], "/sandboxes?done=unarchived")
+      assert.deepStrictEqual(yield* rowsOf("/sandboxes"), [true, true])
+    }))
+
+  it.effect("deletes the chosen ones for owners, once they ended", () =>
+    Effect.gen(function*() {
+      const { get, grantId, key, post } = yield* visitorIn("deleter", "owner")
+      const member = yield* visitorIn("deleter", "member")
+      const store = yield* SandboxStore
+      const [live, ended] = [yield* create(key), yield* create(key)]
+      yield* post("/sandboxes/terminate", { id: [ended] })
+      assert.include((yield* get("/sandboxes")).text, `formaction="/sandboxes/delete"`)
+      assert.include((yield* get(`/sandboxes/${ended}`)).text, `/sandboxes/delete?id=${ended}`)
+      assert.notInclude((yield* get(`/sandboxes/${live}`)).text, `/sandboxes/delete?id=${live}`)
+      assert.include((yield* get(`/sandboxes/delete?id=${ended}`)).text, "<h1>Delete this sandbox?</h1>")
+      assert.notInclude((yield* member.get("/sandboxes")).text, "/sandboxes/delete")
+      assert.notInclude((yield* member.get(`/sandboxes/${ended}`)).text, "/sandboxes/delete")
+      assert.strictEqual((yield* member.get(`/sandboxes/delete?id=${ended}`)).status, 403)
+      assert.strictEqual((yield* member.post("/sandboxes/delete", { id: [ended] })).status, 403)
+      assert.strictEqual((yield* post("/sandboxes/delete", { id: [live] })).status, 409)
+      assert.strictEqual((yield* post("/sandboxes/delete", { id: [ended] })).headers["location"], "/sandboxes?done=deleted")
+      assert.strictEqual((yield* get(`/sandboxes/${ended}`)).status, 404)
+      assert.strictEqual((yield* Effect.flip(store.find({ grantId, id: ended })))._tag, "SandboxNotFound")
+    }))
 })

@@ -1,7 +1,8 @@
-/** `slipway webhooks`: the endpoints that get the events of grants' feeds. */
+/** `slipway webhooks`: the endpoints that get the events of grants' feeds and sandboxes. */
 import { type Attempt, EndpointNotFound } from "@slipway/domain/partner/ports/WebhookStore"
 import { type Endpoint, EVENT_TYPES, isDelivered, WantedTypes } from "@slipway/domain/partner/rules/Webhook"
 import { AnyUuid } from "@slipway/domain/partner/schema/Attribution"
+import { NOTIFICATION_TYPES } from "@slipway/domain/partner/schema/NotificationType"
 import { Webhooks, type WithSecret } from "@slipway/domain/partner/usecases/Webhooks"
 import { DateTime, Effect, Option, Redacted, Schema, SchemaTransformation } from "effect"
 import { Argument, Command, Flag } from "effect/cli"
@@ -25,7 +26,7 @@ const Types = Schema.String.pipe(
   Schema.decodeTo(WantedTypes)
 )
 
-const shown = ({ createdAt, cursor, disabled, dueAt, failures, id, types, url }: Endpoint) => ({
+const shown = ({ createdAt, cursor, disabled, dueAt, failures, id, refusingSince, types, url }: Endpoint) => ({
   id,
   url,
   types,
@@ -35,13 +36,14 @@ const shown = ({ createdAt, cursor, disabled, dueAt, failures, id, types, url }:
   createdAt: DateTime.formatIso(createdAt),
   lastSequence: cursor,
   failedAttempts: failures,
+  refusingSince: refusingSince === null ? null : DateTime.formatIso(refusingSince),
   nextAttemptAt: disabled === null && failures > 0 ? DateTime.formatIso(dueAt) : null
 })
-const stateOf = ({ disabledReason, failedAttempts, nextAttemptAt, state }: ReturnType<typeof shown>) =>
+const stateOf = ({ disabledReason, failedAttempts, nextAttemptAt, refusingSince, state }: ReturnType<typeof shown>) =>
   disabledReason !== null
     ? `${state}: ${disabledReason}`
     : nextAttemptAt === null
-    ? state
+    ? refusingSince === null ? state : `accepts nothing since ${refusingSince}`
     : `${failedAttempts} failed, again ${nextAttemptAt}`
 
 const described = (one: ReturnType<typeof shown>) =>
@@ -54,9 +56,11 @@ const described = (one: ReturnType<typeof shown>) =>
     ["CREATED", one.createdAt]
   ])
 
-const entry = ({ at, attempt, durationMillis, eventId, manual, outcome, sequence }: Attempt) => ({
+const entry = ({ at, attempt, durationMillis, eventId, manual, notification, outcome, sequence }: Attempt) => ({
   eventId,
   sequence,
+  sandboxId: notification?.sandboxId ?? null,
+  type: notification?.type ?? null,
   attempt,
   manual,
   at: DateTime.formatIso(at),
@@ -88,7 +92,7 @@ const add = Command.make("add", {
   ),
   grant,
   types: Flag.String("types").pipe(
-    Flag.withDescription(`Only these types: any of ${EVENT_TYPES.join(",")}`),
+    Flag.withDescription(`Only these types of the feed: ${EVENT_TYPES.join(",")}; or of sandboxes: ${NOTIFICATION_TYPES.join(",")}`),
     Flag.withSchema(Types),
     Flag.optional
   ),
@@ -111,6 +115,10 @@ const add = Command.make("add", {
       {
         command: "slipway webhooks add https://hooks.example.com/paid --grant acme --types conversion.paid --json",
         description: "One type, for a script"
+      },
+      {
+        command: "slipway webhooks add https://hooks.example.com/sandboxes --grant acme --types approval.requested,sandbox.ended",
+        description: "What happens to the grant's sandboxes"
       }
     ])
   )
@@ -184,10 +192,17 @@ const deliveries = Command.make("deliveries", {
     const entries = page.deliveries.map(entry)
     yield* print(json, entries, () =>
       entries.length === 0 ? "Nothing was sent in the last 30 days." : columns([
-        ["AT", "SEQUENCE", "EVENT", "ATTEMPT", "TOOK", "RESULT"],
-        ...entries.map((
-          { at, attempt, durationMs, error, eventId, manual, sequence, status }
-        ) => [at, `${sequence}`, eventId, manual ? "manual" : `${attempt}`, `${durationMs} ms`, `${status ?? error}`])
+        ["AT", "SANDBOX", "TYPE", "SEQUENCE", "EVENT", "ATTEMPT", "TOOK", "RESULT"],
+        ...entries.map(({ at, attempt, durationMs, error, eventId, manual, sandboxId, sequence, status, type }) => [
+          at,
+          sandboxId ?? "",
+          type ?? "",
+          `${sequence}`,
+          eventId,
+          manual ? "manual" : `${attempt}`,
+          `${durationMs} ms`,
+          `${status ?? error}`
+        ])
       ]))
   }))).pipe(
     Command.withDescription("Show attempts of the last 30 days, newest first"),
@@ -219,6 +234,6 @@ const redeliver = Command.make("redeliver", {
   )
 
 export const webhooks = Command.make("webhooks").pipe(
-  Command.withDescription("Webhooks: endpoints that receive the events of partner feeds"),
+  Command.withDescription("Webhooks: endpoints that receive the events of partner feeds and sandboxes"),
   Command.withSubcommands([add, list, show, remove, rotate, enable, deliveries, redeliver])
 )

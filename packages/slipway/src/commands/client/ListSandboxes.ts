@@ -15,6 +15,8 @@ import { connect, Failed, type ServerAccess } from "./ServerAccess.ts"
 /** The flags of the command. `undefined`: not given. */
 export interface Options {
   readonly all: boolean
+  /** Only archived sandboxes, ended ones too. */
+  readonly archived: boolean
   readonly repo: string | undefined
   /** From 1 to 1000. */
   readonly limit: number
@@ -34,16 +36,29 @@ const PAGE = 100
 export const DEFAULT_LIMIT = 100
 export const isLimit = (limit: number): boolean => limit >= 1 && limit <= 1000
 
-const pages = async ({ call, client }: ServerAccess, query: SandboxQuery, limit: number) => {
+/** Those of a page that are archived, or that are not. Servers of earlier versions have no archive. */
+const chosen = async ({ call, client }: ServerAccess, page: ReadonlyArray<Sandbox>, isArchived: boolean) => {
+  if (page.length === 0) return page
+  try {
+    const archived = new Set(await call((signal) => client.archivedSandboxes(page.map(({ id }) => id), { signal })))
+    return page.filter(({ id }) => archived.has(id) === isArchived)
+  } catch (error) {
+    if (error instanceof Failed && error.failure.exitCode === ExitCode.notFound) return isArchived ? [] : page
+    throw error
+  }
+}
+
+const pages = async (server: ServerAccess, query: SandboxQuery, { archived, limit }: Options) => {
+  const { call, client } = server
   const found: Array<Sandbox> = []
   let after: string | null | undefined
   while (after !== null && found.length < limit) {
-    const page: SandboxQuery = { ...query, limit: Math.min(PAGE, limit - found.length), ...(after === undefined ? {} : { after }) }
+    const page: SandboxQuery = { ...query, limit: PAGE, ...(after === undefined ? {} : { after }) }
     const { data, nextCursor } = await call((signal) => client.listSandboxes(page, { signal }))
-    found.push(...data)
+    found.push(...await chosen(server, data, archived))
     after = nextCursor
   }
-  return found
+  return found.slice(0, limit)
 }
 
 /** Requests that are sent at once. */
@@ -115,10 +130,11 @@ interface Row {
 }
 
 /** The listed sandboxes, newest first. */
-const listed = async (server: ServerAccess, { all, limit, repo }: Options) => {
+const listed = async (server: ServerAccess, options: Options) => {
+  const { all, archived, limit, repo } = options
   const query: SandboxQuery = repo === undefined ? {} : { repo }
-  if (all) return await pages(server, query, limit)
-  const live = await forEach(LIVE, (status) => pages(server, { ...query, status }, limit))
+  if (all || archived) return await pages(server, query, options)
+  const live = await forEach(LIVE, (status) => pages(server, { ...query, status }, options))
   return live.flat().sort((a, b) => b.createdAt < a.createdAt ? -1 : 1).slice(0, limit)
 }
 

@@ -15,6 +15,7 @@ export const ps = Command.make(
   "ps",
   {
     all: on("all", "a", "Include ended sandboxes"),
+    archived: on("archived", "A", "Only archived sandboxes, which are hidden otherwise"),
     repo: Flag.String("repo").pipe(Flag.withDescription("Only sandboxes with this repository, as owner/name"), Flag.optional),
     limit: Flag.Int("limit").pipe(
       Flag.withDescription("Number of newest sandboxes, 1 to 1000"),

@@ -8,9 +8,9 @@ const LONGEST = "10 minutes"
 
 const isUnderWay = ({ actionState }: PullRequestStatus) => actionState === "publishing" || actionState === "updating"
 
-/** Publishes one repository and waits for the end. */
-const publishOne = Effect.fnUntraced(function*({ call, client }: Server, id: string, repo: string) {
-  const first = yield* call((signal) => client.publishPullRequest(id, { repo }, { signal }))
+/** Publishes one repository and waits for the end. A draft ends only where the publication was seen to end. */
+const publishOne = Effect.fnUntraced(function*({ call, client }: Server, id: string, repo: string, ready: boolean) {
+  const first = yield* call((signal) => client.publishPullRequest(id, { repo, ...(ready ? { ready } : {}) }, { signal }))
   const status = !isUnderWay(first) ? first : yield* call((signal) => client.getPullRequest(id, { repo }, { signal })).pipe(
     Effect.repeat({ schedule: Schedule.spaced("2 seconds"), while: isUnderWay }),
     Effect.timeoutOrElse({ duration: LONGEST, orElse: () => Effect.succeed(first) })
@@ -24,6 +24,7 @@ const publishOne = Effect.fnUntraced(function*({ call, client }: Server, id: str
   if (status.actionState === "failed" || status.pullRequest === null) {
     return yield* new CommandFailed({ detail: `${repo} could not be published. Why, says: slipway logs ${id}`, exitCode: ExitCode.failed })
   }
+  if (ready && isUnderWay(first)) return yield* call((signal) => client.publishPullRequest(id, { repo, ready }, { signal }))
   return status
 })
 
@@ -31,11 +32,11 @@ const publishOne = Effect.fnUntraced(function*({ call, client }: Server, id: str
 const isUnchanged = ({ code, exitCode }: CommandFailed) => exitCode === ExitCode.refused && code === "invalid_request"
 
 /** Publishes the changes of one repository after the other. Safe to repeat: each has one pull request. */
-export const publishAll = Effect.fnUntraced(function*(server: Server, id: string, repos: ReadonlyArray<RepoRef>) {
+export const publishAll = Effect.fnUntraced(function*(server: Server, id: string, repos: ReadonlyArray<RepoRef>, ready = false) {
   const published: Array<PullRequestStatus> = []
   let unchanged: CommandFailed | undefined
   for (const { fullName } of repos) {
-    const result = yield* Effect.result(publishOne(server, id, fullName))
+    const result = yield* Effect.result(publishOne(server, id, fullName, ready))
     if (result._tag === "Success") published.push(result.success)
     else if (repos.length > 1 && isUnchanged(result.failure)) unchanged = result.failure
     else return yield* result.failure

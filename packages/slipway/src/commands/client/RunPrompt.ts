@@ -195,6 +195,14 @@ export const run = Command.make(
       Flag.withDescription("Title of the sandbox and its pull request; default: the prompt's first line"),
       Flag.optional
     ),
+    pr: Flag.Int("pr").pipe(
+      Flag.withDescription("Continue this open pull request of the first repository: start from its branch and publish to it"),
+      Flag.optional
+    ),
+    branch: Flag.String("branch").pipe(
+      Flag.withDescription("Continue this branch of the first repository: start from it and publish to it"),
+      Flag.optional
+    ),
     publish: Flag.Boolean("publish").pipe(
       Flag.withDescription("Publish a draft pull request after a successful turn, and print its address"),
       Flag.withDefault(false)
@@ -208,11 +216,12 @@ export const run = Command.make(
     giveUp: Server.giveUp,
     url: Server.url
   },
-  ({ approvals, detach, effort, giveUp, json, model, prompt, publish, repo: named, repos, title, url }) =>
+  ({ approvals, branch, detach, effort, giveUp, json, model, pr, prompt, publish, repo: named, repos, title, url }) =>
     Server.interruptible(Effect.gen(function*() {
       if (publish && detach) {
         return yield* failed("--publish waits for the turn, so it does not go with --detach. Later: slipway publish ID", ExitCode.unclear)
       }
+      if (Option.isSome(pr) && Option.isSome(branch)) return yield* failed("name --pr or --branch, not both.", ExitCode.unclear)
       const { given, repo } = yield* target(named, prompt)
       const refs = yield* parsed([repo, ...repos])
       const server = yield* Server.connect(url)
@@ -223,7 +232,9 @@ export const run = Command.make(
         ...(Option.isSome(model) ? { model: model.value } : {}),
         ...(Option.isSome(effort) ? { reasoningEffort: effort.value } : {}),
         ...(Option.isSome(approvals) ? { toolApprovalMode: approvals.value } : {}),
-        ...(Option.isSome(title) ? { title: title.value } : {})
+        ...(Option.isSome(title) ? { title: title.value } : {}),
+        ...(Option.isSome(pr) ? { continue: { repo: refs[0]?.fullName ?? "", pullRequest: pr.value } } : {}),
+        ...(Option.isSome(branch) ? { continue: { repo: refs[0]?.fullName ?? "", branch: branch.value } } : {})
       }
       const sandbox = yield* server.call((signal) => server.client.createSandbox(request, { signal })).pipe(
         Effect.onInterrupt(() => Terminal.say("\nInterrupted during the creation. Check whether there is a sandbox: slipway ps"))
@@ -247,6 +258,7 @@ export const run = Command.make(
     { command: `slipway run "Fix the flaky checkout test"`, description: "In a checkout of the repository" },
     { command: `slipway run acme/shop@develop - --approvals prompt < task.md`, description: "A prompt of a file; the agent asks first" },
     { command: `slipway run acme/shop "Update the docs" --publish`, description: "Publish and print the draft pull request's address" },
+    { command: `slipway run acme/shop "Address the review" --pr 12 --publish`, description: "Continue a pull request" },
     { command: `ID=$(slipway run acme/shop "Add a page" --detach)`, description: "Leave it to itself" },
     { command: `slipway run acme/shop "Add a page" --json | jq -r .type`, description: "For programs" }
   ])

@@ -1,7 +1,7 @@
 /** Commands on the sandboxes of a server, over HTTP: logs, message, approve, diff, publish, open, stop. */
 import type { ApprovalRequest, QueuedMessage, Sandbox } from "@slipway/client"
 import { Console, Effect, Option } from "effect"
-import { Argument, Command, Flag } from "effect/cli"
+import { Argument, Command, Flag, Prompt } from "effect/cli"
 import * as Age from "../terminal/Age.ts"
 import * as EventText from "../terminal/EventText.ts"
 import { openBrowser } from "../terminal/OpenBrowser.ts"
@@ -73,6 +73,7 @@ export const logs = Command.make("logs", {
 const remedies: Readonly<Record<string, (id: string) => string>> = {
   turn_active: (id) => `Send it with --queue or --steer, or end the turn: slipway stop ${id} --turn`,
   steering_unsupported: () => "Send it with --queue.",
+  sandbox_not_finished: (id) => `End it first: slipway stop ${id}`,
   queue_full: (id) => `Queued messages: slipway message ${id} --waiting`,
   message_not_waiting: (id) => `Queued messages: slipway message ${id} --waiting`
 }
@@ -306,20 +307,55 @@ export const open = Command.make(
 
 export const publish = Command.make(
   "publish",
-  { id: Server.id, repo: repoFlag, json, url: Server.url },
-  ({ id: given, json, repo, url }) =>
+  {
+    id: Server.id,
+    repo: repoFlag,
+    ready: Flag.Boolean("ready").pipe(Flag.withDescription("Then mark it as ready for review"), Flag.withDefault(false)),
+    json,
+    url: Server.url
+  },
+  ({ id: given, json, ready, repo, url }) =>
     Effect.gen(function*() {
       const server = yield* Server.connect(url)
       const id = yield* Server.resolve(server, given)
       const sandbox = yield* server.call((signal) => server.client.getSandbox(id, { signal }))
-      const published = yield* publishAll(server, id, chosen(sandbox, repo))
+      const published = yield* publishAll(server, id, chosen(sandbox, repo), ready)
       yield* print(json, published, () => published.map(({ pullRequest }) => pullRequest?.url ?? "").join("\n"))
     })
 ).pipe(
   Command.withDescription(
     help("Publish a sandbox's changes as a draft pull request, or update it. Prints its address. Safe to repeat.")
   ),
-  Command.withExamples([{ command: "slipway publish c_abcdefgh2345", description: "All repositories with changes" }])
+  Command.withExamples([
+    { command: "slipway publish c_abcdefgh2345", description: "All repositories with changes" },
+    { command: "slipway publish c_abcdefgh2345 --ready", description: "And end the draft" }
+  ])
+)
+
+export const sync = Command.make(
+  "sync",
+  { id: Server.id, json, url: Server.url },
+  ({ id: given, json, url }) =>
+    Server.interruptible(Effect.gen(function*() {
+      const server = yield* Server.connect(url)
+      const id = yield* Server.resolve(server, given)
+      const result = yield* Effect.flatMap(
+        server.call((signal) => server.client.syncSandbox(id, { signal })),
+        (result) => Server.applied(result)
+      )
+      yield* print(json, result, () => `Getting the newest commits for ${id}. Its log shows when they are there: slipway logs ${id}`)
+    }))
+).pipe(
+  Command.withDescription(
+    help(
+      "Make the newest commits of the source host available to a sandbox's git as origin/…, between turns, so that its agent can " +
+        "merge or rebase."
+    )
+  ),
+  Command.withExamples([{
+    command: "slipway sync c_abcdefgh2345",
+    description: "Then: slipway message c_abcdefgh2345 \"Merge origin/main\""
+  }])
 )
 
 export const stop = Command.make("stop", {
@@ -344,5 +380,64 @@ export const stop = Command.make("stop", {
     Command.withExamples([
       { command: "slipway stop c_abcdefgh2345", description: "Permanently" },
       { command: "slipway stop c_abcdefgh2345 --turn", description: "Only its turn" }
+    ])
+  )
+
+// archive, delete -------------------------------------------------------------------------------------------------
+
+const archiving = (name: "archive" | "unarchive", about: string, done: string) =>
+  Command.make(
+    name,
+    { ids: Server.id.pipe(Argument.variadic({ min: 1 })), json, url: Server.url },
+    ({ ids: given, json, url }) =>
+      Effect.gen(function*() {
+        const server = yield* Server.connect(url)
+        const ids = yield* Effect.forEach(given, (one) => Server.resolve(server, one))
+        for (const id of ids) yield* server.call((signal) => server.client.archiveSandbox(id, name === "archive", { signal }))
+        yield* print(json, ids, () => ids.map((id) => `${id} ${done}`).join("\n"))
+      })
+  ).pipe(
+    Command.withDescription(help(about)),
+    Command.withExamples([{ command: `slipway ${name} c_abcdefgh2345`, description: "One sandbox, or several" }])
+  )
+
+export const archive = archiving(
+  "archive",
+  "Hide sandboxes from the list of the pages and from slipway ps. Nothing else changes. Safe to repeat.",
+  "is archived. Undo: slipway unarchive"
+)
+export const unarchive = archiving("unarchive", "Show archived sandboxes in lists again. Safe to repeat.", "is in lists again.")
+
+/** Asks on the terminal. Without a terminal no person can answer. */
+const confirmed = Effect.fnUntraced(function*(ids: ReadonlyArray<string>) {
+  if (!process.stdin.isTTY) return yield* unclear("There is no terminal to confirm on. Repeat with --yes to delete without a question.")
+  const what = ids.length === 1 ? `${ids[0]} and all its data` : `${ids.length} sandboxes and all their data`
+  return yield* Prompt.run(Prompt.Confirm({ message: `Delete ${what} for good?`, initial: false })).pipe(
+    Effect.catchTag("QuitError", () => Effect.succeed(false))
+  )
+})
+
+export const remove = Command.make("delete", {
+  ids: Server.id.pipe(Argument.variadic({ min: 1 })),
+  yes: Flag.Boolean("yes").pipe(Flag.withDescription("Do not ask"), Flag.withAlias("y"), Flag.withDefault(false)),
+  json,
+  url: Server.url
+}, ({ ids: given, json, url, yes }) =>
+  Server.interruptible(Effect.gen(function*() {
+    const server = yield* Server.connect(url)
+    const ids = yield* Effect.forEach(given, (one) => Server.resolve(server, one))
+    if (!yes && !(yield* confirmed(ids))) return yield* print(json, [], () => "Nothing was deleted.")
+    for (const id of ids) yield* withRemedy(id, server.call((signal) => server.client.deleteSandbox(id, { signal })))
+    yield* print(json, ids, () => ids.map((id) => `${id} is deleted.`).join("\n"))
+  }))).pipe(
+    Command.withDescription(
+      help(
+        "Delete ended sandboxes and their data for good. Forks keep the checkpoint that they need. The key needs the scope " +
+          "sandboxes:delete."
+      )
+    ),
+    Command.withExamples([
+      { command: "slipway delete c_abcdefgh2345", description: "Asks first" },
+      { command: "slipway delete --yes c_abcdefgh2345 c_bcdefghj2345", description: "In a script" }
     ])
   )

@@ -59,9 +59,15 @@ export const askedOf = Effect.fnUntraced(function*<A, E, R, E2, R2>(
   )
 })
 
-/** The JSON of an address outside the public API, as the schema describes it. */
-export const get = Effect.fnUntraced(function*<A, I>(server: string, path: string, schema: Schema.Codec<A, I>) {
-  const found = yield* failing(async () => await (await ServerAccess.connect(server)).get(path))
+/** Sends a request to an address outside the public API; the JSON of its reply, as the schema describes it. */
+export const send = Effect.fnUntraced(function*<A, I>(
+  server: string,
+  schema: Schema.Codec<A, I>,
+  path: string,
+  method: "GET" | "POST" | "DELETE" = "GET",
+  body?: unknown
+) {
+  const found = yield* failing(async () => await (await ServerAccess.connect(server)).send(path, method, body))
   return yield* Effect.mapError(
     Schema.decodeUnknownEffect(schema)(found),
     () => new CommandFailed({ detail: `${server} does not answer as this version expects at ${path}.`, exitCode: ExitCode.unreachable })

@@ -80,21 +80,22 @@ export interface ServerAccess {
   readonly failureOf: (error: unknown) => Failure | null
   /** Runs a request of the client. Rejects with {@link Failed}, also after 20 seconds, including retries. */
   readonly call: <A>(request: (signal: AbortSignal) => Promise<A>) => Promise<A>
-  /** The JSON of an address outside the public API. Rejects like `call`. */
-  readonly get: (path: string) => Promise<unknown>
+  /** The JSON of an address outside the public API; `null`: an empty reply. `body`: JSON. Rejects like `call`. */
+  readonly send: (path: string, method?: "GET" | "POST" | "DELETE", body?: unknown) => Promise<unknown>
 }
 
 /** One request. Redirects are not followed, because the key is for this server only. */
-const jsonAt = async (address: string, apiKey: string, signal: AbortSignal): Promise<unknown> => {
-  const headers = { authorization: `Bearer ${apiKey}` }
-  const response = await fetch(address, { headers, redirect: "error", signal }).catch((cause: unknown) => {
+const jsonAt = async (address: string, apiKey: string, method: string, body: unknown, signal: AbortSignal): Promise<unknown> => {
+  const headers = { authorization: `Bearer ${apiKey}`, ...(body === undefined ? {} : { "content-type": "application/json" }) }
+  const sent = body === undefined ? {} : { body: JSON.stringify(body) }
+  const response = await fetch(address, { method, headers, ...sent, redirect: "error", signal }).catch((cause: unknown) => {
     throw new SlipwayError("No reply.", { status: 0, code: "unreachable", cause })
   })
-  const body: unknown = await response.json().catch(() => null)
-  if (response.ok) return body
+  const reply: unknown = await response.json().catch(() => null)
+  if (response.ok) return reply
   const { code, message } = Object.assign(
     { code: "invalid_reply", message: response.statusText },
-    (body as { error?: object } | null)?.error
+    (reply as { error?: object } | null)?.error
   )
   throw new SlipwayError(message, { status: response.status, code })
 }
@@ -119,7 +120,13 @@ export const connect = async (given: string | undefined): Promise<ServerAccess> 
       throw failure === null ? error : new Failed(failure)
     }
   }
-  return { url, client, failureOf: failed, call, get: (path) => call((signal) => jsonAt(url + path, apiKey, signal)) }
+  return {
+    url,
+    client,
+    failureOf: failed,
+    call,
+    send: (path, method = "GET", body) => call((signal) => jsonAt(url + path, apiKey, method, body, signal))
+  }
 }
 
 const keptFor = (url: string): string | undefined => {

@@ -43,7 +43,7 @@ const Listed = Schema.Struct({
 
 /** The report of the service at an address, over its API. The key needs the scope `models`. */
 export const ask = Effect.fn("ModelReport.ask")(function*(url: string) {
-  const { data, isolation } = yield* Server.get(url, "/api/internal/v1/models", Listed)
+  const { data, isolation } = yield* Server.send(url, Listed, "/api/internal/v1/models")
   const models = data.map(({ default: isDefault, id, problems }): Reported => ({ id, model: null, isDefault, problems }))
   return { isRunning: true, models, isolation, url } as const
 })
@@ -98,6 +98,8 @@ export const read = (settings: Settings, hostProblem: Effect.Effect<string | nul
 
 /** The same for a command that works without a service too. */
 export const find = Effect.fn("ModelReport.find")(function*(given: Settings) {
+  // A file that cannot be used is said at once: the database may take its time.
+  yield* Models.find(given)
   const { settings, tried } = yield* RunningServices.findToTry(given)
   const hostProblem = Effect.scoped(Effect.map(Isolation.choose({ ...tried, role: "all" }), ({ problem }) => problem))
   const service = yield* Effect.option(RunningServices.find(given))

@@ -192,45 +192,101 @@ const turnCompleted = (told: Told, { data: { reason, state }, ts }: Extract<Stre
   return problem(told, `The turn ${state === "failed" ? "failed" : `was ${line(state)}`}${took}.${why}`)
 }
 
+type Of<T extends StreamEvent["type"]> = Extract<StreamEvent, { type: T }>
+
+const statusText = (told: Told, event: Of<"sandbox.status">): string => {
+  if (!("previous" in event.data)) return ""
+  const { reason, status } = event.data
+  if (status === "queued" || status === "creating") {
+    const isFirst = told.boot === null
+    told.boot ??= { began: Date.parse(event.ts), stages: [] }
+    return isFirst && reason === null && !told.isLive ? note(told, labels.status[status]) : ""
+  }
+  if (status === "running" && told.boot !== null) {
+    const { began, stages } = told.boot
+    told.boot = null
+    const took = seconds(Date.parse(event.ts) - began)
+    return note(told, `${labels.status[status]} in ${took}${stages.length === 0 ? "" : `: ${stages.join(", ")}`}`)
+  }
+  told.boot = null
+  const why = reason === null ? "" : ` ${labels.reason[reason] ?? line(reason)}`
+  return status === "failed"
+    ? problem(told, `The sandbox failed.${why}`)
+    : note(told, `${labels.status[status] ?? line(status)}.${why}`)
+}
+
+/** A stage of the boot, or a setup that ran again. */
+const bootText = (told: Told, { data }: Of<"sandbox.boot">): string => {
+  const { cache, error, ms, repo, stage, submodules } = data
+  if (error !== undefined) return problem(told, `Setup${repo === undefined ? "" : ` of ${line(repo)}`}: ${line(error)}`)
+  const done = bootStages[stage]
+  if (done === undefined) return ""
+  const about = `${done}${repo === undefined ? "" : ` ${line(repo)}`} ${seconds(ms)}${cache === "hit" ? " (cached)" : ""}`
+  const empty = submodules === undefined ? "" : note(told, `Submodules are left empty: ${submodules.map(line).join(", ")}`)
+  // A setup may run again later.
+  if (told.boot === null) return note(told, about) + empty
+  told.boot.stages.push(about)
+  return empty
+}
+
+const approvalResolved = (told: Told, { data }: Of<"approval.resolved">): string => {
+  const { approval_id, by, outcome, reason, scope } = data
+  if (outcome === "denied") told.denied.add(approval_id)
+  const why = reason !== undefined ? line(reason) : scope !== undefined ? labels.approvedForTurn : labels.approvalBy[by] ?? line(by)
+  return note(told, `${labels.approval[outcome] ?? line(outcome)}${why === "" ? "" : `: ${why}`}`)
+}
+
+const publishingText = (told: Told, { data }: Of<"pull_request.updated">): string => {
+  const { action_state, error, repo, submodules, url } = data
+  if (error !== undefined) return problem(told, `Publishing ${line(repo)}: ${line(error.message)}`)
+  if (url === undefined || action_state !== "idle") return note(told, `Publishing ${line(repo)}`)
+  const left = submodules === undefined
+    ? ""
+    : `; not published, as they are in submodules: files in ${submodules.map(line).join(", ")}`
+  return note(told, `Pull request ${line(url)}${left}`)
+}
+
+const feedbackText = (
+  told: Told,
+  { data, type }: Of<"feedback.received" | "feedback.replied" | "feedback.paused" | "feedback.resumed">
+): string => {
+  switch (type) {
+    case "feedback.received":
+      return note(told, line(labels.feedback(data)))
+    case "feedback.replied":
+      return note(told, data.url === undefined ? "The reply on the pull request failed." : `Replied: ${line(data.url)}`)
+    case "feedback.paused":
+      return note(told, `Feedback is paused after ${data.rounds} rounds without a person's word.`)
+    case "feedback.resumed":
+      return note(told, "Feedback goes on.")
+  }
+}
+
 const textOf = (told: Told, event: StreamEvent): string => {
   const { paint } = told
   switch (event.type) {
-    case "sandbox.status": {
-      if (!("previous" in event.data)) return ""
-      const { reason, status } = event.data
-      if (status === "queued" || status === "creating") {
-        const isFirst = told.boot === null
-        told.boot ??= { began: Date.parse(event.ts), stages: [] }
-        return isFirst && reason === null && !told.isLive ? note(told, labels.status[status]) : ""
-      }
-      if (status === "running" && told.boot !== null) {
-        const { began, stages } = told.boot
-        told.boot = null
-        const took = seconds(Date.parse(event.ts) - began)
-        return note(told, `${labels.status[status]} in ${took}${stages.length === 0 ? "" : `: ${stages.join(", ")}`}`)
-      }
-      told.boot = null
-      const why = reason === null ? "" : ` ${labels.reason[reason] ?? line(reason)}`
-      return status === "failed"
-        ? problem(told, `The sandbox failed.${why}`)
-        : note(told, `${labels.status[status] ?? line(status)}.${why}`)
-    }
-    case "sandbox.boot": {
-      const { cache, error, ms, repo, stage, submodules } = event.data
-      if (error !== undefined) return problem(told, `Setup${repo === undefined ? "" : ` of ${line(repo)}`}: ${line(error)}`)
-      const done = bootStages[stage]
-      if (done === undefined) return ""
-      const about = `${done}${repo === undefined ? "" : ` ${line(repo)}`} ${seconds(ms)}${cache === "hit" ? " (cached)" : ""}`
-      const empty = submodules === undefined ? "" : note(told, `Submodules are left empty: ${submodules.map(line).join(", ")}`)
-      // A setup may run again later.
-      if (told.boot === null) return note(told, about) + empty
-      told.boot.stages.push(about)
-      return empty
-    }
+    case "sandbox.status":
+      return statusText(told, event)
+    case "sandbox.boot":
+      return bootText(told, event)
     case "setup.started":
       return told.isLive ? "" : note(told, "Running the setup")
     case "sandbox.forked":
       return note(told, `Forked from checkpoint ${event.data.checkpoint} of ${line(event.data.sandbox_id)}`)
+    case "sandbox.continued": {
+      const { branch, pull_request, repo } = event.data
+      return note(
+        told,
+        `Continues ${pull_request === undefined ? "" : `pull request #${pull_request}, `}branch ${line(branch)} of ${line(repo)}`
+      )
+    }
+    case "sandbox.syncing":
+      return note(told, "Getting the newest commits")
+    case "sandbox.synced": {
+      const { branches, error } = event.data
+      const got = branches.map(({ branch, sha }) => `origin/${line(branch)} ${sha.slice(0, 7)}`).join(", ")
+      return error === undefined ? note(told, `Newest commits: ${got}`) : problem(told, line(error))
+    }
     case "sandbox.restoring":
       return note(told, `Restoring checkpoint ${event.data.checkpoint}`)
     case "sandbox.restored": {
@@ -239,6 +295,11 @@ const textOf = (told: Told, event: StreamEvent): string => {
     }
     case "sandbox.renamed":
       return note(told, `Renamed: ${line(event.data.title)}`)
+    case "feedback.received":
+    case "feedback.replied":
+    case "feedback.paused":
+    case "feedback.resumed":
+      return feedbackText(told, event)
     case "sandbox.error":
       return problem(told, line(event.data.message))
     case "turn.started":
@@ -264,21 +325,10 @@ const textOf = (told: Told, event: StreamEvent): string => {
       return tool(told, event.data)
     case "approval.requested":
       return lines(told, approval(paint, event.data))
-    case "approval.resolved": {
-      const { approval_id, by, outcome, reason, scope } = event.data
-      if (outcome === "denied") told.denied.add(approval_id)
-      const why = reason !== undefined ? line(reason) : scope !== undefined ? labels.approvedForTurn : labels.approvalBy[by] ?? line(by)
-      return note(told, `${labels.approval[outcome] ?? line(outcome)}${why === "" ? "" : `: ${why}`}`)
-    }
-    case "pull_request.updated": {
-      const { action_state, error, repo, submodules, url } = event.data
-      if (error !== undefined) return problem(told, `Publishing ${line(repo)}: ${line(error.message)}`)
-      if (url === undefined || action_state !== "idle") return note(told, `Publishing ${line(repo)}`)
-      const left = submodules === undefined
-        ? ""
-        : `; not published, as they are in submodules: files in ${submodules.map(line).join(", ")}`
-      return note(told, `Pull request ${line(url)}${left}`)
-    }
+    case "approval.resolved":
+      return approvalResolved(told, event)
+    case "pull_request.updated":
+      return publishingText(told, event)
     case "stream.resync":
       return note(told, "The server restarts; following again")
     // Callers show snapshots. Other types of events are not for people.

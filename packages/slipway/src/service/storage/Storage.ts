@@ -8,6 +8,8 @@ import { EmbeddedPostgres } from "@slipway/embedded-postgres/EmbeddedPostgres"
 import { LocalRepositories } from "@slipway/local-source/LocalRepositories"
 import * as IdsNode from "@slipway/machine/node/IdsNode"
 import * as WebhookSenderHttp from "@slipway/machine/webhooks/WebhookSenderHttp"
+import * as WebhookSignaturesNode from "@slipway/machine/webhooks/WebhookSignaturesNode"
+import * as AutomationStorePostgres from "@slipway/postgres/automation-store/AutomationStorePostgres"
 import * as Database from "@slipway/postgres/Database"
 import * as Migrations from "@slipway/postgres/Migrations"
 import * as ModelProviderStorePostgres from "@slipway/postgres/model-provider-store/ModelProviderStorePostgres"
@@ -55,6 +57,7 @@ const secrets = ({ databaseUrl }: Settings) =>
     yield* WebhookStorePostgres.sealEarlier()
     if (key === null || key.isAlone) return
     yield* WebhookStorePostgres.reseal(key)
+    yield* AutomationStorePostgres.reseal(key)
     yield* SecretStorePostgres.reseal(key)
     yield* ModelProviderStorePostgres.reseal(key)
     yield* settle
@@ -70,7 +73,7 @@ export const layer = (
     owner ? secrets(settings) : Layer.empty,
     Layer.provide(UseCases.layerAdministration, Layer.succeed(KeysPerUser, settings.keysPerUser))
   ).pipe(
-    Layer.provideMerge(WebhookSenderHttp.layer({ allowPrivate: settings.webhookPrivate })),
+    Layer.provideMerge(Layer.merge(WebhookSenderHttp.layer({ allowPrivate: settings.webhookPrivate }), WebhookSignaturesNode.layer)),
     Layer.provideMerge(LocalRepositories.layer),
     Layer.provideMerge(
       Stores.layerConnected({

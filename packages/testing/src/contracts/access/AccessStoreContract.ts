@@ -7,6 +7,7 @@ import type { AuditLog } from "@slipway/domain/access/ports/AuditLog"
 import { MemberStore } from "@slipway/domain/access/ports/MemberStore"
 import type { Scope } from "@slipway/domain/access/schema/Principal"
 import { Ids } from "@slipway/domain/ids/Ids"
+import { type BranchRule, DEFAULT_BRANCH_RULES } from "@slipway/domain/source/schema/BranchRules"
 import * as Context from "effect/Context"
 import * as DateTime from "effect/DateTime"
 import * as Duration from "effect/Duration"
@@ -81,7 +82,7 @@ const newUser = Effect.gen(function*() {
 })
 const elapse = (seconds: number) => Effect.flatMap(AccessFixture, (fixture) => fixture.elapse(Duration.seconds(seconds)))
 
-const grantsAndKeys = (it: Writer<AccessStore | MemberStore | AuditLog | Ids | AccessFixture>) => {
+const grants = (it: Writer<AccessStore | MemberStore | AuditLog | Ids | AccessFixture>) => {
   it.effect("a grant is made once for each name, however many make it at once", () =>
     Effect.gen(function*() {
       const name = yield* (yield* Ids).uuid7
@@ -123,6 +124,27 @@ const grantsAndKeys = (it: Writer<AccessStore | MemberStore | AuditLog | Ids | A
       assert.deepStrictEqual(yield* store.revokeGrant(grant.id, later), { ...grant, revokedAt: at })
     }))
 
+  it.effect("a grant has its own retention or none, by its name or id, which is listed and told to the audit log", () =>
+    Effect.gen(function*() {
+      const store = yield* AccessStore
+      const [{ grant }, other] = [yield* newGrant(), yield* newGrant()]
+      assert.isNull(grant.retentionDays)
+      const listed = Effect.map(store.listGrants, (all) => all.find(({ id }) => id === grant.id)?.retentionDays)
+      const set = (idOrName: string, days: number | null) =>
+        appended(
+          Effect.map(store.setRetention(idOrName, days, later), (set) => assert.deepStrictEqual(set, { ...grant, retentionDays: days }))
+        )
+      const told = (days: string) => [{ action: "retention.set", at: later, subjects: { grantId: grant.id, days } }]
+      assert.deepStrictEqual<unknown>(yield* set(grant.name, 7), told("7"))
+      assert.strictEqual(yield* listed, 7)
+      assert.deepStrictEqual<unknown>(yield* set(grant.id, null), told("default"))
+      assert.isNull(yield* listed)
+      yield* store.revokeGrant(other.grant.id, at)
+      for (const unknown of [yield* (yield* Ids).uuid7, other.grant.id, other.grant.name]) {
+        assert.strictEqual((yield* Effect.flip(store.setRetention(unknown, 7, later)))._tag, "GrantNotFound")
+      }
+    }))
+
   it.effect("a grant or a key that never was cannot be revoked, nor can a revoked grant by its name", () =>
     Effect.gen(function*() {
       const store = yield* AccessStore
@@ -135,7 +157,53 @@ const grantsAndKeys = (it: Writer<AccessStore | MemberStore | AuditLog | Ids | A
       }
       for (const key of [unknown, "no such"]) assert.strictEqual((yield* Effect.flip(store.revokeKey(key, at)))._tag, "KeyNotFound")
     }))
+}
 
+const branchRules = (it: Writer<AccessStore | MemberStore | AuditLog | Ids | AccessFixture>) => {
+  it.effect("a grant may continue the branches of sandboxes until its rules are set, by its name or its id", () =>
+    Effect.gen(function*() {
+      const store = yield* AccessStore
+      const [{ grant }, { grant: other }] = [yield* newGrant(), yield* newGrant()]
+      assert.deepStrictEqual(yield* store.branchRules(grant.id), DEFAULT_BRANCH_RULES)
+      const rules = ["feature/*", "fix", "weird \" , {x}"].map((rule) => rule as BranchRule)
+      assert.deepStrictEqual(yield* store.setBranchRules(grant.name, rules, later), grant)
+      assert.deepStrictEqual(yield* store.branchRules(grant.id), rules)
+      assert.deepStrictEqual(yield* store.branchRules(other.id), DEFAULT_BRANCH_RULES)
+      assert.includeMembers([...(yield* store.allBranchRules)], [...rules, ...DEFAULT_BRANCH_RULES])
+      yield* store.setBranchRules(grant.id, [], later)
+      assert.deepStrictEqual(yield* store.branchRules(grant.id), [])
+    }))
+
+  it.effect("a revoked or unknown grant may continue no branch, and its rules are not among those of all grants", () =>
+    Effect.gen(function*() {
+      const store = yield* AccessStore
+      const { grant } = yield* newGrant()
+      const own = yield* (yield* Ids).uuid7
+      yield* store.setBranchRules(grant.id, [`${own}/*` as BranchRule], at)
+      assert.include([...(yield* store.allBranchRules)], `${own}/*`)
+      yield* store.revokeGrant(grant.id, later)
+      assert.deepStrictEqual(yield* store.branchRules(grant.id), [])
+      assert.notInclude([...(yield* store.allBranchRules)], `${own}/*`)
+      for (const unknown of [grant.id, grant.name, own]) {
+        assert.strictEqual((yield* Effect.flip(store.setBranchRules(unknown, [], later)))._tag, "GrantNotFound")
+      }
+      assert.deepStrictEqual(yield* store.branchRules("no uuid"), [])
+    }))
+
+  it.effect("the audit log has each change of the rules of a grant's branches", () =>
+    Effect.gen(function*() {
+      const store = yield* AccessStore
+      const { grant } = yield* newGrant()
+      const rules = ["feature/*" as BranchRule, "fix" as BranchRule]
+      const set = store.setBranchRules(grant.id, rules, later)
+      const entries = yield* appended(Effect.all([store.setBranchRules(grant.id, DEFAULT_BRANCH_RULES, at), set, set]))
+      assert.deepStrictEqual(entries, [
+        { action: "grant.branches_set", at: later, subjects: { grantId: grant.id, branches: "feature/* fix" } }
+      ])
+    }))
+}
+
+const keyLists = (it: Writer<AccessStore | MemberStore | AuditLog | Ids | AccessFixture>) => {
   it.effect("lists the keys of a grant newest first, with every field as it was given", () =>
     Effect.gen(function*() {
       const store = yield* AccessStore
@@ -290,7 +358,7 @@ const rateLimits = (it: Writer<AccessStore | MemberStore | AuditLog | Ids | Acce
     Effect.gen(function*() {
       const store = yield* AccessStore
       const keys = yield* Effect.forEach([0, 1, 2, 3, 4], (limit) => Effect.map(freshKey(), (key) => ({ ...key, limit })))
-      const unknown = (yield* Ids).digest("nobody's")
+      const unknown = (yield* Ids).digest("unknown")
       const asked = Array.from({ length: 30 }, (_, i) => i % 6 === 5 ? null : keys[i % 6] ?? null)
       const told = yield* Effect.forEach(
         asked,
@@ -568,7 +636,9 @@ const goodKeysAndAudit = (it: Writer<AccessStore | MemberStore | AuditLog | Ids 
 /** For every store. */
 export const suite = (name: string, layer: Layer.Layer<AccessStore | MemberStore | AuditLog | Ids | AccessFixture, unknown>) =>
   define(`AccessStore (${name})`, layer, (it) => {
-    grantsAndKeys(it)
+    grants(it)
+    branchRules(it)
+    keyLists(it)
     admission(it)
     rateLimits(it)
     rateLimitChanges(it)

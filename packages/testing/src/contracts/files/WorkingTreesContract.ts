@@ -1186,6 +1186,31 @@ const pushes = <R>(it: Writer<WorkingTrees | R>, { agent, prepared }: ReturnType
       assert.deepStrictEqual((yield* branch()).tips, new Map([["main", newest]]))
     }))
 
+  it.effect("gives the newest commits of branches as the source has them now, and leaves the tree alone", () =>
+    Effect.gen(function*() {
+      const { at, base, changes, key, source, trees } = yield* prepared({ v: "0" })
+      const newest = Effect.fnUntraced(function*(...branches: ReadonlyArray<string>) {
+        const { pack, tips } = yield* trees.newest(key, { remote: source.remote, branches })
+        yield* Stream.runDrain(pack)
+        return [...tips]
+      })
+      assert.deepStrictEqual(yield* newest("main"), [["main", base.baseSha]])
+      assert.deepStrictEqual(yield* newest("gone"), [])
+      yield* agent.write(at("v"), "1")
+      const before = yield* changes()
+      const theirs = yield* source.commit("feature/x", { w: "1" })
+      const main = yield* source.commit("main", { v: "2" })
+      assert.sameDeepMembers(yield* newest("main", "gone", "feature/x"), [["main", main], ["feature/x", theirs]])
+      // Another person set the branch back.
+      yield* source.setBranch("feature/x", base.baseSha)
+      assert.deepStrictEqual(yield* newest("feature/x"), [["feature/x", base.baseSha]])
+      yield* source.deleteBranch("feature/x")
+      assert.deepStrictEqual(yield* newest("feature/x"), [])
+      assert.deepStrictEqual(yield* changes(), before)
+      const query = { remote: source.remote, branches: ["main"] }
+      assert.strictEqual(yield* refusal(trees.newest({ sandboxId: freshId(), repo: app }, query)), "FileNotFound")
+    }))
+
   it.effect("tells a branch that is gone from a branch that never existed", () =>
     Effect.gen(function*() {
       const { at, branch, publish, source } = yield* prepared({ v: "0" })
@@ -1329,6 +1354,26 @@ const onDisk = <R>(name: string, layer: Layer.Layer<WorkingTrees | R, unknown>, 
   defineLive(`WorkingTrees on a disk (${name})`, layer, (it) => {
     const { agent } = fixture
     const prepared = preparing(fixture)
+
+    it.effect("packs exactly the objects of the newest commits that the commit lacks that the tree started from", () =>
+      Effect.gen(function*() {
+        const { key, source, trees } = yield* prepared({ v: "0", "kept/a": "a", "kept/b": "b" })
+        const objects = Effect.fnUntraced(function*() {
+          const { pack, shallow } = yield* trees.newest(key, { remote: source.remote, branches: ["main"] })
+          const chunks = yield* Stream.runCollect(pack)
+          const bytes = Uint8Array.from(chunks.flatMap((chunk) => Array.from(chunk)))
+          assert.strictEqual(new TextDecoder().decode(bytes.slice(0, 4)), "PACK")
+          return { count: new DataView(bytes.buffer).getUint32(8), shallow }
+        })
+        assert.strictEqual((yield* objects()).count, 0)
+        // A commit, its top folder and its file.
+        yield* source.commit("main", { v: "1" })
+        assert.strictEqual((yield* objects()).count, 3)
+        yield* source.commit("main", { v: "2" })
+        const { count, shallow } = yield* objects()
+        assert.strictEqual(count, 6)
+        for (const line of shallow) assert.match(line, /^[0-9a-f]{40,64}$/u)
+      }))
 
     it.effect("lists a link as what it is, with no size and a line of its own", () =>
       Effect.gen(function*() {

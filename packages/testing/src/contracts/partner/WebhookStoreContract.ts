@@ -3,7 +3,6 @@
  * here is not part of the port. Fresh grants make it repeatable on one database.
  */
 import { AccessStore } from "@slipway/domain/access/ports/AccessStore"
-import type { AuditLog } from "@slipway/domain/access/ports/AuditLog"
 import { MemberStore } from "@slipway/domain/access/ports/MemberStore"
 import { Access } from "@slipway/domain/access/usecases/Access"
 import { Ids } from "@slipway/domain/ids/Ids"
@@ -13,7 +12,6 @@ import { type TakenAttempt, type EndpointKey, LOG_RETENTION, WebhookStore } from
 import { MAX_ENDPOINTS, type Next, type Outcome, signing, type WantedTypes } from "@slipway/domain/partner/rules/Webhook"
 import type { PartnerFact } from "@slipway/domain/partner/schema/PartnerEvent"
 import { Webhooks } from "@slipway/domain/partner/usecases/Webhooks"
-import * as Context from "effect/Context"
 import * as DateTime from "effect/DateTime"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
@@ -21,12 +19,10 @@ import * as Redacted from "effect/Redacted"
 import { assert } from "../../suite/Assert.ts"
 import { define, type Writer } from "../../suite/Suite.ts"
 import { appended } from "../access/AuditLogContract.ts"
+import { notifications } from "./WebhookNotifications.ts"
+import { type Requirements, WebhookFixture } from "./WebhookStates.ts"
 
-/** Operations that a test needs and the port lacks; the adapter under test provides them. */
-export class WebhookFixture extends Context.Service<WebhookFixture, {
-  /** Lets all that was taken run out. */
-  readonly expireTaken: Effect.Effect<void>
-}>()("@slipway/testing/WebhookFixture") {}
+export { WebhookFixture } from "./WebhookStates.ts"
 
 const at = DateTime.makeUnsafe("2026-11-21T02:41:00.123Z")
 const after = (minutes: number) => DateTime.add(at, { minutes })
@@ -93,8 +89,6 @@ const find = (key: EndpointKey) => WebhookStore.use((store) => store.find(key))
 const log = (key: EndpointKey, before: number | null = null, limit = 100) =>
   WebhookStore.use((store) => store.deliveries(key, { before, limit }))
 
-export type Requirements = WebhookStore | WebhookFixture | PartnerStore | Access | AccessStore | MemberStore | AuditLog | Ids
-
 const endpoints = (it: Writer<Requirements>) => {
   it.effect("gives back an endpoint as it was registered, to its grant alone", () =>
     Effect.gen(function*() {
@@ -112,7 +106,8 @@ const endpoints = (it: Writer<Requirements>) => {
         cursor: 0,
         failures: 0,
         dueAt: at,
-        disabled: null
+        disabled: null,
+        refusingSince: null
       })
       assert.deepStrictEqual(some.types, [paid, connected])
       assert.deepStrictEqual(yield* store.list(grantId), [all, some])
@@ -437,6 +432,7 @@ const attemptLog = (it: Writer<Requirements>) => {
       const entry = (eventId: string, sequence: number, attempt: number, minutes: number, outcome: Outcome) => ({
         eventId,
         sequence,
+        notification: null,
         attempt,
         manual: false,
         at: after(minutes),
@@ -656,4 +652,5 @@ export const suite = (name: string, layer: Layer.Layer<Requirements, unknown>) =
     attemptLog(it)
     manualAttempts(it)
     pruningAndAudit(it)
+    notifications(it)
   })

@@ -27,6 +27,7 @@ import * as Stream from "effect/Stream"
 import { decider } from "../../histories/Histories.ts"
 import { assert } from "../../suite/Assert.ts"
 import { define, type Writer } from "../../suite/Suite.ts"
+import { appended } from "../access/AuditLogContract.ts"
 import { at, atRest, command, creationOf, creator, drive, keyOf, leased, make, StoreFixture, type Stores } from "./SandboxStates.ts"
 
 const all: DashboardQuery = { after: null, limit: 1000, attention: null, repo: null, search: "" }
@@ -162,6 +163,75 @@ const pulls = (it: Writer<SandboxDashboard | Checkpoints | Stores>) => {
         ["closed", 2]
       ])
       assert.strictEqual((yield* (yield* SandboxDashboard).pullCounts(yield* grant)).size, 0)
+    }))
+}
+
+const archive = (it: Writer<SandboxDashboard | Stores>) => {
+  it.effect("an archived sandbox is left out of lists, searches, counts and pins until it is asked for; other ports show it", () =>
+    Effect.gen(function*() {
+      const [dashboard, store] = [yield* SandboxDashboard, yield* SandboxStore]
+      const grantId = yield* grant
+      const [one, two] = [yield* make({ grantId, title: "one" }), yield* make({ grantId, title: "two" })]
+      const by = { grantId, userId: "ada" }
+      yield* dashboard.pin(by, one.id, true)
+      const counted = Effect.map(dashboard.counts(grantId), (counts) => Array.from(counts.values()).reduce((sum, n) => sum + n, 0))
+      assert.strictEqual(yield* counted, 2)
+      assert.deepStrictEqual(yield* dashboard.archive(grantId, [one.id], true, at), [one.id])
+      for (const query of [{}, { search: "one" }, { pinnedBy: "ada" }, { attention: "starting" as const }]) {
+        assert.notInclude(titles(yield* list(grantId, query)), "one")
+        assert.deepStrictEqual(titles(yield* list(grantId, { ...query, archived: true })), ["one"])
+      }
+      assert.strictEqual(yield* counted, 1)
+      assert.deepStrictEqual(yield* dashboard.archived(grantId, [one.id, two.id]), new Set([one.id]))
+      assert.deepStrictEqual(yield* store.find(keyOf(one)), one)
+      assert.lengthOf(yield* store.list(grantId, { after: null, limit: 10, status: null, repo: null }), 2)
+      assert.lengthOf(yield* dashboard.recent(grantId), 2)
+      assert.deepStrictEqual(yield* dashboard.archive(grantId, [one.id], false, at), [one.id])
+      assert.sameMembers(titles(yield* list(grantId)), ["one", "two"])
+      assert.deepStrictEqual(titles(yield* list(grantId, { archived: true })), [])
+    }))
+
+  it.effect("archives many at once, those of the grant alone, and tells the audit log of each change once", () =>
+    Effect.gen(function*() {
+      const dashboard = yield* SandboxDashboard
+      const [grantId, elsewhere] = [yield* grant, yield* grant]
+      const [one, two, theirs] = [yield* make({ grantId }), yield* make({ grantId }), yield* make({ grantId: elsewhere })]
+      const ids = [one.id, two.id, theirs.id, (yield* creationOf()).id, one.id]
+      const archiving = Effect.forEach([1, 2, 3], () => dashboard.archive(grantId, ids, true, at), { concurrency: "unbounded" })
+      const entries = yield* appended(Effect.map(archiving, (changed) => assert.sameMembers([...changed.flat()], [one.id, two.id])))
+      const told = (action: "sandbox.archived" | "sandbox.unarchived", of: ReadonlyArray<Sandbox>) =>
+        of.map(({ id }) => ({ action, at, subjects: { sandboxId: id } }))
+      assert.sameDeepMembers([...entries], told("sandbox.archived", [one, two]))
+      assert.deepStrictEqual(yield* dashboard.archived(elsewhere, ids), new Set())
+      assert.deepStrictEqual(yield* appended(dashboard.archive(grantId, [two.id], false, at)), told("sandbox.unarchived", [two]))
+      assert.deepStrictEqual(yield* dashboard.archived(grantId, ids), new Set([one.id]))
+    }))
+
+  it.effect("nothing of a deleted sandbox is listed, counted, found, pinned or archived", () =>
+    Effect.gen(function*() {
+      const [dashboard, store] = [yield* SandboxDashboard, yield* SandboxStore]
+      const grantId = yield* grant
+      const by = { grantId, userId: "ada" }
+      const made = yield* make({ grantId, title: "gone", prompt: "an unusual word" })
+      yield* drive(made, [{ _tag: "StartBoot" }])
+      yield* fail(made)
+      yield* dashboard.pin(by, made.id, true)
+      const seen = Effect.all([
+        Effect.map(list(grantId), titles),
+        Effect.map(list(grantId, { search: "unusual" }), titles),
+        Effect.map(dashboard.said(grantId, [made.id], "unusual"), ({ size }) => size),
+        Effect.map(dashboard.counts(grantId), ({ size }) => size),
+        Effect.map(dashboard.recent(grantId), ({ length }) => length),
+        Effect.map(dashboard.past(grantId, at), ({ length }) => length),
+        Effect.map(dashboard.pins(by), ({ size }) => size)
+      ])
+      assert.deepStrictEqual(yield* seen, [["gone"], ["gone"], 1, 1, 1, 1, 1])
+      yield* store.delete(keyOf(made), at)
+      assert.deepStrictEqual(yield* seen, [[], [], 0, 0, 0, 0, 0])
+      assert.strictEqual((yield* Effect.flip(dashboard.pin(by, made.id, true)))._tag, "SandboxNotFound")
+      assert.deepStrictEqual(yield* dashboard.archive(grantId, [made.id], true, at), [])
+      assert.deepStrictEqual(yield* dashboard.archived(grantId, [made.id]), new Set())
+      assert.deepStrictEqual(yield* list(grantId, { archived: true }), [])
     }))
 }
 
@@ -588,6 +658,7 @@ export const suite = (name: string, layer: Layer.Layer<SandboxDashboard | Checkp
   define(`SandboxDashboard (${name})`, layer, (it) => {
     attention(it)
     pulls(it)
+    archive(it)
     pins(it)
     searchAndPages(it)
     words(it)

@@ -175,7 +175,7 @@ const boxes = <R>(it: Writer<SandboxHost | R>, { provision }: ReturnType<typeof 
       yield* process.write("late\n")
       yield* process.endInput
       yield* process.exited
-      yield* process.write("nobody reads this\n")
+      yield* process.write("unread line\n")
       yield* process.endInput
       assert.strictEqual(yield* text(process), "late\n")
     }))
@@ -696,7 +696,7 @@ const processLifetimes = <R>(it: Writer<SandboxHost | R>, fixture: Fixture<R>, {
       const { box } = yield* provision
       const process = yield* box.spawn(sh("exit 0"))
       yield* process.exited
-      yield* process.write("nobody reads this\n")
+      yield* process.write("unread line\n")
       yield* process.endInput
       yield* process.write("nor this\n")
     }))

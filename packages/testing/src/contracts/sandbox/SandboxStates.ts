@@ -69,6 +69,7 @@ export const creationOf = Effect.fnUntraced(function*(more: Partial<Creation> = 
     toolApprovalMode: "prompt",
     metadata: { customer: "42", constructor: "x" },
     origin: null,
+    continues: null,
     createdAt: at,
     ...more
   }

@@ -9,12 +9,13 @@ import {
   Appended,
   bytesOf,
   type LogEntry,
+  MAX_PUBLISHERS,
   SandboxStore,
   type SandboxSummary,
   summaryOf,
   type Writer
 } from "@slipway/domain/sandbox/ports/SandboxStore"
-import { cancelMessage, decideApproval, interrupt, rename, sendMessage, terminate } from "@slipway/domain/sandbox/rules/Command"
+import { cancelMessage, decideApproval, interrupt, rename, sendMessage, sync, terminate } from "@slipway/domain/sandbox/rules/Command"
 import { PART_BYTES, TURN_EVENTS } from "@slipway/domain/sandbox/rules/OutputLimit"
 import { Policy } from "@slipway/domain/sandbox/rules/Policy"
 import { evolve, initial, type Sandbox } from "@slipway/domain/sandbox/rules/Sandbox"
@@ -23,6 +24,7 @@ import { decide, type SystemCommand } from "@slipway/domain/sandbox/rules/System
 import { turnId } from "@slipway/domain/sandbox/rules/Turn"
 import { IdempotencyKey } from "@slipway/domain/sandbox/schema/Idempotency"
 import { fromWire } from "@slipway/domain/sandbox/schema/SandboxEvent"
+import { RepoName } from "@slipway/domain/source/schema/RepoRef"
 import { Hints, WORK } from "@slipway/domain/store/Hints"
 import { PAGE_BYTES } from "@slipway/domain/store/Page"
 import type { StoreUnavailable } from "@slipway/domain/store/StoreUnavailable"
@@ -1352,6 +1354,137 @@ const hints = (it: Rules<Stores>) => {
     }).pipe(Effect.scoped))
 }
 
+const headSha = "1".repeat(40)
+
+/** Docs/decisions/24. */
+const continued = (it: Rules<Stores>) => {
+  it.effect("keeps the branch that a sandbox continues, and tells of it in its first events", () =>
+    Effect.gen(function*() {
+      const store = yield* SandboxStore
+      const grantId = yield* (yield* StoreFixture).grant
+      const details = {
+        id: 7,
+        nodeId: "n",
+        number: 12,
+        url: "https://host.invalid/12",
+        title: "Tïtle",
+        state: "open",
+        draft: true,
+        merged: false,
+        baseRef: "main",
+        headRef: "feature/x",
+        headSha,
+        createdAt: at,
+        updatedAt: at,
+        additions: 1,
+        deletions: 2,
+        changedFiles: 3
+      } as const
+      const continues = { repo: RepoName.make("acme/Shop"), branch: "feature/x", pullRequest: 12, headSha, details }
+      const sandbox = yield* make({ grantId, repos: [{ fullName: RepoName.make("acme/Shop"), ref: "feature/x" }], continues })
+      const found = yield* store.find(keyOf(sandbox))
+      assert.deepStrictEqual(found.continues, continues)
+      assert.deepStrictEqual(found.publications.map(({ headSha, number, state }) => ({ headSha, number, state })), [
+        { headSha: null, number: 12, state: "open" }
+      ])
+      assert.deepStrictEqual((yield* store.log(sandbox.id, 0, 10)).map(({ type }) => type), [
+        "sandbox.status",
+        "sandbox.continued",
+        "pull_request.updated"
+      ])
+      assert.isNull((yield* store.find(keyOf(yield* make({ grantId })))).continues)
+    }))
+}
+
+/** A sandbox that continues the branch, made `minutes` after `at`. */
+const continuing = (grantId: string, repo: string, branch: string, minutes = 0) =>
+  make({
+    grantId,
+    repos: [{ fullName: RepoName.make(repo), ref: branch }],
+    createdAt: DateTime.add(at, { minutes }),
+    continues: { repo: RepoName.make(repo), branch, pullRequest: 12, headSha }
+  })
+
+/** Docs/decisions/24. */
+const publishers = (it: Rules<Stores>) => {
+  it.effect("finds the sandboxes that publish to a branch, of all grants, newest first", () =>
+    Effect.gen(function*() {
+      const store = yield* SandboxStore
+      const ids = yield* Ids
+      const [one, other] = [yield* (yield* StoreFixture).grant, yield* (yield* StoreFixture).grant]
+      const name = yield* ids.random("abcdefghijk", 10)
+      const [repo, branch] = [`acme/R${name}`, "feature/x"]
+      const first = yield* continuing(one, repo, branch)
+      const second = yield* continuing(other, repo.toUpperCase(), branch, 1)
+      yield* continuing(one, `${repo}2`, branch)
+      yield* continuing(one, repo, `${branch}2`)
+      yield* continuing(one, repo, branch.toUpperCase())
+      const found = [{ id: second.id, grantId: other }, { id: first.id, grantId: one }]
+      for (const spelling of [repo, repo.toLowerCase()]) {
+        assert.deepStrictEqual(yield* store.publishers(RepoName.make(spelling), branch), found)
+      }
+      assert.deepStrictEqual(yield* store.publishers(RepoName.make(repo), "feature"), [])
+    }))
+
+  it.effect("a branch of a sandbox's own form is its own and that of those that continue it", () =>
+    Effect.gen(function*() {
+      const store = yield* SandboxStore
+      const grantId = yield* (yield* StoreFixture).grant
+      const [repo, more] = [RepoName.make("acme/Shop"), RepoName.make("acme/more")]
+      const own = yield* make({ grantId, repos: [{ fullName: repo }] })
+      const branch = `slipway/${own.id}`
+      assert.deepStrictEqual(yield* store.publishers(repo, branch), [{ id: own.id, grantId }])
+      assert.deepStrictEqual(yield* store.publishers(repo, `${branch}-2`), [{ id: own.id, grantId }])
+      assert.deepStrictEqual(yield* store.publishers(more, branch), [])
+      const next = yield* continuing(grantId, "acme/Shop", branch, 1)
+      assert.deepStrictEqual(yield* store.publishers(repo, branch), [{ id: next.id, grantId }, { id: own.id, grantId }])
+      assert.deepStrictEqual(yield* store.publishers(repo, "slipway/c_222222222222x"), [])
+    }))
+
+  it.effect("finds at most the newest publishers of a branch", () =>
+    Effect.gen(function*() {
+      const store = yield* SandboxStore
+      const grantId = yield* (yield* StoreFixture).grant
+      const repo = `acme/r${yield* (yield* Ids).random("abcdefghijk", 10)}`
+      const made = yield* Effect.forEach(
+        Array.from({ length: MAX_PUBLISHERS + 2 }, (_, n) => n),
+        (n) => continuing(grantId, repo, "feature/x", n)
+      )
+      assert.deepStrictEqual(
+        (yield* store.publishers(RepoName.make(repo), "feature/x")).map(({ id }) => id),
+        made.toReversed().slice(0, MAX_PUBLISHERS).map(({ id }) => id)
+      )
+    }))
+}
+
+/** Docs/decisions/24. */
+const syncs = (it: Rules<Stores>) => {
+  it.effect("a sync is asked for between turns, once until a worker has done it", () =>
+    Effect.gen(function*() {
+      const store = yield* SandboxStore
+      const { ids, sandbox, turn } = yield* running
+      const ask = command(keyOf(sandbox), sync(ids), at)
+      assert.strictEqual((yield* Effect.flip(ask))._tag, "TurnActive")
+      assert.isFalse((yield* store.find(keyOf(sandbox))).syncing)
+      yield* drive(sandbox, [{ _tag: "EndTurn", turnId: turn, state: "succeeded" }])
+      const result = yield* ask
+      assert.strictEqual(result.outcome, "applied")
+      assert.isTrue((yield* store.find(keyOf(sandbox))).syncing)
+      assert.deepStrictEqual(yield* ask, { ...result, outcome: "duplicate" })
+      yield* drive(sandbox, [{
+        _tag: "RecordSync",
+        data: { branches: [{ repo: RepoName.make("acme/shop"), branch: "main", sha: headSha }] }
+      }])
+      const done = yield* store.find(keyOf(sandbox))
+      assert.deepStrictEqual([done.syncing, done.syncs], [false, 1])
+      yield* drive(sandbox, [{ _tag: "RecordSync", data: { branches: [] } }])
+      assert.strictEqual((yield* store.find(keyOf(sandbox))).lastSeq, done.lastSeq)
+      const again = yield* ask
+      assert.strictEqual(again.outcome, "applied")
+      assert.notStrictEqual(again.commandId, result.commandId)
+    }))
+}
+
 /** For every store. */
 export const suite = (name: string, layer: Layer.Layer<Stores, unknown>) =>
   define(`SandboxStore (${name})`, layer, (it) => {
@@ -1372,4 +1505,7 @@ export const suite = (name: string, layer: Layer.Layer<Stores, unknown>) =>
     repetitions(it)
     hints(it)
     writtenByOthers(it)
+    continued(it)
+    publishers(it)
+    syncs(it)
   })

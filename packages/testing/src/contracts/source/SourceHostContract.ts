@@ -28,6 +28,20 @@ export interface HostedRepository {
   /** Merges by a merge commit. */
   merge(head: string, base: string): Effect.Effect<void>
   deleteBranch(branch: string): Effect.Effect<void>
+  /** Accounts, where not every account may write. `renamed` has the login of the writer, and another id. */
+  readonly accounts?: Record<"writer" | "reader" | "stranger" | "renamed", { readonly id: string; readonly login: string }>
+  /** Labels and reviewers, where the host has them: `label` exists, `team` and the writer can review. */
+  readonly reviewing?: {
+    readonly label: string
+    readonly team: string
+    /** The labels and reviewers of a pull request. */
+    of(number: number): Effect.Effect<{ readonly labels: ReadonlyArray<string>; readonly reviewers: number }>
+  }
+
+  /** Protects a branch from pushes. Left out where that is impossible. */
+  protect?(branch: string): Effect.Effect<void>
+  /** Opens a pull request from a branch of that repository; `null`: it was deleted since. Left out where that is impossible. */
+  openFromFork?(repo: string | null): Effect.Effect<number>
   /** Comments on a pull request, or on a line of one of its files, as another user. Left out where comments are impossible. */
   comment?(number: number, comment: { readonly text: string; readonly path?: string; readonly line?: number }): Effect.Effect<void>
 }
@@ -65,12 +79,15 @@ const repositories = <R>(it: Writer<SourceHost | R>, fixture: Fixture<R>, { push
       const draft = { title: "t", body: "", baseRef: "trunk", headRef: "x", headSha: "0".repeat(40), at }
       const errors = [
         yield* refusal(host.repository(unknown)),
+        yield* refusal(host.mayWrite(unknown, { id: "1", login: "ada" })),
         yield* refusal(host.remote(unknown, "read")),
         yield* refusal(host.remote(unknown, "write")),
         yield* refusal(host.findOpenPullRequest(unknown, "x")),
         yield* refusal(host.openDraftPullRequest(unknown, draft)),
         yield* refusal(host.pullRequestPushed(unknown, 1, { headSha: draft.headSha, at })),
-        yield* refusal(host.pullRequestDetails(unknown, 1))
+        yield* refusal(host.pullRequestDetails(unknown, 1)),
+        yield* refusal(host.readyPullRequest(unknown, 1)),
+        yield* refusal(host.decoratePullRequest(unknown, 1, { labels: ["x"], reviewers: ["x"] }))
       ]
       assert.deepStrictEqual(errors.map(({ _tag }) => _tag), errors.map(() => "RepoNotAccessible"))
     }))
@@ -124,6 +141,19 @@ const repositories = <R>(it: Writer<SourceHost | R>, fixture: Fixture<R>, { push
       }
     }))
 
+  it.effect("says which accounts may write", () =>
+    Effect.gen(function*() {
+      const { host, repo, repository } = yield* pushed
+      const { accounts } = repository
+      if (accounts === undefined) {
+        assert.isTrue(yield* host.mayWrite(repo, { id: "1", login: "ada" }))
+        return
+      }
+      const may = yield* Effect.forEach(Object.entries(accounts), ([name, account]) =>
+        Effect.map(host.mayWrite(repo, account), (may) => [name, may] as const))
+      assert.deepStrictEqual(Object.fromEntries(may), { writer: true, reader: false, stranger: false, renamed: false })
+    }))
+
   it.effect("gives a remote whose URL holds no secret", () =>
     Effect.gen(function*() {
       const { host, repo } = yield* pushed
@@ -168,6 +198,56 @@ const draftPullRequests = <R>(it: Writer<SourceHost | R>, { pushed }: ReturnType
       assert.deepInclude(again, { _tag: "SourceHostError", retryable: false })
     }))
 
+  it.effect("ends a draft once, and changes no pull request that ended", () =>
+    Effect.gen(function*() {
+      const { draft, host, repo, repository } = yield* pushed
+      const opened = yield* host.openDraftPullRequest(repo, draft)
+      const ready = yield* host.readyPullRequest(repo, opened.number)
+      const { updatedAt: _, ...rest } = ready
+      const { updatedAt: __, ...before } = opened
+      assert.deepStrictEqual(rest, { ...before, draft: false })
+      assert.deepStrictEqual(yield* host.findOpenPullRequest(repo, draft.headRef), ready)
+      assert.deepStrictEqual(yield* host.readyPullRequest(repo, opened.number), ready)
+      const headSha = yield* repository.commit("slipway/y", { y: "y\n" })
+      const other = yield* host.openDraftPullRequest(repo, { ...draft, headRef: "slipway/y", headSha })
+      yield* repository.deleteBranch("slipway/y")
+      assert.deepInclude(yield* host.readyPullRequest(repo, other.number), { state: "closed", draft: true })
+    }))
+
+  it.effect("of many who open one for the same branch exactly one succeeds", () =>
+    Effect.gen(function*() {
+      const { draft, host, repo } = yield* pushed
+      const results = yield* Effect.forEach(
+        Array.from({ length: 5 }),
+        () => Effect.result(host.openDraftPullRequest(repo, draft)),
+        { concurrency: "unbounded" }
+      )
+      const opened = results.filter(Result.isSuccess).map(({ success }) => success)
+      assert.strictEqual(opened.length, 1)
+      assert.deepStrictEqual(yield* host.findOpenPullRequest(repo, draft.headRef), opened[0] ?? null)
+    }))
+}
+
+/** Labels, reviewers and comments of pull requests. */
+const decorations = <R>(it: Writer<SourceHost | R>, { pushed }: ReturnType<typeof helpersOf<R>>) => {
+  it.effect("adds labels and reviewers that it has, and names the others, however often it is asked", () =>
+    Effect.gen(function*() {
+      const { draft, host, repo, repository: { accounts, reviewing } } = yield* pushed
+      const { number } = yield* host.openDraftPullRequest(repo, draft)
+      assert.deepStrictEqual(yield* host.decoratePullRequest(repo, number, { labels: [], reviewers: [] }), [])
+      const [label, team, person] = [reviewing?.label ?? "label", reviewing?.team ?? "acme/team", accounts?.writer.login ?? "ada"]
+      const asked = { labels: ["not/there #1", label], reviewers: ["nobody-of-that-name", person, team, "acme/no-team"] }
+      for (let times = 0; times < 2; times++) {
+        assert.deepStrictEqual(
+          yield* host.decoratePullRequest(repo, number, asked),
+          reviewing === undefined
+            ? [...asked.labels, ...asked.reviewers]
+            : ["not/there #1", "nobody-of-that-name", "acme/no-team"]
+        )
+        if (reviewing !== undefined) assert.deepStrictEqual(yield* reviewing.of(number), { labels: [label], reviewers: 2 })
+      }
+    }))
+
   it.effect("tells of comments, oldest first, what the beginning of each says and where it stands", () =>
     Effect.gen(function*() {
       const { draft, host, repo, repository } = yield* pushed
@@ -195,19 +275,6 @@ const draftPullRequests = <R>(it: Writer<SourceHost | R>, { pushed }: ReturnType
         assert.isFalse(Number.isNaN(Date.parse(createdAt)))
         assert.match(url, /^https?:\/\/.+/u)
       }
-    }))
-
-  it.effect("of many who open one for the same branch exactly one succeeds", () =>
-    Effect.gen(function*() {
-      const { draft, host, repo } = yield* pushed
-      const results = yield* Effect.forEach(
-        Array.from({ length: 5 }),
-        () => Effect.result(host.openDraftPullRequest(repo, draft)),
-        { concurrency: "unbounded" }
-      )
-      const opened = results.filter(Result.isSuccess).map(({ success }) => success)
-      assert.strictEqual(opened.length, 1)
-      assert.deepStrictEqual(yield* host.findOpenPullRequest(repo, draft.headRef), opened[0] ?? null)
     }))
 }
 
@@ -291,9 +358,69 @@ const pullRequestStates = <R>(it: Writer<SourceHost | R>, { pushed }: ReturnType
       for (
         const error of [
           yield* refusal(host.pullRequestDetails(repo, number + 1)),
-          yield* refusal(host.pullRequestPushed(repo, number + 1, { headSha: draft.headSha, at }))
+          yield* refusal(host.pullRequestPushed(repo, number + 1, { headSha: draft.headSha, at })),
+          yield* refusal(host.readyPullRequest(repo, number + 1))
         ]
       ) assert.deepInclude(error, { _tag: "SourceHostError", retryable: false })
+    }))
+}
+
+/** The reads with which a sandbox continues a branch or a pull request (docs/decisions/24). */
+const continuing = <R>(it: Writer<SourceHost | R>, { pushed }: ReturnType<typeof helpersOf<R>>) => {
+  it.effect("knows the newest commit of a branch by its exact name", () =>
+    Effect.gen(function*() {
+      const { draft, host, repo, repository } = yield* pushed
+      assert.deepStrictEqual(yield* host.branch(repo, "slipway/x"), { headSha: draft.headSha, isProtected: false })
+      const next = yield* repository.commit("slipway/x", { next: "1\n" })
+      assert.deepStrictEqual(yield* host.branch(repo, "slipway/x"), { headSha: next, isProtected: false })
+      for (const other of ["slipway/X", "slipway", "x", "slipway/*", "refs/heads/slipway/x", "a..b", "--all", ""]) {
+        assert.isNull(yield* host.branch(repo, other), other)
+      }
+      assert.strictEqual((yield* refusal(host.branch(unknown, "trunk")))._tag, "RepoNotAccessible")
+    }))
+
+  it.effect("says which branches are protected", () =>
+    Effect.gen(function*() {
+      const { host, repo, repository } = yield* pushed
+      // Protection is impossible there.
+      if (repository.protect === undefined) return
+      yield* repository.protect("slipway/x")
+      assert.deepInclude(yield* host.branch(repo, "slipway/x"), { isProtected: true })
+      assert.deepInclude(yield* host.branch(repo, "trunk"), { isProtected: false })
+    }))
+
+  it.effect("knows a pull request and the repository of its branch", () =>
+    Effect.gen(function*() {
+      const { draft, host, repo, repository } = yield* pushed
+      const opened = yield* host.openDraftPullRequest(repo, draft)
+      assert.deepStrictEqual(yield* host.pullRequestSource(repo, opened.number), { pullRequest: opened, headRepo: repo })
+      assert.isNull(yield* host.pullRequestSource(repo, opened.number + 1))
+      yield* repository.merge("slipway/x", "trunk")
+      assert.deepInclude((yield* host.pullRequestSource(repo, opened.number))?.pullRequest, { state: "closed", merged: true })
+      assert.strictEqual((yield* refusal(host.pullRequestSource(unknown, 1)))._tag, "RepoNotAccessible")
+    }))
+
+  it.effect("tells a pull request from a fork from its own, and lists its own open ones, newest first", () =>
+    Effect.gen(function*() {
+      const { draft, host, repo, repository } = yield* pushed
+      assert.deepStrictEqual(yield* host.openPullRequests(repo), [])
+      const first = yield* host.openDraftPullRequest(repo, draft)
+      const headSha = yield* repository.commit("feature/y", { y: "1\n" })
+      const second = yield* host.openDraftPullRequest(repo, { ...draft, title: "x".repeat(300), headRef: "feature/y", headSha })
+      if (repository.openFromFork !== undefined) {
+        for (const fork of ["someone/else", null]) {
+          const number = yield* repository.openFromFork(fork)
+          assert.strictEqual((yield* host.pullRequestSource(repo, number))?.headRepo, fork)
+        }
+      }
+      const listed = [
+        { number: second.number, title: "x".repeat(256), headRef: "feature/y" },
+        { number: first.number, title: "Title", headRef: "slipway/x" }
+      ]
+      assert.deepStrictEqual(yield* host.openPullRequests(repo), listed)
+      yield* repository.deleteBranch("feature/y")
+      assert.deepStrictEqual(yield* host.openPullRequests(repo), listed.slice(1))
+      assert.strictEqual((yield* refusal(host.openPullRequests(unknown)))._tag, "RepoNotAccessible")
     }))
 }
 
@@ -303,5 +430,7 @@ export const suite = <R>(name: string, layer: Layer.Layer<SourceHost | R, unknow
     const helpers = helpersOf(fixture)
     repositories(it, fixture, helpers)
     draftPullRequests(it, helpers)
+    decorations(it, helpers)
     pullRequestStates(it, helpers)
+    continuing(it, helpers)
   })

@@ -9,12 +9,14 @@ export const GrantRow = Schema.Struct({
   name: Schema.String,
   organizationId: Schema.String,
   createdAt: Instant,
-  revokedAt: Schema.NullOr(Instant)
+  revokedAt: Schema.NullOr(Instant),
+  retentionDays: Schema.NullOr(Schema.Int)
 })
 
 /** Its columns, of the table as `g`. */
 export const GRANT_COLUMNS = `
-      g.id, g.name, g.organization_id AS "organizationId", g.created_at AS "createdAt", g.revoked_at AS "revokedAt"`
+      g.id, g.name, g.organization_id AS "organizationId", g.created_at AS "createdAt", g.revoked_at AS "revokedAt",
+      g.retention_days AS "retentionDays"`
 
 export const KeyRow = Schema.Struct({
   id: Schema.String,

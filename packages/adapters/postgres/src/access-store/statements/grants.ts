@@ -1,5 +1,6 @@
 /** Grants: `grants`. A partial index makes names of grants in use unique. */
 import type { Grant } from "@slipway/domain/access/ports/AccessStore"
+import type { BranchRule } from "@slipway/domain/source/schema/BranchRules"
 import { DateTime, Schema } from "effect"
 import { type SqlClient, SqlSchema } from "effect/sql"
 import { Changed, GRANT_COLUMNS, GrantRow } from "../rows/AccessRows.ts"
@@ -48,6 +49,42 @@ export const updateRevoked = (sql: SqlClient.SqlClient, idOrName: string, at: Da
             WHERE g.id = before.id RETURNING ${grantColumns}, before.good AS changed`
   })(idOrName)
 }
+
+/** By id or name of a grant in use. */
+export const updateRetention = (sql: SqlClient.SqlClient, idOrName: string, days: number | null) => {
+  const grantColumns = sql.literal(GRANT_COLUMNS)
+  return SqlSchema.findOneOption({
+    Request: Schema.String,
+    Result: GrantRow,
+    execute: (grant) =>
+      sql`
+            UPDATE grants g SET retention_days = ${days}
+            WHERE (g.id::text = ${grant} OR g.name = ${grant}) AND g.revoked_at IS NULL RETURNING ${grantColumns}`
+  })(idOrName)
+}
+
+/** A grant in use. */
+export interface BranchRulesRow {
+  /** `null`: never set. */
+  readonly branchRules: ReadonlyArray<BranchRule> | null
+}
+
+export const selectBranchRules = (sql: SqlClient.SqlClient, grantId: string) =>
+  sql<BranchRulesRow>`SELECT branch_rules AS "branchRules" FROM grants WHERE id::text = ${grantId} AND revoked_at IS NULL`
+
+export const selectAllBranchRules = (sql: SqlClient.SqlClient) =>
+  sql<BranchRulesRow>`SELECT DISTINCT branch_rules AS "branchRules" FROM grants WHERE revoked_at IS NULL`
+
+/** Answers the rules before. No row: there is no such grant in use. */
+export const updateBranchRules = (sql: SqlClient.SqlClient, idOrName: string, rules: ReadonlyArray<BranchRule>) =>
+  sql<{ readonly id: string; readonly before: ReadonlyArray<BranchRule> | null }>`
+            UPDATE grants g SET branch_rules = ARRAY(SELECT jsonb_array_elements_text(${JSON.stringify(rules)}::jsonb))
+            FROM (
+              SELECT id, branch_rules FROM grants
+              WHERE (id::text = ${idOrName} OR name = ${idOrName}) AND revoked_at IS NULL
+              ORDER BY id::text = ${idOrName} DESC LIMIT 1 FOR UPDATE
+            ) before
+            WHERE g.id = before.id RETURNING g.id, before.branch_rules AS before`
 
 export const deleteSecrets = (sql: SqlClient.SqlClient, grant: { readonly id: string }) =>
   sql`DELETE FROM repository_secrets WHERE grant_id = ${grant.id}`

@@ -10,5 +10,7 @@ export const headRows = (sql: SqlClient.SqlClient) =>
     Request: Schema.Struct({ after: Schema.String, limit: Schema.Int }),
     Result: Schema.Struct({ id: SandboxId, seq: Int8 }),
     execute: ({ after, limit }) =>
-      sql`SELECT id, last_seq AS seq FROM sandboxes WHERE id > ${after} AND purged_seq < last_seq ORDER BY id LIMIT ${limit}`
+      sql`
+      SELECT id, last_seq AS seq FROM sandboxes
+      WHERE id > ${after} AND purged_seq < last_seq AND deleted_at IS NULL ORDER BY id LIMIT ${limit}`
   })

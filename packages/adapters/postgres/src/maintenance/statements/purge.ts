@@ -1,7 +1,8 @@
 /** Deletion of what is kept for a time only. Rows that another process deletes are skipped. */
 import { RETENTION_DAYS } from "@slipway/domain/sandbox/rules/Idempotency"
-import { DateTime } from "effect"
+import type { DateTime } from "effect"
 import type { SqlClient } from "effect/sql"
+import { endOf } from "../../checkpoints/statements/checkpoints.ts"
 
 /** Events that one statement of a purge takes, 1 s of work: a statement may run for 7 s, and 20 logs may have 512 MiB each. */
 const SLICE = { events: 10_000, bytes: 16 * 1024 * 1024 }
@@ -10,12 +11,18 @@ const SLICE = { events: 10_000, bytes: 16 * 1024 * 1024 }
  * Deletes the oldest events of up to `limit` sandboxes that ended, a slice at a time, with their setups and traces. A row per sandbox:
  * whether all of its events are gone. The partial index over ended sandboxes gives the order.
  */
-export const purgeEvents = (sql: SqlClient.SqlClient, endedBefore: DateTime.Utc, limit: number) =>
-  sql<{ readonly done: boolean }>`
+export const purgeEvents = (
+  sql: SqlClient.SqlClient,
+  endedBefore: DateTime.Utc,
+  limit: number,
+  own?: ReadonlyMap<string, DateTime.Utc>
+) => {
+  const before = endOf(sql, endedBefore, own)
+  return sql<{ readonly done: boolean }>`
             WITH ended AS (
-              SELECT id, last_seq, status_at FROM sandboxes
+              SELECT id, last_seq, status_at FROM sandboxes s
               WHERE status IN ('succeeded', 'failed', 'terminated') AND (purged_before IS NULL OR purged_before < status_at)
-                AND status_at <= ${DateTime.formatIso(endedBefore)}::timestamptz
+                AND status_at <= ${before} AND deleted_at IS NULL
               ORDER BY status_at LIMIT ${limit} FOR UPDATE SKIP LOCKED
             ), slice AS MATERIALIZED (
               SELECT sandbox_id, seq FROM (
@@ -42,8 +49,9 @@ export const purgeEvents = (sql: SqlClient.SqlClient, endedBefore: DateTime.Utc,
             )
             UPDATE sandboxes s SET
               purged_seq = CASE WHEN p.done THEN p.last_seq ELSE greatest(s.purged_seq, p.seq) END,
-              purged_before = CASE WHEN p.done THEN ${DateTime.formatIso(endedBefore)}::timestamptz ELSE s.purged_before END
+              purged_before = CASE WHEN p.done THEN ${before} ELSE s.purged_before END
             FROM progress p WHERE s.id = p.id RETURNING p.done`
+}
 
 /** Deletes the oldest expired keys, by the index over their time. */
 export const purgeKeys = (sql: SqlClient.SqlClient, limit: number) =>

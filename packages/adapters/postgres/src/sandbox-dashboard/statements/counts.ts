@@ -57,7 +57,8 @@ export const countRows = (sql: SqlClient.SqlClient) => {
       sql`
         SELECT CASE ${state} END AS state, count(*) AS count FROM (
           SELECT status, approvals, publications, restoring, turn FROM sandboxes
-          WHERE grant_id = ${grantId} ORDER BY created_at DESC, id DESC LIMIT ${LOOKED_THROUGH}
+          WHERE grant_id = ${grantId} AND deleted_at IS NULL AND archived_at IS NULL
+          ORDER BY created_at DESC, id DESC LIMIT ${LOOKED_THROUGH}
         ) s GROUP BY 1`
   })
 }
@@ -72,7 +73,8 @@ export const pullCountRows = (sql: SqlClient.SqlClient) => {
       sql`
         SELECT CASE ${state} END AS state, count(*) AS count FROM (
           SELECT publications FROM sandboxes
-          WHERE grant_id = ${grantId} ORDER BY created_at DESC, id DESC LIMIT ${LOOKED_THROUGH}
+          WHERE grant_id = ${grantId} AND deleted_at IS NULL AND archived_at IS NULL
+          ORDER BY created_at DESC, id DESC LIMIT ${LOOKED_THROUGH}
         ) s, jsonb_array_elements(s.publications) p WHERE ${sql.literal(PULLS.any)} GROUP BY 1`
   })
 }
@@ -86,7 +88,7 @@ export const recentRows = (reads: SqlClient.SqlClient) =>
       reads`
         SELECT created_by AS "createdBy", created_at AS "createdAt", repos, model, reasoning_effort AS "reasoningEffort",
           tool_approval_mode AS "toolApprovalMode", started_at IS NOT NULL AS started
-        FROM sandboxes WHERE grant_id = ${grantId} ORDER BY created_at DESC, id DESC LIMIT ${RECENT}`
+        FROM sandboxes WHERE grant_id = ${grantId} AND deleted_at IS NULL ORDER BY created_at DESC, id DESC LIMIT ${RECENT}`
   })
 
 /** Places of the grant's sandboxes in the queue, and slots. At least one row, for the counts. Partial indexes over work and leases. */
@@ -133,7 +135,8 @@ export const pastRows = (sql: SqlClient.SqlClient) => {
           least(sum(p."mergedAfterMs"), ${Number.MAX_SAFE_INTEGER})::bigint AS "mergedAfterMs"
         FROM (
           SELECT created_at, created_by, repo_names, model, status, reason, usage, tokens, publications FROM sandboxes
-          WHERE grant_id = ${grantId} AND created_at >= ${since}::timestamptz ORDER BY created_at DESC, id DESC LIMIT ${LOOKED_THROUGH}
+          WHERE grant_id = ${grantId} AND created_at >= ${since}::timestamptz AND deleted_at IS NULL
+          ORDER BY created_at DESC, id DESC LIMIT ${LOOKED_THROUGH}
         ) newest, LATERAL (
           SELECT count(*) FILTER (WHERE one ->> 'number' IS NOT NULL) AS pulls,
             count(*) FILTER (WHERE (one ->> 'merged')::boolean) AS merged, count(one ->> 'mergedAt') AS "timedMerges",
@@ -154,7 +157,7 @@ export const changesRows = (reads: SqlClient.SqlClient) =>
         SELECT s.id, c.changes FROM sandboxes s
         JOIN checkpoints k ON k.sandbox_id = s.id AND k.checkpoint = s.checkpoint
         JOIN checkpoint_contents c ON c.id = k.content
-        WHERE s.id = ANY(${textArray(ids)}::text[]) AND c.changes IS NOT NULL`
+        WHERE s.id = ANY(${textArray(ids)}::text[]) AND s.deleted_at IS NULL AND c.changes IS NOT NULL`
   })
 
 /** The newest text of each sandbox that the words of a search find. */

@@ -18,6 +18,7 @@ export interface DashboardQuery {
   readonly metadata?: Readonly<Record<string, string>> | undefined
   readonly attention: AttentionState | null
   readonly pinnedBy?: string | undefined
+  readonly archived?: boolean | undefined
 }
 
 /** Texts that the index gives to a search. */
@@ -42,7 +43,7 @@ const foundBy = (sql: SqlClient.SqlClient, grantId: string, search: string) => {
  * again and again.
  */
 export const selectDashboard = (sql: SqlClient.SqlClient, grantId: string, query: DashboardQuery) => {
-  const { after, attention, createdBy = null, limit, metadata = {}, pinnedBy, pull, repo, search } = query
+  const { after, archived = false, attention, createdBy = null, limit, metadata = {}, pinnedBy, pull, repo, search } = query
   const columns = sql.literal(COLUMNS)
   const matches = [
     attention === null ? sql`true` : sql.literal(ATTENTION[attention]),
@@ -60,6 +61,7 @@ export const selectDashboard = (sql: SqlClient.SqlClient, grantId: string, query
   const live = attention !== null && LIVE.includes(attention)
     ? sql`AND l.status IN ('queued', 'creating', 'running', 'terminating')`
     : sql``
+  const hidden = sql.literal(archived ? "l.archived_at IS NOT NULL" : "l.archived_at IS NULL")
   const pinned = pinnedBy === undefined
     ? sql``
     : sql`AND l.id IN (SELECT sandbox_id FROM sandbox_pins WHERE grant_id = ${grantId} AND user_id = ${pinnedBy})`
@@ -70,7 +72,7 @@ export const selectDashboard = (sql: SqlClient.SqlClient, grantId: string, query
               octet_length(s.repos::text) + octet_length(s.title))
               OVER (ORDER BY s.created_at DESC, s.id DESC ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING), 0) AS bytes_before
             FROM (
-              SELECT * FROM sandboxes l WHERE l.grant_id = ${grantId}
+              SELECT * FROM sandboxes l WHERE l.grant_id = ${grantId} AND l.deleted_at IS NULL AND ${hidden}
                 ${older} ${live} ${pinned}
               ORDER BY l.created_at DESC, l.id DESC LIMIT ${LOOKED_THROUGH}
             ) s

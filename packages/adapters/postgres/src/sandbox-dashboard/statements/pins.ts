@@ -21,7 +21,7 @@ export const countOtherPins = (sql: SqlClient.SqlClient, { grantId, userId }: Pi
         SELECT (
           SELECT count(*) FROM sandbox_pins p WHERE p.grant_id = s.grant_id AND p.user_id = ${userId} AND p.sandbox_id <> s.id
         )::integer AS count
-        FROM sandboxes s WHERE s.id = ${id} AND s.grant_id = ${grantId}`
+        FROM sandboxes s WHERE s.id = ${id} AND s.grant_id = ${grantId} AND s.deleted_at IS NULL FOR SHARE`
 
 export const insertPin = (sql: SqlClient.SqlClient, { grantId, userId }: Pinning, id: SandboxId) =>
   sql`INSERT INTO sandbox_pins (grant_id, user_id, sandbox_id) VALUES (${grantId}, ${userId}, ${id}) ON CONFLICT DO NOTHING`

@@ -7,17 +7,18 @@ import { iso } from "../../sql/Iso.ts"
 
 /** The columns that hold JSON, as the domain encodes them. */
 export const encodeColumns = Schema.encodeSync(
-  Sandbox.mapFields(Struct.pick(["approvals", "publications", "setupTime", "tokens", "turn", "usage"])),
+  Sandbox.mapFields(Struct.pick(["approvals", "continues", "feedback", "publications", "setupTime", "tokens", "turn", "usage"])),
   { disableChecks: true }
 )
 
 /** The same as texts: the JSON columns that a change may write. */
 export const encodeState = (sandbox: Sandbox) => {
-  const { approvals, publications, setupTime, tokens, turn, usage } = encodeColumns(sandbox)
+  const { approvals, feedback, publications, setupTime, tokens, turn, usage } = encodeColumns(sandbox)
   return {
     setupTime: setupTime === null ? null : JSON.stringify(setupTime),
     turn: turn === null ? null : JSON.stringify(turn),
     approvals: JSON.stringify(approvals),
+    feedback: feedback === null ? null : JSON.stringify(feedback),
     publications: JSON.stringify(publications),
     tokens: JSON.stringify(tokens),
     usage: JSON.stringify(usage)

@@ -2,6 +2,7 @@
 import type { SandboxSummary } from "@slipway/domain/sandbox/ports/SandboxStore"
 import { Sandbox } from "@slipway/domain/sandbox/schema/Sandbox"
 import { TurnState } from "@slipway/domain/sandbox/schema/Turn"
+import { FeedbackState } from "@slipway/domain/source/schema/FeedbackState"
 import { DateTime, Schema } from "effect"
 
 type Reader<A> = (value: unknown) => A
@@ -60,6 +61,8 @@ const agentRuntime = oneOf(of.agentRuntime)
 const reasoningEffort = orNull(encoded(of.reasoningEffort))
 const toolApprovalMode = oneOf(of.toolApprovalMode)
 const origin = orNull(encoded(of.origin))
+const feedback = orNull(encoded(FeedbackState))
+const continues = orNull(encoded(of.continues))
 const status = oneOf(of.status)
 const reason = orNull(encoded(of.reason))
 const initiator = oneOf(of.initiator)
@@ -78,8 +81,9 @@ const waitingTexts = list(of.waitingTexts)
 /** In the order in which {@link sandboxOf} reads them. */
 const names = `
   id grant_id created_by created_at title repos prompt model agent_runtime reasoning_effort tool_approval_mode metadata origin
-  status reason initiator status_at started_at setup_time completed_at error turn waiting turnless idle_since approvals publications
-  usage tokens checkpoint owes_checkpoint pinned restoring restores renames revision last_seq recorded_at log_bytes waiting_texts
+  feedback continues status reason initiator status_at started_at setup_time completed_at error turn waiting turnless idle_since approvals
+  publications usage tokens checkpoint owes_checkpoint pinned restoring restores renames syncing syncs revision last_seq recorded_at
+  log_bytes waiting_texts
 `.trim().split(/\s+/u).map((name) => `s.${name}`)
 
 /** How many columns {@link COLUMNS} are: what a statement selects after them begins there. */
@@ -141,6 +145,8 @@ export const sandboxOf = (row: ReadonlyArray<unknown>): Sandbox => {
     toolApprovalMode: toolApprovalMode(row[i++]),
     metadata: metadata(row[i++]),
     origin: origin(row[i++]),
+    feedback: feedback(row[i++]),
+    continues: continues(row[i++]),
     status: status(row[i++]),
     reason: reason(row[i++]),
     initiator: initiator(row[i++]),
@@ -163,6 +169,8 @@ export const sandboxOf = (row: ReadonlyArray<unknown>): Sandbox => {
     restoring: maybeNumber(row[i++]),
     restores: number(row[i++]),
     renames: number(row[i++]),
+    syncing: flag(row[i++]),
+    syncs: number(row[i++]),
     revision: bigint(row[i++]),
     lastSeq: bigint(row[i++]),
     recordedAt: maybeInstant(row[i++]),

@@ -9,7 +9,7 @@ import { bytesBefore } from "./pageBytes.ts"
 /** Which sandboxes, and in which order. */
 const newest = (reads: SqlClient.SqlClient, grantId: string, { after, limit, repo, status }: ListQuery) =>
   reads`
-          WHERE s.grant_id = ${grantId}
+          WHERE s.grant_id = ${grantId} AND s.deleted_at IS NULL
             ${after === null ? reads`` : reads`AND (s.created_at, s.id) < (${iso(after.createdAt)}::timestamptz, ${after.id})`}
             ${status === null ? reads`` : reads`AND s.status = ${status}`}
             ${repo === null ? reads`` : reads`AND ${repo.toLowerCase()} = ANY(s.repo_names)`}

@@ -9,6 +9,10 @@ import { Instant } from "../../sql/Instant.ts"
 import { Int8 } from "../../sql/Int8.ts"
 import { bytesBefore } from "./pageBytes.ts"
 
+/** A long log and its messages go in parts: no reader sees one of them. */
+const ofDeleted = (reads: SqlClient.SqlClient, id: string) =>
+  reads`EXISTS (SELECT FROM sandboxes d WHERE d.id = ${id} AND d.deleted_at IS NOT NULL)`
+
 /** Only checkpoints and restores. Literals, because the planner takes the partial index (0059) only for types that it knows. */
 export const ofCheckpoints = (reads: SqlClient.SqlClient) =>
   reads.literal(`AND type IN (${CHECKPOINT_TYPES.map((type) => `'${type}'`).join(", ")})`)
@@ -25,7 +29,7 @@ export const selectEntries = (
     reads<{ readonly seq: bigint; readonly type: SandboxEvent["type"]; readonly wire: string }>`
           SELECT seq, type, wire FROM (
             SELECT seq, type, wire, ${bytesBefore(reads, reads`octet_length(wire)`, reads`seq`)} FROM sandbox_events
-            WHERE sandbox_id = ${id} AND seq > ${after} ${only} ORDER BY seq LIMIT ${limit}
+            WHERE sandbox_id = ${id} AND seq > ${after} ${only} AND NOT ${ofDeleted(reads, id)} ORDER BY seq LIMIT ${limit}
           ) page WHERE bytes_before < ${PAGE_BYTES} ORDER BY seq`,
     (rows) => rows.map(({ seq, type, wire }) => ({ seq: Number(seq), type, wire }))
   )
@@ -46,10 +50,10 @@ export const messageRows = (reads: SqlClient.SqlClient) =>
       reads`
         SELECT seq, id, turn_id AS "turnId", role, text, created_at AS "createdAt" FROM (
           SELECT *, ${bytesBefore(reads, reads`octet_length(text)`, reads`seq`)} FROM messages
-          WHERE sandbox_id = ${id} AND seq > ${after} ORDER BY seq LIMIT ${limit}
+          WHERE sandbox_id = ${id} AND seq > ${after} AND NOT ${ofDeleted(reads, id)} ORDER BY seq LIMIT ${limit}
         ) page WHERE bytes_before < ${PAGE_BYTES} ORDER BY seq`
   })
 
 /** `seq` of the newest event that was purged. */
 export const selectPurged = (sql: SqlClient.SqlClient, id: SandboxId) =>
-  sql<{ readonly purged: bigint }>`SELECT purged_seq AS purged FROM sandboxes WHERE id = ${id}`
+  sql<{ readonly purged: bigint }>`SELECT purged_seq AS purged FROM sandboxes WHERE id = ${id} AND deleted_at IS NULL`

@@ -18,7 +18,7 @@ export const selectSandbox = (
   return Effect.flatMap(
     client`
           SELECT ${sql.literal(COLUMNS)}, s.fence, s.xmin::text FROM sandboxes s
-          WHERE s.id = ${key.id} ${key.grantId === undefined ? sql`` : sql`AND s.grant_id = ${key.grantId}`}
+          WHERE s.id = ${key.id} AND s.deleted_at IS NULL ${key.grantId === undefined ? sql`` : sql`AND s.grant_id = ${key.grantId}`}
           ${lock ? sql`FOR UPDATE` : sql``}`.values,
     ([row]): Effect.Effect<CachedRow, SandboxNotFound> =>
       row === undefined

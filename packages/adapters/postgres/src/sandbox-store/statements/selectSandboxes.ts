@@ -20,6 +20,6 @@ export const selectSandboxes = (reads: SqlClient.SqlClient, asked: ReadonlyArray
           SELECT ${reads.literal(COLUMNS)}, k.n
           FROM unnest(${textArray(asked.map(({ id }) => id))}::text[], ${textArray(asked.map(({ grantId }) => grantId))}::uuid[])
             WITH ORDINALITY AS k(id, grant_id, n)
-          CROSS JOIN LATERAL (SELECT * FROM sandboxes WHERE id = k.id AND grant_id = k.grant_id LIMIT 1) s`.values,
+          CROSS JOIN LATERAL (SELECT * FROM sandboxes WHERE id = k.id AND grant_id = k.grant_id AND deleted_at IS NULL LIMIT 1) s`.values,
     (rows) => Batches.placed(asked, rows, (row) => row[WIDTH])
   )

@@ -21,6 +21,10 @@ const queueOf = (sql: SqlClient.SqlClient, before: Sandbox, { turnless, waiting,
 const titleOf = (sql: SqlClient.SqlClient, before: Sandbox, { renames, title }: Sandbox) =>
   renames === before.renames ? sql`` : sql`title = ${title}, renames = ${renames},`
 
+/** Most sandboxes have no feedback. */
+const feedbackOf = (sql: SqlClient.SqlClient, before: Sandbox, { feedback }: Sandbox, text: string | null) =>
+  feedback === before.feedback ? sql`` : sql`feedback = ${text}::jsonb,`
+
 /**
  * Writes a sandbox, its new log entries and what follows from them in one round trip. It writes only if the row still has the known
  * version (`xmin`); otherwise it returns no row and nothing is written. Every part is derived from the updated row, so nothing is
@@ -56,8 +60,9 @@ export const updateSandbox = (
             revision = ${sandbox.revision},
             last_seq = ${sandbox.lastSeq}, recorded_at = ${iso(at)}, log_bytes = ${sandbox.logBytes}, checkpoint = ${sandbox.checkpoint},
             owes_checkpoint = ${sandbox.owesCheckpoint}, pinned = ${sandbox.pinned},
-            restoring = ${sandbox.restoring}, restores = ${sandbox.restores}, setup_time = ${state.setupTime}::jsonb,
-            ${queueOf(sql, before, sandbox)} ${titleOf(sql, before, sandbox)}
+            restoring = ${sandbox.restoring}, restores = ${sandbox.restores}, syncing = ${sandbox.syncing}, syncs = ${sandbox.syncs},
+            setup_time = ${state.setupTime}::jsonb,
+            ${queueOf(sql, before, sandbox)} ${titleOf(sql, before, sandbox)} ${feedbackOf(sql, before, sandbox, state.feedback)}
             deadline_at = ${deadlineOf(sandbox, limits)}, ${arrived}
             work = ${work}, work_since = ${workSince}, work_seq = ${sandbox.lastSeq}
           WHERE id = ${sandbox.id} AND last_seq = ${before.lastSeq} AND xmin = ${row.version}::xid

@@ -2,6 +2,7 @@
 import { Role } from "@slipway/domain/access/schema/User"
 import { Schema } from "effect"
 import { type SqlClient, SqlSchema } from "effect/sql"
+import { GRANT_COLUMNS } from "../../access-store/rows/AccessRows.ts"
 import { RateSlotRow } from "../../access-store/rows/RateSlotRow.ts"
 
 export const SessionRow = Schema.Struct({
@@ -19,6 +20,7 @@ const GrantRow = Schema.Struct({
   organizationId: Schema.String,
   createdAt: Schema.DateTimeUtcFromDate,
   revokedAt: Schema.NullOr(Schema.DateTimeUtcFromDate),
+  retentionDays: Schema.NullOr(Schema.Int),
   role: Role
 })
 
@@ -86,7 +88,7 @@ export const grantsOf = (reads: SqlClient.SqlClient) =>
     Result: GrantRow,
     execute: (userId) =>
       reads`
-        SELECT g.id, g.name, g.organization_id AS "organizationId", g.created_at AS "createdAt", g.revoked_at AS "revokedAt", m.role
+        SELECT ${reads.literal(GRANT_COLUMNS)}, m.role
         FROM memberships m JOIN grants g ON g.organization_id = m.organization_id AND g.revoked_at IS NULL
         WHERE m.user_id = ${userId} AND m.active ORDER BY g.created_at, g.id`
   })

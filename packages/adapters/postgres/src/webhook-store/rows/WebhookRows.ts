@@ -1,38 +1,53 @@
 /** Rows of webhooks as the domain's endpoints, attempts and deliveries. */
+import { SandboxId } from "@slipway/domain/ids/SandboxId"
 import type { Attempt, TakenAttempt } from "@slipway/domain/partner/ports/WebhookStore"
-import { DisabledReason, type Endpoint, type Outcome, Trouble, WantedTypes } from "@slipway/domain/partner/rules/Webhook"
+import { type Endpoint, EVENT_TYPES, type Outcome, Trouble } from "@slipway/domain/partner/rules/Webhook"
+import { NotificationType } from "@slipway/domain/partner/schema/NotificationType"
 import { type PartnerEvent, PartnerFact } from "@slipway/domain/partner/schema/PartnerEvent"
-import { Option, Schema } from "effect"
+import { DateTime, Option, Schema } from "effect"
 import type { Key } from "../../secret-store/SecretsKey.ts"
 import { Instant } from "../../sql/Instant.ts"
 import { Int8 } from "../../sql/Int8.ts"
 import { decodeSecrets, openable } from "./Secrets.ts"
 
+/** The position of an endpoint that gets nothing of the feed. Processes of earlier versions find no event after it. */
+export const NO_FEED = Number.MAX_SAFE_INTEGER
+
 export const EndpointRow = Schema.Struct({
   id: Schema.String,
   grantId: Schema.String,
   url: Schema.String,
-  types: Schema.NullOr(WantedTypes),
+  types: Schema.NullOr(Schema.Array(Schema.Literals(EVENT_TYPES))),
+  notifications: Schema.NullOr(Schema.Array(NotificationType)),
   createdAt: Instant,
   cursor: Int8,
   failures: Schema.Int,
   dueAt: Instant,
   disabledAt: Schema.NullOr(Instant),
-  disabledReason: Schema.NullOr(DisabledReason)
+  disabledReason: Schema.NullOr(Schema.Literals(["gone", "retries_exhausted"])),
+  silencedAt: Schema.NullOr(Instant),
+  refusingSince: Schema.NullOr(Instant)
 })
 /** Columns of an endpoint, of the table as `e`. */
 export const ENDPOINT =
   `e.id, e.grant_id AS "grantId", e.url, e.types, e.created_at AS "createdAt", e.cursor, e.failures, e.due_at AS "dueAt",
-  e.disabled_at AS "disabledAt", e.disabled_reason AS "disabledReason"`
+  e.disabled_at AS "disabledAt", e.disabled_reason AS "disabledReason", e.notifications, e.silenced_at AS "silencedAt",
+  e.refusing_since AS "refusingSince"`
 
-export const toEndpoint = ({ disabledAt: at, disabledReason: reason, ...row }: typeof EndpointRow.Type): Endpoint => ({
-  ...row,
-  disabled: at === null || reason === null ? null : { at, reason }
-})
+export const toEndpoint = (row: typeof EndpointRow.Type): Endpoint => {
+  const { cursor, disabledAt: at, disabledReason: reason, notifications, silencedAt, types, ...rest } = row
+  const isSilenced = at !== null && silencedAt !== null && DateTime.Equivalence(at, silencedAt)
+  return {
+    ...rest,
+    types: notifications === null ? types : [...types ?? [], ...notifications],
+    cursor: types === null && notifications !== null ? 0 : cursor,
+    disabled: at === null || reason === null ? null : { at, reason: isSilenced ? "not_accepting" : reason }
+  }
+}
 
 /** Why an attempt was not made, beside `trouble`, whose values processes of the version before know. */
 const Unread = Schema.Literals(["event_unreadable", "secret_unreadable"])
-type Unread = typeof Unread.Type
+export type Unread = typeof Unread.Type
 
 export const DeliveryRow = Schema.Struct({
   position: Int8,
@@ -46,11 +61,16 @@ export const DeliveryRow = Schema.Struct({
   retryAfter: Schema.NullOr(Schema.Int),
   body: Schema.NullOr(Schema.String),
   trouble: Schema.NullOr(Trouble),
-  unread: Schema.NullOr(Unread)
+  unread: Schema.NullOr(Unread),
+  sandboxId: Schema.NullOr(SandboxId),
+  type: Schema.NullOr(NotificationType)
 })
 
-export const toDelivery = ({ body, retryAfter, status, trouble, unread, ...row }: typeof DeliveryRow.Type): Attempt => ({
+export const toDelivery = (
+  { body, retryAfter, sandboxId, status, trouble, type, unread, ...row }: typeof DeliveryRow.Type
+): Attempt => ({
   ...row,
+  notification: sandboxId === null || type === null ? null : { sandboxId, type },
   outcome: status === null ? { _tag: "Failed", trouble: unread ?? trouble ?? "connection" } : { _tag: "Answered", status, retryAfter, body }
 })
 

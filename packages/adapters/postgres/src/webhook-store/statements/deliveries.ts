@@ -13,7 +13,7 @@ export const selectDeliveries = (sql: SqlClient.SqlClient, id: string, before: n
     execute: () =>
       sql`
             SELECT position, event_id AS "eventId", sequence, attempt, manual, at, duration_ms AS "durationMillis", status,
-              retry_after AS "retryAfter", body, trouble, unread
+              retry_after AS "retryAfter", body, trouble, unread, sandbox_id AS "sandboxId", type
             FROM webhook_deliveries WHERE endpoint_id = ${id} ${before === null ? sql`` : sql`AND position < ${before}`}
             ORDER BY position DESC LIMIT ${limit}`
   })(undefined)

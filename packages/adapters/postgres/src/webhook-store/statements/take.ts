@@ -10,7 +10,7 @@ const takenUntil = (sql: SqlClient.SqlClient) => sql`clock_timestamp() + make_in
 const EVENT = `p.id AS "eventId", p.sequence, p.type, p.data, p.created_at AS "recordedAt"`
 const TAKEN = `e.id AS "endpointId", e.url, e.secrets, e.failures, e.due_at AS "dueAt"`
 /** Only endpoints whose grant and organization are in use. */
-const HEARD = `
+export const HEARD = `
       JOIN grants g ON g.id = e.grant_id AND g.revoked_at IS NULL
       JOIN organizations o ON o.id = g.organization_id AND o.suspended_at IS NULL`
 
@@ -57,7 +57,8 @@ export const takeOrdered = (sql: SqlClient.SqlClient) => {
       WITH due AS (
         SELECT e.id, e.grant_id, e.cursor, e.types, f.last_sequence
         FROM webhook_endpoints e JOIN partner_feeds f ON f.grant_id = e.grant_id AND f.last_sequence > e.cursor ${heard}
-        WHERE e.disabled_at IS NULL AND e.due_at <= ${now} AND (e.claimed_until IS NULL OR e.claimed_until <= clock_timestamp())
+        WHERE e.disabled_at IS NULL AND (e.types IS NOT NULL OR e.notifications IS NULL) AND e.due_at <= ${now}
+          AND (e.claimed_until IS NULL OR e.claimed_until <= clock_timestamp())
         ORDER BY e.due_at LIMIT ${limit} FOR NO KEY UPDATE OF e SKIP LOCKED
       ), next AS (
         SELECT due.id AS endpoint, due.last_sequence, p.* FROM due LEFT JOIN LATERAL (

@@ -8,7 +8,7 @@ import type { ModelProvider } from "@slipway/domain/models/schema/ModelProvider"
 import { ModelProviders } from "@slipway/domain/models/usecases/ModelProviders"
 import { Effect, Redacted } from "effect"
 import { HttpApiBuilder } from "effect/http-api"
-import { respond } from "../server/reply/Respond.ts"
+import { respond } from "../../server/reply/Respond.ts"
 
 const toResource = ({ isDefault, ...settings }: ModelProvider): ModelProviderResource => ({ ...settings, default: isDefault })
 

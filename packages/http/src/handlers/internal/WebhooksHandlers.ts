@@ -9,7 +9,7 @@ import { Webhooks, type WithSecret } from "@slipway/domain/partner/usecases/Webh
 import { Effect, Redacted } from "effect"
 import { HttpApiBuilder } from "effect/http-api"
 
-const toResource = ({ createdAt, cursor, disabled, dueAt, failures, id, types, url }: Endpoint): EndpointResource => ({
+const toResource = ({ createdAt, cursor, disabled, dueAt, failures, id, refusingSince, types, url }: Endpoint): EndpointResource => ({
   id,
   url,
   types,
@@ -19,14 +19,17 @@ const toResource = ({ createdAt, cursor, disabled, dueAt, failures, id, types, u
   createdAt,
   lastSequence: cursor,
   failedAttempts: failures,
+  refusingSince,
   nextAttemptAt: disabled === null && failures > 0 ? dueAt : null
 })
 
 const withSecret = ({ endpoint, secret }: WithSecret) => ({ ...toResource(endpoint), secret: Redacted.value(secret) })
 
-const toEntry = ({ at, attempt, durationMillis, eventId, manual, outcome, sequence }: Attempt): DeliveryResource => ({
+const toEntry = ({ at, attempt, durationMillis, eventId, manual, notification, outcome, sequence }: Attempt): DeliveryResource => ({
   eventId,
   sequence,
+  sandboxId: notification?.sandboxId ?? null,
+  type: notification?.type ?? null,
   attempt,
   manual,
   at,

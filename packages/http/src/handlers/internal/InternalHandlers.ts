@@ -5,7 +5,7 @@ import type { Claim, Recorded } from "@slipway/domain/partner/rules/Attribution"
 import { Invoice, Project } from "@slipway/domain/partner/schema/Attribution"
 import { Effect, Schema } from "effect"
 import { HttpApiBuilder } from "effect/http-api"
-import { json } from "../server/reply/Respond.ts"
+import { json } from "../../server/reply/Respond.ts"
 
 const toResource = ({ claimed, createdAt, terms }: Claim): ClaimResource => ({
   ...terms,

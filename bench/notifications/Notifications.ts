@@ -1,0 +1,136 @@
+/**
+ * The cost of notifications where sandboxes are created and changed: the same writes of the store for a grant with three listening
+ * endpoints, beside those for a grant without one, on one durable Postgres. Many short rounds take turns, so that a load on the machine is
+ * a load on both.
+ */
+import { Access } from "@slipway/domain/access/usecases/Access"
+import { Ids } from "@slipway/domain/ids/Ids"
+import { ID_ALPHABET, SandboxId } from "@slipway/domain/ids/SandboxId"
+import { offlineDemo } from "@slipway/domain/models/schema/ModelCatalogue"
+import { WebhookStore } from "@slipway/domain/partner/ports/WebhookStore"
+import { NOTIFICATION_TYPES } from "@slipway/domain/partner/schema/NotificationType"
+import { SandboxStore } from "@slipway/domain/sandbox/ports/SandboxStore"
+import type { SandboxEvent } from "@slipway/domain/sandbox/schema/SandboxEvent"
+import { EmbeddedPostgres } from "@slipway/embedded-postgres/EmbeddedPostgres"
+import * as IdsNode from "@slipway/machine/node/IdsNode"
+import * as AccessStorePostgres from "@slipway/postgres/access-store/AccessStorePostgres"
+import * as Database from "@slipway/postgres/Database"
+import * as HintsPostgres from "@slipway/postgres/HintsPostgres"
+import * as Migrations from "@slipway/postgres/Migrations"
+import * as SandboxStorePostgres from "@slipway/postgres/sandbox-store/SandboxStorePostgres"
+import { SecretsKey } from "@slipway/postgres/secret-store/SecretsKey"
+import * as WebhookStorePostgres from "@slipway/postgres/webhook-store/WebhookStorePostgres"
+import { Context, DateTime, Effect, Layer, Redacted, References, Result } from "effect"
+import { mkdtemp, rm } from "node:fs/promises"
+import os from "node:os"
+import path from "node:path"
+import type { Measurement } from "../Measurement.ts"
+import type { Options } from "../Rows.ts"
+
+const CLIENTS = 16
+const ENDPOINTS = 3
+/** Operations of one round. */
+const TIMES = 128
+
+const stores = Access.layer.pipe(
+  Layer.provideMerge(
+    Layer.mergeAll(
+      SandboxStorePostgres.layer,
+      AccessStorePostgres.layer,
+      WebhookStorePostgres.layer.pipe(Layer.provide(SecretsKey.layerEphemeral))
+    )
+  ),
+  Layer.provideMerge(Layer.mergeAll(HintsPostgres.layer, IdsNode.layer)),
+  Layer.provideMerge(Migrations.layer)
+)
+
+const create = Effect.fnUntraced(function*(grantId: string) {
+  const id = SandboxId.make(`c_${yield* (yield* Ids).random(ID_ALPHABET, 12)}`)
+  yield* (yield* SandboxStore).create({
+    creation: {
+      id,
+      grantId,
+      createdBy: "user_01J00000000000000000000000",
+      title: "A title",
+      repos: [{ fullName: "acme/shop" }],
+      prompt: "a prompt",
+      model: offlineDemo.id,
+      agentRuntime: offlineDemo.agentRuntime,
+      reasoningEffort: null,
+      toolApprovalMode: "prompt",
+      metadata: {},
+      origin: null,
+      continues: null,
+      createdAt: yield* DateTime.now
+    },
+    keyed: null
+  })
+  return id
+})
+
+const event: SandboxEvent = { type: "pull_request.updated", data: { repo: "acme/shop", action_state: "publishing" } }
+const change = Effect.fnUntraced(function*(id: SandboxId) {
+  yield* (yield* SandboxStore).change(id, "policy", () => Result.succeed([event]), yield* DateTime.now)
+})
+
+/** So many effects by as many clients at once; their number a second. */
+const rateOf = Effect.fnUntraced(function*<A, E, R>(times: number, one: (n: number) => Effect.Effect<A, E, R>) {
+  const began = performance.now()
+  yield* Effect.forEach(Array.from({ length: times }, (_, n) => n), one, { concurrency: CLIENTS, discard: true })
+  return times * 1000 / (performance.now() - began)
+})
+
+const measureAll = Effect.fnUntraced(function*({ quick }: Options) {
+  const dataDir = yield* Effect.acquireRelease(
+    Effect.promise(() => mkdtemp(path.join(os.tmpdir(), "slipway-bench-"))),
+    (folder) => Effect.promise(() => rm(folder, { recursive: true, force: true, maxRetries: 50, retryDelay: 100 }))
+  )
+  const { connection } = Context.get(yield* Layer.build(EmbeddedPostgres.layer({ dataDir })), EmbeddedPostgres)
+  const rounds = quick ? 30 : 100
+  return yield* Effect.gen(function*() {
+    const access = yield* Access
+    const [heard, alone] = [(yield* access.createGrant("heard")).grant.id, (yield* access.createGrant("alone")).grant.id]
+    for (let n = 0; n < ENDPOINTS; n++) {
+      const id = yield* (yield* Ids).uuid7
+      const endpoint = { id, grantId: heard, url: "https://hooks.example.com/", types: NOTIFICATION_TYPES, createdAt: yield* DateTime.now }
+      yield* (yield* WebhookStore).register(endpoint, Redacted.make("whsec_a"))
+    }
+    const sandboxes = new Map<string, ReadonlyArray<SandboxId>>()
+    for (const grant of [heard, alone]) {
+      sandboxes.set(
+        grant,
+        yield* Effect.forEach(Array.from({ length: CLIENTS * 4 }), () => create(grant))
+      )
+    }
+    const created = new Map<string, Array<number>>([[heard, []], [alone, []]])
+    const changed = new Map<string, Array<number>>([[heard, []], [alone, []]])
+    for (let round = 0; round < rounds; round++) {
+      for (const grant of round % 2 === 0 ? [heard, alone] : [alone, heard]) {
+        const own = sandboxes.get(grant) ?? []
+        created.get(grant)?.push(yield* rateOf(TIMES, () => create(grant)))
+        changed.get(grant)?.push(yield* rateOf(TIMES, (n) => change(own[n % own.length]!)))
+      }
+    }
+    const row = (id: string, what: string, of: ReadonlyMap<string, ReadonlyArray<number>>, least: number): Measurement => ({
+      id,
+      what,
+      unit: "requests/s",
+      better: "higher",
+      ours: { name: `${ENDPOINTS} endpoints`, samples: of.get(heard) ?? [] },
+      theirs: { name: "none", samples: of.get(alone) ?? [] },
+      reach: { times: least }
+    })
+    return [
+      row("notified-create", `creations, ${CLIENTS} clients, beside those of a grant without endpoints`, created, 0.9),
+      row("notified-change", "one notification, one transaction each, beside those of a grant without endpoints", changed, 0.5)
+    ]
+  }).pipe(Effect.provide(stores.pipe(Layer.provide(Database.layer(connection)))))
+})
+
+export const measure = (options: Options): Promise<ReadonlyArray<Measurement>> =>
+  measureAll(options).pipe(
+    Effect.map((rows) => rows.filter(({ id }) => options.only.has(id))),
+    Effect.scoped,
+    Effect.provideService(References.MinimumLogLevel, "Warn"),
+    Effect.runPromise
+  )

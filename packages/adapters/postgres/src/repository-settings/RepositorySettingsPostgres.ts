@@ -1,0 +1,36 @@
+/** `RepositorySettings` on Postgres. Each change is one transaction with its entry in the audit log. */
+import { AuditLog } from "@slipway/domain/access/ports/AuditLog"
+import { changed, MAX_REPOSITORIES, RepositorySettings, SettingsRefused } from "@slipway/domain/source/ports/RepositorySettings"
+import { NO_SETTINGS, sameSettings } from "@slipway/domain/source/schema/RepoSettings"
+import { Effect, Layer } from "effect"
+import { SqlClient } from "effect/sql"
+import * as AuditLogPostgres from "../audit-log/AuditLogPostgres.ts"
+import { guard } from "../sql/SqlFailure.ts"
+import { deleteSettings, lockGrant, saveSettings, selectSettings } from "./statements.ts"
+
+export const layer = Layer.effect(
+  RepositorySettings,
+  Effect.gen(function*() {
+    const sql = yield* SqlClient.SqlClient
+    const audit = yield* AuditLog
+    return RepositorySettings.of({
+      of: ({ grantId, repo }) => guard(Effect.map(selectSettings(sql, grantId, repo), ([row]) => row?.settings ?? NO_SETTINGS)),
+      set: Effect.fn("RepositorySettings.set")(
+        function*(of, settings, at) {
+          const { grantId, repo } = of
+          if ((yield* lockGrant(sql, grantId)).length === 0) return yield* new SettingsRefused({ reason: "grant" })
+          const all = yield* selectSettings(sql, grantId, null)
+          const before = all.find((row) => row.repo.toLowerCase() === repo.toLowerCase())
+          if (sameSettings(before?.settings ?? NO_SETTINGS, settings)) return
+          if (sameSettings(settings, NO_SETTINGS)) yield* deleteSettings(sql, of)
+          else if (before === undefined && all.length >= MAX_REPOSITORIES) return yield* new SettingsRefused({ reason: "limit" })
+          else yield* saveSettings(sql, of, settings, at)
+          yield* audit.append([changed(of, at)])
+        },
+        sql.withTransaction,
+        guard
+      ),
+      list: (grantId) => guard(selectSettings(sql, grantId, null))
+    })
+  })
+).pipe(Layer.provideMerge(AuditLogPostgres.layer))

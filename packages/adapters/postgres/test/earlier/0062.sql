@@ -1,0 +1,16 @@
+ALTER TABLE sandboxes ADD COLUMN renames integer NOT NULL DEFAULT 0;
+CREATE TABLE IF NOT EXISTS sandbox_pins ( grant_id uuid NOT NULL REFERENCES grants, user_id text NOT NULL, sandbox_id text NOT NULL REFERENCES sandboxes, PRIMARY KEY (grant_id, user_id, sandbox_id) );
+CREATE TABLE IF NOT EXISTS search_texts ( sandbox_id text NOT NULL REFERENCES sandboxes, seq bigint NOT NULL, words tsvector NOT NULL, PRIMARY KEY (sandbox_id, seq) );
+CREATE INDEX IF NOT EXISTS search_texts_words ON search_texts USING gin (words) WITH (gin_pending_list_limit = 256);
+CREATE OR REPLACE FUNCTION search_words(of_grant uuid, said text) RETURNS text[] LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE AS $$ BEGIN RETURN (SELECT coalesce(array_agg(right(of_grant::text, 8) || word), '{}') FROM unnest(tsvector_to_array( to_tsvector('simple'::regconfig, translate(left(said, 4000), '!"#$%&''()*+,-./:;<=>?@[\]^_`{|}~', repeat(' ', 32))) )) AS word WHERE length(word) <= 64); END $$;
+CREATE OR REPLACE FUNCTION search_query(of_grant uuid, typed text) RETURNS tsquery LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$ SELECT string_agg('''' || word || ''':*', ' & ')::tsquery FROM unnest(slipway.search_words(of_grant, typed)) AS word $$;
+CREATE TABLE IF NOT EXISTS model_providers ( provider text PRIMARY KEY, sealed text CHECK (sealed LIKE 'sealed:%'), base_url text, model text, is_default boolean NOT NULL, set_at timestamptz(3) NOT NULL );
+CREATE UNIQUE INDEX IF NOT EXISTS model_providers_default ON model_providers (is_default) WHERE is_default;
+ALTER TABLE worker_offers ADD COLUMN isolation jsonb;
+INSERT INTO effect_sql_migrations (migration_id, name) VALUES (62, 'additions');
+INSERT INTO search_texts (sandbox_id, seq, words) SELECT id, 0, array_to_tsvector(search_words(grant_id, prompt)) FROM sandboxes;
+INSERT INTO search_texts (sandbox_id, seq, words) SELECT m.sandbox_id, m.seq, array_to_tsvector(search_words(s.grant_id, m.text)) FROM messages m JOIN sandboxes s ON s.id = m.sandbox_id;
+INSERT INTO sandbox_pins (grant_id, user_id, sandbox_id) VALUES ('00000000-0000-7000-8000-000000000002', 'user_00000000000000000000000001', 'c_bbbbbbbbbbbb');
+INSERT INTO model_providers (provider, sealed, base_url, model, is_default, set_at) VALUES ('anthropic', 'sealed:a', null, null, true, '2026-01-01T00:00:00Z');
+UPDATE sandboxes SET renames = 2 WHERE id = 'c_bbbbbbbbbbbb';
+UPDATE worker_offers SET isolation = '{}';
