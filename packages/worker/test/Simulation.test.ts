@@ -135,6 +135,15 @@ const through: ReadonlyArray<string> = [
   "runs of automations skipped",
   "runs of automations that another process ended",
   "schedules that were missed for weeks",
+  "pull requests with feedback",
+  "comments delivered",
+  "comments edited",
+  "comments deleted",
+  "comments of programs",
+  "failing checks delivered",
+  "rounds of feedback with a reply",
+  "feedback paused after its rounds",
+  "finished sandboxes that a new one continued",
   "webhook endpoints disabled (gone)",
   "webhook endpoints disabled (retries_exhausted)"
 ]
