@@ -82,8 +82,10 @@ const used = Effect.gen(function*() {
     SELECT pid FROM pg_stat_activity WHERE backend_type = 'client backend' AND datname = current_database()`
   const { system, user } = process.cpuUsage()
   // Nanoseconds on a processor come first. A backend that ended meanwhile counts for nothing.
-  const times = yield* Effect.forEach(backends, ({ pid }) =>
-    Effect.promise(() => readFile(`/proc/${pid}/schedstat`, "utf8").then((text) => Number(text.split(" ")[0]), () => 0)))
+  const times = yield* Effect.forEach(
+    backends,
+    ({ pid }) => Effect.promise(() => readFile(`/proc/${pid}/schedstat`, "utf8").then((text) => Number(text.split(" ")[0]), () => 0))
+  )
   return new Map([[0, system + user], ...backends.map(({ pid }, i) => [pid, (times[i] ?? 0) / 1000] as const)])
 })
 
