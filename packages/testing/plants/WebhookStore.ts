@@ -12,7 +12,10 @@ export const plants: Plants = {
       ["tells other grants of sandboxes", "listener.grantId === grantId", "true"],
       ["starts a line after its first event", "progress: { cursor: seq - 1,", "progress: { cursor: seq,"],
       ["keeps every undelivered notification", ".slice(-MAX_QUEUED)", ""],
-      ["makes the next event of a sandbox due before the retry", "dueAt: line.progress.dueAt ?? at", "dueAt: at"],
+      ["makes the next event of a sandbox due before the retry", "dueAt: line.progress.dueAt ?? DateTime.min(at, now)",
+        "dueAt: DateTime.min(at, now)"],
+      ["waits with an event until the date that a clock ahead gave it", "line.progress.dueAt ?? DateTime.min(at, now)",
+        "line.progress.dueAt ?? at"],
       ["tells of the title before the event", "sandbox: { title, status,", "sandbox: { title: \"\", status,"]
     ]),
     ...plantsIn("packages/domain/memory/sandbox/SandboxStoreMemory.ts", [

@@ -86,8 +86,9 @@ const write = Effect.fnUntraced(
   ) {
     if (events.length === 0) return
     const before = row.sandbox
-    const entries = SandboxRows.record(row, events, at, yield* DateTime.now, fence)
-    notifications?.write(row.sandbox, entries, dateOf(before, at), (seq) => row.log.some((entry) => entry.seq === seq))
+    const now = yield* DateTime.now
+    const entries = SandboxRows.record(row, events, at, now, fence)
+    notifications?.write(row.sandbox, entries, { at: dateOf(before, at), now }, (seq) => row.log.some((entry) => entry.seq === seq))
     yield* hints.publish(topicsOf({ before, events, sandbox: row.sandbox }), new Appended(entries))
   }
 )

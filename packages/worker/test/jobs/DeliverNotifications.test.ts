@@ -192,7 +192,7 @@ layer(postgres, { excludeTestServices: true })("notifications", (it) => {
           assert.deepStrictEqual(got.get(id)?.map(({ wire }) => wire), entries.map(({ wire }) => wire))
         }
       }),
-    600_000
+    600_000 + sandboxes * 3_000
   )
 
   it.effect(

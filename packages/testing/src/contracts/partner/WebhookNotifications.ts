@@ -289,6 +289,17 @@ const lines = (it: Writer<Requirements>) => {
       assert.deepStrictEqual((yield* log(endpoint)).map(({ sequence }) => sequence), [second, first])
     }))
 
+  it.effect("sends an event that a clock ahead dated as soon as it is written, and so the later events of its sandbox", () =>
+    Effect.gen(function*() {
+      const { id: grantId } = yield* newGrant
+      const endpoint = yield* register(grantId)
+      const { id } = yield* sandboxOf(grantId)
+      const now = yield* Effect.map(WebhookFixture, ({ now }) => now)
+      const own = [...yield* publish(id, 1, DateTime.add(yield* now, { days: 1 })), ...yield* publish(id, 1, yield* now)]
+      const soon = DateTime.add(yield* now, { minutes: 1 })
+      assert.deepStrictEqual(seqs(yield* drain(endpoint, soon)), own)
+    }))
+
   it.effect("gives a line to one of many who ask at once", () =>
     Effect.gen(function*() {
       const { id: grantId } = yield* newGrant
