@@ -899,7 +899,10 @@ export const plants = ({ key, otherKey }: Keys): Readonly<Record<string, Readonl
       "approval.resolved",
       "sandbox.forked",
       "sandbox.restoring",
-      "sandbox.restored"
+      "sandbox.restored",
+      "sandbox.continued",
+      "sandbox.syncing",
+      "sandbox.synced"
     ].map((type) => [`events.data-${type}`, {
       "nothing in it": each(type, (event) => ({ ...event, data: {} })),
       "members of other types": each(
