@@ -75,7 +75,7 @@ describe("a sync of a sandbox that continues a branch", () => {
         assert.strictEqual(synced.code, 0, synced.stderr)
         yield* api.event(id, "sandbox.synced")
         const told = (yield* api.log(id)).find(({ type }) => type === "sandbox.synced")
-        assert.sameDeepMembers(told?.data["branches"] as ReadonlyArray<object>, [
+        assert.sameDeepMembers(told?.data["branches"] as Array<object>, [
           { repo: "acme/shop", branch: "main", sha: base },
           { repo: "acme/shop", branch: BRANCH, sha: moved }
         ])
