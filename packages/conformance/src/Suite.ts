@@ -2,6 +2,7 @@
 import { errorOf } from "./client/ErrorText.ts"
 import { Skip } from "./client/Expect.ts"
 import * as AccessRules from "./rules/AccessRules.ts"
+import * as AutomationRules from "./rules/AutomationRules.ts"
 import * as BranchRules from "./rules/BranchRules.ts"
 import * as CheckpointRules from "./rules/CheckpointRules.ts"
 import * as CommandRules from "./rules/CommandRules.ts"
@@ -41,6 +42,7 @@ export const rules: ReadonlyArray<Rule> = [
   ...CheckpointRules.rules,
   ...ForkRules.rules,
   ...BranchRules.rules,
+  ...AutomationRules.rules,
   ...FeedRules.rules,
   ...OwnershipRules.rules,
   ...DocumentRules.rules

@@ -2,7 +2,7 @@
 import { assert, layer } from "@effect/vitest"
 import { SandboxStore } from "@slipway/domain/sandbox/ports/SandboxStore"
 import type { SandboxEvent } from "@slipway/domain/sandbox/schema/SandboxEvent"
-import { DateTime, Effect, Result } from "effect"
+import { DateTime, Effect, Result, Stream } from "effect"
 import { checkpointed } from "../testing/Checkpointed.ts"
 import {
   ask,
@@ -17,6 +17,7 @@ import {
   openStream,
   postJson,
   refused,
+  running,
   SANDBOXES
 } from "../testing/Harness.ts"
 
@@ -129,6 +130,32 @@ layer(http(), { excludeTestServices: true })("deleting a sandbox", (it) => {
       const { origin } = yield* SandboxStore.use((store) => store.find({ grantId, id: fork.id }))
       assert.strictEqual(origin?.sandboxId, id)
       refused(yield* postJson(`${SANDBOXES}/${id}/fork`, key, { prompt: "Go on" }), 404, "not_found")
+    }))
+})
+
+/** Trees whose files begin, and never come to their end. */
+const endless = {
+  has: () => Effect.succeed(true),
+  open: (_key: unknown, _path: string, size: number) =>
+    Effect.succeed({ size, bytes: Stream.concat(Stream.succeed(new Uint8Array(64 * 1024).fill(97)), Stream.never) })
+}
+
+layer(http({ trees: endless }), { excludeTestServices: true })("downloads of a sandbox that is deleted", (it) => {
+  it.effect("break off short of their length, for readers that wait as for those that read nothing; others go on", () =>
+    Effect.gen(function*() {
+      const { key } = yield* mintKey({ grant: "downloading", scopes: DELETING })
+      const [gone, kept] = [yield* running(key), yield* running(key)]
+      const begin = ({ id }: { readonly id: string }) => openStream(`${SANDBOXES}/${id}/files/download?path=a`, { key })
+      const [waits, lazy, stays] = [yield* begin(gone), yield* begin(gone), yield* begin(kept)]
+      assert.deepStrictEqual([waits.status, lazy.status, stays.status], [200, 200, 200])
+      lazy.pause()
+      yield* drive(gone.id, [{ _tag: "Fail", reason: "agent_lost", error: "Gone.", retryable: false }])
+      assert.strictEqual((yield* remove(gone.id, key)).status, 204)
+      yield* waits.rest
+      lazy.resume()
+      yield* lazy.rest
+      assert.deepStrictEqual([waits.broken(), lazy.broken(), stays.broken()], [true, true, false])
+      refused(yield* ask(`${SANDBOXES}/${gone.id}/files/download?path=a`, { key }), 404, "not_found")
     }))
 })
 

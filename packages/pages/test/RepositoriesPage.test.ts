@@ -1,6 +1,8 @@
 /** The page of repositories: what it lists to whom, and what owners of the service can put on the list. */
 import { assert, layer } from "@effect/vitest"
+import { Access } from "@slipway/domain/access/usecases/Access"
 import { RepoNotAccessible } from "@slipway/domain/source/ports/SourceHost"
+import { BranchRule } from "@slipway/domain/source/schema/BranchRules"
 import { RepoName } from "@slipway/domain/source/schema/RepoRef"
 import { MachineRepositories, type MachineRepository, UnusableFolder } from "@slipway/pages/repositories/MachineRepositories"
 import { Effect, Layer, Logger } from "effect"
@@ -87,6 +89,19 @@ layer(
       assert.strictEqual((yield* mine.get(`/repositories/settings?name=${encodeURIComponent(HOSTILE)}`)).status, 404)
       const other = yield* visitorIn("settings-of-a-member", "member")
       assert.strictEqual((yield* other.get(at)).status, 403)
+    }))
+
+  it.effect("have settings that show which branches sandboxes of the grant may continue", () =>
+    Effect.gen(function*() {
+      const mine = yield* owner
+      const shown = Effect.map(mine.get("/repositories/settings?name=acme%2Fshop"), textOf)
+      const before = yield* shown
+      assert.match(before, /push to these branches, but never to the default branch or a protected branch: slipway\/\* /u)
+      const grant = /slipway grants branches ([\w-]+)/u.exec(before)?.[1] ?? ""
+      yield* Access.use((access) => access.setBranches(grant, [BranchRule.make("feature/*"), BranchRule.make("fix-*")]))
+      assert.match(yield* shown, / feature\/\* fix-\* /u)
+      yield* Access.use((access) => access.setBranches(grant, []))
+      assert.include(yield* shown, "Sandboxes can't continue branches")
     }))
 
   it.effect("show members how their grant used them, without folders and forms", () =>

@@ -159,12 +159,22 @@ export const plants: Plants = {
         "if (sandbox.restoring"
       ],
       [
+        "syncs in the midst of a turn",
+        "if (isActive(sandbox.turn)) return Result.fail(new TurnActive())\n    if (sandbox.restoring",
+        "if (sandbox.restoring"
+      ],
+      [
         "takes a title once for all",
         "title === current ? Math.max(renames - 1, 0) : renames",
         "0"
       ]
     ]),
     ...plantsIn("packages/domain/src/sandbox/rules/SystemCommand.ts", [
+      [
+        "tells the end of a sync that nobody asked for",
+        "Result.succeed(sandbox.syncing ? [{ type: \"sandbox.synced\", data: command.data }] : [])",
+        "Result.succeed([{ type: \"sandbox.synced\", data: command.data }])"
+      ],
       [
         "starts a turn twice",
         "if (state !== \"pending\") return Result.succeed([])",

@@ -12,7 +12,10 @@ export const plants: Plants = {
       ["tells other grants of sandboxes", "listener.grantId === grantId", "true"],
       ["starts a line after its first event", "progress: { cursor: seq - 1,", "progress: { cursor: seq,"],
       ["keeps every undelivered notification", ".slice(-MAX_QUEUED)", ""],
-      ["makes the next event of a sandbox due before the retry", "dueAt: line.progress.dueAt ?? at", "dueAt: at"],
+      ["makes the next event of a sandbox due before the retry", "dueAt: line.progress.dueAt ?? DateTime.min(at, now)",
+        "dueAt: DateTime.min(at, now)"],
+      ["waits with an event until the date that a clock ahead gave it", "line.progress.dueAt ?? DateTime.min(at, now)",
+        "line.progress.dueAt ?? at"],
       ["tells of the title before the event", "sandbox: { title, status,", "sandbox: { title: \"\", status,"]
     ]),
     ...plantsIn("packages/domain/memory/sandbox/SandboxStoreMemory.ts", [
@@ -33,6 +36,8 @@ export const plants: Plants = {
       ["gives the longest due of all grants first", "place <= MAX_OF_GRANT).sort((a, b) => a.place - b.place || ",
         "place <= MAX_OF_GRANT).sort((a, b) => "],
       ["sends events that are gone from the log", "&& one.isKept() &&", "&&"],
+      ["lets lines whose events are gone keep the places of others",
+        "one.line.progress = { ...one.line.progress, cursor: one.line.newest, dueAt: null }", ""],
       ["counts every attempt at a notification as the first", "one.line.progress.failures + 1", "1"],
       ["takes the record of a worker that lost a notification", "held?.fence !== fence || held.until", "held === undefined || held.until"],
       ["takes the record of a notification twice", " || held.until === null) return", ") return"],

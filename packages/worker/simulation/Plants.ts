@@ -308,6 +308,22 @@ export const plants: ReadonlyArray<Plant> = [
     from: "next: nextRun(settings.trigger, now)",
     to: "next: nextRun(settings.trigger, dueAt)"
   },
+  {
+    name: "stranger-starts-run",
+    mistake: "a mention or a label starts a run whoever it is of",
+    rule: "news of strangers and programs start nothing",
+    module: "domain/src/automation/usecases/Automations.ts",
+    from: " || !(yield* source.value.mayWrite(news.repo, news.author))",
+    to: ""
+  },
+  {
+    name: "repeated-news-run-again",
+    mistake: "a comment or a label that comes again is another event",
+    rule: "news of a person who may write have one run",
+    module: "domain/src/automation/usecases/Automations.ts",
+    from: "const facts = factsOfNews(news, yield* DateTime.now)",
+    to: "const facts = factsOfNews({ ...news, id: `${yield* ids.uuid7}/${news.id}` }, yield* DateTime.now)"
+  },
   // Feedback
   {
     name: "comment-delivered-twice",

@@ -153,11 +153,13 @@ const make = Effect.fnUntraced(function*(options: GitHubApi.Options) {
     const tag = cursor.tags[feed]
     const isConditional = tag !== undefined && !(feed === "events" && cursor.page > 1)
     const answer = yield* api.request(access, "GET", path, query, isConditional ? { "if-none-match": tag } : {}).pipe(
-      onStatus(304, ({ pollInterval = 0 }) => Effect.succeed({ unchanged: true as const, pollInterval })),
+      onStatus(304, ({ pollInterval = 0 }) => Effect.succeed({ unchanged: true, pollInterval })),
       // An Enterprise host may have no Actions.
-      feed === "runs" ? onStatus(404, () => Effect.succeed({ unchanged: true as const, pollInterval: 0 })) : (self) => self
+      feed === "runs" ? onStatus(404, () => Effect.succeed({ unchanged: false, pollInterval: 0 })) : (self) => self
     )
-    if ("unchanged" in answer) return { read: { news: [], cursor }, after: pollAfter(answer.pollInterval) }
+    if ("unchanged" in answer) {
+      return { read: { news: [], cursor }, after: pollAfter(answer.pollInterval), isUnchanged: answer.unchanged }
+    }
     const read = feed === "pulls"
       ? readPulls(repo, cursor, yield* api.decode(Pulls, answer))
       : feed === "runs"
@@ -167,7 +169,8 @@ const make = Effect.fnUntraced(function*(options: GitHubApi.Options) {
     const { [feed]: _, ...others } = cursor.tags
     // While older events are unread, the tag would hide them.
     const tags = etag === undefined || etag.length > 200 || read.cursor.page > 1 ? others : { ...others, [feed]: etag }
-    return { read: { ...read, cursor: { ...read.cursor, tags } }, after: pollAfter(Number(answer.headers["x-poll-interval"] ?? 0)) }
+    const after = pollAfter(Number(answer.headers["x-poll-interval"] ?? 0))
+    return { read: { ...read, cursor: { ...read.cursor, tags } }, after, isUnchanged: false }
   })
 
   return RepositoryNews.of({
@@ -180,12 +183,13 @@ const make = Effect.fnUntraced(function*(options: GitHubApi.Options) {
             const cursor = cursorOf(text, since)
             const may = (feed: typeof TURNS[number]) => feed !== "runs" || access.permissions["actions"] !== undefined
             const planned = cursor.page > 1 ? "events" : TURNS[cursor.turn % TURNS.length] ?? "pulls"
-            const { after, read } = yield* ask(access, repo, cursor, may(planned) ? planned : "pulls")
+            const { after, isUnchanged, read } = yield* ask(access, repo, cursor, may(planned) ? planned : "pulls")
             const turn = cursor.page > 1 ? cursor.turn : (cursor.turn + 1) % TURNS.length
             const polled: PolledNews = {
               news: read.news,
               cursor: JSON.stringify({ ...read.cursor, turn } satisfies Cursor),
               pollAfterMillis: after,
+              isUnchanged,
               presentName: RepoName.make(`${access.owner}/${access.name}`)
             }
             return polled

@@ -52,6 +52,7 @@ layer(Layer.provideMerge(news, github({ readsBeforeMergeable: 0 })), { excludeTe
       assert.deepStrictEqual(later.map(({ asked }) => asked), [["304 pulls"], ["304 events"], ["304 pulls"], ["304 actions/runs"]])
       assert.deepStrictEqual([...first, ...later].flatMap(({ news }) => news), [])
       assert.deepStrictEqual(new Set([...first, ...later].map(({ pollAfterMillis }) => pollAfterMillis)), new Set([60_000]))
+      for (const { asked, isUnchanged } of [...first, ...later]) assert.strictEqual(isUnchanged, asked[0]?.startsWith("304"))
     }))
 
   it.effect("a changed pull request is news", () =>

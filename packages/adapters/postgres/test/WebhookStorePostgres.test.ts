@@ -31,7 +31,11 @@ const Fixture = Layer.effect(
         sql`UPDATE webhook_endpoints SET claimed_until = now() WHERE claimed_until IS NOT NULL`,
         Effect.forEach(["webhook_redeliveries", "notification_lines", "notification_redeliveries"], (table) =>
           sql`UPDATE ${sql(table)} SET claimed_until = now() WHERE claimed_until IS NOT NULL`, { discard: true })
-      ))
+      )),
+      // The service's clock stands in tests.
+      now: Effect.sync(() =>
+        DateTime.makeUnsafe(new Date())
+      )
     }))
 )
 

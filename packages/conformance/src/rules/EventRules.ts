@@ -31,6 +31,7 @@ const running = { needs: ["repo"] } as const
 const PAGE_BYTES = 2 * 2 ** 20
 
 const member = { open: true }
+const commit = matching(/^(?:[0-9a-f]{40}|[0-9a-f]{64})$/u, "a commit")
 const author = object({ id: matching(/^user_[0-9A-HJKMNP-TV-Z]{26}$/u, "user_ and a ULID") }, member)
 const turnStates = ["pending", "running", "awaiting_approval", "succeeded", "failed", "interrupted", "cancelled"]
 
@@ -75,6 +76,12 @@ const catalogue: Readonly<Record<string, Shape>> = {
     open: true
   }),
   "sandbox.forked": object({ sandbox_id: filled, checkpoint: count }, member),
+  "sandbox.continued": object({ repo: filled, branch: filled }, { optional: { pull_request: count, sandbox_id: filled }, open: true }),
+  "sandbox.syncing": object({ repos: listOf(filled) }, member),
+  "sandbox.synced": object({ branches: listOf(object({ repo: filled, branch: filled, sha: commit }, member)) }, {
+    optional: { error: filled },
+    open: true
+  }),
   "sandbox.checkpoint": object({}, {
     optional: {
       checkpoint: count,
@@ -139,9 +146,15 @@ const everything = (world: World) =>
     return [...await world.log(), ...await world.endedLog(), ...failed, ...restored, ...forked, ...queued]
   })
 
+/** All events of a sandbox that continues a pull request and had a sync. */
+const branchEvents = (world: World) => world.evidence("branch events", async () => world.readLog(await world.synced()))
+
+/** Types of {@link branchEvents}: only rules about them need a pull request to continue. */
+const OF_BRANCHES: ReadonlyArray<string> = ["sandbox.continued", "sandbox.syncing", "sandbox.synced"]
+
 const shapeOf = (type: string, where: string) =>
   rule(`data-${type}`, `The data of ${type} is as the catalogue says.`, async (world) => {
-    const found = (await everything(world)).filter((event) => event.type === type)
+    const found = (await (OF_BRANCHES.includes(type) ? branchEvents : everything)(world)).filter((event) => event.type === type)
     if (found.length === 0) throw new Skip(`nothing emitted ${type}: ${where}`)
     for (const event of found) fits(event.data.value, catalogue[type] ?? text, `data of ${type}`)
   }, running)

@@ -18,6 +18,7 @@ export const areas = [
   "messages",
   "checkpoints",
   "branches",
+  "automations",
   "feed",
   "ownership",
   "documents",

@@ -578,6 +578,18 @@ export class World {
     })
   }
 
+  /** The sandbox of {@link continued}, after a sync with its source host. */
+  synced(): Promise<Box> {
+    return this.session.fixture("synced", async () => {
+      const { box } = await this.continued()
+      await box.idle()
+      const last = box.events.at(-1)?.id ?? 0
+      answered(await box.ask("/sync", { method: "POST" }), 200, "sync")
+      await box.until(({ type }) => type === "sandbox.synced", last, "the end of the sync")
+      return box
+    })
+  }
+
   /** Asks before each change. It waits for its first decision until a rule decides or interrupts. */
   asking(): Promise<Box> {
     return this.session.fixture("asking", async () => {

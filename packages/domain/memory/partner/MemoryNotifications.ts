@@ -1,6 +1,6 @@
 /** The queue of notifications in memory, shared by the stores of sandboxes and of webhooks. */
 import * as Context from "effect/Context"
-import type * as DateTime from "effect/DateTime"
+import * as DateTime from "effect/DateTime"
 import type { Uuid } from "../../src/ids/Ids.ts"
 import type { SandboxId } from "../../src/ids/SandboxId.ts"
 import { type LineProgress, MAX_QUEUED, type Notification, notificationTypes } from "../../src/partner/rules/Notification.ts"
@@ -44,8 +44,18 @@ export class MemoryNotifications extends Context.Service<MemoryNotifications, {
   readonly listeners: Map<Uuid, Listener>
   /** By sandbox, ascending. */
   readonly queued: Map<SandboxId, ReadonlyArray<Queued>>
-  /** Queues what endpoints of the sandbox's grant want of these entries. `isKept`: whether the log still has the entry. */
-  write(sandbox: Sandbox, entries: ReadonlyArray<LogEntry>, at: DateTime.Utc, isKept: (seq: number) => boolean): void
+  /**
+   * Queues what endpoints of the sandbox's grant want of these entries. `at`: the date of the entries, which another clock may have dated
+   * ahead; they are due at `now` at the latest. `isKept`: whether the log still has the entry. Entries that are queued are passed over.
+   */
+  write(
+    sandbox: Sandbox,
+    entries: ReadonlyArray<LogEntry>,
+    dates: { readonly at: DateTime.Utc; readonly now: DateTime.Utc },
+    isKept: (seq: number) => boolean
+  ): void
+  /** A deleted sandbox has none. */
+  forget(id: SandboxId): void
 }>()("@slipway/domain/partner/MemoryNotifications") {}
 
 /** Without listeners. */
@@ -55,14 +65,14 @@ export const make = (): MemoryNotifications["Service"] => {
   return {
     listeners,
     queued,
-    write: ({ grantId, id, metadata, repos, status, title }, entries, at, isKept) => {
+    write: ({ grantId, id, metadata, repos, status, title }, entries, { at, now }, isKept) => {
       const own = Array.from(listeners.values()).filter((listener) => listener.grantId === grantId)
       if (own.length === 0) return
       for (const { seq, type, wire } of entries) {
         const types = notificationTypes(type, wire)
         const wanting = own.filter((listener) => types.some((one) => listener.types.includes(one)))
         const [exact] = types
-        if (exact === undefined || wanting.length === 0) continue
+        if (exact === undefined || wanting.length === 0 || seq <= (queued.get(id)?.at(-1)?.notification.seq ?? 0)) continue
         const notification = { sandboxId: id, seq, type: exact, wire, sandbox: { title, status, repos, metadata } }
         const one: Queued = { notification, types, grantId, at, isKept: () => isKept(seq) }
         queued.set(id, [...queued.get(id) ?? [], one].slice(-MAX_QUEUED))
@@ -70,10 +80,14 @@ export const make = (): MemoryNotifications["Service"] => {
           const line = lines.get(id) ??
             { fence: 0, until: null, newest: 0, progress: { cursor: seq - 1, failures: 0, dueAt: null } }
           line.newest = seq
-          line.progress = { ...line.progress, dueAt: line.progress.dueAt ?? at }
+          line.progress = { ...line.progress, dueAt: line.progress.dueAt ?? DateTime.min(at, now) }
           lines.set(id, line)
         }
       }
+    },
+    forget: (id) => {
+      queued.delete(id)
+      for (const { lines } of listeners.values()) lines.delete(id)
     }
   }
 }

@@ -17,6 +17,7 @@ import {
   PLACES,
   pullsOf,
   RECENT,
+  requestedRepos,
   SEARCHED_MESSAGES,
   TooManyPins
 } from "../../src/sandbox/ports/SandboxDashboard.ts"
@@ -68,14 +69,14 @@ const isFound = (
     (pull === undefined || pullsOf(sandbox, pull, repo).length > 0)
 }
 
-const askedOf = ({ createdAt, createdBy, model, reasoningEffort, repos, startedAt, toolApprovalMode }: Sandbox): Asked => ({
-  createdBy,
-  createdAt,
-  repos,
-  model,
-  reasoningEffort,
-  toolApprovalMode,
-  started: startedAt !== null
+const askedOf = (sandbox: Sandbox): Asked => ({
+  createdBy: sandbox.createdBy,
+  createdAt: sandbox.createdAt,
+  repos: requestedRepos(sandbox.repos, sandbox.continues?.repo ?? null),
+  model: sandbox.model,
+  reasoningEffort: sandbox.reasoningEffort,
+  toolApprovalMode: sandbox.toolApprovalMode,
+  started: sandbox.startedAt !== null
 })
 
 /** The sandboxes that people pinned. */

@@ -86,8 +86,9 @@ const write = Effect.fnUntraced(
   ) {
     if (events.length === 0) return
     const before = row.sandbox
-    const entries = SandboxRows.record(row, events, at, yield* DateTime.now, fence)
-    notifications?.write(row.sandbox, entries, dateOf(before, at), (seq) => row.log.some((entry) => entry.seq === seq))
+    const now = yield* DateTime.now
+    const entries = SandboxRows.record(row, events, at, now, fence)
+    notifications?.write(row.sandbox, entries, { at: dateOf(before, at), now }, (seq) => row.log.some((entry) => entry.seq === seq))
     yield* hints.publish(topicsOf({ before, events, sandbox: row.sandbox }), new Appended(entries))
   }
 )
@@ -210,8 +211,7 @@ const remove = Effect.fn("SandboxStore.delete")(
     const row = yield* rowOf(state, id, grantId)
     yield* Effect.fromResult(mayDelete(row.sandbox))
     SandboxRows.bury(state, row, now)
-    notifications?.queued.delete(id)
-    for (const { lines } of notifications?.listeners.values() ?? []) lines.delete(id)
+    notifications?.forget(id)
     if (audit !== null) yield* audit.append([deleted(id, now)])
     yield* hints.publish([id])
   },

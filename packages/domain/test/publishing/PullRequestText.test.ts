@@ -62,6 +62,33 @@ describe("the description of a new pull request", () => {
     }
   })
 
+  it("lists the subjects of the agent's commits, oldest first, one line each", () => {
+    const commits = ["Add search", "  Fix\tthe\nindex ", "", "Close #12, cc @ada"]
+    const whole = pullRequestBody({ sandboxId, address: null, message: "Done.", commits })
+    assert.include(whole, "\n\nThe agent's last message:\n\n```text\nDone.\n```\n")
+    assert.isTrue(whole.endsWith("\n\nIts commits:\n\n```text\n- Add search\n- Fix the index\n- Close # 12, cc @ ada\n```\n"))
+    assert.notInclude(body("Done."), "Its commits")
+  })
+
+  it("is bounded and safe, whatever the subjects are", () => {
+    for (
+      const text of ["x".repeat(10_000), "\u202e".repeat(10_000), "```\n<img src=x>", "\u001b[31mred\u001b[0m", "\u{1F680}".repeat(150)]
+    ) {
+      const whole = pullRequestBody({ sandboxId, address: null, message: "", commits: Array.from({ length: 500 }, () => text) })
+      assert.isBelow(whole.length, 2 * MAX_TOLD)
+      assert.isTrue(whole.isWellFormed())
+      const lines = whole.trimEnd().split("\n")
+      const fence = lines.at(-1) ?? ""
+      const begin = lines.indexOf(`${fence}text`)
+      assert.isAbove(begin, 0)
+      for (const line of lines.slice(begin + 1, -1)) {
+        assert.isAtMost(Array.from(line).length, 100)
+        assert.isFalse(/^`+$/u.test(line) && line.length >= fence.length)
+        assert.notInclude(line, "\u001b")
+      }
+    }
+  })
+
   it("breaks long lines at spaces", () => {
     const words = Array.from({ length: 60 }, (_, i) => `word${i}`).join(" ")
     const { lines } = quoted(words)

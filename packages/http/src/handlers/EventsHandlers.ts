@@ -170,7 +170,7 @@ export const layer = HttpApiBuilder.group(
           // A reconnecting browser repeats its first URL, so the header is newer.
           const after = lastEventId ?? since ?? null
           const wire = Wire.of(request)
-          const connection = yield* live.open("stream", by, wire)
+          const connection = yield* live.stream(by, wire)
           const { nothingLeft, reading, sandbox } = yield* events.follow(by, sandboxId, after)
           if (nothingLeft) return HttpServerResponse.empty({ status: 204 })
           const requestId = (yield* ActingFrom)?.requestId

@@ -45,7 +45,7 @@ export const layer = HttpApiBuilder.group(
         function*({ params: { sandboxId }, query: { path: asked, repo }, request }) {
           const by = yield* CurrentPrincipal
           const { bytes, path, size } = yield* files.open(by, sandboxId, { path: asked, repo })
-          yield* live.open("download", by, Wire.of(request))
+          yield* live.download(by, Wire.of(request), sandboxId)
           return HttpServerResponse.stream(bytes, {
             contentType: "application/octet-stream",
             contentLength: size,
@@ -58,7 +58,7 @@ export const layer = HttpApiBuilder.group(
       diffFiles: Effect.fnUntraced(
         function*({ params: { sandboxId }, query: { from = "base", path, repo, to = "working" }, request }) {
           const by = yield* CurrentPrincipal
-          yield* live.open("download", by, Wire.of(request))
+          yield* live.download(by, Wire.of(request), sandboxId)
           const patch = yield* files.diff(by, sandboxId, { from, to, path, repo, isWhole: true })
           return HttpServerResponse.uint8Array(patch, { contentType: "text/x-diff; charset=utf-8" })
         },

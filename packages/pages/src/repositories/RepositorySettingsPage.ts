@@ -1,5 +1,7 @@
 /** `/repositories/settings`: where owners of a grant choose what pull requests of a repository get. */
+import { AccessStore } from "@slipway/domain/access/ports/AccessStore"
 import { RepositorySettings } from "@slipway/domain/source/ports/RepositorySettings"
+import type { BranchRule } from "@slipway/domain/source/schema/BranchRules"
 import { MAX_ROUNDS } from "@slipway/domain/source/schema/FeedbackPolicy"
 import { RepoName } from "@slipway/domain/source/schema/RepoRef"
 import { MAX_LABELS, MAX_REVIEWERS, RepoSettings } from "@slipway/domain/source/schema/RepoSettings"
@@ -79,23 +81,49 @@ ${box("publish", "Publish a round that succeeded", feedback.publish)}
 <button>Save settings</button>
 </form>`
 
+/** The branches that sandboxes of the grant may continue and push to. Only the operator's command changes them. */
+const branches = (rules: ReadonlyArray<BranchRule>, grant: string): Html => {
+  const items = rules.map((rule) =>
+    html`<li><code>${rule}</code></li>
+`
+  )
+  const list = html`<p>Sandboxes can continue and push to these branches, but never to the default branch or a protected branch:</p>
+<ul>
+${items}</ul>`
+  return html`<section class="panel" aria-labelledby="branches">
+<h2 id="branches">Branches</h2>
+${rules.length === 0 ? html`<p>Sandboxes can't continue branches or pull requests.</p>` : list}
+<p class="hint">The service's operator changes them with <code>slipway grants branches ${grant}</code>.</p>
+</section>`
+}
+
 export const layer = HttpRouter.use(Effect.fnUntraced(function*(router) {
   const { members } = yield* Effect.provideService(Page.make, HttpRouter.HttpRouter, router)
   const store = yield* RepositorySettings
+  const access = yield* AccessStore
 
-  const page = (member: Page.Member, repo: RepoName, settings: RepoSettings, told: Html | null, problem: string | null) => {
+  const page = Effect.fnUntraced(function*(
+    member: Page.Member,
+    repo: RepoName,
+    settings: RepoSettings,
+    told: Html | null,
+    problem: string | null
+  ) {
+    const { grantId } = member.visit.place
+    const rules = yield* access.branchRules(grantId)
     const body = html`<h1>Pull requests of ${repo}</h1>
 ${told}
 ${form(member.csrf, repo, settings, problem)}
+${branches(rules, grantId)}
 <p class="fine"><a href="/repositories">All repositories</a></p>`
     return Page.show({ title: `Settings of ${repo}`, place: "repositories", body }, member, { status: problem === null ? 200 : 400 })
-  }
+  })
 
   const show: Handler = Effect.fnUntraced(function*(member, asked) {
     const repo = asked.url.searchParams.get("name") ?? ""
     if (!isName(repo)) return yield* Refused.notFound("Repository not found.")
     const settings = yield* store.of({ grantId: member.visit.place.grantId, repo })
-    return page(member, repo, settings, Page.told(asked, MESSAGES), null)
+    return yield* page(member, repo, settings, Page.told(asked, MESSAGES), null)
   })
 
   const save: Handler = Effect.fnUntraced(function*(member, { form }) {
@@ -114,7 +142,7 @@ ${form(member.csrf, repo, settings, problem)}
       }
     })
     if (decoded._tag === "Failure") {
-      return page(
+      return yield* page(
         member,
         repo,
         yield* store.of(of),

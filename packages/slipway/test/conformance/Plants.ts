@@ -35,6 +35,11 @@ const CONTENT = at(/\/files\/content$/u)
 const DIFF = at(/\/files\/diff$/u)
 const PULL = at(/\/pull-request$/u)
 const REVIEWS = at(/\/pull-request\/reviews$/u)
+const AUTOMATIONS = at(/\/automations$/u, "GET")
+const AUTOMATE = at(/\/automations$/u, "POST")
+const AUTOMATION = at(/\/automations\/[^/]+$/u)
+const ANY_AUTOMATION = at(/\/automations\//u)
+const RUNS = at(/\/automations\/[^/]+\/runs$/u)
 const TRIGGER = at(/\/automations\/[^/]+\/trigger$/u)
 const PUBLISH = at(/\/pull-request$/u, "POST")
 const MESSAGES = at(/\/messages$/u)
@@ -75,6 +80,11 @@ const refusal = (answer: Answer, status: number, code: string): Answer => ({
 /** Answers of one status become refusals of another. */
 const instead = (of: number, status: number, code: string, where: Where = always) =>
   reply((asked, answer) => answer.status === of && where(asked, answer), (answer) => refusal(answer, status, code))
+/** Requests are refused, and do not reach the real server. */
+const refuses = (status: number, code: string, where: Where) => {
+  const none: Answer = { status: 0, headers: { "content-type": "application/json" }, body: Buffer.alloc(0) }
+  return ask((asked) => where(asked, none) ? refusal(none, status, code) : asked)
+}
 /** Answers of one status get another, body and headers as they are. */
 const status = (of: number, to: number, where: Where = always) =>
   reply((asked, answer) => answer.status === of && where(asked, answer), (answer) => ({ ...answer, status: to }))
@@ -790,6 +800,73 @@ export const plants = ({ key, otherKey }: Keys): Readonly<Record<string, Readonl
   },
   "branches.sync-unknown": { "another code": instead(404, 409, "sandbox_not_running", SYNC) },
 
+  "automations.made": {
+    "200": status(201, 200, AUTOMATE),
+    "paused": set("state", "paused", AUTOMATE),
+    "forgets a default": set("maxPerDay", undefined, AUTOMATE),
+    "shows the secret again": set("secret", `whsec_${"A".repeat(32)}`, AUTOMATION),
+    "lists none": set("data", [], AUTOMATIONS)
+  },
+  "automations.schedule": {
+    "another zone": set("trigger.timeZone", "Europe/Berlin", AUTOMATE),
+    "no next time": set("nextRunAt", null, AUTOMATE),
+    "has an address": set("url", "https://example.com", AUTOMATE)
+  },
+  "automations.replaced": {
+    "keeps what is left out": set("maxRunning", 3, at(/\/automations\/[^/]+$/u, "PUT")),
+    "stores nothing": set("name", "Conformance", at(/\/automations\/[^/]+$/u, "GET")),
+    "changes the trigger": succeeds(400, {}, AUTOMATION)
+  },
+  "automations.deleted": {
+    "200": status(204, 200, AUTOMATION),
+    "says that it was there": instead(404, 403, "forbidden", ANY_AUTOMATION),
+    "runs it": succeeds(401, {}, TRIGGER)
+  },
+  "automations.foreign": {
+    "says that it is another's": instead(404, 403, "forbidden", ANY_AUTOMATION),
+    "does not look": setHeader("authorization", () => `Bearer ${key}`)
+  },
+  "automations.limits": {
+    "takes less": refuses(400, "invalid_request", asks(/"name":"n{120}"/u)),
+    "takes more a day": succeeds(400, {}, both(AUTOMATE, asks("\"maxPerDay\":201"))),
+    "takes a longer name": succeeds(400, {}, both(AUTOMATE, asks(/"name":"n{121}"/u))),
+    "takes unknown members": succeeds(400, {}, both(AUTOMATE, asks("\"unknown\""))),
+    "another code": instead(400, 422, "invalid_request", AUTOMATE)
+  },
+  "automations.schedules": {
+    "takes a day that never comes": succeeds(400, {}, both(AUTOMATE, asks("30 2 *"))),
+    "takes any zone": succeeds(400, {}, both(AUTOMATE, asks("Nowhere/City"))),
+    "takes seconds": succeeds(400, {}, both(AUTOMATE, asks("0 0 7 * * *")))
+  },
+  "automations.placeholders": { "takes any": succeeds(400, {}, both(AUTOMATE, asks("{{nonsense}}"))) },
+  "automations.run": {
+    "starts another one": edit("id", () => randomUUID(), TRIGGER),
+    "starts none": set("outcome", "skipped", TRIGGER),
+    "lists it twice": edit("data", (old) => Array.isArray(old) ? [...old, ...old] : old, RUNS)
+  },
+  "automations.full": {
+    "starts it": set("outcome", "started", TRIGGER),
+    "names no limit": set("limit", null, TRIGGER)
+  },
+  "automations.forged": {
+    "does not look": succeeds(401, {}, TRIGGER),
+    "does not look at the time": succeeds(
+      401,
+      {},
+      both(TRIGGER, ({ headers }) => Math.abs(Date.now() / 1000 - Number(lineOf(headers, "webhook-timestamp") ?? 0)) > 400)
+    ),
+    "starts a run": set("data", [{}], RUNS)
+  },
+  "automations.rotated": {
+    "no secret": set("secret", null, at(/\/rotate-secret$/u)),
+    "takes no secret any more": refuses(401, "unauthorized", TRIGGER)
+  },
+  "automations.paused": {
+    "starts a run": succeeds(409, {}, TRIGGER),
+    "another code": instead(409, 409, "conflict", TRIGGER),
+    "stays paused": set("state", "paused", at(/\/enable$/u))
+  },
+
   "events.envelope": {
     "one more": log((events) => events.map((event) => ({ ...event, sequence: 1 }))),
     "another version": log((events) => events.map((event) => ({ ...event, version: "v2" }))),
@@ -822,7 +899,10 @@ export const plants = ({ key, otherKey }: Keys): Readonly<Record<string, Readonl
       "approval.resolved",
       "sandbox.forked",
       "sandbox.restoring",
-      "sandbox.restored"
+      "sandbox.restored",
+      "sandbox.continued",
+      "sandbox.syncing",
+      "sandbox.synced"
     ].map((type) => [`events.data-${type}`, {
       "nothing in it": each(type, (event) => ({ ...event, data: {} })),
       "members of other types": each(
@@ -1184,6 +1264,11 @@ export const plants = ({ key, otherKey }: Keys): Readonly<Record<string, Readonl
   "pull-request.get": { "another": set("pullRequest.number", 0, PULL), "none": set("pullRequest", null, PULL) },
   "pull-request.update": {
     "does not push": ask((asked) => PUBLISH(asked, { status: 0, headers: {}, body: asked.body }) ? { ...asked, method: "GET" } : asked)
+  },
+  "pull-request.ready": {
+    "leaves the draft": set("pullRequest.draft", true, PULL),
+    "opens another one": edit("pullRequest.number", (old, parent) => Reflect.get(parent as object, "draft") === false ? 0 : old, PUBLISH),
+    "forgets it": set("pullRequest.draft", true, at(/\/pull-request$/u, "GET"))
   },
   "pull-request.events": {
     "none": each("pull_request.updated", () => null),

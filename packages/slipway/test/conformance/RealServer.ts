@@ -29,6 +29,7 @@ import { workspacesIn } from "@slipway/machine/files/TreesLayout"
 import * as IdsNode from "@slipway/machine/node/IdsNode"
 import * as SandboxHostNone from "@slipway/machine/none/SandboxHostNone"
 import * as WebhookSenderHttp from "@slipway/machine/webhooks/WebhookSenderHttp"
+import * as WebhookSignaturesNode from "@slipway/machine/webhooks/WebhookSignaturesNode"
 import { pages } from "@slipway/pages/Pages"
 import * as AccessStorePostgres from "@slipway/postgres/access-store/AccessStorePostgres"
 import * as AutomationStorePostgres from "@slipway/postgres/automation-store/AutomationStorePostgres"
@@ -99,6 +100,7 @@ const service = Layer.unwrap(Effect.map(directory, (path) => {
       Layer.provide(SecretsKey.layerEphemeral)
     ),
     WebhookSenderHttp.layer({ allowPrivate: false }),
+    WebhookSignaturesNode.layer,
     LocalRepositories.layer
   ).pipe(
     Layer.provideMerge(Layer.mergeAll(HintsPostgres.layer, IdsNode.layer)),
@@ -189,13 +191,13 @@ export class RealServer extends Context.Service<RealServer, Session>()("slipway/
     Effect.gen(function*() {
       const { address } = yield* HttpServer.HttpServer
       if (!("port" in address)) return yield* Effect.die("no port")
-      const { grantId, key } = yield* mint("acme", ["sandboxes"])
+      const { grantId, key } = yield* mint("acme", ["sandboxes", "automations"])
       const tell = facts().map((fact) => ({ grantId, fact }))
       yield* (yield* PartnerStore).record(Effect.succeed({ result: undefined, tell }), yield* DateTime.now)
       const options = {
         url: `http://127.0.0.1:${address.port}`,
         key,
-        otherKey: (yield* mint("other", ["sandboxes"])).key,
+        otherKey: (yield* mint("other", ["sandboxes", "automations"])).key,
         noScopeKey: (yield* mint("acme", [])).key,
         repos: REPOS,
         slow: true,

@@ -70,6 +70,7 @@ const commands: Readonly<Record<SystemCommand["_tag"] | Asked["_tag"], boolean>>
   StartBoot: true,
   StartSetup: true,
   StartTurn: true,
+  Sync: false,
   Terminate: false
 }
 
@@ -115,14 +116,12 @@ const known: ReadonlySet<string> = new Set([
   ...Object.entries(commands).flatMap(([command, isRefused]) => isRefused ? [`${command} refused`] : [])
 ])
 
-const CONTINUED = "Lives continue no branches yet: CreateSandbox.test.ts and ContinuedBranch.test.ts do."
 const FEEDBACK = "Lives have no source host that tells of feedback: Feedback.test.ts has lives of pull requests."
 const ENDED_BY = "A turn's end is told by turn.completed."
 /** Items that few lives reach or none, with the reason. */
 const excuses: Readonly<Record<string, string>> = {
   "message.cancelled reason=output_limit":
     "Only a sandbox with a log of 512 MiB or 250,000 events cancels messages for it: MessageQueue.test.ts begins with such a log.",
-  ...Object.fromEntries(["sandbox.continued", "sandbox.syncing", "sandbox.synced", "RecordSync applied"].map((what) => [what, CONTINUED])),
   ...Object.fromEntries(
     ["received", "received kind=review", "received kind=comment", "received kind=checks", "replied", "paused", "resumed"]
       .map((what) => [`feedback.${what}`, FEEDBACK])

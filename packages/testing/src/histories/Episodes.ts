@@ -7,7 +7,7 @@ import type { SystemCommand } from "@slipway/domain/sandbox/rules/SystemCommand"
 import type { ToolKind } from "@slipway/domain/sandbox/rules/ToolCall"
 import { turnId } from "@slipway/domain/sandbox/rules/Turn"
 import * as Duration from "effect/Duration"
-import { type Asked, decisionOf, type Deciding, type History, ids, limits, recordCheckpoint, request, TITLES } from "./History.ts"
+import { type Asked, decisionOf, type Deciding, type History, ids, limits, recordCheckpoint, request, synced, TITLES } from "./History.ts"
 
 /** Plays one episode. `n` chooses among its variants. */
 export type Episode = (history: History, n: number) => void
@@ -259,6 +259,8 @@ const publishes: Episode = (history, n) => {
   else report({ action_state: "idle", number: 7, state: "open", draft: true, merged: false, head_ref: "slipway/abc", head_sha: SHA })
   if (n % 4 === 2) report({ action_state: "idle", number: 7, state: "closed", draft: false, merged: true, head_sha: SHA })
 }
+const syncs = person({ _tag: "Sync" })
+const syncEnds = any(system(synced), system({ _tag: "RecordSync", data: { branches: [], error: "It cannot be reached." } }))
 const renames: Episode = (history, n) => void history.person({ _tag: "Rename", title: oneOf(n, TITLES) })
 const continues = inOrder(person({ _tag: "Send", prompt: "And now?" }), starts)
 
@@ -275,6 +277,9 @@ const idle: ReadonlyArray<Episode> = [
   inOrder(checkpoint, continues, works, loses),
   inOrder(continues, works, ends("succeeded")),
   inOrder(checkpoint, restores, continues, ends("succeeded")),
+  // Somebody asks again before it is over.
+  inOrder(syncs, syncs, syncEnds, continues),
+  inOrder(syncs, continues, syncEnds),
   noCheckpoint,
   publishes,
   setup,
@@ -363,5 +368,7 @@ export const misuses: ReadonlyArray<Episode> = [
   (history) => void history.system(recordCheckpoint(history.sandbox.checkpoint + 2)),
   (history) => void history.system({ _tag: "RecordRestore", data: { checkpoint: history.sandbox.checkpoint + 1, cause: "machine_lost" } }),
   inOrder(restores, notRestored),
+  syncs,
+  system(synced),
   system({ _tag: "Release" })
 ]

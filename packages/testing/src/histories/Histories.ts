@@ -14,7 +14,20 @@ import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
 import { decides, episodesOf, freshCall, misuses } from "./Episodes.ts"
-import { type Asked, Deciding, decisionOf, type History, ids, limits, reach, recordCheckpoint, request, Scene, TITLES } from "./History.ts"
+import {
+  type Asked,
+  Deciding,
+  decisionOf,
+  type History,
+  ids,
+  limits,
+  reach,
+  recordCheckpoint,
+  request,
+  Scene,
+  synced,
+  TITLES
+} from "./History.ts"
 
 export * from "./History.ts"
 
@@ -68,7 +81,9 @@ const Anything = Schema.TaggedUnion({
   Cancel: { turn: Schema.Literals([1, 2, 3, 4, 5, 99]) },
   RecordSteer: { turn: Named, message: Schema.Literals([1, 2, 3, 4, 5]) },
   Restore: { checkpoint: Schema.Literals([0, 1, 2, 3]) },
-  Rename: { title: Schema.Literals(TITLES) }
+  Rename: { title: Schema.Literals(TITLES) },
+  Sync: {},
+  RecordSync: {}
 })
 
 /** One thing that happens in a history. */
@@ -175,6 +190,7 @@ const take = (history: History, step: Step): void => {
     case "Terminate":
     case "Interrupt":
     case "Rename":
+    case "Sync":
       history.person(step)
       return
     case "Decide":
@@ -239,6 +255,9 @@ const take = (history: History, step: Step): void => {
       return
     case "FailRestore":
       history.system(noRestore)
+      return
+    case "RecordSync":
+      history.system(synced)
       return
     case "StartBoot":
     case "Expire":
@@ -327,6 +346,7 @@ const ordinary = (history: History): ReadonlyArray<() => void> => {
             ...sandbox.restoring === null
               ? []
               : [system({ _tag: "RecordRestore", data: { checkpoint: sandbox.restoring, cause: "command" } }), system(noRestore)],
+            ...(sandbox.syncing ? [system(synced)] : [person({ _tag: "Sync" })]),
             system(publishing),
             system(publication),
             expire(limits.idle),

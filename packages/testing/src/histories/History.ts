@@ -18,6 +18,7 @@ import {
   rename,
   restore,
   sendMessage,
+  sync,
   terminate
 } from "@slipway/domain/sandbox/rules/Command"
 import type { Limits } from "@slipway/domain/sandbox/rules/Policy"
@@ -83,10 +84,18 @@ export type Asked =
   | { readonly _tag: "Cancel"; readonly messageId: string }
   | { readonly _tag: "Restore"; readonly checkpoint: number }
   | { readonly _tag: "Rename"; readonly title: string }
+  | { readonly _tag: "Sync" }
 
-const asking: ReadonlyArray<string> = ["Terminate", "Interrupt", "Decide", "Send", "Cancel", "Restore", "Rename"] satisfies ReadonlyArray<
-  Asked["_tag"]
->
+const asking: ReadonlyArray<string> = [
+  "Terminate",
+  "Interrupt",
+  "Decide",
+  "Send",
+  "Cancel",
+  "Restore",
+  "Rename",
+  "Sync"
+] satisfies ReadonlyArray<Asked["_tag"]>
 /** Whether a person did it, and not the service. */
 export const isAsked = (did: SystemCommand | Asked): did is Asked => asking.includes(did._tag)
 
@@ -97,6 +106,7 @@ type Decisions =
   | typeof rename
   | typeof restore
   | typeof sendMessage
+  | typeof sync
   | typeof terminate
 type ErrorsOf<C> = C extends Command<infer E> ? E : never
 /** The tags of the errors that the rules of a sandbox give. */
@@ -257,6 +267,8 @@ const commandOf = (asked: Asked): Command<{ readonly _tag: Refusal }> => {
       return restore(ids, asked.checkpoint, true)
     case "Rename":
       return rename(ids, asked.title)
+    case "Sync":
+      return sync(ids)
   }
 }
 
@@ -267,6 +279,7 @@ const commandOf = (asked: Asked): Command<{ readonly _tag: Refusal }> => {
 export const Scene = Schema.Literals([
   "queued",
   "forked",
+  "continued",
   "creating",
   "pending",
   "working",
@@ -286,6 +299,12 @@ const scenes: Readonly<Record<Scene, () => History>> = {
   queued: () => new History(),
   /** Queued, to start with a checkpoint of another sandbox. */
   forked: () => new History({ origin: { sandboxId: SandboxId.make("c_zyxwvutsrqpn"), checkpoint: 3 } }),
+  /** Queued, to start with a branch of a person that has a pull request. */
+  continued: () =>
+    new History({
+      repos: [{ fullName: "acme/shop", ref: "feature/cart" }, { fullName: "acme/other" }],
+      continues: { repo: "acme/shop", branch: "feature/cart", pullRequest: 12, headSha: "1".repeat(40) }
+    }),
   creating: () => after("queued", (history) => history.system({ _tag: "StartBoot" })),
   /** Running; the first turn waits for its agent. */
   pending: () => after("creating", (history) => history.system({ _tag: "FinishBoot", turnId: history.turn })),
@@ -335,6 +354,12 @@ export const recordCheckpoint = (checkpoint: number): SystemCommand => ({
   _tag: "RecordCheckpoint",
   data: { checkpoint, bytes: 1234, ms: 5, repos: [{ repo: "acme/shop", sha: "0123456789abcdef0123456789abcdef01234567" }] }
 })
+
+/** A worker got the newest commits of the source host. */
+export const synced: SystemCommand = {
+  _tag: "RecordSync",
+  data: { branches: [{ repo: "acme/shop", branch: "main", sha: "0123456789abcdef0123456789abcdef01234567" }] }
+}
 
 /** Minutes that pass. */
 interface Passing {

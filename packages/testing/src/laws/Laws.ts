@@ -16,6 +16,7 @@ import {
   interrupt,
   rename,
   sendMessage,
+  sync,
   terminate
 } from "@slipway/domain/sandbox/rules/Command"
 import { workOf } from "@slipway/domain/sandbox/rules/LeaseRules"
@@ -54,6 +55,7 @@ import {
   limits,
   play,
   request,
+  synced,
   thorough,
   TITLES
 } from "../histories/Histories.ts"
@@ -69,6 +71,7 @@ import {
   publicationsAreAppended,
   queueIsKept,
   statusesAreReachable,
+  syncsAreInOrder,
   titleIsAsTold,
   turnsAreReachable,
   usageIsAsTold
@@ -360,6 +363,15 @@ export const historyLaws: ReadonlyArray<HistoryLaw> = [
     holds: (history) => {
       titleIsAsTold(eventsOf(history), history.sandbox, history.creation.title)
       for (const { after, did } of history.moments) if (did._tag === "Rename") assert.strictEqual(after.title, did.title)
+    }
+  },
+  {
+    name: "syncs between turns, one sync after the other, and each ends once",
+    holds: (history) => {
+      syncsAreInOrder(eventsOf(history), history.sandbox)
+      for (const { before, did, events } of history.moments) {
+        if (did._tag === "Sync" && events.length > 0) assert.isFalse(isActive(before.turn) || before.restoring !== null)
+      }
     }
   },
   {
@@ -965,7 +977,9 @@ const Deed = Schema.TaggedUnion({
   Send: { prompt: Schema.Literals(["And now?", "Go on."]), whenBusy: WhenBusy },
   Cancel: { n: Schema.Literals([1, 2, 3, 4]) },
   RecordSteer: { n: Schema.Literals([2, 3, 4]) },
-  Rename: { title: Schema.Literals(TITLES) }
+  Rename: { title: Schema.Literals(TITLES) },
+  Sync: {},
+  RecordSync: {}
 })
 type Deed = typeof Deed.Type
 
@@ -1011,7 +1025,7 @@ const live = Effect.fnUntraced(function*({ booted, deeds }: typeof Life.Type) {
     Effect.result(Effect.map(store.command(key, command, now), ({ result }) => result))
   const events = Effect.map(store.log(made.id, 0, 10_000), (entries) => entries.map(({ wire }) => fromWire(wire)))
   const commandOf = (
-    deed: Extract<Deed, { readonly _tag: "Terminate" | "Interrupt" | "Decide" | "Send" | "Cancel" | "Rename" }>
+    deed: Extract<Deed, { readonly _tag: "Terminate" | "Interrupt" | "Decide" | "Send" | "Cancel" | "Rename" | "Sync" }>
   ): Command<{ readonly _tag: string }> => {
     switch (deed._tag) {
       case "Terminate":
@@ -1026,6 +1040,8 @@ const live = Effect.fnUntraced(function*({ booted, deeds }: typeof Life.Type) {
         return cancelMessage(ids, turnId(ids, made.id, deed.n))
       case "Rename":
         return rename(ids, deed.title)
+      case "Sync":
+        return sync(ids)
     }
   }
   const take = Effect.fnUntraced(function*(deed: Deed) {
@@ -1037,6 +1053,7 @@ const live = Effect.fnUntraced(function*({ booted, deeds }: typeof Life.Type) {
       case "Send":
       case "Cancel":
       case "Rename":
+      case "Sync":
         return yield* person(commandOf(deed))
       case "RecordSteer":
         return yield* system({ _tag: "RecordSteer", turnId: turn, messageId: turnId(ids, made.id, deed.n) })
@@ -1060,6 +1077,8 @@ const live = Effect.fnUntraced(function*({ booted, deeds }: typeof Life.Type) {
       }
       case "RecordRestore":
         return yield* system({ _tag: "RecordRestore", data: { checkpoint: 1, cause: deed.cause } })
+      case "RecordSync":
+        return yield* system(synced)
       case "Release":
         return yield* system({ _tag: "Release" })
     }
@@ -1103,6 +1122,7 @@ export const storeLaws: {
       usageIsAsTold(log, sandbox)
       titleIsAsTold(log, sandbox, creation.title)
       publicationsAreAppended(log, sandbox)
+      syncsAreInOrder(log, sandbox)
     })
   ),
 

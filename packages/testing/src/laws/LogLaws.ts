@@ -284,6 +284,28 @@ export const publicationsAreAppended = (log: Log, sandbox: Sandbox): void => {
   hold(JSON.stringify(kept) === JSON.stringify(known), `published is ${JSON.stringify(kept)}, by the log ${JSON.stringify(known)}`)
 }
 
+/** Throws where a sync begins during another one or outside of a running sandbox, or ends without one. `sandbox`: after the log. */
+export const syncsAreInOrder = (log: Log, sandbox: Pick<Sandbox, "syncing" | "syncs">): void => {
+  let isRunning = false
+  let isSyncing = false
+  let ended = 0
+  for (const event of log) {
+    if (event.type === "sandbox.status") {
+      isRunning = event.data.status === "running"
+      isSyncing = isSyncing && isRunning
+    } else if (event.type === "sandbox.syncing") {
+      hold(isRunning, "a sync began, and the sandbox does not run")
+      hold(!isSyncing, "a sync began during another one")
+      isSyncing = true
+    } else if (event.type === "sandbox.synced") {
+      hold(isSyncing, "a sync ended that had not begun")
+      isSyncing = false
+      ended += 1
+    }
+  }
+  hold(sandbox.syncing === isSyncing && sandbox.syncs === ended, `${sandbox.syncs} syncs ended, by the log ${ended}`)
+}
+
 /** An event in the order of a decision. */
 const wordOf = (event: SandboxEvent): string => {
   switch (event.type) {
@@ -323,11 +345,11 @@ const orders: Readonly<Record<string, string>> = {
   RecordCheckpoint: "sandbox.checkpoint ",
   RecordRestore: `(${CLOSED})?sandbox.restored (pending )?`,
   RecordSteer: "(message.steered )?",
+  RecordSync: "(sandbox.synced )?",
   RecordWork: `(work )*(${LIMITED})?`,
   RefuseMessage: `(${LIMITED})?`,
   Release: `(${SETTLED}terminated )?`,
   Rename: "(sandbox.renamed )?",
-  RecordSync: "(sandbox.synced )?",
   ReportBoot: "sandbox.boot ",
   ReportBoxLimit: `(sandbox.error )?(${LIMITED})?`,
   ReportPublication: "pull_request.updated ",
@@ -339,6 +361,7 @@ const orders: Readonly<Record<string, string>> = {
   StartBoot: "(creating )?",
   StartSetup: "setup.started ",
   StartTurn: `(turn.started (${LIMITED})?)?`,
+  Sync: "sandbox.syncing ",
   Terminate: `(${ENDING})?`
 }
 

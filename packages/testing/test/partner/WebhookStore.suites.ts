@@ -7,7 +7,9 @@ import * as SandboxStoreMemory from "@slipway/domain/memory/sandbox/SandboxStore
 import * as HintsMemory from "@slipway/domain/memory/store/HintsMemory"
 import { TAKEN_TIME } from "@slipway/domain/partner/ports/WebhookStore"
 import { suite, WebhookFixture } from "@slipway/testing/contracts/partner/WebhookStoreContract"
+import * as DateTime from "effect/DateTime"
 import * as Duration from "effect/Duration"
+import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import { TestClock } from "effect/testing"
 
@@ -16,7 +18,13 @@ export const suites = () => [suite(
   Layer.mergeAll(
     WebhookStoreMemory.layer,
     SandboxStoreMemory.layer,
-    Layer.succeed(WebhookFixture, WebhookFixture.of({ expireTaken: TestClock.adjust(Duration.toMillis(TAKEN_TIME)) }))
+    Layer.effect(
+      WebhookFixture,
+      Effect.as(
+        TestClock.setTime(Date.parse("2027-06-01T00:00:00.000Z")),
+        WebhookFixture.of({ expireTaken: TestClock.adjust(Duration.toMillis(TAKEN_TIME)), now: DateTime.now })
+      )
+    )
   ).pipe(
     Layer.provideMerge(PartnerStoreMemory.layer),
     Layer.provideMerge(Access.layer),

@@ -2,6 +2,7 @@
  * Asks the source host for the news of followed repositories, each at most once a minute. Any number of workers may do it: each poll
  * claims its repository. News are handled before the cursor is stored, so a worker that dies loses none: another one asks again.
  */
+import { counters } from "@slipway/domain/observability/Metrics"
 import { HandleNews } from "@slipway/domain/publishing/usecases/HandleNews"
 import { type ClaimedRepository, FollowedRepositories } from "@slipway/domain/source/ports/FollowedRepositories"
 import { RepositoryNews } from "@slipway/domain/source/ports/RepositoryNews"
@@ -22,6 +23,14 @@ const LONGEST_WAIT = Duration.hours(1)
 const LONGEST_POLL = Duration.minutes(4)
 /** The news of one poll are given up after so many failures: later ones must not wait for them forever. */
 const MAXIMUM_FAILURES = 5
+
+/** Each poll is one request for news. `unchanged`: the host had nothing new, which costs none of its rate limit. */
+const polls = counters(
+  "slipway_source_polls_total",
+  "Requests of this worker to the source host for the news of a repository, by what came of it.",
+  "outcome",
+  ["changed", "unchanged", "failed"]
+)
 
 /** After a failure: 1, 2, 4, … minutes, or longer if the host asked for it, at most an hour. */
 const waitAfter = (failures: number, retryAfterSeconds = 0): Duration.Duration =>
@@ -68,8 +77,12 @@ export const poll = Effect.fn("FollowRepositories.poll")(function*(claimed: Clai
   })
 
   const polled = yield* Effect.result(source.poll(repo, { cursor, since }))
-  if (polled._tag === "Failure") return yield* again(polled.failure)
-  const { news, pollAfterMillis, presentName } = polled.success
+  if (polled._tag === "Failure") {
+    yield* polls.add("failed")
+    return yield* again(polled.failure)
+  }
+  const { isUnchanged, news, pollAfterMillis, presentName } = polled.success
+  yield* polls.add(isUnchanged ? "unchanged" : "changed")
   const failed = (yield* Effect.forEach(news, handle)).find((error) => error !== null)
   if (failed != null && claimed.failures < MAXIMUM_FAILURES) return yield* again(failed)
   if (failed != null) yield* Effect.logWarning("news of a repository are given up", { reason: failed.message })
@@ -90,6 +103,7 @@ export const start = Effect.fn("FollowRepositories.start")(function*() {
   const source = yield* Effect.serviceOption(RepositoryNews)
   if (Option.isNone(source)) return
   const followed = yield* FollowedRepositories
+  yield* polls.declare
   const { tick } = yield* Timing
   const scope = yield* Effect.scope
   let free = CONCURRENCY

@@ -176,7 +176,7 @@ const pushed = Effect.fnUntraced(function*(publication: Publication) {
   const { key, remote, sandbox } = publication
   const attempt = Effect.gen(function*() {
     const plan = yield* planOf(publication)
-    const { sha, submodules } = yield* commitOf(publication, plan).pipe(
+    const { sha, subjects, submodules } = yield* commitOf(publication, plan).pipe(
       Effect.provideService(OnBehalfOf, sandbox.grantId),
       Effect.withSpan("publication snapshot")
     )
@@ -188,7 +188,7 @@ const pushed = Effect.fnUntraced(function*(publication: Publication) {
       Effect.as(true),
       Effect.catchTag("BranchMoved", () => Effect.succeed(false))
     )
-    return { ...plan, sha, submodules, isDone }
+    return { ...plan, sha, subjects, submodules, isDone }
   })
   for (let attempts = 1;; attempts++) {
     const result = yield* attempt
@@ -262,7 +262,7 @@ const pushAndOpen = Effect.fnUntraced(function*(sandbox: Sandbox, repo: RepoName
     history,
     told
   }
-  const { base, open: before, round: { headRef, merges }, sha, submodules } = yield* pushed(publication)
+  const { base, open: before, round: { headRef, merges }, sha, subjects, submodules } = yield* pushed(publication)
   const at = yield* DateTime.now
   // Looked up before it is opened: a crash after opening must not open a second one.
   const open = before ?? (yield* host.findOpenPullRequest(repo, headRef))
@@ -270,7 +270,7 @@ const pushAndOpen = Effect.fnUntraced(function*(sandbox: Sandbox, repo: RepoName
     ? host.pullRequestPushed(repo, open.number, { headSha: sha, at })
     : host.openDraftPullRequest(repo, {
       title: sandbox.title,
-      body: pullRequestBody({ sandboxId: sandbox.id, address: yield* PublicAddress, message: told.message }),
+      body: pullRequestBody({ sandboxId: sandbox.id, address: yield* PublicAddress, message: told.message, commits: subjects ?? [] }),
       baseRef: base ?? (yield* host.repository(repo)).defaultBranch,
       headRef,
       headSha: sha,

@@ -7,7 +7,7 @@ import { RepoNotAccessible, SourceHostError } from "@slipway/domain/source/ports
 import type { News } from "@slipway/domain/source/ports/SourceHostEvents"
 import { RepoName } from "@slipway/domain/source/schema/RepoRef"
 import { StoreUnavailable } from "@slipway/domain/store/StoreUnavailable"
-import { Clock, DateTime, Duration, Effect, Layer, Scope, Exit } from "effect"
+import { Clock, DateTime, Duration, Effect, Layer, Metric, Scope, Exit } from "effect"
 import { TestClock } from "effect/testing"
 import * as FollowRepositories from "../../src/jobs/FollowRepositories.ts"
 
@@ -29,6 +29,7 @@ const world = (options: { readonly poll?: (minute: number) => ReturnType<Poll>; 
           news: [],
           cursor: `${polls.length}`,
           pollAfterMillis: 60_000,
+          isUnchanged: true,
           presentName: repo
         })
       })
@@ -42,7 +43,7 @@ const world = (options: { readonly poll?: (minute: number) => ReturnType<Poll>; 
 }
 
 const answer = (news: ReadonlyArray<News>, cursor: string, pollAfterMillis = 60_000) =>
-  Effect.succeed({ news, cursor, pollAfterMillis, presentName: repo })
+  Effect.succeed({ news, cursor, pollAfterMillis, isUnchanged: false, presentName: repo })
 
 const follow = Effect.fnUntraced(function*(name: RepoName = repo) {
   yield* (yield* FollowedRepositories).follow(name, "test", yield* DateTime.now)
@@ -151,6 +152,28 @@ it.effect("goes on after news that no retry helps", () => {
     yield* pass(3)
     assert.isAtLeast(new Set(polls.map(({ cursor }) => cursor)).size, 3)
   }).pipe(Effect.scoped, Effect.provide(layer))
+})
+
+it.effect("counts its requests by what came of them", () => {
+  const limit = new SourceHostError({ operation: "x", detail: "y", retryable: true })
+  const { layer, polls } = world({
+    poll: (minute) =>
+      minute < 1
+        ? answer([pull], "a")
+        : minute < 2
+        ? Effect.fail(limit)
+        : Effect.map(answer([], "a"), (one) => ({ ...one, isUnchanged: true }))
+  })
+  return Effect.gen(function*() {
+    yield* FollowRepositories.start()
+    yield* follow()
+    yield* pass(5)
+    const counted = (yield* Metric.snapshot).flatMap(({ attributes, id, state }) =>
+      id === "slipway_source_polls_total" ? [[attributes?.["outcome"], "count" in state ? Number(state.count) : null]] : []
+    )
+    assert.deepStrictEqual(Object.fromEntries(counted), { changed: 1, failed: 1, unchanged: polls.length - 2 })
+    assert.isAbove(polls.length, 3)
+  }).pipe(Effect.scoped, Effect.provide(layer), Effect.provideService(Metric.MetricRegistry, new Map()))
 })
 
 it.effect("asks ever less often for a repository that is gone, and as late as a rate limit says", () => {

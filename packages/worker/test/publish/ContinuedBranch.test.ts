@@ -150,9 +150,10 @@ describe("a sandbox that continues a branch", () => {
         assert.strictEqual(world.tip(), other)
       }).pipe(Effect.scoped))
 
-    it.effect("goes on with a branch of its own once the pull request was closed or merged, or the branch deleted", () =>
-      Effect.gen(function*() {
-        for (const end of ["closed", "merged", "gone"] as const) {
+    const ends = [["closed", "its pull request was closed"], ["merged", "its pull request was merged"], ["gone", "it was deleted"]] as const
+    for (const [end, what] of ends) {
+      it.effect(`goes on with a branch of its own once ${what}`, () =>
+        Effect.gen(function*() {
           const world = yield* continued()
           const base = world.there("rev-parse", "trunk")
           world.commit("one")
@@ -162,7 +163,7 @@ describe("a sandbox that continues a branch", () => {
           assert.deepInclude(told, { action_state: "idle", head_ref: headRef(world.id), state: "open" })
           assert.strictEqual(world.there("rev-parse", `${world.tip(headRef(world.id))}^`), base)
           assert.deepStrictEqual(world.there("diff", "--name-only", base, world.tip(headRef(world.id))), "one")
-        }
-      }).pipe(Effect.scoped))
+        }).pipe(Effect.scoped))
+    }
   })
 })

@@ -53,6 +53,8 @@ interface Scene {
   readonly open: PullRequest | null
   /** The pull request that is known by its number. */
   readonly ended: PullRequest | null
+  /** Subjects of the agent's commits. */
+  readonly subjects: ReadonlyArray<string>
 }
 
 const world = (
@@ -63,9 +65,11 @@ const world = (
     isGone = false,
     moved = [],
     open = null,
-    snapshot = sha
+    snapshot = sha,
+    subjects = []
   }: Partial<Scene> = {}
 ) => {
+  const bodies: Array<string> = []
   const asked: Array<readonly [string, ...ReadonlyArray<unknown>]> = []
   const note = <A>(answer: A, ...call: typeof asked[number]) =>
     Effect.sync(() => {
@@ -94,7 +98,7 @@ const world = (
         snapshot === null
           ? Effect.fail(new NoChanges({ repo: REPO }))
           : typeof snapshot === "string"
-          ? note({ sha: snapshot, baseRef: null }, "snapshot", options)
+          ? note({ sha: snapshot, baseRef: null, subjects }, "snapshot", options)
           : Effect.fail(snapshot),
       push: (_, options) => note(undefined, "push", options)
     }),
@@ -110,13 +114,15 @@ const world = (
         ended === null
           ? Effect.die(new Error(`there is no ${number}`))
           : note({ pullRequest: ended, checks: noChecks, comments: [], pending: false }, "details", number),
-      openDraftPullRequest: (_, { baseRef, headRef, headSha, title }) =>
-        note({ ...pull(headSha, 8), headRef }, "open", { baseRef, headRef, headSha, title }),
+      openDraftPullRequest: (_, { baseRef, body, headRef, headSha, title }) => {
+        bodies.push(body)
+        return note({ ...pull(headSha, 8), headRef }, "open", { baseRef, headRef, headSha, title })
+      },
       pullRequestPushed: (_, number, { headSha }) => note(pull(headSha, number), "pushed", number, headSha),
       decoratePullRequest: (_, number, decoration) => note(["lost"], "decorate", number, decoration)
     })
   ).pipe(Layer.provideMerge(HintsMemory.layer))
-  return { asked, layer: Publishing.layer.pipe(Layer.provideMerge(ports)) }
+  return { asked, bodies, layer: Publishing.layer.pipe(Layer.provideMerge(ports)) }
 }
 
 /** A sandbox of which a publication is asked for, and its lease. */
@@ -263,6 +269,16 @@ describe("a worker that publishes", () => {
         action_state: "idle",
         error: { code: "invalid_request", message: "no sandbox changes to publish" }
       })
+    }).pipe(Effect.provide(layer))
+  })
+
+  it.effect("lists the agent's commits in the description", () => {
+    const { bodies, layer } = world({ subjects: ["Add search", "Close #12"] })
+    return Effect.gen(function*() {
+      const { lease, sandbox } = yield* wished()
+      yield* publishChanges(lease, sandbox, REPO)
+      assert.lengthOf(bodies, 1)
+      assert.include(bodies[0], "\n- Add search\n- Close # 12\n")
     }).pipe(Effect.provide(layer))
   })
 

@@ -200,7 +200,8 @@ export const snapshot = Effect.fn("Snapshot.snapshot")(
       if (left.length > 0) tree = yield* without(repository, tree, left)
     }
     for (const step of merges) tree = yield* TreeMerge.merge(repository, tree, step)
-    const about = { baseRef, ...(submodules.length === 0 ? {} : { submodules }) }
+    const { subjects } = agents
+    const about = { baseRef, ...(submodules.length === 0 ? {} : { submodules }), ...(subjects.length === 0 ? {} : { subjects }) }
     const parent = head ?? merges.at(-1)?.onto ?? baseSha
     if (tree === (parent === baseSha ? baseTree : yield* TreeMerge.treeOf(repository, parent))) {
       return head === null ? yield* new NoChanges({ repo }) : { sha: head, ...about }
@@ -208,7 +209,7 @@ export const snapshot = Effect.fn("Snapshot.snapshot")(
     const isOnAgents = own !== undefined && merges.length === 0 && (head === null || (yield* Push.goesOnFrom(repository, own, head)))
     const sha = isOnAgents
       ? tree === ownTree ? own : yield* commitOf(repository, options, tree, own)
-      : yield* commitOf(repository, options, tree, parent, head === null && merges.length === 0 ? [] : agents.subjects)
+      : yield* commitOf(repository, options, tree, parent, head === null && merges.length === 0 ? [] : subjects)
     yield* tell(repository, sha, own)
     return { sha, ...about }
   },

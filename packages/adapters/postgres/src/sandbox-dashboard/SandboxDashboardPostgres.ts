@@ -1,6 +1,6 @@
 /** `SandboxDashboard` on Postgres: reads over `sandboxes`, each one statement with a bound on the rows it looks at, and pins. */
 import { AuditLog } from "@slipway/domain/access/ports/AuditLog"
-import { archiving, MAX_PINS, SandboxDashboard, TooManyPins } from "@slipway/domain/sandbox/ports/SandboxDashboard"
+import { archiving, MAX_PINS, requestedRepos, SandboxDashboard, TooManyPins } from "@slipway/domain/sandbox/ports/SandboxDashboard"
 import { SandboxNotFound } from "@slipway/domain/sandbox/ports/SandboxStore"
 import { DateTime, Effect, Layer } from "effect"
 import { SqlClient } from "effect/sql"
@@ -42,7 +42,11 @@ export const layer = Layer.effect(
 
       pullCounts: (grantId) => guard(Effect.map(pullCounts(grantId), (rows) => new Map(rows.map(({ count, state }) => [state, count])))),
 
-      recent: (grantId) => guard(recent(grantId)),
+      recent: (grantId) =>
+        guard(
+          Effect.map(recent(grantId), (rows) =>
+            rows.map(({ continued, repos, ...asked }) => ({ ...asked, repos: requestedRepos(repos, continued) })))
+        ),
 
       queue: (grantId) =>
         guard(Effect.map(queue(grantId), (rows) => ({

@@ -85,8 +85,10 @@ export const notifications: ReadonlyArray<string> = [
       DELETE FROM SCHEMA.notifications n WHERE n.sandbox_id = NEW.sandbox_id AND n.seq <= (
         SELECT o.seq FROM SCHEMA.notifications o WHERE o.sandbox_id = NEW.sandbox_id ORDER BY o.seq DESC OFFSET ${MAX_QUEUED} LIMIT 1);
     END IF;
+    -- Not later than now: another clock may have dated the event ahead.
     INSERT INTO SCHEMA.notification_lines AS line (sandbox_id, endpoint_id, cursor, newest, due_at)
-    SELECT NEW.sandbox_id, id, NEW.seq - 1, NEW.seq, NEW.at FROM unnest(listening) AS id
+    SELECT NEW.sandbox_id, id, NEW.seq - 1, NEW.seq, least(NEW.at, date_trunc('milliseconds', clock_timestamp()))
+    FROM unnest(listening) AS id
     ON CONFLICT (sandbox_id, endpoint_id) DO UPDATE
       SET newest = excluded.newest, due_at = coalesce(line.due_at, excluded.due_at);
     RETURN NULL;

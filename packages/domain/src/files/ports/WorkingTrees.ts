@@ -425,6 +425,11 @@ export class WorkingTrees extends Context.Service<WorkingTrees, {
     readonly baseRef: string | null
     /** Folders of submodules that contain files. These files are left out too. At most 32; absent if there are none. */
     readonly submodules?: ReadonlyArray<string>
+    /**
+     * Subjects of the agent's commits that this publication takes over or stands for, oldest first, as the agent wrote them: one line
+     * of at most 200 characters each. At most 20, after an ellipsis if there are more; absent if there are none.
+     */
+    readonly subjects?: ReadonlyArray<string>
   }, FileNotFound | MergeConflict | NoChanges | PushFailed>
   /**
    * Adds `sha`, a descendant of `expected`, to `headRef`. Without `expected` the branch must be new. Nothing is ever replaced:

@@ -53,15 +53,32 @@ const cut = (text: string): string => text.length <= MAX_TOLD ? text : `${text.s
 /** Cuts before the text is escaped, so that the work is bounded, and after it, because names of characters are longer. */
 const told = (message: string): string => cut(withoutEffect(cut(message.trim()).toWellFormed())).split("\n").map(wrapped).join("\n").trim()
 
-/** The description. `message`: the last message of the agent, which is untrusted; empty: none. */
-export const pullRequestBody = ({ address, message, sandboxId }: {
+/** Commits that a description names: those of a snapshot, with its ellipsis. */
+const MAX_COMMITS = 21
+/** Characters of a commit's subject. */
+const MAX_SUBJECT = 200
+
+/** One line for each subject, bounded before and after it is escaped. */
+const listed = (commits: ReadonlyArray<string>): string =>
+  commits.slice(0, MAX_COMMITS).flatMap((subject) => {
+    const plain = withoutEffect(subject.slice(0, MAX_SUBJECT).toWellFormed()).replaceAll(/\s+/gu, " ").trim()
+    return plain === "" ? [] : [wrapped(`- ${plain.slice(0, MAX_SUBJECT).toWellFormed()}`)]
+  }).join("\n")
+
+/**
+ * The description. `message`: the last message of the agent; empty: none. `commits`: subjects of its commits, oldest first. Both are
+ * untrusted.
+ */
+export const pullRequestBody = ({ address, commits = [], message, sandboxId }: {
   readonly sandboxId: SandboxId
   readonly address: string | null
   readonly message: string
+  readonly commits?: ReadonlyArray<string>
 }): string => {
   const sandbox = address === null ? sandboxId : `[${sandboxId}](${address}/sandboxes/${sandboxId})`
-  const text = told(message)
-  return `Opened by Slipway from sandbox ${sandbox}.${text === "" ? "" : `\n\nThe agent's last message:\n\n${block(text)}\n`}`
+  const part = (heading: string, text: string) => text === "" ? [] : [`${heading}:`, block(text)]
+  const parts = [...part("The agent's last message", told(message)), ...part("Its commits", listed(commits))]
+  return [`Opened by Slipway from sandbox ${sandbox}.`, ...parts].join("\n\n") + (parts.length === 0 ? "" : "\n")
 }
 
 /** Characters of a name in a commit. */

@@ -74,6 +74,7 @@ export interface Pinning {
 export interface Asked {
   readonly createdBy: string
   readonly createdAt: DateTime.Utc
+  /** As requested: the repository of a continued branch has no ref ({@link requestedRepos}). */
   readonly repos: ReadonlyArray<RepoRef>
   readonly model: string
   readonly reasoningEffort: ReasoningEffort | null
@@ -158,6 +159,10 @@ export const archiving = (sandboxId: SandboxId, isArchived: boolean, at: DateTim
   at,
   subjects: { sandboxId }
 })
+
+/** The repositories of a request. `continued`: the repository whose branch the sandbox continues; its ref was not requested. */
+export const requestedRepos = (repos: ReadonlyArray<RepoRef>, continued: string | null): ReadonlyArray<RepoRef> =>
+  continued === null ? repos : repos.map((repo) => sameRepo(repo.fullName, continued) ? { fullName: repo.fullName } : repo)
 
 /** The pull requests of a sandbox in this state, of `repo` if given. */
 export const pullsOf = ({ publications }: Sandbox, pull: PullState | "any", repo: RepoName | null): ReadonlyArray<Publication> =>

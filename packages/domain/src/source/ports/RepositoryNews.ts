@@ -17,6 +17,8 @@ export interface PolledNews {
   readonly cursor: string
   /** The least time until the next poll, by the host's wish. */
   readonly pollAfterMillis: number
+  /** The host answered that nothing changed, which costs none of its rate limit. */
+  readonly isUnchanged: boolean
   /** The host's name for the repository now. */
   readonly presentName: RepoName
 }

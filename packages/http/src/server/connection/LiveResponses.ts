@@ -1,12 +1,15 @@
 /**
- * Responses that stay open: event streams and downloads. One loop for all of them ends those whose key is good no more, and
- * wakes streams that were silent too long. Readers that take nothing are cut like everybody's: see `Connections`.
+ * Responses that stay open: event streams and downloads. One loop for all of them ends those whose key is good no more, another one
+ * downloads of deleted sandboxes, and a third one wakes streams that were silent too long. Readers that take nothing are cut like
+ * everybody's: see `Connections`.
  */
 import { RateLimited, type Refusal, Unavailable } from "@slipway/api/shared/Errors"
 import { AccessStore } from "@slipway/domain/access/ports/AccessStore"
 import type { Principal } from "@slipway/domain/access/schema/Principal"
 import { REVOCATIONS } from "@slipway/domain/access/usecases/Access"
 import { Sessions } from "@slipway/domain/access/usecases/Sessions"
+import type { SandboxId } from "@slipway/domain/ids/SandboxId"
+import { Sandboxes } from "@slipway/domain/sandbox/usecases/Sandboxes"
 import { Hints } from "@slipway/domain/store/Hints"
 import { Clock, Context, Duration, Effect, Latch, Layer, Scope } from "effect"
 import { Settings } from "../Settings.ts"
@@ -17,15 +20,23 @@ import type { Wire } from "./Wire.ts"
 /** How often the loop looks for silences. */
 const TICK = Duration.millis(500)
 
+/** After this time a download's sandbox is looked for without a hint: hints of other processes may be lost. */
+const LOOK_MILLIS = 10_000
+/** Sandboxes that are looked for at the same time. */
+const LOOKS_AT_ONCE = 4
+
 /** The share of this process's descriptors that streams may take: other requests must still be answered. */
 const STREAMS_SHARE = 0.7
 
 /** Whose streams and downloads are counted: keys are easily made, users and grants are not. */
 const HOLDERS = ["key", "user", "grant"] as const
 
+/** `deleted`: the sandbox of a download was. Streams end by themselves then. */
+type Ending = "deleted" | "revoked" | "shutdown"
+
 export interface LiveResponse {
   /** Why it must end now; `null`: it need not. */
-  readonly ending: "revoked" | "shutdown" | null
+  readonly ending: Ending | null
   /** Calls this when it was silent too long, or must end. */
   onWake(wake: () => void): void
   /** To be told of every write. */
@@ -35,24 +46,38 @@ export interface LiveResponse {
 const rightOf = ({ credential, grantId }: Principal) =>
   credential._tag === "Key" ? credential.keyId : `${credential.sessionId} in ${grantId}`
 
+/** What a response is of. */
+interface Opening {
+  readonly kind: "stream" | "download"
+  readonly by: Principal
+  readonly wire: Wire
+  readonly sandboxId: SandboxId | null
+}
+
 class Open implements LiveResponse {
   ending: LiveResponse["ending"] = null
   wroteAt: number
+  /** When the sandbox of a download was last known to be there. */
+  foundAt: number
   #wake: () => void = () => {}
   readonly kind: "stream" | "download"
   /** Names the credential, and the grant with it: a session may change its grant. */
   readonly right: string
   readonly by: Principal
+  /** `null`: of a stream. */
+  readonly sandboxId: SandboxId | null
   readonly #wire: Wire
   readonly #now: () => number
 
-  constructor(kind: "stream" | "download", by: Principal, wire: Wire, now: () => number) {
+  constructor({ by, kind, sandboxId, wire }: Opening, now: () => number) {
     this.kind = kind
     this.by = by
+    this.sandboxId = sandboxId
     this.right = rightOf(by)
     this.#wire = wire
     this.#now = now
     this.wroteAt = now()
+    this.foundAt = this.wroteAt
   }
 
   /** The name of whom it counts for. */
@@ -81,17 +106,53 @@ class Open implements LiveResponse {
     this.#wire.cut()
   }
 
-  end(why: "revoked" | "shutdown") {
+  end(why: Ending) {
     this.ending = why
-    // A reader that does not read would not see the end either.
-    if (this.stalled || this.kind === "download" && why === "revoked") this.cut()
+    // A reader that does not read would not see the end either. A download that is cut falls short, so nobody takes it for whole.
+    if (this.stalled || this.kind === "download" && why !== "shutdown") this.cut()
     else this.nudge()
   }
 }
 
+/** Ends downloads of sandboxes that were deleted: at once after a hint, and after {@link LOOK_MILLIS} without one. */
+const watchDeletions = Effect.fnUntraced(function*(open: ReadonlySet<Open>, pause: Duration.Duration) {
+  const sandboxes = yield* Sandboxes
+  const doubted = new Set<Open>()
+  const some = Latch.makeUnsafe(false)
+  const doubt = (response: Open) => {
+    doubted.add(response)
+    some.openUnsafe()
+  }
+  const look = Effect.fnUntraced(function*(response: Open, id: SandboxId) {
+    yield* sandboxes.get(response.by, id)
+    response.foundAt = yield* Clock.currentTimeMillis
+  }, (looked, response) =>
+    Effect.catchTags(looked, {
+      SandboxNotFound: () => Effect.sync(() => open.has(response) && response.end("deleted")),
+      // Unknown is not deleted: the next look tells.
+      StoreUnavailable: () => Effect.sync(() => doubt(response))
+    }))
+  yield* Effect.gen(function*() {
+    yield* some.await
+    some.closeUnsafe()
+    const asked = [...doubted].filter((response) => open.has(response))
+    doubted.clear()
+    yield* Effect.forEach(
+      asked,
+      (response) => response.sandboxId === null ? Effect.void : look(response, response.sandboxId),
+      { concurrency: LOOKS_AT_ONCE, discard: true }
+    )
+    // A sandbox at work gives many hints.
+    yield* Effect.sleep(pause)
+  }).pipe(Effect.forever, Effect.forkScoped)
+  return doubt
+})
+
 export class LiveResponses extends Context.Service<LiveResponses, {
-  /** Counts and watches a response until the scope closes, or refuses it. */
-  open(kind: "stream" | "download", by: Principal, wire: Wire): Effect.Effect<LiveResponse, Refusal, Scope.Scope>
+  /** Counts and watches an event stream until the scope closes, or refuses it. */
+  stream(by: Principal, wire: Wire): Effect.Effect<LiveResponse, Refusal, Scope.Scope>
+  /** The same for a download, which breaks off when its sandbox is deleted. */
+  download(by: Principal, wire: Wire, sandboxId: SandboxId): Effect.Effect<LiveResponse, Refusal, Scope.Scope>
   /** How many are open. */
   count(kind: "stream" | "download"): number
   isShuttingDown(): boolean
@@ -123,6 +184,7 @@ export class LiveResponses extends Context.Service<LiveResponses, {
         download: { key: settings.downloadsPerKey, user: settings.downloadsPerUser, grant: settings.downloadsPerGrant }
       }
       const revocations = yield* hints.watch(REVOCATIONS)
+      const doubt = yield* watchDeletions(open, settings.watch)
       let shuttingDown = false
 
       const endRevoked = Effect.gen(function*() {
@@ -155,41 +217,51 @@ export class LiveResponses extends Context.Service<LiveResponses, {
         const at = now()
         for (const response of open) {
           if (!response.stalled && at - response.wroteAt >= Duration.toMillis(settings.heartbeat)) response.nudge()
+          if (response.sandboxId !== null && at - response.foundAt >= LOOK_MILLIS) doubt(response)
         }
       }).pipe(Effect.forever, Effect.forkScoped)
 
+      const begin = (opening: Opening) =>
+        Effect.uninterruptible(Effect.gen(function*() {
+          const { kind, sandboxId } = opening
+          if (shuttingDown && kind === "stream") {
+            return yield* Unavailable.make("The service is shutting down.", { "retry-after": "1" })
+          }
+          const response = new Open(opening, now)
+          if (kind === "stream" && counts.of(kind) >= streams) {
+            return yield* Unavailable.make("Too many streams are open.", { "retry-after": "5" })
+          }
+          const full = HOLDERS.find((holder) => counts.of(`${kind} ${response.holder(holder)}`) >= caps[kind][holder])
+          if (full !== undefined) {
+            return yield* RateLimited.make(`This ${full} has ${caps[kind][full]} open ${kind}s already.`, { "retry-after": "1" })
+          }
+          const count = (by: 1 | -1) => {
+            counts.add(kind, by)
+            for (const holder of HOLDERS) counts.add(`${kind} ${response.holder(holder)}`, by)
+          }
+          open.add(response)
+          count(1)
+          some.openUnsafe()
+          // `acquireRelease` would keep the context of the request for as long.
+          yield* Scope.addFinalizer(
+            yield* Effect.scope,
+            Effect.sync(() => {
+              open.delete(response)
+              count(-1)
+              if (open.size === 0) some.closeUnsafe()
+            })
+          )
+          if (sandboxId !== null) {
+            yield* hints.listen(sandboxId, () => doubt(response))
+            // It may have been deleted since it was found.
+            doubt(response)
+          }
+          return response
+        }))
+
       return LiveResponses.of({
-        open: (kind, by, wire) =>
-          Effect.uninterruptible(Effect.gen(function*() {
-            if (shuttingDown && kind === "stream") {
-              return yield* Unavailable.make("The service is shutting down.", { "retry-after": "1" })
-            }
-            const response = new Open(kind, by, wire, now)
-            if (kind === "stream" && counts.of(kind) >= streams) {
-              return yield* Unavailable.make("Too many streams are open.", { "retry-after": "5" })
-            }
-            const full = HOLDERS.find((holder) => counts.of(`${kind} ${response.holder(holder)}`) >= caps[kind][holder])
-            if (full !== undefined) {
-              return yield* RateLimited.make(`This ${full} has ${caps[kind][full]} open ${kind}s already.`, { "retry-after": "1" })
-            }
-            const count = (by: 1 | -1) => {
-              counts.add(kind, by)
-              for (const holder of HOLDERS) counts.add(`${kind} ${response.holder(holder)}`, by)
-            }
-            open.add(response)
-            count(1)
-            some.openUnsafe()
-            // `acquireRelease` would keep the context of the request for as long.
-            yield* Scope.addFinalizer(
-              yield* Effect.scope,
-              Effect.sync(() => {
-                open.delete(response)
-                count(-1)
-                if (open.size === 0) some.closeUnsafe()
-              })
-            )
-            return response
-          })),
+        stream: (by, wire) => begin({ kind: "stream", by, wire, sandboxId: null }),
+        download: (by, wire, sandboxId) => begin({ kind: "download", by, wire, sandboxId }),
         count: (kind) => counts.of(kind),
         isShuttingDown: () => shuttingDown,
         shutDown: Effect.sync(() => {

@@ -373,7 +373,7 @@ ${content.shown}`
       const by = principalOf(member.visit)
       const { path: given, repo, sandbox } = yield* askedFor(by, asked)
       const { bytes, path, size } = yield* files.open(by, sandbox.id, { repo, path: given })
-      yield* live.open("download", by, Wire.of(yield* HttpServerRequest.HttpServerRequest))
+      yield* live.download(by, Wire.of(yield* HttpServerRequest.HttpServerRequest), sandbox.id)
       return HttpServerResponse.stream(bytes, {
         contentType: "application/octet-stream",
         contentLength: size,
@@ -390,7 +390,7 @@ ${content.shown}`
       const { path: given, repo, sandbox } = yield* askedFor(by, asked)
       const { bytes, size } = yield* files.open(by, sandbox.id, { repo, path: given })
       if (size > MAX_PICTURE_BYTES) return yield* isLarge
-      yield* live.open("download", by, Wire.of(yield* HttpServerRequest.HttpServerRequest))
+      yield* live.download(by, Wire.of(yield* HttpServerRequest.HttpServerRequest), sandbox.id)
       const whole = Buffer.concat(yield* Stream.runCollect(bytes))
       const contentType = Picture.typeOf(whole)
       if (contentType === null) return yield* Refused.notFound("This file can't be shown.")

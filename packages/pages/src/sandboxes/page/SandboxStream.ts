@@ -186,7 +186,7 @@ const get = (services: Services): Page.Handler<Page.Member> => {
       const request = yield* HttpServerRequest.HttpServerRequest
       const since = cursorOf(asked, request)
       if (since === null) return yield* Refused.bad("This link is out of date.")
-      const connection = yield* live.open("stream", by, Wire.of(request))
+      const connection = yield* live.stream(by, Wire.of(request))
       const following = yield* events.follow(by, id, since)
       connection.onWake(following.wake)
       const isBack = request.headers["last-event-id"] !== undefined || asked.url.searchParams.has("back")

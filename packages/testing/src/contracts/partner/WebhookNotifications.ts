@@ -289,6 +289,17 @@ const lines = (it: Writer<Requirements>) => {
       assert.deepStrictEqual((yield* log(endpoint)).map(({ sequence }) => sequence), [second, first])
     }))
 
+  it.effect("sends an event that a clock ahead dated as soon as it is written, and so the later events of its sandbox", () =>
+    Effect.gen(function*() {
+      const { id: grantId } = yield* newGrant
+      const endpoint = yield* register(grantId)
+      const { id } = yield* sandboxOf(grantId)
+      const now = yield* Effect.map(WebhookFixture, ({ now }) => now)
+      const own = [...yield* publish(id, 1, DateTime.add(yield* now, { days: 1 })), ...yield* publish(id, 1, yield* now)]
+      const soon = DateTime.add(yield* now, { minutes: 1 })
+      assert.deepStrictEqual(seqs(yield* drain(endpoint, soon)), own)
+    }))
+
   it.effect("gives a line to one of many who ask at once", () =>
     Effect.gen(function*() {
       const { id: grantId } = yield* newGrant
@@ -543,6 +554,20 @@ const again = (it: Writer<Requirements>) => {
     }))
 }
 
+const orphans = (it: Writer<Requirements>) => {
+  it.effect("lines whose events are gone keep their places from no other sandbox", () =>
+    Effect.gen(function*() {
+      const endpoint = yield* register((yield* newGrant).id)
+      for (let i = 0; i < MAX_AT_ENDPOINT; i++) yield* write((yield* sandboxOf(endpoint.grantId)).id, [pull(), status("failed")])
+      const maintenance = yield* Maintenance
+      while ((yield* maintenance.purgeEvents(after(1), 1000)).more) continue
+      const [seq] = yield* publish((yield* sandboxOf(endpoint.grantId)).id, 1, after(1))
+      // The first look may find only those.
+      const told = [...yield* drain(endpoint, after(1)), ...yield* drain(endpoint, after(1))]
+      assert.deepStrictEqual(seqs(told), [seq])
+    }))
+}
+
 /** All rules of notifications. */
 export const notifications = (it: Writer<Requirements>) => {
   queue(it)
@@ -552,4 +577,5 @@ export const notifications = (it: Writer<Requirements>) => {
   endpointsOfLines(it)
   endings(it)
   again(it)
+  orphans(it)
 }

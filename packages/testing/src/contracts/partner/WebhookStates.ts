@@ -9,12 +9,15 @@ import type { WebhookStore } from "@slipway/domain/partner/ports/WebhookStore"
 import type { Maintenance } from "@slipway/domain/sandbox/ports/Maintenance"
 import type { SandboxStore } from "@slipway/domain/sandbox/ports/SandboxStore"
 import * as Context from "effect/Context"
+import type * as DateTime from "effect/DateTime"
 import type * as Effect from "effect/Effect"
 
 /** Operations that a test needs and the port lacks; the adapter under test provides them. */
 export class WebhookFixture extends Context.Service<WebhookFixture, {
   /** Lets all that was taken run out. */
   readonly expireTaken: Effect.Effect<void>
+  /** The store's clock, which is later than the dates of the suite. */
+  readonly now: Effect.Effect<DateTime.Utc>
 }>()("@slipway/testing/WebhookFixture") {}
 
 export type Requirements =

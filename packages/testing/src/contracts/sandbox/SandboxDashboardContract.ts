@@ -524,6 +524,19 @@ const overview = (it: Writer<SandboxDashboard | Checkpoints | Stores>) => {
       assert.deepInclude(second, { started: false, reasoningEffort: "high", toolApprovalMode: "auto", createdBy: "user_other" })
     }))
 
+  it.effect("tells of a continued branch's repository without a ref, and of the others with theirs, as they were asked for", () =>
+    Effect.gen(function*() {
+      const grantId = yield* grant
+      const [shop, other] = [RepoName.make("acme/Shop"), RepoName.make("acme/other")]
+      yield* make({
+        grantId,
+        repos: [{ fullName: shop, ref: "feature/cart" }, { fullName: other, ref: "develop" }],
+        continues: { repo: shop, branch: "feature/cart", pullRequest: null, headSha: "a".repeat(40) }
+      })
+      const [asked] = yield* (yield* SandboxDashboard).recent(grantId)
+      assert.deepStrictEqual(asked?.repos, [{ fullName: shop }, { fullName: other, ref: "develop" }])
+    }))
+
   it.effect("knows which in line each of the grant's sandboxes is, behind those of others, and not those that somebody holds", () =>
     Effect.gen(function*() {
       const grantId = yield* grant

@@ -21,6 +21,8 @@ const AskedRow = Schema.Struct({
   createdBy: Schema.String,
   createdAt: Instant,
   repos: Schema.Array(RepoRef),
+  /** The repository whose branch is continued. */
+  continued: Schema.NullOr(Schema.String),
   model: Schema.String,
   reasoningEffort: Schema.NullOr(ReasoningEffort),
   toolApprovalMode: ToolApprovalMode,
@@ -86,8 +88,8 @@ export const recentRows = (reads: SqlClient.SqlClient) =>
     Result: AskedRow,
     execute: (grantId) =>
       reads`
-        SELECT created_by AS "createdBy", created_at AS "createdAt", repos, model, reasoning_effort AS "reasoningEffort",
-          tool_approval_mode AS "toolApprovalMode", started_at IS NOT NULL AS started
+        SELECT created_by AS "createdBy", created_at AS "createdAt", repos, continues ->> 'repo' AS continued, model,
+          reasoning_effort AS "reasoningEffort", tool_approval_mode AS "toolApprovalMode", started_at IS NOT NULL AS started
         FROM sandboxes WHERE grant_id = ${grantId} AND deleted_at IS NULL ORDER BY created_at DESC, id DESC LIMIT ${RECENT}`
   })
 
