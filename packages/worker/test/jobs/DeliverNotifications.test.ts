@@ -209,8 +209,9 @@ layer(postgres, { excludeTestServices: true })("notifications", (it) => {
         const id = yield* create(grantId, 1)
         const [first, second, third] = yield* live(id)
         yield* worker
-        const shift =
-          sql`UPDATE notification_lines SET due_at = least(due_at, now() - interval '1 hour') WHERE endpoint_id = ${endpoint.id}`
+        // Only what waits: an attempt under way whose line is changed counts as outdated, and is repeated.
+        const shift = sql`
+          UPDATE notification_lines SET due_at = now() - interval '1 hour' WHERE endpoint_id = ${endpoint.id} AND due_at > now()`
         yield* until(Effect.andThen(shift, Effect.sync(() => receiver.received.length)), (count) => count >= 12)
         const wires = (yield* verified(receiver.received, secret)).map(({ wire }) => wire)
         assert.deepStrictEqual(wires, [...Array.from({ length: 10 }, () => first?.wire), second?.wire, third?.wire])
@@ -257,8 +258,9 @@ layer(postgres, { excludeTestServices: true })("notifications", (it) => {
         const sql = yield* SqlClient.SqlClient
         yield* live(yield* create(grantId, 1))
         yield* worker
-        const shift =
-          sql`UPDATE notification_lines SET due_at = least(due_at, now() - interval '1 hour') WHERE endpoint_id = ${endpoint.id}`
+        // Only what waits: an attempt under way whose line is changed counts as outdated, and is repeated.
+        const shift = sql`
+          UPDATE notification_lines SET due_at = now() - interval '1 hour' WHERE endpoint_id = ${endpoint.id} AND due_at > now()`
         yield* until(Effect.andThen(shift, Effect.sync(() => receiver.received.length)), (count) => count >= 8)
         const log = yield* until(
           Effect.map((yield* Webhooks).deliveries(grantId, endpoint.id, { before: null, limit: 100 }), (page) => page.deliveries),
