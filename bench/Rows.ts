@@ -128,8 +128,16 @@ export const groups: ReadonlyArray<Group> = [
     name: "notifications",
     minutes: 10,
     rows: [
-      { id: "notified-create", what: "creations with 3 listening endpoints, 16 clients, beside those without", quick: true },
-      { id: "notified-change", what: "one notification a transaction with 3 listening endpoints, beside those without", quick: true }
+      {
+        id: "notified-create",
+        what: "processor time of a creation with 3 listening endpoints, 16 clients, beside one without",
+        quick: true
+      },
+      {
+        id: "notified-change",
+        what: "processor time of a change with one notification and 3 listening endpoints, beside one without",
+        quick: true
+      }
     ],
     load: () => import("./notifications/Notifications.ts")
   },

@@ -1,7 +1,7 @@
 /**
  * The cost of notifications where sandboxes are created and changed: the same writes of the store for a grant with three listening
- * endpoints, beside those for a grant without one, on one durable Postgres. Many short rounds take turns, so that a load on the machine is
- * a load on both.
+ * endpoints, beside those for a grant without one, on one durable Postgres. Many short rounds take turns, and count processor time, of this
+ * process and of its backends of Postgres: other programs that run on the machine cost none of it.
  */
 import { Access } from "@slipway/domain/access/usecases/Access"
 import { Ids } from "@slipway/domain/ids/Ids"
@@ -21,11 +21,13 @@ import * as SandboxStorePostgres from "@slipway/postgres/sandbox-store/SandboxSt
 import { SecretsKey } from "@slipway/postgres/secret-store/SecretsKey"
 import * as WebhookStorePostgres from "@slipway/postgres/webhook-store/WebhookStorePostgres"
 import { Context, DateTime, Effect, Layer, Redacted, References, Result } from "effect"
-import { mkdtemp, rm } from "node:fs/promises"
+import { SqlClient } from "effect/sql"
+import { mkdtemp, readFile, rm } from "node:fs/promises"
 import os from "node:os"
 import path from "node:path"
 import type { Measurement } from "../Measurement.ts"
 import type { Options } from "../Rows.ts"
+import { median } from "../Statistics.ts"
 
 const CLIENTS = 16
 const ENDPOINTS = 3
@@ -73,12 +75,30 @@ const change = Effect.fnUntraced(function*(id: SandboxId) {
   yield* (yield* SandboxStore).change(id, "policy", () => Result.succeed([event]), yield* DateTime.now)
 })
 
-/** So many effects by as many clients at once; their number a second. */
-const rateOf = Effect.fnUntraced(function*<A, E, R>(times: number, one: (n: number) => Effect.Effect<A, E, R>) {
+/** Processor time until now, in microseconds: this process and its connections' backends, each a process with one thread. */
+const used = Effect.gen(function*() {
+  const sql = yield* SqlClient.SqlClient
+  const backends = yield* sql<{ readonly pid: number }>`
+    SELECT pid FROM pg_stat_activity WHERE backend_type = 'client backend' AND datname = current_database()`
+  const { system, user } = process.cpuUsage()
+  // Nanoseconds on a processor come first. A backend that ended meanwhile counts for nothing.
+  const times = yield* Effect.forEach(
+    backends,
+    ({ pid }) => Effect.promise(() => readFile(`/proc/${pid}/schedstat`, "utf8").then((text) => Number(text.split(" ")[0]), () => 0))
+  )
+  return new Map([[0, system + user], ...backends.map(({ pid }, i) => [pid, (times[i] ?? 0) / 1000] as const)])
+})
+
+/** So many effects by as many clients at once: the processor time of one, in microseconds, and their number a second. */
+const costOf = Effect.fnUntraced(function*<A, E, R>(times: number, one: (n: number) => Effect.Effect<A, E, R>) {
+  const before = yield* used
   const began = performance.now()
   yield* Effect.forEach(Array.from({ length: times }, (_, n) => n), one, { concurrency: CLIENTS, discard: true })
-  return times * 1000 / (performance.now() - began)
+  const rate = times * 1000 / (performance.now() - began)
+  const spent = Array.from(yield* used).reduce((sum, [pid, micros]) => sum + micros - (before.get(pid) ?? 0), 0)
+  return { micros: spent / times, rate }
 })
+type Cost = Effect.Success<ReturnType<typeof costOf>>
 
 const measureAll = Effect.fnUntraced(function*({ quick }: Options) {
   const dataDir = yield* Effect.acquireRelease(
@@ -102,29 +122,33 @@ const measureAll = Effect.fnUntraced(function*({ quick }: Options) {
         yield* Effect.forEach(Array.from({ length: CLIENTS * 4 }), () => create(grant))
       )
     }
-    const created = new Map<string, Array<number>>([[heard, []], [alone, []]])
-    const changed = new Map<string, Array<number>>([[heard, []], [alone, []]])
+    const created = new Map<string, Array<Cost>>([[heard, []], [alone, []]])
+    const changed = new Map<string, Array<Cost>>([[heard, []], [alone, []]])
     for (let round = 0; round < rounds; round++) {
       for (const grant of round % 2 === 0 ? [heard, alone] : [alone, heard]) {
         const own = sandboxes.get(grant) ?? []
-        created.get(grant)?.push(yield* rateOf(TIMES, () => create(grant)))
-        changed.get(grant)?.push(yield* rateOf(TIMES, (n) => change(own[n % own.length]!)))
+        created.get(grant)?.push(yield* costOf(TIMES, () => create(grant)))
+        changed.get(grant)?.push(yield* costOf(TIMES, (n) => change(own[n % own.length]!)))
       }
     }
-    const row = (id: string, what: string, of: ReadonlyMap<string, ReadonlyArray<number>>, least: number): Measurement => ({
+    const samplesOf = (of: ReadonlyMap<string, ReadonlyArray<Cost>>, grant: string) => (of.get(grant) ?? []).map(({ micros }) => micros)
+    const ratesOf = (of: ReadonlyMap<string, ReadonlyArray<Cost>>, grant: string) =>
+      Math.round(median((of.get(grant) ?? []).map(({ rate }) => rate)))
+    const row = (id: string, what: string, of: ReadonlyMap<string, ReadonlyArray<Cost>>, times: number): Measurement => ({
       id,
       what,
-      unit: "requests/s",
-      better: "higher",
-      ours: { name: `${ENDPOINTS} endpoints`, samples: of.get(heard) ?? [] },
-      theirs: { name: "none", samples: of.get(alone) ?? [] },
-      reach: { times: least }
+      unit: "µs",
+      better: "lower",
+      ours: { name: `${ENDPOINTS} endpoints`, samples: samplesOf(of, heard) },
+      theirs: { name: "none", samples: samplesOf(of, alone) },
+      reach: { times },
+      notes: { "requests/s": ratesOf(of, heard), "without endpoints": ratesOf(of, alone) }
     })
     return [
-      row("notified-create", `creations, ${CLIENTS} clients, beside those of a grant without endpoints`, created, 0.9),
-      row("notified-change", "one notification, one transaction each, beside those of a grant without endpoints", changed, 0.5)
+      row("notified-create", `processor time of a creation, ${CLIENTS} clients, beside a grant without endpoints`, created, 1 / 1.1),
+      row("notified-change", "processor time of a change with one notification, beside a grant without endpoints", changed, 0.5)
     ]
-  }).pipe(Effect.provide(stores.pipe(Layer.provide(Database.layer(connection)))))
+  }).pipe(Effect.provide(stores.pipe(Layer.provideMerge(Database.layer(connection)))))
 })
 
 export const measure = (options: Options): Promise<ReadonlyArray<Measurement>> =>

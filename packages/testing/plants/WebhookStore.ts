@@ -36,6 +36,8 @@ export const plants: Plants = {
       ["gives the longest due of all grants first", "place <= MAX_OF_GRANT).sort((a, b) => a.place - b.place || ",
         "place <= MAX_OF_GRANT).sort((a, b) => "],
       ["sends events that are gone from the log", "&& one.isKept() &&", "&&"],
+      ["lets lines whose events are gone keep the places of others",
+        "one.line.progress = { ...one.line.progress, cursor: one.line.newest, dueAt: null }", ""],
       ["counts every attempt at a notification as the first", "one.line.progress.failures + 1", "1"],
       ["takes the record of a worker that lost a notification", "held?.fence !== fence || held.until", "held === undefined || held.until"],
       ["takes the record of a notification twice", " || held.until === null) return", ") return"],

@@ -24,6 +24,7 @@ const STORE = "domain/memory/sandbox/SandboxStoreMemory.ts"
 const WEBHOOK = "domain/src/partner/rules/Webhook.ts"
 const WEBHOOKS = "domain/memory/partner/WebhookStoreMemory.ts"
 const NOTIFICATIONS = "domain/memory/partner/NotificationsMemory.ts"
+const FEEDBACK = "domain/src/publishing/rules/Feedback.ts"
 const SPENDING = "domain/memory/models/SpendingMemory.ts"
 
 export const plants: ReadonlyArray<Plant> = [
@@ -306,6 +307,56 @@ export const plants: ReadonlyArray<Plant> = [
     module: "domain/src/automation/rules/Automation.ts",
     from: "next: nextRun(settings.trigger, now)",
     to: "next: nextRun(settings.trigger, dueAt)"
+  },
+  {
+    name: "stranger-starts-run",
+    mistake: "a mention or a label starts a run whoever it is of",
+    rule: "news of strangers and programs start nothing",
+    module: "domain/src/automation/usecases/Automations.ts",
+    from: " || !(yield* source.value.mayWrite(news.repo, news.author))",
+    to: ""
+  },
+  {
+    name: "repeated-news-run-again",
+    mistake: "a comment or a label that comes again is another event",
+    rule: "news of a person who may write have one run",
+    module: "domain/src/automation/usecases/Automations.ts",
+    from: "const facts = factsOfNews(news, yield* DateTime.now)",
+    to: "const facts = factsOfNews({ ...news, id: `${yield* ids.uuid7}/${news.id}` }, yield* DateTime.now)"
+  },
+  // Feedback
+  {
+    name: "comment-delivered-twice",
+    mistake: "a comment that was edited after its delivery is delivered again",
+    rule: "a comment is delivered once",
+    module: FEEDBACK,
+    from: ".filter(({ at, author, id }) => !author.isBot && Instant.isGreaterThan(at, state.since) && !known.has(id))",
+    to: ".filter(({ at, author, id, updatedAt }) => !author.isBot && Instant.isGreaterThan(at, state.since) && " +
+      "(!known.has(id) || Instant.isGreaterThan(updatedAt, at)))"
+  },
+  {
+    name: "delivered-forgotten-by-successor",
+    mistake: "a new sandbox does not know which comments the finished one had",
+    rule: "a comment is delivered once",
+    module: FEEDBACK,
+    from: "{ ...(feedback ?? newFeedback(NO_FEEDBACK, createdAt)), round: null, continuedBy: null }",
+    to: "{ ...(feedback ?? newFeedback(NO_FEEDBACK, createdAt)), round: null, continuedBy: null, delivered: [] }"
+  },
+  {
+    name: "feedback-after-a-pause",
+    mistake: "failing checks begin another round although feedback is paused",
+    rule: "after a pause only a person's word begins a round",
+    module: FEEDBACK,
+    from: "if (!isWord && (state.paused || state.rounds >= rounds)) {",
+    to: "if (!isWord && !state.paused && state.rounds >= rounds) {"
+  },
+  {
+    name: "rounds-for-ever",
+    mistake: "rounds are not counted, so the service and a failing check go on for ever",
+    rule: "rounds without a person's word end",
+    module: FEEDBACK,
+    from: "const round = wanted.length > 0 ? 0 : isWord ? 1 : state.rounds + 1",
+    to: "const round = wanted.length > 0 ? 0 : state.rounds"
   },
   // Clocks
   {

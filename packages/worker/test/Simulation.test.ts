@@ -5,6 +5,7 @@ import type { Uuid } from "@slipway/domain/ids/Ids"
 import type { SandboxId } from "@slipway/domain/ids/SandboxId"
 import * as WorkingTreesMemory from "@slipway/domain/memory/files/WorkingTreesMemory"
 import * as SpendingMemory from "@slipway/domain/memory/models/SpendingMemory"
+import { MemoryNotifications } from "@slipway/domain/memory/partner/MemoryNotifications"
 import * as PartnerStoreMemory from "@slipway/domain/memory/partner/PartnerStoreMemory"
 import * as WebhookStoreMemory from "@slipway/domain/memory/partner/WebhookStoreMemory"
 import * as AgentRuntimeMemory from "@slipway/domain/memory/sandbox/AgentRuntimeMemory"
@@ -30,7 +31,7 @@ import { SourceHost } from "@slipway/domain/source/ports/SourceHost"
 import { Hints } from "@slipway/domain/store/Hints"
 import { FaultKind } from "@slipway/testing/simulation/Faults"
 import { failureOf, type GivenStores, type Options, type Result, simulate, StoresDoNotFit } from "@slipway/testing/simulation/Simulation"
-import { Context, DateTime, Duration, Effect, Layer, Redacted, Result as Decided, Stream } from "effect"
+import { Context, DateTime, Duration, Effect, Layer, Redacted, Result as Decided, type Scope, Stream } from "effect"
 import { execFile } from "node:child_process"
 import { fileURLToPath } from "node:url"
 import { promisify } from "node:util"
@@ -138,6 +139,15 @@ const through: ReadonlyArray<string> = [
   "runs of automations skipped",
   "runs of automations that another process ended",
   "schedules that were missed for weeks",
+  "pull requests with feedback",
+  "comments delivered",
+  "comments edited",
+  "comments deleted",
+  "comments of programs",
+  "failing checks delivered",
+  "rounds of feedback with a reply",
+  "feedback paused after its rounds",
+  "finished sandboxes that a new one continued",
   "webhook endpoints disabled (gone)",
   "webhook endpoints disabled (retries_exhausted)"
 ]
@@ -170,12 +180,15 @@ describe("the simulation", () => {
 })
 
 describe("stores that are given", () => {
+  // A store of somebody else's knows nothing of the queue of notifications in memory.
   const sandboxes = Layer.effectContext(
-    Effect.map(Layer.build(SandboxStoreMemory.layer), Context.pick(SandboxStore, Leases, Maintenance))
+    Effect.map(Layer.build(SandboxStoreMemory.layer), Context.pick(SandboxStore, Leases, Maintenance)).pipe(
+      Effect.updateContext((context: Context.Context<Hints | Scope.Scope>) => Context.omit(MemoryNotifications)(context))
+    )
   )
   const access = Layer.effect(AccessStore, AccessStore)
   const subsets: ReadonlyArray<readonly [string, GivenStores]> = [
-    ["SandboxStore with all over its data", SandboxStoreMemory.layer],
+    ["SandboxStore with all over its data", Layer.merge(SandboxStoreMemory.layer, WebhookStoreMemory.layer)],
     ["AccessStore", access],
     ["PartnerStore", PartnerStoreMemory.layer],
     ["AccessStore and WebhookStore", Layer.merge(access, WebhookStoreMemory.layer)],

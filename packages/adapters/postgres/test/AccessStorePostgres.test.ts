@@ -112,6 +112,18 @@ it.layer(layer)("admission by several processes", (it) => {
           assert.strictEqual(admission?.rate.remaining, limits.credential - 5 * 30 - 1)
         }
         assert.strictEqual(yield* deadlocks, before)
+
+        // Those of a key and a grant that are new to a user: each of the statements makes them, or finds them made while it waited.
+        for (let round = 0; round < 20; round++) {
+          yield* sql`DELETE FROM rate_windows WHERE key_id <> ALL(${sql.literal("ARRAY(SELECT md5(user_id)::uuid FROM api_keys)")})`
+          yield* Effect.forEach(
+            processes,
+            (context) =>
+              Effect.replicateEffect(Context.get(context, AccessStore).admit(digests[0]!, limits), 64, { concurrency: "unbounded" }),
+            { concurrency: "unbounded" }
+          )
+        }
+        assert.strictEqual(yield* deadlocks, before)
       })
   )
 })

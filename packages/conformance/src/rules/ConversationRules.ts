@@ -74,6 +74,9 @@ const statusShape: Shape = object({
   detailsPending: flag
 })
 
+/** Requests until a publication ends, each of which waits for 20 seconds. */
+const MAX_TRIES = 6
+
 const status = (reply: Reply, to: string) => answered(reply, 200, to).json
 
 /** A sandbox that was published at least once. */
@@ -153,6 +156,34 @@ export const rules = [
     same(after.at("number").value, number, "number")
     holds(after.at("headSha").string !== before, "another headSha", before)
   }, running),
+  rule(
+    "ready",
+    "ready: true ends the draft after the publication, also where nothing is new; false and nothing leave it as it is.",
+    async (world) => {
+      const box = await world.session.fixture("ready", async () => {
+        const prompt = `Conformance: ready. [[write path=conformance/ready.txt content=${unique()}]]`
+        const box = await world.session.box(world.creation({ prompt }))
+        await box.firstEnd()
+        return box
+      })
+      /** A publication that is still under way after 20 seconds has to be asked for again. */
+      const publish = async (body: object) => {
+        for (let tries = 1;; tries++) {
+          const found = status(await world.post(box, "/pull-request", body), JSON.stringify(body))
+          if (found.at("actionState").value === "idle") return found.at("pullRequest")
+          holds(tries < MAX_TRIES, "the publication to end", found.at("actionState").value)
+        }
+      }
+      const number = (await publish({ ready: false })).at("number").number
+      for (const body of [{ ready: true }, { ready: true }, { ready: false }, {}]) {
+        const found = await publish(body)
+        same(["number", "draft", "state"].map((name) => found.at(name).value), [number, false, "open"], "number, draft and state")
+      }
+      const got = status(await world.get(box, "/pull-request"), "the pull request").at("pullRequest")
+      same([got.at("number").value, got.at("draft").value], [number, false], "number and draft of the pull request")
+    },
+    { ...running, source: "docs/decisions/7" }
+  ),
   rule("events", "Publishing shows as pull_request.updated, with number, url and state.", async (world) => {
     const { box, number } = await published(world)
     const found = (await world.readLog(box)).filter(({ type }) => type === "pull_request.updated").map(({ data }) => data)

@@ -46,7 +46,7 @@ export class MemoryNotifications extends Context.Service<MemoryNotifications, {
   readonly queued: Map<SandboxId, ReadonlyArray<Queued>>
   /**
    * Queues what endpoints of the sandbox's grant want of these entries. `at`: the date of the entries, which another clock may have dated
-   * ahead; they are due at `now` at the latest. `isKept`: whether the log still has the entry.
+   * ahead; they are due at `now` at the latest. `isKept`: whether the log still has the entry. Entries that are queued are passed over.
    */
   write(
     sandbox: Sandbox,
@@ -54,6 +54,8 @@ export class MemoryNotifications extends Context.Service<MemoryNotifications, {
     dates: { readonly at: DateTime.Utc; readonly now: DateTime.Utc },
     isKept: (seq: number) => boolean
   ): void
+  /** A deleted sandbox has none. */
+  forget(id: SandboxId): void
 }>()("@slipway/domain/partner/MemoryNotifications") {}
 
 /** Without listeners. */
@@ -70,7 +72,7 @@ export const make = (): MemoryNotifications["Service"] => {
         const types = notificationTypes(type, wire)
         const wanting = own.filter((listener) => types.some((one) => listener.types.includes(one)))
         const [exact] = types
-        if (exact === undefined || wanting.length === 0) continue
+        if (exact === undefined || wanting.length === 0 || seq <= (queued.get(id)?.at(-1)?.notification.seq ?? 0)) continue
         const notification = { sandboxId: id, seq, type: exact, wire, sandbox: { title, status, repos, metadata } }
         const one: Queued = { notification, types, grantId, at, isKept: () => isKept(seq) }
         queued.set(id, [...queued.get(id) ?? [], one].slice(-MAX_QUEUED))
@@ -82,6 +84,10 @@ export const make = (): MemoryNotifications["Service"] => {
           lines.set(id, line)
         }
       }
+    },
+    forget: (id) => {
+      queued.delete(id)
+      for (const { lines } of listeners.values()) lines.delete(id)
     }
   }
 }

@@ -211,8 +211,7 @@ const remove = Effect.fn("SandboxStore.delete")(
     const row = yield* rowOf(state, id, grantId)
     yield* Effect.fromResult(mayDelete(row.sandbox))
     SandboxRows.bury(state, row, now)
-    notifications?.queued.delete(id)
-    for (const { lines } of notifications?.listeners.values() ?? []) lines.delete(id)
+    notifications?.forget(id)
     if (audit !== null) yield* audit.append([deleted(id, now)])
     yield* hints.publish([id])
   },

@@ -1265,6 +1265,11 @@ export const plants = ({ key, otherKey }: Keys): Readonly<Record<string, Readonl
   "pull-request.update": {
     "does not push": ask((asked) => PUBLISH(asked, { status: 0, headers: {}, body: asked.body }) ? { ...asked, method: "GET" } : asked)
   },
+  "pull-request.ready": {
+    "leaves the draft": set("pullRequest.draft", true, PULL),
+    "opens another one": edit("pullRequest.number", (old, parent) => Reflect.get(parent as object, "draft") === false ? 0 : old, PUBLISH),
+    "forgets it": set("pullRequest.draft", true, at(/\/pull-request$/u, "GET"))
+  },
   "pull-request.events": {
     "none": each("pull_request.updated", () => null),
     "no number": dataOf("pull_request.updated", "number", undefined)

@@ -7,12 +7,15 @@ import type { MemberStore } from "@slipway/domain/access/ports/MemberStore"
 import type { Principal } from "@slipway/domain/access/schema/Principal"
 import { AutomationStore, type Begun } from "@slipway/domain/automation/ports/AutomationStore"
 import { type SignedRequest, WebhookSignatures } from "@slipway/domain/automation/ports/WebhookSignatures"
-import type { Run } from "@slipway/domain/automation/rules/Automation"
+import type { Automation, Run } from "@slipway/domain/automation/rules/Automation"
+import type { IssueNews } from "@slipway/domain/automation/rules/Event"
 import { AutomationSettings } from "@slipway/domain/automation/schema/Automation"
 import { Automations, type WithSecret } from "@slipway/domain/automation/usecases/Automations"
 import type { Ids } from "@slipway/domain/ids/Ids"
 import { ModelCatalogue } from "@slipway/domain/models/schema/ModelCatalogue"
 import type { Sandboxes } from "@slipway/domain/sandbox/usecases/Sandboxes"
+import { SourceHost } from "@slipway/domain/source/ports/SourceHost"
+import { RepoName } from "@slipway/domain/source/schema/RepoRef"
 import { StoreUnavailable } from "@slipway/domain/store/StoreUnavailable"
 import * as Clock from "effect/Clock"
 import * as DateTime from "effect/DateTime"
@@ -28,6 +31,7 @@ import { atOnce, type Process, type Timeline } from "./Timeline.ts"
 import type { Trace } from "./Trace.ts"
 import type { Witness } from "./Witness.ts"
 
+const SHOP = RepoName.make("acme/shop")
 const MINUTE = 60_000
 const DAY = 86_400_000
 /** From a time of a schedule to its run, at most: two looks of a worker, and the start of one. */
@@ -70,6 +74,9 @@ const signatureOf = ({ body, id, timestamp }: Omit<SignedRequest, "signature">, 
   `v1,${Redacted.value(secret)} ${id} ${timestamp} ${body}`
 const signatures = WebhookSignatures.of({ matches: (request, secret) => request.signature === signatureOf(request, secret) })
 
+/** A person who may not write to the repository. */
+const STRANGER = "stranger"
+
 /** The use cases over the ports of the process that this runs in. */
 const here = <A, E>(
   use: (automations: Automations["Service"]) => Effect.Effect<A, E>
@@ -77,11 +84,16 @@ const here = <A, E>(
   Effect.gen(function*() {
     const store = yield* Effect.serviceOption(AutomationStore)
     const catalogue = yield* ModelCatalogue
-    if (Option.isNone(store)) return yield* Effect.die("this seed has no automations")
+    const source = yield* Effect.serviceOption(SourceHost)
+    if (Option.isNone(store) || Option.isNone(source)) return yield* Effect.die("this seed has no automations")
     return yield* Automations.use(use).pipe(
       Effect.provide(Automations.layer),
       Effect.provideService(AutomationStore, store.value),
       Effect.provideService(ModelCatalogue, catalogue),
+      Effect.provideService(SourceHost, {
+        ...source.value,
+        mayWrite: (repo, author) => Effect.map(source.value.mayWrite(repo, author), (may) => may && author.login !== STRANGER)
+      }),
       Effect.provideService(WebhookSignatures, signatures)
     )
   })
@@ -267,7 +279,12 @@ export const keeper = Effect.fnUntraced(function*(around: Around) {
     )
   const webhook = yield* make("on request", { type: "webhook" }, "[[say request {{payload.n}}]]")
   const schedule = yield* make("every minute", { type: "schedule", cron: "* * * * *", timeZone: "UTC" }, "[[say at {{run.time}}]]")
-  if (webhook !== null) yield* sender(around, webhook)
+  const mention = yield* make("on mention", { type: "mention" }, "[[say comment {{comment.body}}]]")
+  const label = yield* make("on label", { type: "label", label: "slipway" }, "[[say labelled {{issue.number}}]]")
+  yield* Effect.all([
+    ...webhook === null ? [] : [sender(around, webhook)],
+    ...mention === null || label === null ? [] : [poster(around, { Comment: mention.automation, Labelled: label.automation })]
+  ], { concurrency: "unbounded", discard: true })
   while (active()) yield* Effect.sleep(500)
   if (schedule !== null && around.isGood()) {
     // The workers run, so the next time of the schedule has its run soon.
@@ -313,6 +330,56 @@ const sender = Effect.fnUntraced(function*(around: Around, { automation, secret 
     const times = Array.from({ length: chance.pick([1, 1, 2, 3]) }, () => send(n))
     if (times.length > 1) trace.count("events that were sent again")
     yield* Effect.all(times, { concurrency: chance.pick([1, 3]), discard: true })
+  }
+})
+
+/** Tells of comments and labels while people are active, each once or more often, also of those of strangers and programs. */
+const poster = Effect.fnUntraced(function*(around: Around, made: Readonly<Record<IssueNews["_tag"], Automation>>) {
+  const { active, automations, chance, grantId, isGood, trace } = around
+  const ask = askerOf(around)
+  /** Whether it was taken. As a poll does, it comes again after a failure of the source host. */
+  const tell = (news: IssueNews): Effect.Effect<boolean> =>
+    ask(`news ${news.id}`, (automations) => Effect.as(automations.onNews(news), true)).pipe(
+      Effect.map((taken) => taken === true),
+      Effect.catchTag("SourceHostError", () => Effect.andThen(Effect.suspend(() => Effect.sleep(chance.between(1, 1000))), tell(news))),
+      Effect.catch(({ _tag }) => {
+        trace.breaks("news of a repository are taken", `${news.id}: ${_tag}`)
+        return Effect.succeed(false)
+      })
+    )
+  for (let n = 1; active() && isGood(); n++) {
+    yield* Effect.sleep(chance.between(1, 20_000))
+    const [login, tag] = [chance.pick(["ada", "ada", STRANGER, "robot"]), chance.pick(["Comment", "Labelled"] as const)]
+    const said = {
+      id: `news-${n}`,
+      repo: SHOP,
+      number: n,
+      isPull: false,
+      title: `Issue ${n}`,
+      body: `@slipway fix ${n}`,
+      url: `https://host.test/acme/shop/issues/${n}`,
+      author: { id: login, login, isBot: login === "robot" },
+      at: yield* DateTime.now
+    }
+    const news: IssueNews = tag === "Comment" ? { _tag: tag, ...said } : { _tag: tag, ...said, label: "Slipway" }
+    const { id } = made[tag]
+    const wasEnabled = yield* isEnabled(automations, grantId, id)
+    const times = Array.from({ length: chance.pick([1, 1, 2, 3]) }, () => tell(news))
+    const taken = yield* Effect.all(times, { concurrency: chance.pick([1, 3]) })
+    const log = yield* Effect.orDie(automations.store.runs({ grantId, id }, { before: null, limit: 10_000 }))
+    const runs = log.filter(({ triggerId }) => triggerId.endsWith(`/${said.id}`))
+    if (login !== "ada") {
+      trace.count("news of strangers and programs")
+      if (runs.length > 0) trace.breaks("news of strangers and programs start nothing", `${said.id} of ${login}`)
+      continue
+    }
+    const isTold = taken.every(Boolean) && wasEnabled && isGood() && (yield* isEnabled(automations, grantId, id))
+    if (isTold && runs.length !== 1) trace.breaks("news of a person who may write have one run", `${said.id}: ${runs.length}`)
+    for (const run of runs) {
+      trace.count("news with a run")
+      automations.acknowledges(said.id, grantId, run)
+    }
+    automations.check()
   }
 })
 

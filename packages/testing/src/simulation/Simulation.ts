@@ -7,6 +7,7 @@
 import { WorkingTrees } from "@slipway/domain/files/ports/WorkingTrees"
 import type { SandboxId } from "@slipway/domain/ids/SandboxId"
 import { PartnerStore } from "@slipway/domain/partner/ports/PartnerStore"
+import type { Publishing } from "@slipway/domain/publishing/usecases/Publishing"
 import { SandboxHost } from "@slipway/domain/sandbox/ports/SandboxHost"
 import { Sandboxes } from "@slipway/domain/sandbox/usecases/Sandboxes"
 import * as Context from "effect/Context"
@@ -16,9 +17,10 @@ import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Redacted from "effect/Redacted"
 import * as Outcome from "effect/Result"
+import { type Around as Reviewing, reviewer } from "../branches/Reviews.ts"
 import { Chance } from "../chance/Chance.ts"
 import { type Around, daily, keeper, ranOnce } from "./Automations.ts"
-import { DEAD, type Keyed, operator, partner, person, revokeGrant, type Scene } from "./People.ts"
+import { DEAD, type Keyed, operator, partner, person, REPOSITORIES, revokeGrant, type Scene } from "./People.ts"
 import { clients } from "./Servers.ts"
 import type { Process } from "./Timeline.ts"
 import type { Broken } from "./Trace.ts"
@@ -52,6 +54,10 @@ const DAY = 86_400_000
 const RESERVED_MILLIS = 70_000
 /** By then everything has settled: a lifetime, a lease and what their end takes. */
 const SETTLED_MILLIS = 300_000
+/** With feedback, which waits for a minute of quiet, and two for a look whose worker died: some rounds, and a new sandbox. */
+const REVIEWED_MILLIS = 1_500_000
+/** How long people comment while nothing goes wrong any more. */
+const COMMENTS_MILLIS = 90_000
 /** Twenty times the steps of the longest of many simulations: a run that never comes to rest is stopped here. */
 const MAX_STEPS = 200_000
 
@@ -60,10 +66,12 @@ interface Cast {
   readonly scene: Scene
   /** `null`: this seed has no automations. */
   readonly keeping: Around | null
+  /** `null`: this seed has no feedback. */
+  readonly reviewing: Reviewing | null
   /** The operator's process. */
   readonly office: Process
   /** The ports of people. */
-  readonly asked: Context.Context<PartnerStore | Sandboxes>
+  readonly asked: Context.Context<PartnerStore | Publishing | Sandboxes>
 }
 
 /** Runs one seed to its end, or to the first rule that breaks. */
@@ -71,6 +79,7 @@ export const simulate = (options: Options): Result => {
   const world = new World(options)
   const { slots, start, timeline, trace } = world
   const cast = peopleOf(world)
+  if (cast.reviewing !== null) world.spawn(world.people, cast.asked, reviewer(cast.reviewing))
   if (cast.keeping !== null) world.spawn(world.people, Context.empty(), keeper(cast.keeping))
   world.spawn(world.process, Context.empty(), outages(world))
   world.spawn(world.process, Context.empty(), troubles(world))
@@ -113,7 +122,7 @@ const peopleOf = (world: World): Cast => {
   const asked = Context.merge(world.portsOf(people, machines[0]!), clients(servers))
   world.spawn(people, asked, actions)
   world.spawn(office, world.portsOf(office, machines[0]!), operator(scene, faults))
-  return { asked, keeping: keepingOf(world, scene), office, scene }
+  return { asked, keeping: keepingOf(world, scene), reviewing: reviewingOf(world), office, scene }
 }
 
 /** Draws of its own: a seed without automations is the run that it was before there were any. */
@@ -123,6 +132,14 @@ const keepingOf = ({ automations, grants, options, rightsWitness, servers, timel
   const grantId = chance.pick(grants).id
   const isGood = () => rightsWitness.isRevoked(grantId) === false
   return { automations, chance, servers, trace, timeline, grantId, active, isGood }
+}
+
+/** Draws of its own, like those of automations. */
+const reviewingOf = ({ grants, options, reviews, start, timeline }: World): Reviewing | null => {
+  if (reviews === null) return null
+  const chance = new Chance(options.seed ^ 0x25252525)
+  const active = () => timeline.now < start + TROUBLE_MILLIS + COMMENTS_MILLIS
+  return { reviews, chance, repository: chance.pick(REPOSITORIES), grantId: chance.pick(grants).id, active }
 }
 
 /** Runs until then, or to the first rule that breaks. Answers whether all rules hold. */
@@ -182,7 +199,7 @@ const calm = (world: World, cast: Cast) => {
 
 /** Keeps all processes running until everything has settled. Answers whether all rules hold. */
 const settle = (world: World): boolean => {
-  const { automations, servers, slots, timeline, trace, witness } = world
+  const { automations, reviews, servers, slots, timeline, trace, witness } = world
   const calmAt = timeline.now
   const history: Array<ReadonlyMap<SandboxId, number>> = []
   for (;;) {
@@ -203,9 +220,9 @@ const settle = (world: World): boolean => {
     witness.needsAreMet()
     history.push(new Map(Array.from(witness.sandboxes, ([id, { state }]) => [id, state.lastSeq])))
     automations?.check()
-    const left = automations?.unsettled() ?? witness.unsettled() ?? orphan(world)
+    const left = automations?.unsettled() ?? reviews?.unsettled() ?? witness.unsettled() ?? orphan(world)
     if (left === null && history.length > 6) return true
-    if (timeline.now - calmAt > SETTLED_MILLIS) {
+    if (timeline.now - calmAt > (reviews === null ? SETTLED_MILLIS : REVIEWED_MILLIS)) {
       const isMissing = left !== null && left === witness.webhooks.missing()
       trace.breaks(isMissing ? "a notification that is due arrives, or is recorded as failed" : "everything settles", left ?? "")
       return false
@@ -214,9 +231,10 @@ const settle = (world: World): boolean => {
 }
 
 /** Checks the rules of everything that has ended. */
-const over = ({ automations, grants, spending, timeline, witness }: World) => {
+const over = ({ automations, grants, reviews, spending, timeline, witness }: World) => {
   witness.end()
   automations?.end()
+  reviews?.end()
   for (const { id } of grants) witness.money.end(id, timeline.run(Context.empty(), Effect.orDie(spending.of(id))))
 }
 

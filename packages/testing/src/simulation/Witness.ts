@@ -248,6 +248,7 @@ export class Witness {
               this.#rule("nothing of one grant is visible to another", found.every((sandbox) => sandbox.grantId === grantId), "list")
             )
         ),
+      delete: (key, now) => Effect.tap(store.delete(key, now), () => Effect.sync(() => this.deleted.add(key.id))).pipe(atOnce),
       command: (key, command, now, keyed, trace) =>
         Effect.suspend(() => {
           this.#look(key.id)
@@ -496,6 +497,7 @@ export class Witness {
   /** Whatever was forgotten had ended long enough ago. */
   #forgets(): void {
     for (const [id, seen] of this.sandboxes) {
+      if (this.deleted.has(id)) continue
       const purged = this.#timeline.run(Context.empty(), this.#store.purged(id))
       if (purged === seen.purged) continue
       seen.purged = purged

@@ -14,6 +14,7 @@ import * as IdsMemory from "@slipway/domain/memory/ids/IdsMemory"
 import * as ModelGatewayMemory from "@slipway/domain/memory/models/ModelGatewayMemory"
 import * as AgentRuntimeMemory from "@slipway/domain/memory/sandbox/AgentRuntimeMemory"
 import * as SandboxHostMemory from "@slipway/domain/memory/sandbox/SandboxHostMemory"
+import { MemoryFeedback } from "@slipway/domain/memory/source/PullRequestFeedbackMemory"
 import * as SourceHostMemory from "@slipway/domain/memory/source/SourceHostMemory"
 import * as HintsMemory from "@slipway/domain/memory/store/HintsMemory"
 import type { ModelGateway } from "@slipway/domain/models/ports/ModelGateway"
@@ -23,6 +24,7 @@ import { type Model, ModelCatalogue, offlineDemo } from "@slipway/domain/models/
 import { PartnerStore } from "@slipway/domain/partner/ports/PartnerStore"
 import { WebhookSender } from "@slipway/domain/partner/ports/WebhookSender"
 import { WebhookStore } from "@slipway/domain/partner/ports/WebhookStore"
+import { FeedbackWatches } from "@slipway/domain/publishing/ports/FeedbackWatches"
 import type { Publishing } from "@slipway/domain/publishing/usecases/Publishing"
 import { AgentRuntime } from "@slipway/domain/sandbox/ports/AgentRuntime"
 import { Checkpoints } from "@slipway/domain/sandbox/ports/Checkpoints"
@@ -33,16 +35,20 @@ import { SandboxStore } from "@slipway/domain/sandbox/ports/SandboxStore"
 import { Setups } from "@slipway/domain/sandbox/ports/Setups"
 import { Workers } from "@slipway/domain/sandbox/ports/Workers"
 import { type Limits, Policy } from "@slipway/domain/sandbox/rules/Policy"
+import { PullRequestFeedback } from "@slipway/domain/source/ports/PullRequestFeedback"
 import { SourceHost } from "@slipway/domain/source/ports/SourceHost"
 import { Hints } from "@slipway/domain/store/Hints"
 import type * as Cause from "effect/Cause"
+import * as Clock from "effect/Clock"
 import * as Context from "effect/Context"
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import * as Layer from "effect/Layer"
 import * as Logger from "effect/Logger"
+import * as Option from "effect/Option"
 import * as Scope from "effect/Scope"
+import { feedbackOf, ReviewWitness, watchesOf } from "../branches/Reviews.ts"
 import { Chance } from "../chance/Chance.ts"
 import * as FilledStores from "../stores/FilledStores.ts"
 import type { GivenStores, Stores } from "../stores/FilledStores.ts"
@@ -55,7 +61,7 @@ import { DEAD, GRANTS, REPOSITORIES } from "./People.ts"
 import { agentsOf, hintsOf, hostOf, partnersOf, sourceOf, type Started, storesOf, treesOf } from "./Ports.ts"
 import { RightsWitness } from "./RightsWitness.ts"
 import { Servers } from "./Servers.ts"
-import { type Process, Timeline } from "./Timeline.ts"
+import { atOnce, type Process, Timeline } from "./Timeline.ts"
 import { Trace } from "./Trace.ts"
 import { type Disk, diskOf, TreesWitness } from "./TreesWitness.ts"
 import { WebhookWitness } from "./WebhookWitness.ts"
@@ -94,6 +100,11 @@ export interface Options {
   readonly webhooks?: boolean
   /** The worker runs automations as well, if its context has an `AutomationStore`: in some seeds. Left out: there are none. */
   readonly automations?: boolean
+  /**
+   * The worker gives feedback on pull requests to their sandboxes as well, if its context has `FeedbackWatches`: in some seeds, with
+   * systems that have comments. Left out: there is no feedback.
+   */
+  readonly feedback?: boolean
   /** Stores of your own in place of those in memory. They may not need real time or a promise. */
   readonly stores?: GivenStores
   /** Systems of your own in place of those in memory. They may not need real time or a promise. */
@@ -202,6 +213,8 @@ export class World {
   readonly webhooks: WebhookStore["Service"]
   /** `null`: this seed has no automations. */
   readonly automations: AutomationWitness | null
+  /** `null`: this seed has no feedback. */
+  readonly reviews: ReviewWitness | null
   /** The operator's way to keys and grants, without faults. */
   readonly operating: Context.Context<Access>
   readonly grants: ReadonlyArray<{ readonly name: string; readonly id: string }>
@@ -252,7 +265,8 @@ export class World {
     this.rightsWitness = new RightsWitness(this.timeline, this.trace)
     this.witness = this.#makeWitness()
     this.leases = this.witness.leases
-    this.#store = this.witness.store
+    this.reviews = options.feedback === true && new Chance(options.seed ^ 0x24242424).is(0.3) ? this.#makeReviews() : null
+    this.#store = this.reviews?.watch(this.witness.store, atOnce) ?? this.witness.store
     this.spending = this.witness.money.watch(Context.get(this.#shared, Spending))
     this.webhooks = this.witness.webhooks.watch(Context.get(this.#shared, WebhookStore))
     this.automations = options.automations === true && new Chance(options.seed ^ 0x30303030).is(0.3) ? this.#makeAutomations() : null
@@ -360,6 +374,7 @@ export class World {
       this.automations === null
         ? Context.empty()
         : Context.make(AutomationStore, automationsOf(process, faults, timeline.clock, this.automations.store)) as Context.Context<never>,
+      this.#feedbackOf(process),
       ids,
       ledger,
       gateway,
@@ -400,6 +415,33 @@ export class World {
   #makeAutomations(): AutomationWitness {
     const built = this.#build(AutomationStoreMemory.layer, Context.merge(this.ids, this.#shared))
     return new AutomationWitness(Context.get(built, AutomationStore), this.witness, this.timeline, this.trace)
+  }
+
+  /** Without comments in the systems, or watches in the stores, there is no feedback. */
+  #makeReviews(): ReviewWitness | null {
+    const shared: Context.Context<never> = this.#shared
+    const [memory, watches] = [Context.getOption(shared, MemoryFeedback), Context.getOption(shared, FeedbackWatches)]
+    if (Option.isNone(memory) || Option.isNone(watches)) return null
+    return new ReviewWitness({
+      memory: memory.value,
+      watches: watches.value,
+      source: Context.get(this.#shared, SourceHost),
+      trace: this.trace,
+      now: () => this.timeline.now,
+      isRevoked: (grantId) => this.rightsWitness.isRevoked(grantId) !== false
+    })
+  }
+
+  /** The ports of feedback of one process. */
+  #feedbackOf(process: Process): Context.Context<never> {
+    if (this.reviews === null) return Context.empty()
+    const { faults, timeline } = this
+    const feedback = Context.getUnsafe(this.#shared as Context.Context<never>, PullRequestFeedback)
+    const call: Parameters<typeof watchesOf>[0] = (name, self, possible) =>
+      faults.call(process, name, Effect.provideService(self, Clock.Clock, timeline.clock), possible)
+    return Context.make(FeedbackWatches, watchesOf(call, this.reviews.below.watches)).pipe(
+      Context.add(PullRequestFeedback, feedbackOf(call, feedback))
+    ) as Context.Context<never>
   }
 
   #makeFaults(): Faults {

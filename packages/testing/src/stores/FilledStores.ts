@@ -22,13 +22,15 @@ import { Maintenance } from "@slipway/domain/sandbox/ports/Maintenance"
 import { type Recorded, SandboxStore } from "@slipway/domain/sandbox/ports/SandboxStore"
 import { Setups } from "@slipway/domain/sandbox/ports/Setups"
 import { Workers } from "@slipway/domain/sandbox/ports/Workers"
-import { created } from "@slipway/domain/sandbox/rules/Sandbox"
+import { created, dateOf } from "@slipway/domain/sandbox/rules/Sandbox"
+import type { SandboxEvent } from "@slipway/domain/sandbox/rules/SandboxEvent"
 import type { Hints } from "@slipway/domain/store/Hints"
 import * as Context from "effect/Context"
 import * as DateTime from "effect/DateTime"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Option from "effect/Option"
+import * as Scheduler from "effect/Scheduler"
 import { type Versions, writtenByVersions } from "./Versions.ts"
 
 /** The stores of a service. */
@@ -48,6 +50,7 @@ export type Stores =
 /**
  * A layer of any of {@link Stores}, which may ask for any that it does not provide. `SandboxStore`, `Leases` and `Maintenance` come
  * together, because they share their data; so do `MemberStore` with `AccessStore`, and `Checkpoints` and `Setups` with `SandboxStore`.
+ * A `WebhookStore` without a `SandboxStore` has no notifications, except those in the store in memory that it wraps.
  */
 export type GivenStores = Layer.Layer<never, never, Stores | Hints | Ids>
 
@@ -102,67 +105,84 @@ const later = <I, S extends object>(tag: Context.Key<I, S>, chosen: { stores: Co
     }
   })
 
-/** The given stores of sandboxes, of which every write is noted in rows in memory, and checkpoints and setups over these rows. */
-const followed = (
-  stores: Context.Context<SandboxStore | Leases>,
+/** No other fiber runs in between, as in a transaction. */
+const atOnce = <A, E, R>(self: Effect.Effect<A, E, R>) => Effect.provideService(self, Scheduler.PreventSchedulerYield, true)
+
+/** The given store of sandboxes, of which every write is noted in rows in memory and in the queue of notifications. */
+const noted = (
+  store: SandboxStore["Service"],
   rows: SandboxRows.SandboxRows,
-  memory: { readonly setups: Setups["Service"] }
-): Context.Context<SandboxStore | Leases | Setups> => {
-  const [store, leases] = [Context.get(stores, SandboxStore), Context.get(stores, Leases)]
+  notifications: MemoryNotifications.MemoryNotifications["Service"]
+): SandboxStore["Service"] => {
+  const record = (
+    row: SandboxRows.Row,
+    events: ReadonlyArray<SandboxEvent>,
+    { at, fence, now }: { readonly at: DateTime.Utc; readonly now: DateTime.Utc; readonly fence: number | null }
+  ) => {
+    const before = row.sandbox
+    const entries = SandboxRows.record(row, events, at, now, fence)
+    notifications.write(row.sandbox, entries, { at: dateOf(before, at), now }, (seq) => row.log.some((entry) => entry.seq === seq))
+  }
   const note = ({ events, sandbox: { id, lastSeq } }: Recorded, at: DateTime.Utc, fence: number | null) =>
     Effect.map(DateTime.now, (now) => {
       const row = rows.rows.get(id)
       // A given store may write to the one in memory, which has noted it then.
-      if (row !== undefined && row.sandbox.lastSeq < lastSeq) SandboxRows.record(row, events, at, now, fence)
+      if (row !== undefined && row.sandbox.lastSeq < lastSeq) record(row, events, { at, now, fence })
     })
+  return SandboxStore.of({
+    ...store,
+    create: (request) =>
+      atOnce(Effect.tap(store.create(request), ({ replayed }) => {
+        const { creation } = request
+        if (replayed || rows.rows.has(creation.id)) return Effect.void
+        rows.rows.set(creation.id, SandboxRows.newRow(creation))
+        return Effect.map(DateTime.now, (now) => {
+          record(rows.rows.get(creation.id)!, created(creation), { at: creation.createdAt, now, fence: null })
+        })
+      })),
+    command: (key, command, now, keyed, trace) =>
+      atOnce(Effect.tap(store.command(key, command, now, keyed, trace), (recorded) => note(recorded, now, null))),
+    delete: (key, now) =>
+      atOnce(Effect.tap(store.delete(key, now), () =>
+        Effect.sync(() => {
+          const row = rows.rows.get(key.id)
+          if (row !== undefined) SandboxRows.bury(rows, row, now)
+          notifications.forget(key.id)
+        }))),
+    change: (id, by, decide, now) =>
+      atOnce(Effect.tap(
+        store.change(id, by, decide, now),
+        (recorded) => note(recorded, now, by !== "policy" && "fence" in by ? by.fence : null)
+      ))
+  })
+}
+
+/** The given leases, whose fences checkpoints in memory follow, and setups over the given store of sandboxes. */
+const followed = (
+  stores: Context.Context<SandboxStore | Leases | Setups>,
+  rows: SandboxRows.SandboxRows
+): Context.Context<Leases | Setups> => {
+  const [store, leases, setups] = [Context.get(stores, SandboxStore), Context.get(stores, Leases), Context.get(stores, Setups)]
   return Context.make(
-    SandboxStore,
-    SandboxStore.of({
-      ...store,
-      create: (request) =>
-        Effect.tap(store.create(request), ({ replayed }) => {
-          const { creation } = request
-          if (replayed || rows.rows.has(creation.id)) return Effect.void
-          rows.rows.set(creation.id, SandboxRows.newRow(creation))
-          return Effect.map(DateTime.now, (now) => {
-            SandboxRows.record(rows.rows.get(creation.id)!, created(creation), creation.createdAt, now)
-          })
-        }),
-      command: (key, command, now, keyed, trace) =>
-        Effect.tap(store.command(key, command, now, keyed, trace), (recorded) => note(recorded, now, null)),
-      delete: (key, now) =>
-        Effect.tap(store.delete(key, now), () =>
+    Leases,
+    Leases.of({
+      ...leases,
+      take: (by, room) =>
+        Effect.tap(leases.take(by, room), (taken) =>
           Effect.sync(() => {
-            const row = rows.rows.get(key.id)
-            if (row !== undefined) SandboxRows.bury(rows, row, now)
-          })),
-      change: (id, by, decide, now) =>
-        Effect.tap(
-          store.change(id, by, decide, now),
-          (recorded) => note(recorded, now, by !== "policy" && "fence" in by ? by.fence : null)
-        )
+            for (const { lease } of taken) {
+              const row = rows.rows.get(lease.sandboxId)
+              if (row !== undefined) row.fence = lease.fence
+            }
+          }))
     })
   ).pipe(
     Context.add(
-      Leases,
-      Leases.of({
-        ...leases,
-        take: (by, room) =>
-          Effect.tap(leases.take(by, room), (taken) =>
-            Effect.sync(() => {
-              for (const { lease } of taken) {
-                const row = rows.rows.get(lease.sandboxId)
-                if (row !== undefined) row.fence = lease.fence
-              }
-            }))
-      })
-    ),
-    Context.add(
       Setups,
       Setups.of({
-        ...memory.setups,
+        ...setups,
         // The record goes with the events.
-        find: (id) => Effect.flatMap(store.purged(id), (purged) => purged > 0 ? Effect.succeed(null) : memory.setups.find(id))
+        find: (id) => Effect.flatMap(store.purged(id), (purged) => purged > 0 ? Effect.succeed(null) : setups.find(id))
       })
     )
   )
@@ -187,12 +207,13 @@ export const layer = (given: GivenStores | null, versions: Versions): Layer.Laye
     const chosen: { stores: Context.Context<Stores> | null } = { stores: null }
     const rows = SandboxRows.make()
     const accounts = yield* Layer.build(AccessStoreMemory.layer)
+    const notifications = MemoryNotifications.make()
     const asked = Context.add(
       given === null
         ? accounts
         : accounts.pipe(Context.add(AccessStore, later(AccessStore, chosen)), Context.add(MemberStore, later(MemberStore, chosen))),
       MemoryNotifications.MemoryNotifications,
-      MemoryNotifications.make()
+      notifications
     )
     const own = yield* Effect.provide(
       Layer.build(Layer.mergeAll(SandboxStoreMemory.over(rows), PartnerStoreMemory.layer, SpendingMemory.layer)),
@@ -206,14 +227,21 @@ export const layer = (given: GivenStores | null, versions: Versions): Layer.Laye
     const shaped = (stores: Context.Context<Stores>, isGiven: boolean) =>
       Context.add(stores, SandboxStore, writtenByVersions(Context.get(stores, SandboxStore), isGiven ? null : rows, versions.earlierRows))
     if (given === null) return shaped(memory, false)
-    const built: Context.Context<never> = yield* Effect.provide(Layer.build(given), memory)
+    const built: Context.Context<never> = yield* Effect.provide(
+      Layer.build(given),
+      // Stores in memory that are given share it with those that are not.
+      Context.add(memory, MemoryNotifications.MemoryNotifications, notifications)
+    )
     const isGiven = (name: Name) => Option.isSome(Context.getOption(built, all[name] as Context.Key<unknown, unknown>))
     const provided = new Set(names.filter(isGiven))
     const misfit = misfitOf(provided)
     if (misfit !== null) return yield* Effect.die(new StoresDoNotFit(misfit))
     const merged = Context.merge(memory, built) as Context.Context<Stores>
-    const follows = provided.has("SandboxStore") && !(provided.has("Checkpoints") && provided.has("Setups"))
-    const together = follows ? Context.merge(merged, followed(merged, rows, { setups: Context.get(merged, Setups) })) : merged
+    const hasAll = (...all: ReadonlyArray<Name>) => all.every((name) => provided.has(name))
+    const followers = hasAll("SandboxStore") && !hasAll("Checkpoints", "Setups") ? followed(merged, rows) : Context.empty()
+    const isNoted = hasAll("SandboxStore") && !hasAll("Checkpoints", "Setups", "WebhookStore")
+    const store = Context.get(merged, SandboxStore)
+    const together = Context.add(Context.merge(merged, followers), SandboxStore, isNoted ? noted(store, rows, notifications) : store)
     chosen.stores = shaped(together, provided.has("SandboxStore"))
     yield* Effect.provide(answersAtOnce, chosen.stores)
     return chosen.stores

@@ -3,6 +3,7 @@ import type { Principal } from "@slipway/domain/access/schema/Principal"
 import { BranchMoved, FileNotFound, MergeConflict, type MergeStep, NoChanges, PushFailed } from "@slipway/domain/files/ports/WorkingTrees"
 import { SandboxId } from "@slipway/domain/ids/SandboxId"
 import * as SandboxStoreMemory from "@slipway/domain/memory/sandbox/SandboxStoreMemory"
+import * as FollowedRepositoriesMemory from "@slipway/domain/memory/source/FollowedRepositoriesMemory"
 import * as HintsMemory from "@slipway/domain/memory/store/HintsMemory"
 import { offlineDemo } from "@slipway/domain/models/schema/ModelCatalogue"
 import {
@@ -16,6 +17,7 @@ import {
   published,
   request
 } from "@slipway/domain/publishing/rules/Publication"
+import { HandleNews } from "@slipway/domain/publishing/usecases/HandleNews"
 import { NothingToPublish, Publishing, WAIT } from "@slipway/domain/publishing/usecases/Publishing"
 import { Leases } from "@slipway/domain/sandbox/ports/Leases"
 import { SandboxStore } from "@slipway/domain/sandbox/ports/SandboxStore"
@@ -415,6 +417,31 @@ describe("what happens to a pull request on its host", () => {
           merged: true
         })
       }).pipe(Effect.provide(Publishing.layer.pipe(Layer.provideMerge(ports))))
+    })
+  }
+
+  const byPeople: ReadonlyArray<readonly [what: string, seen: PullRequest]> = [
+    ["merges it", merged],
+    ["closes it", { ...pullRequest, state: "closed" }],
+    ["ends its draft", { ...pullRequest, draft: false }]
+  ]
+  for (const [way, how] of [["sent", "a webhook"], ["polled", "polling"]] as const) {
+    it.effect.each(byPeople)(`is an event, once, when a person %s and ${how} tells of it`, ([, seen]) => {
+      const { ports } = host(seen)
+      return Effect.gen(function*() {
+        const { report, store } = yield* running
+        const news = yield* HandleNews
+        yield* report({ _tag: "ReportPublication", data: open })
+        for (let times = 0; times < 2; times++) {
+          yield* news[way]({ _tag: "Pull", repo: RepoName.make(REPO), branch: `slipway/${id}`, number: 7 })
+        }
+        assert.strictEqual(yield* updates, 2)
+        const { draft, merged, state } = seen
+        assert.deepInclude((yield* store.find({ grantId: by.grantId, id })).publications[0], { draft, merged, state })
+      }).pipe(Effect.provide(HandleNews.layer.pipe(
+        Layer.provideMerge(Publishing.layer),
+        Layer.provideMerge(Layer.merge(ports, FollowedRepositoriesMemory.layer))
+      )))
     })
   }
 

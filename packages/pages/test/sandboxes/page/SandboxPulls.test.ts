@@ -178,6 +178,21 @@ layer(http({ host, trees }), { excludeTestServices: true })("the pull request on
       assert.include(page.text, `${20 - shown.length} more on host.test`)
     }))
 
+  it.effect("bounds and escapes a comment of 60,000 characters with terminal codes and markup, and shows a later one whole", () =>
+    Effect.gen(function*() {
+      const unit = `</li></ol><script>alert(1)</script> <img src=x onerror=alert(2)> \u001b[31m\u202e **x** [y](javascript:alert(3)) \n`
+      const hostile = unit.repeat(Math.ceil(60_000 / unit.length)).slice(0, 60_000)
+      tells = Effect.succeed(details([comment(1, { text: hostile }), comment(2, { text: "After it." })]))
+      const { get } = yield* reviewer("huge")
+      const piece = pullsOf((yield* get).text)
+      assert.isBelow(Buffer.byteLength(piece), 100 * 1024)
+      assert.notMatch(piece, /<script|<img|\u202e|href="javascript:/u)
+      assert.notInclude(piece, "\u001b")
+      assert.include(piece, "shown as it was written")
+      assert.include(piece, "&lt;script&gt;alert(1)&lt;/script&gt;")
+      assert.include(piece, "<p>After it.</p>")
+    }))
+
   it.effect("is sent back to the agent with the failed checks and the comments as text, in a form that sends a message", () =>
     Effect.gen(function*() {
       const url = "https://host.test/checks/1"

@@ -49,6 +49,36 @@ describe("slipway automations", () => {
         )
         assert.deepInclude(weekly, { name: "Weekly", state: "enabled", maxPerDay: 2, secret: null })
         const hook = yield* read("add", "Hook", "--webhook", "--repo", "acme/shop@main", "--prompt", "Fix {{payload.title}}.")
+        const labelled = yield* read(
+          "add",
+          "Labelled",
+          "--label",
+          "slip way",
+          "--model",
+          "offline/demo",
+          "--comments",
+          "mention",
+          "--checks",
+          "failing",
+          "--approvals",
+          ...task
+        )
+        assert.deepInclude(labelled, {
+          trigger: { type: "label", label: "slip way" },
+          model: "offline/demo",
+          toolApprovalMode: "prompt",
+          maxRunning: 1,
+          maxPerDay: 20,
+          nextRunAt: null,
+          url: null
+        })
+        assert.deepInclude(labelled.feedback, { comments: "mention", checks: "failing" })
+        const shown = yield* told("show", labelled.id)
+        for (const text of ["label slip way", "offline/demo", "comments mention, checks failing", "1 at once, 20 a day"]) {
+          assert.include(shown, text)
+        }
+        const mention = yield* read("add", "Mention", "--mention", "--repo", "acme/shop", "--prompt", "{{comment.body}}")
+        assert.deepInclude(mention, { trigger: { type: "mention" }, toolApprovalMode: "auto" })
         assert.include(yield* told("list"), "0 7 * * 1 Europe/Berlin")
         assert.include(yield* told("show", hook.id), hook.url)
         assert.notInclude(yield* told("show", hook.id), hook.secret)
@@ -84,10 +114,28 @@ describe("slipway automations", () => {
         const refused = yield* slipway("add", "Odd", "--mention", "--repo", "acme/shop", "--prompt", "{{payload.a}}")
         assert.notStrictEqual(refused.code, 0)
         assert.include(refused.stderr, "unknown placeholder {{payload.a}}")
+        for (
+          const [flags, why] of [
+            [["--max-running", "21"], "--max-running is 1 to 20"],
+            [["--max-per-day", "0"], "--max-per-day is 1 to 200"],
+            [["--effort", "high"], "reasoning effort"],
+            [["--model", "offline/none"], "offline/none"],
+            [["--comments", "some"], "--comments"]
+          ] as const
+        ) {
+          const wrong = yield* slipway("add", "Wrong", "--webhook", ...task, ...flags)
+          assert.notStrictEqual(wrong.code, 0, flags.join(" "))
+          assert.include(wrong.stderr + wrong.stdout, why)
+        }
+        const zone = yield* slipway("add", "Wrong", "--cron", "0 7 * * *", "--time-zone", "Nowhere/City", ...task)
+        assert.notStrictEqual(zone.code, 0)
+        assert.include(zone.stderr, "a time zone")
         const absent = yield* slipway("show", "0192f5a0-5c3e-4b1c-9b7e-2f4a8c6d1eff")
         assert.deepStrictEqual([absent.code, absent.stdout], [5, ""])
 
-        yield* told("remove", weekly.id)
+        for (const { id } of [weekly, labelled, mention]) {
+          yield* told("remove", id)
+        }
         assert.deepStrictEqual((yield* read("list")).map(({ name }: { readonly name: string }) => name), ["Hook"])
       }),
     LONG

@@ -6,6 +6,7 @@ import { Effect, Result } from "effect"
 import { readFileSync } from "node:fs"
 import path from "node:path"
 import { type Details, stateOf } from "../../../src/commands/client/ListSandboxes.ts"
+import { publishAll } from "../../../src/commands/client/PublishPulls.ts"
 import { repoOfRemote, repoRef } from "../../../src/commands/client/RunPrompt.ts"
 import * as Server from "../../../src/commands/client/Server.ts"
 import { EXIT_CODES } from "../../../src/commands/terminal/ExitCodes.ts"
@@ -51,6 +52,42 @@ describe("the beginning of an id", () => {
         yield* ended(Server.resolve(listing([...ids, ...Array<string>(8).fill("c_cccccccccccc")], 1), "c_aa")),
         Server.ExitCode.unclear
       )
+    }))
+})
+
+describe("slipway publish --ready", () => {
+  /** A server that answers with these states of a publication, and what it was asked. */
+  const publishing = (...states: ReadonlyArray<string>) => {
+    const asked: Array<readonly [method: string, body: unknown]> = []
+    const fetch = (_input: RequestInfo | URL, init: RequestInit = {}) => {
+      asked.push([init.method ?? "GET", typeof init.body === "string" ? JSON.parse(init.body) : null])
+      const actionState = states[asked.length - 1] ?? "idle"
+      return Promise.resolve(Response.json({ actionState, repository: "acme/shop", pullRequest: { number: 1 } }))
+    }
+    const client = new SlipwayClient({ baseUrl: "https://slipway.example", apiKey: "sbx_live_key", fetch })
+    return { asked, server: { ...listing([]), client } }
+  }
+  const publish = (server: Server.Server, ready?: boolean) => publishAll(server, "c_aaaaaaaaaaaa", [{ fullName: "acme/shop" }], ready)
+  const [repo, ready] = ["acme/shop", true]
+
+  it.effect("asks for the end of the draft, and again once a publication that was under way has ended", () =>
+    Effect.gen(function*() {
+      const quick = publishing("idle")
+      yield* publish(quick.server, true)
+      assert.deepStrictEqual(quick.asked, [["POST", { repo, ready }]])
+      const slow = publishing("publishing", "idle", "idle")
+      yield* publish(slow.server, true)
+      assert.deepStrictEqual(slow.asked, [["POST", { repo, ready }], ["GET", null], ["POST", { repo, ready }]])
+    }))
+
+  it.effect("is not asked for without the flag, nor after a publication that failed", () =>
+    Effect.gen(function*() {
+      const draft = publishing("publishing", "idle")
+      yield* publish(draft.server)
+      assert.deepStrictEqual(draft.asked, [["POST", { repo }], ["GET", null]])
+      const failed = publishing("publishing", "failed")
+      assert.strictEqual((yield* Effect.flip(publish(failed.server, true))).exitCode, Server.ExitCode.failed)
+      assert.lengthOf(failed.asked, 2)
     }))
 })
 

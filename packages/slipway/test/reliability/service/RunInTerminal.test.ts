@@ -245,6 +245,12 @@ layer(Service.layer, { excludeTestServices: true, timeout: LONG })("slipway run 
         [0, true],
         published.stdout + published.stderr
       )
+      const ready = yield* slipway(["publish", id, "--ready", "--json"])
+      assert.strictEqual(ready.code, 0, ready.stderr)
+      assert.deepStrictEqual(
+        JSON.parse(ready.stdout).map(({ pullRequest }: { readonly pullRequest: { readonly draft: boolean } }) => pullRequest.draft),
+        [false]
+      )
       const logs = yield* slipway(["logs", id, "--json"])
       const log = logs.stdout.trim().split("\n").map((line) => JSON.parse(line))
       assert.isTrue(log.some(({ data, type }) => type === "pull_request.updated" && published.stdout.trim() === data.url))

@@ -554,6 +554,20 @@ const again = (it: Writer<Requirements>) => {
     }))
 }
 
+const orphans = (it: Writer<Requirements>) => {
+  it.effect("lines whose events are gone keep their places from no other sandbox", () =>
+    Effect.gen(function*() {
+      const endpoint = yield* register((yield* newGrant).id)
+      for (let i = 0; i < MAX_AT_ENDPOINT; i++) yield* write((yield* sandboxOf(endpoint.grantId)).id, [pull(), status("failed")])
+      const maintenance = yield* Maintenance
+      while ((yield* maintenance.purgeEvents(after(1), 1000)).more) continue
+      const [seq] = yield* publish((yield* sandboxOf(endpoint.grantId)).id, 1, after(1))
+      // The first look may find only those.
+      const told = [...yield* drain(endpoint, after(1)), ...yield* drain(endpoint, after(1))]
+      assert.deepStrictEqual(seqs(told), [seq])
+    }))
+}
+
 /** All rules of notifications. */
 export const notifications = (it: Writer<Requirements>) => {
   queue(it)
@@ -563,4 +577,5 @@ export const notifications = (it: Writer<Requirements>) => {
   endpointsOfLines(it)
   endings(it)
   again(it)
+  orphans(it)
 }

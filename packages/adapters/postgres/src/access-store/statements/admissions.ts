@@ -10,10 +10,10 @@ export interface Asked {
 
 /**
  * Authenticates requests and takes their slots of the rate, in one statement. Windows are locked before any slot is taken, those of keys
- * before those of users before those of grants, in the order of earlier versions: so no two statements wait for each other. They deadlock
- * only where both make the same windows anew. Each key is looked up by its digest: joined, all keys would be read where they seem to be
- * few (a limit keeps the lookup out of a join). "Last used" is written at most once a minute and without waiting for the disk: losing it in
- * a crash does no harm.
+ * before those of users before those of grants, in the order of earlier versions: so no two statements wait for each other. To ask for a
+ * slot of none makes and locks a window. A join would not see one that another statement makes meanwhile, and lock those behind it first.
+ * Each key is looked up by its digest: joined, all keys would be read where they seem to be few (a limit keeps the lookup out of a join).
+ * "Last used" is written at most once a minute and without waiting for the disk: losing it in a crash does no harm.
  */
 export const admissions = (reads: SqlClient.SqlClient, asked: ReadonlyArray<Asked>) => {
   const integers = (of: keyof RateLimits) => `{${asked.map(({ limits }) => limits[of]).join(",")}}`
@@ -34,9 +34,10 @@ export const admissions = (reads: SqlClient.SqlClient, asked: ReadonlyArray<Aske
             AND found.last_used_at < now() - interval '1 minute'
             AND set_config('synchronous_commit', 'off', true) = 'off'
         ), locked AS MATERIALIZED (
-          SELECT FROM (
+          SELECT take_rate_slots(ARRAY[d.id], '{0}') FROM (
             SELECT DISTINCT w.kind, w.id FROM found f, LATERAL (VALUES (1, f.id), (2, md5(f.user_id)::uuid), (3, f.grant_id)) w(kind, id)
-          ) d JOIN rate_windows w ON w.key_id = d.id ORDER BY d.kind, d.id FOR UPDATE OF w
+            ORDER BY w.kind, w.id
+          ) d
         ), ready AS MATERIALIZED (
           SELECT * FROM found WHERE (SELECT count(*) FROM locked) >= 0 ORDER BY n
         )
