@@ -74,6 +74,9 @@ const statusShape: Shape = object({
   detailsPending: flag
 })
 
+/** Requests until a publication ends, each of which waits for 20 seconds. */
+const MAX_TRIES = 6
+
 const status = (reply: Reply, to: string) => answered(reply, 200, to).json
 
 /** A sandbox that was published at least once. */
@@ -163,7 +166,14 @@ export const rules = [
         await box.firstEnd()
         return box
       })
-      const publish = async (body: object) => status(await world.post(box, "/pull-request", body), JSON.stringify(body)).at("pullRequest")
+      /** A publication that is still under way after 20 seconds has to be asked for again. */
+      const publish = async (body: object) => {
+        for (let tries = 1;; tries++) {
+          const found = status(await world.post(box, "/pull-request", body), JSON.stringify(body))
+          if (found.at("actionState").value === "idle") return found.at("pullRequest")
+          holds(tries < MAX_TRIES, "the publication to end", found.at("actionState").value)
+        }
+      }
       const number = (await publish({ ready: false })).at("number").number
       for (const body of [{ ready: true }, { ready: true }, { ready: false }, {}]) {
         const found = await publish(body)

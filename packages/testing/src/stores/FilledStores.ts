@@ -30,7 +30,7 @@ import * as DateTime from "effect/DateTime"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Option from "effect/Option"
-import { atOnce } from "../simulation/Timeline.ts"
+import * as Scheduler from "effect/Scheduler"
 import { type Versions, writtenByVersions } from "./Versions.ts"
 
 /** The stores of a service. */
@@ -105,6 +105,9 @@ const later = <I, S extends object>(tag: Context.Key<I, S>, chosen: { stores: Co
     }
   })
 
+/** No other fiber runs in between, as in a transaction. */
+const atOnce = <A, E, R>(self: Effect.Effect<A, E, R>) => Effect.provideService(self, Scheduler.PreventSchedulerYield, true)
+
 /** The given store of sandboxes, of which every write is noted in rows in memory and in the queue of notifications. */
 const noted = (
   store: SandboxStore["Service"],
@@ -126,7 +129,6 @@ const noted = (
       // A given store may write to the one in memory, which has noted it then.
       if (row !== undefined && row.sandbox.lastSeq < lastSeq) record(row, events, { at, now, fence })
     })
-  // Of the same transaction: nobody sees the one without the other.
   return SandboxStore.of({
     ...store,
     create: (request) =>

@@ -23,6 +23,7 @@ import * as Migrations from "@slipway/postgres/Migrations"
 import * as PartnerStorePostgres from "@slipway/postgres/partner-store/PartnerStorePostgres"
 import * as SandboxStorePostgres from "@slipway/postgres/sandbox-store/SandboxStorePostgres"
 import { SecretsKey } from "@slipway/postgres/secret-store/SecretsKey"
+import { AnswerMillis } from "@slipway/postgres/sql/SqlFailure"
 import * as WebhookStorePostgres from "@slipway/postgres/webhook-store/WebhookStorePostgres"
 import * as DeliverWebhooks from "@slipway/worker/jobs/DeliverWebhooks"
 import { Timing } from "@slipway/worker/shared/Timing"
@@ -44,7 +45,9 @@ const postgres = Webhooks.layer.pipe(
   Layer.provideMerge(Access.layer),
   Layer.provideMerge(AccessStorePostgres.layer),
   Layer.provideMerge(Layer.mergeAll(HintsMemory.layer, IdsNode.layer)),
-  Layer.provideMerge(TestPostgres.layer(Migrations.layer))
+  Layer.provideMerge(TestPostgres.layer(Migrations.layer)),
+  // A busy machine is no silent database.
+  Layer.provideMerge(Layer.succeed(AnswerMillis, 300_000))
 )
 
 /** Looks until it is as wanted; the test's own time limit is the bound. */
