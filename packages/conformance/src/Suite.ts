@@ -10,6 +10,7 @@ import * as ConversationRules from "./rules/ConversationRules.ts"
 import * as CreationRules from "./rules/CreationRules.ts"
 import * as DocumentRules from "./rules/DocumentRules.ts"
 import * as EventRules from "./rules/EventRules.ts"
+import * as FeedbackRules from "./rules/FeedbackRules.ts"
 import * as FeedRules from "./rules/FeedRules.ts"
 import * as FileRules from "./rules/FileRules.ts"
 import * as ForkRules from "./rules/ForkRules.ts"
@@ -42,6 +43,7 @@ export const rules: ReadonlyArray<Rule> = [
   ...CheckpointRules.rules,
   ...ForkRules.rules,
   ...BranchRules.rules,
+  ...FeedbackRules.rules,
   ...AutomationRules.rules,
   ...FeedRules.rules,
   ...OwnershipRules.rules,

@@ -18,6 +18,7 @@ export const areas = [
   "messages",
   "checkpoints",
   "branches",
+  "feedback",
   "automations",
   "feed",
   "ownership",

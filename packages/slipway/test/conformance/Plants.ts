@@ -52,6 +52,8 @@ const INTERRUPT = at(/\/interrupt$/u)
 const RESTORE = at(/\/restore$/u)
 const FORK = at(/\/fork$/u)
 const SYNC = at(/\/sync$/u)
+const FEEDBACK = at(/\/feedback$/u)
+const RESUME = at(/\/feedback\/resume$/u)
 const DECIDE = at(/\/approvals\//u)
 const OPENAPI = at(/^\/openapi\.json$/u)
 const ENVIRONMENT = at(/^\/schemas\/environment\.json$/u)
@@ -800,6 +802,39 @@ export const plants = ({ key, otherKey }: Keys): Readonly<Record<string, Readonl
   },
   "branches.sync-unknown": { "another code": instead(404, 409, "sandbox_not_running", SYNC) },
 
+  "feedback.body": {
+    "takes nothing": body((given) => given === "{}" ? "{\"text\":\"x\"}" : given),
+    "takes more": body((given) => given.replace(",\"another\":true", "")),
+    "takes a line 0": body((given) => given.replace("\"line\":0", "\"line\":1")),
+    "another code": code("conflict", FEEDBACK)
+  },
+  "feedback.round": {
+    "says nothing when it is received": each("feedback.received", () => null),
+    "received twice": log((events) => last(events, "feedback.received", (event) => [event, event])),
+    "no turn": each("feedback.received", ({ turn_id: _turn, ...event }) => event),
+    "counts other items": dataOf("feedback.received", "count", 1),
+    "as a comment": dataOf("feedback.received", "kind", "comment"),
+    "does not quote": each("turn.started", (event) => ({
+      ...event,
+      data: { ...event.data, text: text(event.data["text"]).replace("> Please.", "Please.") }
+    })),
+    "replies twice": log((events) => last(events, "feedback.replied", (event) => [event, event])),
+    "of another sandbox": set("sandboxId", "c_zzzzzzzzzzzz", FEEDBACK)
+  },
+  "feedback.checks": {
+    "another code": code("conflict", FEEDBACK),
+    "takes it": succeeds(409, { commandId: ANOTHER_UUID, revision: 1, outcome: "applied", turnId: ANOTHER_UUID }, FEEDBACK)
+  },
+  "feedback.over": { "another code": code("conflict", FEEDBACK) },
+  "feedback.resume": {
+    "rejected": set("outcome", "rejected", RESUME),
+    "conflict the second time": instead(200, 409, "conflict", RESUME)
+  },
+  "feedback.unknown": {
+    "another code": instead(404, 409, "sandbox_not_running", FEEDBACK),
+    "continues it": succeeds(404, { commandId: ANOTHER_UUID, revision: 1, outcome: "applied" }, RESUME)
+  },
+
   "automations.made": {
     "200": status(201, 200, AUTOMATE),
     "paused": set("state", "paused", AUTOMATE),
@@ -1478,6 +1513,8 @@ export const plants = ({ key, otherKey }: Keys): Readonly<Record<string, Readonl
   "ownership.interrupt": tells(INTERRUPT),
   "ownership.restore": tells(RESTORE),
   "ownership.sync": tells(SYNC),
+  "ownership.feedback": tells(FEEDBACK),
+  "ownership.resume-feedback": tells(RESUME),
   "ownership.fork": tells(FORK),
   "ownership.approval": tells(DECIDE),
   "ownership.send-message": tells(MESSAGES),

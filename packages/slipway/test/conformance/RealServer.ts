@@ -15,6 +15,7 @@ import { PartnerStore } from "@slipway/domain/partner/ports/PartnerStore"
 import type { PartnerFact } from "@slipway/domain/partner/schema/PartnerEvent"
 import { Partners } from "@slipway/domain/partner/usecases/Partners"
 import { Webhooks } from "@slipway/domain/partner/usecases/Webhooks"
+import { Feedback } from "@slipway/domain/publishing/usecases/Feedback"
 import { HandleNews } from "@slipway/domain/publishing/usecases/HandleNews"
 import { Publishing } from "@slipway/domain/publishing/usecases/Publishing"
 import { Sandboxes } from "@slipway/domain/sandbox/usecases/Sandboxes"
@@ -23,7 +24,9 @@ import * as TestPostgres from "@slipway/embedded-postgres/testing/TestPostgres"
 import * as WorkingTreesGit from "@slipway/git/working-trees/WorkingTreesGit"
 import * as Server from "@slipway/http/Server"
 import { Settings } from "@slipway/http/server/Settings"
+import { LocalPullRequests } from "@slipway/local-source/LocalPullRequests"
 import { LocalRepositories } from "@slipway/local-source/LocalRepositories"
+import * as PullRequestFeedbackLocal from "@slipway/local-source/PullRequestFeedbackLocal"
 import * as SourceHostLocal from "@slipway/local-source/SourceHostLocal"
 import { workspacesIn } from "@slipway/machine/files/TreesLayout"
 import * as IdsNode from "@slipway/machine/node/IdsNode"
@@ -35,6 +38,7 @@ import * as AccessStorePostgres from "@slipway/postgres/access-store/AccessStore
 import * as AutomationStorePostgres from "@slipway/postgres/automation-store/AutomationStorePostgres"
 import * as CheckpointsPostgres from "@slipway/postgres/checkpoints/CheckpointsPostgres"
 import * as DeviceLoginStorePostgres from "@slipway/postgres/device-login-store/DeviceLoginStorePostgres"
+import * as FeedbackWatchesPostgres from "@slipway/postgres/feedback-watches/FeedbackWatchesPostgres"
 import * as HintsPostgres from "@slipway/postgres/HintsPostgres"
 import * as LeasesPostgres from "@slipway/postgres/leases/LeasesPostgres"
 import * as MaintenancePostgres from "@slipway/postgres/maintenance/MaintenancePostgres"
@@ -51,6 +55,7 @@ import * as SetupsPostgres from "@slipway/postgres/setups/SetupsPostgres"
 import * as WebhookStorePostgres from "@slipway/postgres/webhook-store/WebhookStorePostgres"
 import * as WorkersPostgres from "@slipway/postgres/workers/WorkersPostgres"
 import * as CheckpointTreesOnDisk from "@slipway/worker/checkpoint/CheckpointTreesOnDisk"
+import * as FollowFeedback from "@slipway/worker/jobs/FollowFeedback"
 import * as WorkerNode from "@slipway/worker/WorkerNode"
 import { Context, DateTime, Duration, Effect, Layer, Redacted } from "effect"
 import { HttpServer } from "effect/http"
@@ -84,7 +89,7 @@ const service = Layer.unwrap(Effect.map(directory, (path) => {
     MaintenancePostgres.layer,
     SandboxDashboardPostgres.layer,
     SetupsPostgres.layer,
-    WorkersPostgres.layer,
+    Layer.merge(WorkersPostgres.layer, FeedbackWatchesPostgres.layer),
     CheckpointsPostgres.layer,
     AccessStorePostgres.layer,
     DeviceLoginStorePostgres.layer,
@@ -111,7 +116,9 @@ const service = Layer.unwrap(Effect.map(directory, (path) => {
       Layer.provideMerge(SandboxHostNone.layer({ directory: join(path, "boxes"), workspaceOf: workspacesIn(join(path, "trees")) }))
     ),
     AgentRuntimeProfiles.layer(),
-    SourceHostLocal.layer({ publicUrl: PUBLIC_URL })
+    Layer.merge(PullRequestFeedbackLocal.layer, LocalPullRequests.layerPages).pipe(
+      Layer.provideMerge(SourceHostLocal.layer({ publicUrl: PUBLIC_URL }))
+    )
   )
   const repositories = Layer.effectDiscard(Effect.gen(function*() {
     const local = yield* LocalRepositories
@@ -125,7 +132,7 @@ const service = Layer.unwrap(Effect.map(directory, (path) => {
       Layer.provide(LocalTrees.layer),
       Layer.provide(CheckpointTreesOnDisk.layer)
     ),
-    HandleNews.layer.pipe(Layer.provideMerge(Publishing.layer)),
+    HandleNews.layer.pipe(Layer.provideMerge(Layer.merge(Publishing.layer, Feedback.layer))),
     Partners.layer,
     Webhooks.layer,
     Secrets.layer,
@@ -143,6 +150,7 @@ const service = Layer.unwrap(Effect.map(directory, (path) => {
     heartbeat: Duration.millis(200)
   })))
   return server.pipe(
+    Layer.provideMerge(FollowFeedback.layer),
     Layer.provideMerge(WorkerNode.layer({ worker: "worker-1", machine: "machine-1", slots: 32, agents: 128, boots: 32 })),
     Layer.provideMerge(repositories),
     Layer.provideMerge(domain),

@@ -323,7 +323,11 @@ export const reviewer = Effect.fnUntraced(function*(around: Around) {
     feedback: { comments: "all", checks: "failing", rounds: ROUNDS, publish: true }
   })
   /** `null`: it did not work, or its grant is gone. */
-  const attempt = <A, E>(self: Effect.Effect<A, E>) => Effect.map(Effect.timeoutOption(Effect.option(self), "20 seconds"), Option.flatten)
+  const attempt = <A, E>(self: Effect.Effect<A, E>) =>
+    Effect.map(
+      Effect.timeoutOption(Effect.match(self, { onFailure: () => Option.none<A>(), onSuccess: Option.some }), "20 seconds"),
+      Option.flatten
+    )
   for (let [pull, n]: [Reviewed | null, number] = [null, 1]; active() && pull === null && !isRevoked(grantId);) {
     yield* Effect.sleep(chance.between(500, 3_000))
     const made = yield* attempt(sandboxes.create(by, request, Option.some(IdempotencyKey.make(`reviewed-${n}`))))
