@@ -171,7 +171,7 @@ export const plants: Plants = {
     ]),
     ...plantsIn("packages/domain/src/sandbox/rules/SystemCommand.ts", [
       [
-        "tells the end of a sync that nobody asked for",
+        "tells the end of a sync without a request",
         "Result.succeed(sandbox.syncing ? [{ type: \"sandbox.synced\", data: command.data }] : [])",
         "Result.succeed([{ type: \"sandbox.synced\", data: command.data }])"
       ],

@@ -151,7 +151,10 @@ const openPull = async ({ body, permissions, repository, world }: RepositoryCont
   const [baseSha, headSha] = [branches.get(baseRef), branches.get(headRef)]
   if (baseSha === undefined) return invalid({ field: "base", code: "invalid" })
   if (headSha === undefined) return invalid({ field: "head", code: "invalid" })
-  const isOpen = repository.pulls.some((pull) => pull.state === "open" && pull.headRef === headRef && pull.baseRef === baseRef)
+  // A branch of a fork may have the same name.
+  const isOpen = repository.pulls.some((pull) =>
+    pull.state === "open" && pull.fork === undefined && pull.headRef === headRef && pull.baseRef === baseRef
+  )
   if (isOpen) return custom(`A pull request already exists for ${repository.owner.login}:${headRef}.`)
   if (await repository.bare.contains(baseSha, headSha)) return custom(`No commits between ${baseRef} and ${headRef}`)
   if (await repository.bare.git(["merge-base", baseSha, headSha]).then(() => false, () => true)) {
@@ -176,10 +179,10 @@ const listPulls = (context: RepositoryContext): Answer => {
   const [state, head, base] = [query.get("state") ?? "open", query.get("head"), query.get("base")]
   // GitHub ignores a filter that is not `owner:branch`: it answers with all.
   const [, owner, branch] = /^([^:]+):(.+)$/su.exec(head ?? "") ?? []
-  const isTheirs = owner === undefined || owner.toLowerCase() === repository.owner.login.toLowerCase()
+  const isFrom = ({ fork, headRef }: Pull) =>
+    headRef === branch && owner?.toLowerCase() === (fork === undefined ? repository.owner.login : fork?.split("/")[0])?.toLowerCase()
   const pulls = repository.pulls.filter((pull) =>
-    (state === "all" || pull.state === state) && (branch === undefined || isTheirs && pull.headRef === branch) &&
-    (base === null || pull.baseRef === base)
+    (state === "all" || pull.state === state) && (branch === undefined || isFrom(pull)) && (base === null || pull.baseRef === base)
   )
   const ordered = query.get("sort") === "updated"
     ? pulls.toSorted((a, b) => a.updatedAt < b.updatedAt ? 1 : a.updatedAt > b.updatedAt ? -1 : b.number - a.number)

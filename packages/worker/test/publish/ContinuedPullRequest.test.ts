@@ -1,4 +1,4 @@
-/** What becomes of a continued pull request on GitHub while the agent works (docs/decisions/24). */
+/** Publications to a continued pull request on GitHub that changed while the agent worked (docs/decisions/24). */
 import { assert, it } from "@effect/vitest"
 import { headRef } from "@slipway/domain/source/schema/Naming"
 import { Effect } from "effect"

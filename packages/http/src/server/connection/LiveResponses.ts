@@ -46,7 +46,7 @@ export interface LiveResponse {
 const rightOf = ({ credential, grantId }: Principal) =>
   credential._tag === "Key" ? credential.keyId : `${credential.sessionId} in ${grantId}`
 
-/** What a response is of. */
+/** The request behind a response. */
 interface Opening {
   readonly kind: "stream" | "download"
   readonly by: Principal
@@ -108,7 +108,7 @@ class Open implements LiveResponse {
 
   end(why: Ending) {
     this.ending = why
-    // A reader that does not read would not see the end either. A download that is cut falls short, so nobody takes it for whole.
+    // A reader that does not read would not see the end either. A download that is cut is shorter than its `Content-Length`.
     if (this.stalled || this.kind === "download" && why !== "shutdown") this.cut()
     else this.nudge()
   }
@@ -148,6 +148,37 @@ const watchDeletions = Effect.fnUntraced(function*(open: ReadonlySet<Open>, paus
   return doubt
 })
 
+/** Ends responses whose key or session is no longer good. `some`: whether any is open. */
+const watchRevocations = Effect.fnUntraced(function*(open: ReadonlySet<Open>, some: Latch.Latch, pause: Duration.Duration) {
+  const access = yield* AccessStore
+  const sessions = yield* Sessions
+  const hints = yield* Hints
+  const revocations = yield* hints.watch(REVOCATIONS)
+  const endRevoked = Effect.gen(function*() {
+    // Those that are opened while the store answers were not asked about.
+    const asked = [...open]
+    const keys = new Set<string>()
+    const visits = new Map<string, { readonly sessionId: string; readonly grantId: string }>()
+    for (const { by: { credential, grantId }, right } of asked) {
+      if (credential._tag === "Key") keys.add(credential.keyId)
+      else visits.set(right, { sessionId: credential.sessionId, grantId })
+    }
+    const good = new Set(keys.size === 0 ? [] : yield* access.stillGood([...keys]))
+    for (const { grantId, sessionId } of visits.size === 0 ? [] : yield* sessions.stillThere([...visits.values()])) {
+      good.add(`${sessionId} in ${grantId}`)
+    }
+    for (const response of asked) if (!good.has(response.right)) response.end("revoked")
+  }).pipe(
+    // Unknown is not revoked: the next look tells.
+    Effect.catchTag("StoreUnavailable", () => Effect.void)
+  )
+  yield* Effect.gen(function*() {
+    yield* some.await
+    yield* Effect.timeoutOption(revocations, pause)
+    yield* endRevoked
+  }).pipe(Effect.forever, Effect.forkScoped)
+})
+
 export class LiveResponses extends Context.Service<LiveResponses, {
   /** Counts and watches an event stream until the scope closes, or refuses it. */
   stream(by: Principal, wire: Wire): Effect.Effect<LiveResponse, Refusal, Scope.Scope>
@@ -162,8 +193,6 @@ export class LiveResponses extends Context.Service<LiveResponses, {
   static readonly layer = Layer.effect(
     LiveResponses,
     Effect.gen(function*() {
-      const access = yield* AccessStore
-      const sessions = yield* Sessions
       const hints = yield* Hints
       const clock = yield* Clock.Clock
       const settings = yield* Settings
@@ -183,33 +212,9 @@ export class LiveResponses extends Context.Service<LiveResponses, {
         },
         download: { key: settings.downloadsPerKey, user: settings.downloadsPerUser, grant: settings.downloadsPerGrant }
       }
-      const revocations = yield* hints.watch(REVOCATIONS)
+      yield* watchRevocations(open, some, settings.watch)
       const doubt = yield* watchDeletions(open, settings.watch)
       let shuttingDown = false
-
-      const endRevoked = Effect.gen(function*() {
-        // Those that are opened while the store answers were not asked about.
-        const asked = [...open]
-        const keys = new Set<string>()
-        const visits = new Map<string, { readonly sessionId: string; readonly grantId: string }>()
-        for (const { by: { credential, grantId }, right } of asked) {
-          if (credential._tag === "Key") keys.add(credential.keyId)
-          else visits.set(right, { sessionId: credential.sessionId, grantId })
-        }
-        const good = new Set(keys.size === 0 ? [] : yield* access.stillGood([...keys]))
-        for (const { grantId, sessionId } of visits.size === 0 ? [] : yield* sessions.stillThere([...visits.values()])) {
-          good.add(`${sessionId} in ${grantId}`)
-        }
-        for (const response of asked) if (!good.has(response.right)) response.end("revoked")
-      }).pipe(
-        // Unknown is not revoked: the next look tells.
-        Effect.catchTag("StoreUnavailable", () => Effect.void)
-      )
-      yield* Effect.gen(function*() {
-        yield* some.await
-        yield* Effect.timeoutOption(revocations, settings.watch)
-        yield* endRevoked
-      }).pipe(Effect.forever, Effect.forkScoped)
 
       yield* Effect.gen(function*() {
         yield* some.await

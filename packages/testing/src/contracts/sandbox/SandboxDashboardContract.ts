@@ -524,19 +524,6 @@ const overview = (it: Writer<SandboxDashboard | Checkpoints | Stores>) => {
       assert.deepInclude(second, { started: false, reasoningEffort: "high", toolApprovalMode: "auto", createdBy: "user_other" })
     }))
 
-  it.effect("tells of a continued branch's repository without a ref, and of the others with theirs, as they were asked for", () =>
-    Effect.gen(function*() {
-      const grantId = yield* grant
-      const [shop, other] = [RepoName.make("acme/Shop"), RepoName.make("acme/other")]
-      yield* make({
-        grantId,
-        repos: [{ fullName: shop, ref: "feature/cart" }, { fullName: other, ref: "develop" }],
-        continues: { repo: shop, branch: "feature/cart", pullRequest: null, headSha: "a".repeat(40) }
-      })
-      const [asked] = yield* (yield* SandboxDashboard).recent(grantId)
-      assert.deepStrictEqual(asked?.repos, [{ fullName: shop }, { fullName: other, ref: "develop" }])
-    }))
-
   it.effect("knows which in line each of the grant's sandboxes is, behind those of others, and not those that somebody holds", () =>
     Effect.gen(function*() {
       const grantId = yield* grant
@@ -608,6 +595,21 @@ const overview = (it: Writer<SandboxDashboard | Checkpoints | Stores>) => {
 /** The counts of a group without pull requests. */
 const unpublished = { pulls: 0, merged: 0, mergedAfterMs: 0, timedMerges: 0 }
 
+const requests = (it: Writer<SandboxDashboard | Stores>) => {
+  it.effect("tells of a continued branch's repository without a ref, and of the others with theirs, as they were asked for", () =>
+    Effect.gen(function*() {
+      const grantId = yield* grant
+      const [shop, other] = [RepoName.make("acme/Shop"), RepoName.make("acme/other")]
+      yield* make({
+        grantId,
+        repos: [{ fullName: shop, ref: "feature/cart" }, { fullName: other, ref: "develop" }],
+        continues: { repo: shop, branch: "feature/cart", pullRequest: null, headSha: "a".repeat(40) }
+      })
+      const [asked] = yield* (yield* SandboxDashboard).recent(grantId)
+      assert.deepStrictEqual(asked?.repos, [{ fullName: shop }, { fullName: other, ref: "develop" }])
+    }))
+}
+
 const merges = (it: Writer<SandboxDashboard | Checkpoints | Stores>) => {
   it.effect("counts pull requests, those that are merged, and how long it took from the creation to the merge", () =>
     Effect.gen(function*() {
@@ -677,6 +679,7 @@ export const suite = (name: string, layer: Layer.Layer<SandboxDashboard | Checkp
     words(it)
     filters(it)
     overview(it)
+    requests(it)
     merges(it)
     saturation(it)
   })
