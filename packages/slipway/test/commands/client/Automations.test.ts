@@ -93,8 +93,6 @@ describe("slipway automations", () => {
         assert.deepStrictEqual([absent.code, absent.stdout], [5, ""])
 
         yield* told("remove", weekly.id)
-          yield* told("remove", id)
-        }
         assert.deepStrictEqual((yield* read("list")).map(({ name }: { readonly name: string }) => name), ["Hook"])
       }),
     LONG
