@@ -110,6 +110,8 @@ describe("slipway automations", () => {
           "slip way",
           "--model",
           "offline/demo",
+          "--effort",
+          "high",
           "--comments",
           "mention",
           "--checks",
@@ -120,6 +122,7 @@ describe("slipway automations", () => {
         assert.deepInclude(labelled, {
           trigger: { type: "label", label: "slip way" },
           model: "offline/demo",
+          reasoningEffort: "high",
           toolApprovalMode: "prompt",
           maxRunning: 1,
           maxPerDay: 20,
@@ -137,9 +140,9 @@ describe("slipway automations", () => {
           const [flags, why] of [
             [["--max-running", "21"], "--max-running is 1 to 20"],
             [["--max-per-day", "0"], "--max-per-day is 1 to 200"],
-            [["--effort", "high"], "reasoning effort"],
-            [["--model", "offline/none"], "offline/none"],
-            [["--comments", "some"], "--comments"]
+            [["--effort", "none at all"], "effort"],
+            [["--model", "offline/none"], "model"],
+            [["--comments", "some"], "comments"]
           ] as const
         ) {
           const wrong = yield* slipway("add", "Wrong", "--webhook", ...task, ...flags)
