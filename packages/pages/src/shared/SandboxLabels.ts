@@ -129,6 +129,12 @@ const feedback = (
   return `${FEEDBACK[kind]} of the pull request of ${repo}${from}${sandbox_id === undefined ? "" : `: ${sandbox_id} goes on with it`}`
 }
 
+/** Why feedback waits, and what to do. `reason`: why no new sandbox may go on with a finished one. */
+const paused = ({ reason, rounds }: { readonly reason?: string; readonly rounds: number }): string =>
+  reason === undefined
+    ? `Feedback is paused: ${rounds} ${rounds === 1 ? "round" : "rounds"} without a person's word. Send a message, comment, or continue.`
+    : `Feedback is paused, because no new sandbox may go on: ${reason} The service tries again each hour.`
+
 export const labels = {
   status,
   reason,
@@ -140,6 +146,7 @@ export const labels = {
   approvalBy,
   approvedForTurn,
   feedback,
+  paused,
   action,
   rejection
 }

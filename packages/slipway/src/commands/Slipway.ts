@@ -20,6 +20,10 @@ const work = {
     about: "Show the comments on the pull request, and its checks",
     load: async () => (await import("./client/Comments.ts")).comments
   },
+  feedback: {
+    about: "Feedback on the pull request: show, request changes, continue",
+    load: async () => (await import("./client/Feedback.ts")).feedback
+  },
   sync: { about: "Get the newest commits of the source host", load: async () => (await sandboxes()).sync },
   checkpoints: {
     about: "Checkpoints of sandboxes: list, restore",
@@ -103,6 +107,7 @@ const synonyms: Partial<Record<Name, ReadonlyArray<string>>> = {
   logs: ["events"],
   message: ["send", "reply", "prompt"],
   approve: ["approvals", "deny"],
+  feedback: ["review", "resume"],
   open: ["view", "web", "browse"],
   stop: ["terminate", "kill", "end", "interrupt"],
   delete: ["remove", "rm", "purge"],

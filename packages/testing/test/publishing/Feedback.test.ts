@@ -18,6 +18,7 @@ import type { FeedbackItem, HeadChecks, PullFeedback } from "@slipway/domain/sou
 import { MAX_DELIVERED, MAX_ITEMS, newFeedback, SERVICE_AUTHOR } from "@slipway/domain/source/rules/FeedbackState"
 import type { FeedbackPolicy } from "@slipway/domain/source/schema/FeedbackPolicy"
 import { NO_FEEDBACK } from "@slipway/domain/source/schema/NoFeedback"
+import { RepoName } from "@slipway/domain/source/schema/RepoRef"
 import * as Arbitrary from "effect/Arbitrary"
 import * as DateTime from "effect/DateTime"
 import * as Schema from "effect/Schema"
@@ -88,6 +89,45 @@ const finished = (sandbox: Sandbox, at: number): Sandbox =>
     { type: "feedback.replied", data: { repo, url: "https://host/12#reply" } }
   ], later(at))
 const round = (sandbox: Sandbox, seen: PullFeedback, at: number) => finished(after(sandbox, decided(sandbox, seen, at), at), at)
+
+describe("a sandbox with several pull requests", () => {
+  const other = RepoName.make("acme/other")
+  const both = evolveAll(
+    initial({ ...creation, repos: [{ fullName: repo }, { fullName: other }], feedback: newFeedback(all, createdAt) }),
+    [
+      { type: "sandbox.status", data: { status: "running", previous: "creating", reason: null, initiator: "system" } },
+      ...[repo, other].flatMap((repo): ReadonlyArray<SandboxEvent> => [
+        { type: "pull_request.updated", data: { repo, action_state: "publishing" } },
+        {
+          type: "pull_request.updated",
+          data: { repo, action_state: "idle", number: 12, state: "open", head_ref: "slipway/x", head_sha: "a" }
+        }
+      ])
+    ],
+    createdAt
+  )
+  const decidedOther = (sandbox: Sandbox, seen: PullFeedback, at: number) =>
+    decideFeedback(sandbox, { repo: other, pull: seen, mayWrite: writers }, later(at))
+
+  it("gets the comments on each of them, older ones too, one round after the other", () => {
+    const [mine, theirs] = [pull([item("1", 30)]), pull([item("2", 20)])]
+    const delivering = after(both, decided(both, mine, 100), 100)
+    assert.deepStrictEqual(delivered(decidedOther(delivering, theirs, 110)), "Busy")
+    const done = finished(delivering, 200)
+    assert.deepStrictEqual(delivered(decidedOther(done, theirs, 210)), ["2"])
+    assert.deepStrictEqual(delivered(decided(done, mine, 210)), "Nothing")
+  })
+
+  it("has one pause for all of them", () => {
+    let sandbox = both
+    for (let n = 1; n <= all.rounds; n++) sandbox = round(sandbox, pull([], failed(`sha-${n}`, 100 * n)), 100 * n + 90)
+    const decision = decidedOther(sandbox, pull([], failed("other", 600)), 700)
+    assert.strictEqual(decision._tag, "Pause")
+    const paused = after(sandbox, decision, 700)
+    assert.deepStrictEqual(delivered(decided(paused, pull([], failed("more", 800)), 900)), "Nothing")
+    assert.deepStrictEqual(delivered(decided(paused, pull([item("word", 800)]), 900)), ["word"])
+  })
+})
 
 describe("which feedback becomes a message", () => {
   it("all comments, those with a mention, or none", () => {

@@ -268,7 +268,7 @@ const feedbackItem = (
         ? item("problem", `No reply could be written on the pull request of ${data.repo}`)
         : item("note", `Replied on the pull request of ${data.repo}`)
     case "feedback.paused":
-      return item("problem", `Feedback is paused: ${data.rounds} rounds without a word of a person. Send a message, or continue.`)
+      return item("problem", labels.paused(data))
     case "feedback.resumed":
       return item("note", "Feedback continues")
   }

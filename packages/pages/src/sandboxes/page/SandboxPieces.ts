@@ -376,7 +376,7 @@ export const make = Effect.gen(function*() {
       })
     },
     pulls: {
-      on: ["sandbox.status", "pull_request.updated"],
+      on: ["sandbox.status", "pull_request.updated", "feedback.received", "feedback.paused", "feedback.resumed"],
       isSlow: true,
       isLate: true,
       render: (shown) => pulls(shown, HOST_PATIENCE),

@@ -1,6 +1,6 @@
 /** How the pull requests of a sandbox stand, as its page shows it: with their checks, and what people say of them. */
 import type { Principal } from "@slipway/domain/access/schema/Principal"
-import { hasTrees, publicationOf, type Sandbox } from "@slipway/domain/sandbox/rules/Sandbox"
+import { hasTrees, isSettled, publicationOf, type Sandbox } from "@slipway/domain/sandbox/rules/Sandbox"
 import { isUnderWay } from "@slipway/domain/source/rules/PullState"
 import type { RepoName } from "@slipway/domain/source/schema/RepoRef"
 import { type Duration, Effect } from "effect"
@@ -35,6 +35,7 @@ const problemOf = (sandbox: Sandbox, repo: RepoName): string => {
 }
 
 const SILENT = "The source host does not respond."
+const NO_SUCCESSOR = "Feedback is paused, because no new sandbox may go on with this finished one. The conversation has the reason."
 
 export const make = Effect.map(
   PullRequestCache,
@@ -77,8 +78,11 @@ ${PullDetails.commentsList(known.comments, known.commentCount, told?.url ?? "", 
 <input type="hidden" name="repo" value="${repo}"><input type="hidden" name="action" value="${action}">
 <button class="quiet">${text}</button></form>`
   const isFailing = known?.status.checks.state === "failure" && told?.state === "open" && sandbox.status === "running"
-  const paused = sandbox.feedback?.paused === true && html`<p>Feedback is paused: ${sandbox.feedback.rounds} rounds without your word.</p>
-${answer("resume", "Continue")}`
+  const { continuedBy = null, paused: isPaused = false, policy, rounds = 0 } = sandbox.feedback ?? {}
+  // Not after its rounds: why no new sandbox goes on with a finished one is in the conversation.
+  const why = isSettled(sandbox.status) && rounds < (policy?.rounds ?? 0) ? NO_SUCCESSOR : labels.paused({ rounds })
+  const paused = isPaused && continuedBy === null && html`<p class="problem">${why}</p>
+${answer("resume", "Continue feedback")}`
   const reading = found === "reading" && html`<p class="fine">Loading checks and comments…
 <a href="/sandboxes/${sandbox.id}?view=pull">Load the page again</a></p>`
   return html`<li class="pull">

@@ -3,6 +3,7 @@ import { assert, layer } from "@effect/vitest"
 import type { WorkingTrees } from "@slipway/domain/files/ports/WorkingTrees"
 import type { SandboxId } from "@slipway/domain/ids/SandboxId"
 import { SandboxStore } from "@slipway/domain/sandbox/ports/SandboxStore"
+import type { SandboxEvent } from "@slipway/domain/sandbox/rules/SandboxEvent"
 import { type SourceHost, SourceHostError } from "@slipway/domain/source/ports/SourceHost"
 import { type CommentWithText, noChecks, type PullRequest, type PullRequestDetails } from "@slipway/domain/source/schema/PullRequest"
 import { visible } from "@slipway/domain/text/EscapeInvisible"
@@ -74,10 +75,11 @@ const reviewer = Effect.fnUntraced(function*(name: string) {
   return { ...browser, id, read: browser.get, get: browser.get(`/sandboxes/${id}`) }
 })
 
-const tell = Effect.fnUntraced(function*(id: SandboxId, data: object) {
-  const told = { type: "pull_request.updated", data: { repo: "acme/shop", action_state: "idle", ...data } } as const
-  yield* (yield* SandboxStore).change(id, "policy", () => Result.succeed([told]), yield* DateTime.now)
+const record = Effect.fnUntraced(function*(id: SandboxId, event: object) {
+  yield* (yield* SandboxStore).change(id, "policy", () => Result.succeed([event as SandboxEvent]), yield* DateTime.now)
 })
+const tell = (id: SandboxId, data: object) =>
+  record(id, { type: "pull_request.updated", data: { repo: "acme/shop", action_state: "idle", ...data } })
 
 /** The piece of a page, or of its stream. */
 const pullsOf = (text: string): string => /<ul class="pulls"[^>]*>[^]*?<\/form>\n<\/li>/u.exec(text)?.[0] ?? ""
@@ -105,6 +107,33 @@ layer(http({ host, trees }), { excludeTestServices: true })("the pull request on
       assert.strictEqual(yield* said("done=published&repo=acme/shop"), "Pull request updated.")
       yield* tell(id, { number: 3, url: "javascript:alert(1)", state: "open", draft: false, merged: false })
       assert.strictEqual(yield* said("done=opened&repo=acme/shop"), "Pull request #3 opened.")
+    }))
+
+  it.effect("says at once that feedback is paused, and continues it", () =>
+    Effect.gen(function*() {
+      tells = Effect.succeed(details([]))
+      const { follow, get, id, post } = yield* reviewer("paused")
+      yield* record(id, {
+        type: "feedback.received",
+        data: { repo: "acme/shop", kind: "checks", url: "", authors: [], count: 1, items: ["checks:1"], until: at, round: 1 }
+      })
+      const before = yield* get
+      assert.notInclude(before.text, "Feedback is paused")
+      const stream = yield* follow(`/sandboxes/${id}/pieces?since=${/data-cursor="(\d+)"/u.exec(before.text)?.[1] ?? ""}`)
+      yield* record(id, { type: "feedback.paused", data: { repo: "acme/shop", rounds: 1 } })
+      let piece = ""
+      while (!piece.includes("Feedback is paused: 1 round without")) piece = (yield* stream.next) ?? assert.fail("the stream ended")
+      assert.include(piece, `data-piece="pulls"`)
+      assert.include(piece, `<form method="post" action="/sandboxes/${id}/feedback" data-live>`)
+      const sent = yield* post(`/sandboxes/${id}/feedback`, { repo: "acme/shop", action: "resume" })
+      assert.strictEqual(sent.headers["location"], `/sandboxes/${id}?done=resumed`)
+      assert.notInclude(pullsOf((yield* get).text), "Feedback is paused")
+      // The reason of a pause is a text of others.
+      yield* record(id, { type: "feedback.paused", data: { repo: "acme/shop", rounds: 0, reason: "<b>The creator</b> is gone." } })
+      assert.include(
+        (yield* get).text,
+        "no new sandbox may go on: &lt;b&gt;The creator&lt;/b&gt; is gone. The service tries again each hour."
+      )
     }))
 
   it.effect("has what people say of it, as Markdown, with who, when and where", () =>

@@ -256,7 +256,7 @@ const feedbackText = (
     case "feedback.replied":
       return note(told, data.url === undefined ? "The reply on the pull request failed." : `Replied: ${line(data.url)}`)
     case "feedback.paused":
-      return note(told, `Feedback is paused after ${data.rounds} rounds without a person's word.`)
+      return note(told, line(labels.paused(data)))
     case "feedback.resumed":
       return note(told, "Feedback goes on.")
   }
