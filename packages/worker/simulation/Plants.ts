@@ -310,7 +310,7 @@ export const plants: ReadonlyArray<Plant> = [
   },
   {
     name: "stranger-starts-run",
-    mistake: "a mention or a label starts a run whoever it is of",
+    mistake: "a mention or a label by anybody starts a run",
     rule: "news of strangers and programs start nothing",
     module: "domain/src/automation/usecases/Automations.ts",
     from: " || !(yield* source.value.mayWrite(news.repo, news.author))",

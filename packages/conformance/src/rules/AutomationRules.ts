@@ -215,7 +215,7 @@ const managing = [
       }
     }
   ),
-  rule("foreign", "Another grant's automation is like one that does not exist: 404, and not in the list.", async (world) => {
+  rule("foreign", "Another grant's automation is like a missing one: 404, and not in the list.", async (world) => {
     await withOne(world, {}, async ({ id }) => {
       const key = world.otherKey
       const list = await ask(world, PATH, { key })

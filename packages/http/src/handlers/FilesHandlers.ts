@@ -4,6 +4,7 @@ import { CurrentPrincipal } from "@slipway/api/shared/Middleware"
 import type { FileVersion } from "@slipway/domain/files/ports/WorkingTrees"
 import type { FileTree } from "@slipway/domain/files/schema/FileTree"
 import { Files } from "@slipway/domain/files/usecases/Files"
+import { Sandboxes } from "@slipway/domain/sandbox/usecases/Sandboxes"
 import { Effect } from "effect"
 import { HttpEffect, HttpServerResponse } from "effect/http"
 import { HttpApiBuilder } from "effect/http-api"
@@ -35,6 +36,7 @@ export const layer = HttpApiBuilder.group(
   Effect.fn(function*(handlers) {
     const files = yield* Files
     const live = yield* LiveResponses
+    const sandboxes = yield* Sandboxes
 
     return handlers.handleAll({
       listFiles: Effect.fnUntraced(function*({ params: { sandboxId }, query: { directory = "", repo } }) {
@@ -58,6 +60,8 @@ export const layer = HttpApiBuilder.group(
       diffFiles: Effect.fnUntraced(
         function*({ params: { sandboxId }, query: { from = "base", path, repo, to = "working" }, request }) {
           const by = yield* CurrentPrincipal
+          // Found before it counts as a download: one whose sandbox is not there is cut as if that had been deleted.
+          yield* sandboxes.get(by, sandboxId)
           yield* live.download(by, Wire.of(request), sandboxId)
           const patch = yield* files.diff(by, sandboxId, { from, to, path, repo, isWhole: true })
           return HttpServerResponse.uint8Array(patch, { contentType: "text/x-diff; charset=utf-8" })

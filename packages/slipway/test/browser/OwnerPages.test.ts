@@ -38,13 +38,13 @@ layer(Shop.layer(), { excludeTestServices: true })("pages of owners", (it) => {
         assert.deepStrictEqual(await saved(), wanted)
 
         await page.getByLabel("Labels", { exact: true }).fill("other")
-        await page.getByLabel("Reviewers", { exact: true }).fill("<b>nobody</b>")
+        await page.getByLabel("Reviewers", { exact: true }).fill("<b>x</b>")
         await page.getByRole("button", { name: "Save settings" }).click()
         await page.getByRole("alert").getByText("Nothing changed.").waitFor()
         await inspect(page, "repository-settings-refused")
         await page.goto(address)
         assert.deepStrictEqual(await saved(), wanted)
-      })
+      }, { refused: [400] })
     }))
 
   it.effect("have an automation from its form and its secret, through a run, to its end", () =>
@@ -82,7 +82,8 @@ layer(Shop.layer(), { excludeTestServices: true })("pages of owners", (it) => {
         await inspect(page, "automation-remove")
         await page.getByRole("button", { name: "Remove automation" }).click()
         await page.getByRole("heading", { name: "Automations", level: 1 }).waitFor()
-        assert.strictEqual(await page.getByRole("link", { name: "Nightly <b>" }).count(), 0)
-      })
+        // The sandbox of its run has its name, and stays.
+        assert.strictEqual(await page.locator("main a[href^='/automations/']").count(), 0)
+      }, { refused: [400] })
     }))
 })
