@@ -20,7 +20,7 @@ interface Told {
 const SECRET = "the secret of the webhook"
 const MARIA = { id: 11, login: "maria" }
 
-const tell = (who: string, what: string) => console.log(`${who.padEnd(9)} ${what}`)
+const tell = (who: string, what: string) => process.stdout.write(`${who.padEnd(9)} ${what}\n`)
 
 /** Asks again until the answer is wanted. */
 const until = async <A>(look: () => Promise<A>, wanted: (value: A) => boolean): Promise<A> => {

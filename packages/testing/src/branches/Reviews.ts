@@ -197,7 +197,7 @@ export class ReviewWitness {
     pull.refusal = null
   }
 
-  /** What may still become of feedback, as a sentence; `null`: nothing. */
+  /** A sentence on feedback that is not over; `null`: all is. */
   unsettled(): string | null {
     if (this.#pulls.length === 0 && this.isQuiet) return null
     if (!this.isQuiet) return "a reviewer still comments"

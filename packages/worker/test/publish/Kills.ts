@@ -221,7 +221,7 @@ export const rounds = Effect.fnUntraced(function*(origin: World.Origin) {
   const { branch, directory, events, id, lease, look, number, replies, say, tree } = yield* World.successor(origin)
   const count = () => Number(World.git(origin.path, "rev-list", "--count", branch))
   let told = (yield* events).length
-  const attempt = Effect.fnUntraced(function*(what: string, death: Death | null, expected: Plan | null) {
+  const attempt = Effect.fnUntraced(function*(what: string, death: Death | null, _expected: Plan | null) {
     const before = count()
     yield* say(what)
     const { alone, plan } = yield* run(origin, directory, lease, death, { round: { tree } })

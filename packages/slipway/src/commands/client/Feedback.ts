@@ -9,7 +9,7 @@ import * as Server from "./Server.ts"
 
 const { CommandFailed, ExitCode } = Server
 
-/** What the log of a sandbox says about its feedback. */
+/** Feedback, as the log of a sandbox tells it. */
 export interface FeedbackReport {
   readonly sandboxId: string
   /** Messages that were made of feedback. */

@@ -48,7 +48,7 @@ describe("archived and deleted sandboxes", () => {
       yield* Effect.promise(() => client.archiveSandbox(id, false))
       assert.deepStrictEqual(yield* Effect.promise(() => client.archivedSandboxes([id])), [])
 
-      // Refused: it runs, nobody can be asked, the key may not.
+      // Refused: it runs, there is no terminal to ask at, the key may not.
       const early = yield* slipway("delete", "--yes", id)
       assert.deepStrictEqual([early.code, early.stdout], [4, ""])
       const asking = yield* slipway("delete", id)
