@@ -11,7 +11,7 @@ export interface Asked {
 /**
  * Authenticates requests and takes their slots of the rate, in one statement. Windows are locked before any slot is taken, those of keys
  * before those of users before those of grants, in the order of earlier versions: so no two statements wait for each other. To ask for a
- * slot of none makes and locks a window. A join does not see those which other statements make meanwhile, and locks what comes after them first.
+ * slot of none makes and locks a window. A join does not see those which other statements make meanwhile, and locks the ones after first.
  * Each key is looked up by its digest: joined, all keys would be read where they seem to be few (a limit keeps the lookup out of a join).
  * "Last used" is written at most once a minute and without waiting for the disk: losing it in a crash does no harm.
  */
