@@ -247,6 +247,7 @@ export const historyLaws: ReadonlyArray<HistoryLaw> = [
       if (history.sandbox.status === "running" && restoring !== null) {
         history.system({ _tag: "RecordRestore", data: { checkpoint: restoring, cause: "command" } })
       }
+      if (history.sandbox.syncing) history.system({ _tag: "RecordSync", data: { branches: [] } })
       if (history.sandbox.status === "running") history.system({ _tag: "RecordCheckpoint", data: { error: "No room." } })
       assert.isAtLeast(history.sandbox.lastSeq, lastSeq)
       const { status } = history.sandbox
