@@ -89,6 +89,35 @@ layer(Shop.layer(), { excludeTestServices: true })("pull requests", (it) => {
       })
     }))
 
+  it.effect("take comments on lines with a request for changes, which the agent works on", () =>
+    Effect.gen(function*() {
+      const { visit } = yield* Browser
+      const { pull } = yield* pullsOf
+      const link = yield* linkFor()
+      yield* visit(async (page) => {
+        await signIn(page, link)
+        const id = await pull(page, "Add a cart", "[[write path=cart.txt content=one]]")
+        await page.goto("/pulls?state=draft")
+        await rowOf(page, "Add a cart").getByRole("rowheader").getByRole("link").click()
+        await page.getByRole("button", { name: "Comment on line 1" }).click()
+        await page.getByLabel("Comment on cart.txt:1").fill("More, please. [[write path=cart.txt content=several]]")
+        await inspect(page, "pull-line-comment")
+        await page.getByRole("button", { name: "Add to message" }).click()
+        await page.getByText("Added to your message.").waitFor()
+        assert.match(await page.getByLabel("What should change?").inputValue(), /^cart\.txt:1\n> one\n\nMore, please\. /u)
+        await page.getByRole("button", { name: "Request changes" }).click()
+        await page.waitForURL("**/local/acme/shop/pulls/*?done=requested")
+        await inspect(page, "pull-changes-requested")
+        const { pathname } = new URL(page.url())
+        const changed = page.locator("table.diff tr.added", { hasText: "several" })
+        do await page.goto(pathname)
+        while ((await changed.count()) === 0)
+        await page.goto(`/sandboxes/${id}`)
+        await page.getByText("A review of the pull request of acme/shop").first().waitFor()
+        await inspect(page, "sandbox-feedback")
+      })
+    }))
+
   it.effect("say of a conflict what to do, and are closed, without scripts", () =>
     Effect.gen(function*() {
       const { visit } = yield* Browser
