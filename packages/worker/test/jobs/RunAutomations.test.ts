@@ -64,7 +64,7 @@ const process = Effect.fnUntraced(function*<R = never>(from: Context.Context<R> 
   const services = Context.merge(yield* Effect.context<Layer.Services<typeof Automations.layer>>(), from)
   const built = yield* Effect.provideContext(own, services as Context.Context<Layer.Services<typeof Automations.layer>>)
   yield* RunAutomations.start().pipe(Scope.provide(scope), Effect.provideContext(built))
-  return Scope.close(scope, Exit.void)
+  return { end: Scope.close(scope, Exit.void) }
 })
 const to = (iso: string) => TestClock.setTime(Date.parse(iso))
 
@@ -118,7 +118,7 @@ describe("the job", () => {
         yield* to("2026-11-21T02:41:00Z")
         const by = yield* owner
         const automation = yield* add(by)
-        const end = yield* process(dying(yield* AutomationStore, yield* Sandboxes))
+        const { end } = yield* process(dying(yield* AutomationStore, yield* Sandboxes))
         yield* to("2026-11-21T07:00:04Z")
         assert.deepStrictEqual(yield* outcomes(automation), [{ type: "starting" }])
         yield* end
