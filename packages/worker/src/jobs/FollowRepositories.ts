@@ -100,10 +100,10 @@ const surviving = <A, E, R>(self: Effect.Effect<A, E, R>) =>
 
 /** Runs until the scope closes. Does nothing if the source host cannot be asked for news. */
 export const start = Effect.fn("FollowRepositories.start")(function*() {
+  yield* polls.declare
   const source = yield* Effect.serviceOption(RepositoryNews)
   if (Option.isNone(source)) return
   const followed = yield* FollowedRepositories
-  yield* polls.declare
   const { tick } = yield* Timing
   const scope = yield* Effect.scope
   let free = CONCURRENCY
