@@ -17,7 +17,11 @@ const snake = (name) => name.replaceAll("-", "_").replaceAll(/(?<=[a-z0-9])[A-Z]
 const pascal = (name) => name.replaceAll(/(?:^|[^A-Za-z0-9]+)([A-Za-z0-9])/gu, (_, letter) => letter.toUpperCase())
 const nameOf = (reference) => reference.split("/").at(-1)
 /** Names that Python keeps for itself get an underscore behind them, as its own library does. */
-const KEPT = new Set(["from", "import", "class", "def", "global", "in", "is", "not", "or", "and", "if", "pass", "return"])
+/** Keywords of Python, `keyword.kwlist`. */
+const KEPT = new Set(
+  ("False None True and as assert async await break class continue def del elif else except finally for from global if import in is " +
+    "lambda nonlocal not or pass raise return try while with yield").split(" ")
+)
 const argument = (name) => KEPT.has(snake(name)) ? `${snake(name)}_` : snake(name)
 
 const wrapped = (text, width) =>
@@ -90,25 +94,48 @@ const typeOf = (schema, name) => {
   }
 }
 
+/** Keys that are keywords of Python, all of which may be missing: no statement of a class can name them. */
+const keywordsOf = (name, fields) =>
+  fields.length === 0 ? [] : [
+    `${name} = TypedDict(`,
+    `    "${name}",`,
+    "    {",
+    ...fields.flatMap(({ about, key, type }) => [...wrapped(about, 90).map((line) => `        # ${line}`), `        "${key}": "${type}",`]),
+    "    },",
+    "    total=False,",
+    ")",
+    "",
+    ""
+  ]
+
 /** Two classes, where some keys may be missing: `NotRequired` is of Python 3.11. */
 const define = (name, schema) => {
   if (definitions.has(name)) throw new Error(`${name} is defined twice`)
   definitions.set(name, "")
   const required = new Set(schema.required)
   const all = Object.entries(schema.properties).map(([key, value]) => {
-    if (!/^[A-Za-z_]\w*$/u.test(key) || KEPT.has(key)) throw new Error(`${name}.${key} is no name of Python`)
+    if (!/^[A-Za-z_]\w*$/u.test(key) || KEPT.has(key) && required.has(key)) throw new Error(`${name}.${key} is no name of Python`)
     const type = typeOf(value, name + pascal(key))
-    return { key, lines: [`    ${key}: ${type}`, ...(value.description === undefined ? [] : docstring(value.description, "    "))] }
+    const lines = [`    ${key}: ${type}`, ...(value.description === undefined ? [] : docstring(value.description, "    "))]
+    return { key, type, about: value.description ?? "", lines }
   })
-  const members = (wanted) => all.filter(({ key }) => required.has(key) === wanted).flatMap(({ lines }) => lines)
+  const named = all.filter(({ key }) => !KEPT.has(key))
+  const members = (wanted) => named.filter(({ key }) => required.has(key) === wanted).flatMap(({ lines }) => lines)
   const about = schema.description === undefined ? [] : [...docstring(schema.description, "    "), ""]
   const [always, sometimes] = [members(true), members(false)]
+  const keywords = keywordsOf(`_${name}Keywords`, all.filter(({ key }) => KEPT.has(key)))
+  const inTwo = sometimes.length > 0 && always.length > 0
+  const bases = [...(inTwo ? [`_${name}`] : []), ...(keywords.length === 0 ? [] : [`_${name}Keywords`])]
+  const total = always.length === 0 || inTwo ? ", total=False" : ""
   definitions.set(
     name,
     [
-      ...(sometimes.length === 0 || always.length === 0
-        ? [`class ${name}(TypedDict${always.length === 0 ? ", total=False" : ""}):`, ...about, ...always, ...sometimes]
-        : [`class _${name}(TypedDict):`, ...always, "", "", `class ${name}(_${name}, total=False):`, ...about, ...sometimes])
+      ...keywords,
+      ...(inTwo ? [`class _${name}(TypedDict):`, ...always, "", ""] : []),
+      `class ${name}(${bases.length === 0 ? "TypedDict" : bases.join(", ")}${total}):`,
+      ...about,
+      ...(inTwo ? [] : always),
+      ...sometimes
     ].join("\n")
   )
 }

@@ -2206,6 +2206,17 @@ class SandboxPage(TypedDict):
     """The `after` of the next page; `null` on the last page."""
 
 
+_CreateSandboxKeywords = TypedDict(
+    "_CreateSandboxKeywords",
+    {
+        # A pull request or a branch to start from and to publish to. Its repository may have no
+        # `ref`.
+        "continue": "Continue",
+    },
+    total=False,
+)
+
+
 class _CreateSandbox(TypedDict):
     repos: list[RepoRef]
     """The repositories: 1 to 16 different ones; case is ignored."""
@@ -2213,7 +2224,7 @@ class _CreateSandbox(TypedDict):
     """The first task of the agent."""
 
 
-class CreateSandbox(_CreateSandbox, total=False):
+class CreateSandbox(_CreateSandbox, _CreateSandboxKeywords, total=False):
     model: str
     """A model's id in the catalogue. Default: the catalogue's default."""
     reasoningEffort: Literal["none", "low", "medium", "high", "xhigh", "max", "ultra", "ultracode"]
@@ -2228,10 +2239,6 @@ class CreateSandbox(_CreateSandbox, total=False):
     """
     What of its pull requests becomes messages of the sandbox. Omitted fields are as set for its
     first repository.
-    """
-    continue: Continue
-    """
-    A pull request or a branch to start from and to publish to. Its repository may have no `ref`.
     """
 
 
