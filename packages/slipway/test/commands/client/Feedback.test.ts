@@ -37,7 +37,7 @@ describe("slipway feedback", () => {
     for (const end of [resumed, received()]) assert.notInclude(told(paused(), end), "paused after")
   })
 
-  it("names the sandbox that goes on with a finished one, or why there is none", () => {
+  it("names the sandbox that continues a finished one, or the reason why none does", () => {
     assert.include(told(received(), replied, received({ sandbox_id: NEXT })), `${NEXT} goes on: slipway feedback ${NEXT}`)
     assert.include(told(paused("The creator\nis gone.")), "Feedback is paused: The creator is gone. The service tries again each hour.")
   })
