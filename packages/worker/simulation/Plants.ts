@@ -330,9 +330,17 @@ export const plants: ReadonlyArray<Plant> = [
     mistake: "a comment that was edited after its delivery is delivered again",
     rule: "a comment is delivered once",
     module: FEEDBACK,
-    from: ".filter(({ at, author, id }) => !author.isBot && Instant.isGreaterThan(at, state.since) && !known.has(id))",
-    to: ".filter(({ at, author, id, updatedAt }) => !author.isBot && Instant.isGreaterThan(at, state.since) && " +
+    from: ".filter(({ at, author, id }) => !author.isBot && Instant.isGreaterThan(at, since) && !known.has(id))",
+    to: ".filter(({ at, author, id, updatedAt }) => !author.isBot && Instant.isGreaterThan(at, since) && " +
       "(!known.has(id) || Instant.isGreaterThan(updatedAt, at)))"
+  },
+  {
+    name: "stranger-heard",
+    mistake: "comments of people who may not write to the repository become messages",
+    rule: "comments of strangers are not delivered",
+    module: FEEDBACK,
+    from: ".filter(({ author }) => mayWrite.has(author.id))",
+    to: ""
   },
   {
     name: "delivered-forgotten-by-successor",

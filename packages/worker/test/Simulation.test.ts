@@ -144,6 +144,7 @@ const through: ReadonlyArray<string> = [
   "comments edited",
   "comments deleted",
   "comments of programs",
+  "comments of strangers",
   "failing checks delivered",
   "rounds of feedback with a reply",
   "feedback paused after its rounds",

@@ -67,6 +67,8 @@ export const feedbackOf = (call: Call, feedback: PullRequestFeedback["Service"])
       call(`source.reply #${number}`, feedback.reply(repo, number, key, text), { error: busy("reply"), repeatable: true })
   })
 
+/** The login of a person who may not write to the repository. */
+export const STRANGER = "stranger"
 /** Rounds without a person's word that these sandboxes may have. */
 const ROUNDS = 1
 /** After the last change, until nothing can be due any more: a minute of quiet, and some looks. */
@@ -187,6 +189,7 @@ export class ReviewWitness {
       this.below.trace.count(item.startsWith("checks:") ? "failing checks delivered" : "comments delivered")
       this.#rule("a comment is delivered once", !delivered.has(item), `${item} to ${id}, and before to ${delivered.get(item)}`)
       this.#rule("comments of programs are not delivered", !item.startsWith("comment:bot-"), `${item} to ${id}`)
+      this.#rule("comments of strangers are not delivered", !item.startsWith(`comment:${STRANGER}-`), `${item} to ${id}`)
       delivered.set(item, id)
     }
     const isWord = items.some((item) => !item.startsWith("checks:"))
@@ -263,7 +266,7 @@ const checks = Effect.fnUntraced(function*({ chance, reviews }: Around, pull: Re
   }
 })
 
-/** A person comments on the pull request, edits and deletes comments; a program does so too. */
+/** A person comments on the pull request, edits and deletes comments; a program and a stranger do so too. */
 const comments = Effect.fnUntraced(function*({ active, chance, reviews }: Around, pull: Reviewed) {
   const { memory, now, trace, watches } = reviews.below
   const notice = Effect.suspend(() => Effect.orDie(watches.noticed(pull.repo, pull.branch, DateTime.makeUnsafe(now()))))
@@ -273,15 +276,17 @@ const comments = Effect.fnUntraced(function*({ active, chance, reviews }: Around
     if (open === null) continue
     const items = memory.items(open)
     const at = DateTime.makeUnsafe(now())
-    const isBot = chance.is(0.2)
-    const id = `comment:${isBot ? "bot-" : ""}${pull.branch}-${n}`
-    const author = { id: isBot ? "a program" : "maria", login: "maria", isBot }
+    const who = chance.pick(["maria", "maria", "maria", STRANGER, "bot"])
+    const isBot = who === "bot"
+    const isWanted = who === "maria"
+    const id = `comment:${isWanted ? "" : `${who}-`}${pull.branch}-${n}`
+    const author = { id: who, login: isBot ? "maria" : who, isBot }
     const body = `[[write path=asked.txt content=${n++}]]`
     const item: FeedbackItem = { id, kind: "comment", author, body, path: null, line: null, url: `${open.url}#${n}`, at, updatedAt: at }
     items.push(item)
     trace.add(`${id} is written`)
-    trace.count(isBot ? "comments of programs" : "comments of people")
-    reviews.written(pull, id, !isBot)
+    trace.count(isBot ? "comments of programs" : isWanted ? "comments of people" : "comments of strangers")
+    reviews.written(pull, id, isWanted)
     yield* chance.is(0.3) ? Effect.all([notice, notice], { discard: true }) : notice
     if (!chance.is(0.4)) continue
     yield* Effect.sleep(chance.between(500, 70_000))
@@ -292,7 +297,7 @@ const comments = Effect.fnUntraced(function*({ active, chance, reviews }: Around
       items.splice(place, 1)
     } else {
       trace.count("comments edited")
-      reviews.written(pull, id, !isBot)
+      reviews.written(pull, id, isWanted)
       items[place] = { ...item, body: `${body} Edited.`, updatedAt: DateTime.makeUnsafe(now()) }
     }
     yield* notice

@@ -23,6 +23,7 @@ import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
 import * as Redacted from "effect/Redacted"
 import * as Schema from "effect/Schema"
+import { STRANGER } from "../branches/Reviews.ts"
 import type { Chance } from "../chance/Chance.ts"
 import { Caller } from "../stores/Versions.ts"
 import type { Faults, Possible } from "./Faults.ts"
@@ -74,9 +75,6 @@ const signatureOf = ({ body, id, timestamp }: Omit<SignedRequest, "signature">, 
   `v1,${Redacted.value(secret)} ${id} ${timestamp} ${body}`
 const signatures = WebhookSignatures.of({ matches: (request, secret) => request.signature === signatureOf(request, secret) })
 
-/** A person who may not write to the repository. */
-const STRANGER = "stranger"
-
 /** The use cases over the ports of the process that this runs in. */
 const here = <A, E>(
   use: (automations: Automations["Service"]) => Effect.Effect<A, E>
@@ -90,10 +88,7 @@ const here = <A, E>(
       Effect.provide(Automations.layer),
       Effect.provideService(AutomationStore, store.value),
       Effect.provideService(ModelCatalogue, catalogue),
-      Effect.provideService(SourceHost, {
-        ...source.value,
-        mayWrite: (repo, author) => Effect.map(source.value.mayWrite(repo, author), (may) => may && author.login !== STRANGER)
-      }),
+      Effect.provideService(SourceHost, source.value),
       Effect.provideService(WebhookSignatures, signatures)
     )
   })

@@ -22,6 +22,7 @@ import * as Effect from "effect/Effect"
 import type * as Scope from "effect/Scope"
 import * as Stream from "effect/Stream"
 import * as MovedBranch from "../branches/MovedBranch.ts"
+import { STRANGER } from "../branches/Reviews.ts"
 import { Caller, earlierStore } from "../stores/Versions.ts"
 import type { Faults, Possible } from "./Faults.ts"
 import type { Process, Timeline } from "./Timeline.ts"
@@ -262,7 +263,7 @@ export const sourceOf = (process: Process, faults: Faults, witness: Witness, sou
     // As of a host whose list is not at hand: what it does not let us see comes out at the boot.
     refusal: () => Effect.succeed(null),
     repository: (repo) => call("repository", source.repository(repo)),
-    mayWrite: (repo, author) => call("mayWrite", source.mayWrite(repo, author)),
+    mayWrite: (repo, author) => call("mayWrite", Effect.map(source.mayWrite(repo, author), (may) => may && author.login !== STRANGER)),
     remote: (repo, access) => call("remote", source.remote(repo, access)),
     branch: (repo, name) => call("branch", source.branch(repo, name)),
     pullRequestSource: (repo, number) => call("pullRequestSource", source.pullRequestSource(repo, number)),

@@ -118,6 +118,20 @@ describe("a sandbox with several pull requests", () => {
     assert.deepStrictEqual(delivered(decided(done, mine, 210)), "Nothing")
   })
 
+  it("gets a comment on one of them, whatever was said since on another one", () => {
+    const [mine, theirs] = [pull([item("old", 20)]), [...Array(MAX_DELIVERED + 1).keys()].map((n) => item(`theirs-${n}`, 30 + n))]
+    let sandbox = both
+    for (let n = 0; n < theirs.length; n += MAX_ITEMS) {
+      const decision = decidedOther(sandbox, pull(theirs), 1_000 + n)
+      assert.lengthOf(delivered(decision), Math.min(MAX_ITEMS, theirs.length - n))
+      if (decision._tag !== "Deliver") continue
+      const events = deliver(ids, sandbox, receivedOf(other, "https://host/12", decision.batch, later(1_000 + n)), "text")
+      sandbox = finished(evolveAll(sandbox, events, later(1_000 + n)), 1_000 + n)
+    }
+    assert.deepStrictEqual(delivered(decidedOther(sandbox, pull(theirs), 9_000)), "Nothing")
+    assert.deepStrictEqual(delivered(decided(sandbox, mine, 9_000)), ["old"])
+  })
+
   it("has one pause for all of them", () => {
     let sandbox = both
     for (let n = 1; n <= all.rounds; n++) sandbox = round(sandbox, pull([], failed(`sha-${n}`, 100 * n)), 100 * n + 90)
@@ -142,7 +156,7 @@ describe("which feedback becomes a message", () => {
   it("only of people who may write to the repository, never of bots", () => {
     const seen = pull([item("1", 10, { author: author("stranger") }), item("2", 20, { author: author("maria", true) })])
     assert.deepStrictEqual(delivered(decided(running(), seen, 100)), "Nothing")
-    assert.deepStrictEqual(authorsToAsk(running().feedback!, seen).map(({ id }) => id), ["stranger"])
+    assert.deepStrictEqual(authorsToAsk(running().feedback!, repo, seen).map(({ id }) => id), ["stranger"])
   })
 
   it("only what is newer than the sandbox, and only of open pull requests", () => {

@@ -108,11 +108,11 @@ export const world = Effect.fnUntraced(function*(policy = all) {
   ]
   /** The sandbox ends, and its last turn succeeded. */
   const finish = (of: SandboxId = id) => changeOf(of, () => over)
-  const say = Effect.fnUntraced(function*(body: string, isBot = false) {
+  const say = Effect.fnUntraced(function*(body: string, isBot = false, login = "maria") {
     yield* TestClock.adjust("1 second")
     const at = yield* DateTime.now
     const name = memory.nextId()
-    const author = { id: isBot ? "bot" : "maria", login: "maria", isBot }
+    const author = { id: isBot ? "bot" : login, login, isBot }
     const item = {
       id: `comment:${name}`,
       kind: "comment" as const,
@@ -133,9 +133,20 @@ export const world = Effect.fnUntraced(function*(policy = all) {
 
 export type World = Effect.Success<ReturnType<typeof world>>
 
+/** A host where all but strangers may write. `asked`: the logins that it was asked about. */
+const knowing = (host: SourceHost["Service"], asked: Array<string>): SourceHost["Service"] => ({
+  ...host,
+  mayWrite: (repo, author) =>
+    Effect.map(host.mayWrite(repo, author), (may) => {
+      asked.push(author.login)
+      return may && !author.login.startsWith("stranger")
+    })
+})
+
 /** Counts the calls of all services; the call `dies` ends the look before or after it took effect, as if its worker were killed. */
 const services = Effect.fnUntraced(function*(dies: number, when: "before" | "after") {
   let calls = 0
+  const asked: Array<string> = []
   const killed = <A extends object>(service: A): A =>
     new Proxy(service, {
       get: (target, name) => {
@@ -152,12 +163,12 @@ const services = Effect.fnUntraced(function*(dies: number, when: "before" | "aft
     })
   const replaced = Layer.mergeAll(
     Layer.succeed(SandboxStore, killed(yield* SandboxStore)),
-    Layer.succeed(SourceHost, killed(yield* SourceHost)),
+    Layer.succeed(SourceHost, killed(knowing(yield* SourceHost, asked))),
     Layer.succeed(FeedbackWatches, killed(yield* FeedbackWatches)),
     Layer.succeed(PullRequestFeedback, killed(yield* PullRequestFeedback)),
     Layer.succeed(PullRequests, yield* PullRequests)
   )
-  return { layer: Feedback.layer.pipe(Layer.provideMerge(replaced)), calls: () => calls }
+  return { layer: Feedback.layer.pipe(Layer.provideMerge(replaced)), calls: () => calls, asked }
 })
 
 /** One look at all that is due, by a worker that is killed at the call `dies`; the next one may look then. */
@@ -177,6 +188,20 @@ export const live = Effect.fnUntraced(function*({ work }: World, dies = 0, when:
     yield* TestClock.adjust(Duration.sum(CLAIM_TIME, Duration.seconds(1)))
   }
   return calls()
+})
+
+/** The logins that the host is asked about in each of some looks of one worker, seconds apart. */
+export const askedBy = Effect.fnUntraced(function*(looks: number) {
+  const { asked, layer } = yield* services(0, "before")
+  return yield* Effect.gen(function*() {
+    const each: Array<ReadonlyArray<string>> = []
+    for (let i = 0; i < looks; i++) {
+      yield* followFeedback()
+      each.push(asked.splice(0))
+      yield* TestClock.adjust("2 seconds")
+    }
+    return each
+  }).pipe(Effect.provide(layer))
 })
 
 export const count = (events: ReadonlyArray<SandboxEvent>, type: SandboxEvent["type"]) =>

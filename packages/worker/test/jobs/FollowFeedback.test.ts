@@ -11,7 +11,7 @@ import type { PullRequest } from "@slipway/domain/source/schema/PullRequest"
 import { DateTime, Effect, Layer } from "effect"
 import { TestClock } from "effect/testing"
 import { followFeedback } from "../../src/jobs/FollowFeedback.ts"
-import { all, count, HEAD, id, layer, live, prompts, repo, world } from "./FeedbackWorld.ts"
+import { all, askedBy, count, HEAD, id, layer, live, prompts, repo, world } from "./FeedbackWorld.ts"
 
 it.effect("a comment becomes a turn of the service, is published, and gets one reply", () =>
   Effect.gen(function*() {
@@ -100,6 +100,20 @@ it.effect("waits as long as the host asks, and for the end of the active turn", 
     yield* here.work
     yield* run
     assert.strictEqual(count(yield* here.events, "feedback.received"), 1)
+  }).pipe(Effect.provide(layer)))
+
+it.effect("a person is heard among any number of strangers, about whom the host is asked once, and of 50 in one look", () =>
+  Effect.gen(function*() {
+    const here = yield* world()
+    for (let i = 0; i < 120; i++) yield* here.say("Buy this.", false, `stranger-${i}`)
+    yield* here.say("Rename it.")
+    yield* TestClock.adjust("2 minutes")
+    const asked = yield* askedBy(4)
+    assert.deepStrictEqual(asked.map(({ length }) => length), [50, 50, 21, 0])
+    assert.strictEqual(new Set(asked.flat()).size, 121)
+    const text = prompts(yield* here.events)[1]?.text ?? ""
+    assert.include(text, "> Rename it.")
+    assert.notInclude(text, "Buy this.")
   }).pipe(Effect.provide(layer)))
 
 it.effect("failing checks start rounds until there were enough, and a bot's comments start none", () =>

@@ -21,7 +21,7 @@ import type { FeedbackKind, SandboxEvent, SandboxEventOf } from "../../sandbox/r
 import { turnPending } from "../../sandbox/rules/Transition.ts"
 import { isActive, turnId } from "../../sandbox/rules/Turn.ts"
 import type { FeedbackItem, HeadChecks, PullFeedback } from "../../source/ports/PullRequestFeedback.ts"
-import { delivered, MAX_ITEMS, newFeedback, SERVICE_AUTHOR } from "../../source/rules/FeedbackState.ts"
+import { delivered, MAX_ITEMS, newFeedback, SERVICE_AUTHOR, sinceOf } from "../../source/rules/FeedbackState.ts"
 import { hostWords } from "../../source/rules/HostWords.ts"
 import { isUnderWay } from "../../source/rules/PullState.ts"
 import type { FeedbackState } from "../../source/schema/FeedbackState.ts"
@@ -49,17 +49,21 @@ export const knownChecks = (state: FeedbackState): ReadonlySet<string> =>
   new Set([...idsOf(state)].flatMap((id) => id.startsWith("checks:") ? [id.slice("checks:".length)] : []))
 
 /** Items of people that were not delivered, oldest first. */
-const freshOf = (state: FeedbackState, { items }: Pick<PullFeedback, "items">): ReadonlyArray<FeedbackItem> => {
-  const known = idsOf(state)
+const freshOf = (state: FeedbackState, repo: RepoName, { items }: Pick<PullFeedback, "items">): ReadonlyArray<FeedbackItem> => {
+  const [known, since] = [idsOf(state), sinceOf(state, repo)]
   return items
-    .filter(({ at, author, id }) => !author.isBot && Instant.isGreaterThan(at, state.since) && !known.has(id))
+    .filter(({ at, author, id }) => !author.isBot && Instant.isGreaterThan(at, since) && !known.has(id))
     .toSorted((a, b) => Instant.Order(a.at, b.at) || (a.id < b.id ? -1 : 1))
 }
 
 /** The authors whose permission decides what the items mean. */
-export const authorsToAsk = (state: FeedbackState, pull: Pick<PullFeedback, "items">): ReadonlyArray<FeedbackItem["author"]> => {
+export const authorsToAsk = (
+  state: FeedbackState,
+  repo: RepoName,
+  pull: Pick<PullFeedback, "items">
+): ReadonlyArray<FeedbackItem["author"]> => {
   if (state.policy.comments === "off" && !state.paused && state.rounds === 0) return []
-  return [...new Map(freshOf(state, pull).map(({ author }) => [author.id, author])).values()]
+  return [...new Map(freshOf(state, repo, pull).map(({ author }) => [author.id, author])).values()]
 }
 
 /** A pull request as the host shows it. */
@@ -116,9 +120,9 @@ const dueAt = (items: ReadonlyArray<FeedbackItem>, checks: HeadChecks | null): D
 }
 
 /** Failing checks that are news. Only of a commit all of whose checks are done. */
-const failing = (state: FeedbackState, { checks }: PullFeedback): HeadChecks | null =>
+const failing = (state: FeedbackState, repo: RepoName, { checks }: PullFeedback): HeadChecks | null =>
   state.policy.checks === "failing" && checks?.state === "failed" && checks.at !== null &&
-    Instant.isGreaterThan(checks.at, state.since) && !idsOf(state).has(checksId(checks.headSha))
+    Instant.isGreaterThan(checks.at, sinceOf(state, repo)) && !idsOf(state).has(checksId(checks.headSha))
     ? checks
     : null
 
@@ -126,10 +130,10 @@ const failing = (state: FeedbackState, { checks }: PullFeedback): HeadChecks | n
 export const decideFeedback = (sandbox: Sandbox, { mayWrite, pull, repo }: Observed, now: DateTime.Utc): Decision => {
   const state = sandbox.feedback
   if (state === null || state.continuedBy !== null || !pull.isOpen) return nothing
-  const said = freshOf(state, pull).filter(({ author }) => mayWrite.has(author.id))
+  const said = freshOf(state, repo, pull).filter(({ author }) => mayWrite.has(author.id))
   const { comments, rounds } = state.policy
   const wanted = comments === "off" ? [] : said.filter(({ body }) => comments === "all" || MENTION.test(body))
-  const checks = failing(state, pull)
+  const checks = failing(state, repo, pull)
   if (wanted.length === 0 && checks === null) return nothing
   const at = readiness(sandbox, repo)
   if (at === "busy") return { _tag: "Busy" }

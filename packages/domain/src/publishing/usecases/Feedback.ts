@@ -2,10 +2,12 @@
  * Feedback on pull requests becomes the next turn of their sandboxes (docs/decisions/24). Workers look at what is due; each step is
  * decided under the lock of the sandbox, so a step that was cut off is found undone or done, and nothing happens twice.
  */
+import * as Cache from "effect/Cache"
 import * as Context from "effect/Context"
 import * as DateTime from "effect/DateTime"
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
+import * as Exit from "effect/Exit"
 import * as Layer from "effect/Layer"
 import * as Option from "effect/Option"
 import * as Result from "effect/Result"
@@ -31,7 +33,7 @@ import { type FeedbackItem, type PullFeedback, PullRequestFeedback } from "../..
 import { PullRequests } from "../../source/ports/PullRequests.ts"
 import { RepositorySettings } from "../../source/ports/RepositorySettings.ts"
 import { type RepoNotAccessible, SourceHost, type SourceHostError } from "../../source/ports/SourceHost.ts"
-import { isOn } from "../../source/rules/FeedbackState.ts"
+import { isOn, sinceOf } from "../../source/rules/FeedbackState.ts"
 import type { FeedbackRound, FeedbackState } from "../../source/schema/FeedbackState.ts"
 import { sameRepo } from "../../source/schema/Naming.ts"
 import type { RepoName } from "../../source/schema/RepoRef.ts"
@@ -56,8 +58,14 @@ import { type Handed, handOver, type HandingOver } from "./HandOver.ts"
 
 /** The key of the one reply on a pull request. */
 const REPLY = "feedback"
-/** Authors of one look whose permission is asked for. */
+/** Authors of one look whose permission is asked for. The next look, {@link NEXT_ASKED} later, asks for others. */
 const MAX_ASKED = 50
+const NEXT_ASKED = Duration.seconds(1)
+/** How long the permission of an author is remembered, and the refusal: strangers may be many, and comment often. */
+const ALLOWED_FOR = Duration.minutes(1)
+const REFUSED_FOR = Duration.minutes(10)
+/** Permissions that are remembered. */
+const MAX_PERMISSIONS = 20_000
 /** Looks at a host that fails are this far apart at most. */
 const LONGEST_BACKOFF = Duration.hours(1)
 /** Failed looks after which a round ends without a reply. */
@@ -89,7 +97,11 @@ export interface Wanted {
   readonly authorName: string
 }
 
+/** An author of a repository, as the key of a cache: an array of texts as JSON. */
+type Asked = string
+
 interface Dependencies extends HandingOver {
+  readonly permissions: Cache.Cache<Asked, boolean, RepoNotAccessible | SourceHostError>
   readonly watches: FeedbackWatches["Service"]
   readonly port: PullRequestFeedback["Service"]
   readonly host: SourceHost["Service"]
@@ -132,11 +144,29 @@ const tell = Effect.fnUntraced(function*(
     }])
 })
 
-/** Whose items count: asks the host for each author once. */
-const writers = Effect.fnUntraced(function*({ host }: Dependencies, repo: RepoName, state: FeedbackState, pull: PullFeedback) {
-  const asked = authorsToAsk(state, pull).slice(0, MAX_ASKED)
-  const may = yield* Effect.forEach(asked, (author) => host.mayWrite(repo, author), { concurrency: 4 })
-  return new Set(asked.filter((_, i) => may[i]).map(({ id }) => id))
+const askedOf = (repo: RepoName, { id, login }: Pick<FeedbackItem["author"], "id" | "login">): Asked => JSON.stringify([repo.toLowerCase(), id, login])
+
+const permissionsOf = (host: SourceHost["Service"]) =>
+  Cache.makeWith(
+    (asked: Asked) => {
+      const [repo, id, login] = JSON.parse(asked) as [RepoName, string, string]
+      return host.mayWrite(repo, { id, login })
+    },
+    {
+      capacity: MAX_PERMISSIONS,
+      timeToLive: (exit) => Exit.isFailure(exit) ? Duration.zero : exit.value ? ALLOWED_FOR : REFUSED_FOR
+    }
+  )
+
+/** Whose items count. `isWhole`: all authors are known; otherwise the next look knows more of them. */
+const writers = Effect.fnUntraced(function*({ permissions }: Dependencies, repo: RepoName, state: FeedbackState, pull: PullFeedback) {
+  const authors = authorsToAsk(state, repo, pull)
+  const isKnown = yield* Effect.forEach(authors, (author) => Cache.has(permissions, askedOf(repo, author)))
+  const unknown = authors.filter((_, i) => !isKnown[i])
+  const left = new Set(unknown.slice(MAX_ASKED))
+  const asked = authors.filter((author) => !left.has(author))
+  const may = yield* Effect.forEach(asked, (author) => Cache.get(permissions, askedOf(repo, author)), { concurrency: 4 })
+  return { mayWrite: new Set(asked.filter((_, i) => may[i]).map(({ id }) => id)), isWhole: left.size === 0 }
 })
 
 /** Keeps the repository among those that are polled, as long as its pull request may get feedback. */
@@ -175,23 +205,25 @@ const step = Effect.fnUntraced(function*(deps: Dependencies, watch: TakenWatch) 
     return null
   }
   const pull = yield* deps.port.read(repo, number, {
-    since: state.since,
+    since: sinceOf(state, repo),
     checks: state.policy.checks !== "off",
     knownChecks: knownChecks(state)
   })
   yield* follow(deps, id, repo, pull.isOpen)
-  const mayWrite = yield* writers(deps, repo, state, pull)
+  const { isWhole, mayWrite } = yield* writers(deps, repo, state, pull)
   const refused = Option.isNone(deps.spending) ? null : yield* deps.spending.value.refusal({ grantId: sandbox.grantId, sandboxId: id })
   const now = yield* DateTime.now
   let decision: Decision = { _tag: "Nothing" }
   yield* change(deps, id, (present) => {
     decision = decideFeedback(present, { repo, pull, mayWrite }, now)
-    if (decision._tag === "Pause") return decision.events
+    // An author who is not known yet may have said something.
+    if (decision._tag === "Pause") return isWhole ? decision.events : []
     if (decision._tag !== "Deliver" || decision.isOver || refused !== null) return []
     const text = messageOf({ repo, number, url: pull.url }, decision.batch)
     return deliver(deps.ids, present, receivedOf(repo, pull.url, decision.batch, now), text)
   })
   const made = decision as Decision
+  if (!isWhole && made._tag !== "Deliver") return DateTime.addDuration(now, NEXT_ASKED)
   if (made._tag === "Wait") return made.until
   if (made._tag === "Deliver" && made.isOver && refused === null) {
     return yield* handOver(deps, sandbox, { repo, number, url: pull.url, batch: made.batch })
@@ -350,6 +382,7 @@ export class Feedback extends Context.Service<Feedback, {
         store: yield* SandboxStore,
         ids: yield* Ids,
         watches: yield* FeedbackWatches,
+        permissions: yield* permissionsOf(host),
         port: yield* PullRequestFeedback,
         host,
         pulls: yield* PullRequests,

@@ -19,6 +19,7 @@ export const MAX_DELIVERED = 200
 export const newFeedback = (policy: FeedbackPolicy, since: DateTime.Utc): FeedbackState => ({
   policy,
   since,
+  passed: [],
   delivered: [],
   rounds: 0,
   paused: false,
@@ -42,16 +43,24 @@ export interface Delivery extends DeliveredItems {
   readonly sandboxId: SandboxId | null
 }
 
-/** Drops the oldest deliveries beyond {@link MAX_DELIVERED} ids: their items are no newer than `since` then. */
+/** Items of a repository at or before this time are not delivered. */
+export const sinceOf = ({ passed, since }: Pick<FeedbackState, "passed" | "since">, repo: RepoName): DateTime.Utc =>
+  passed.find((one) => sameRepo(one.repo, repo))?.until ?? since
+
+/**
+ * Drops the oldest deliveries beyond {@link MAX_DELIVERED} ids: their items are no newer than {@link sinceOf} then. Other repositories may
+ * have older items that were not delivered yet.
+ */
 const bounded = (state: FeedbackState): FeedbackState => {
-  let [since, kept] = [state.since, state.delivered]
+  let [passed, kept] = [state.passed, state.delivered]
   for (let count = kept.reduce((sum, { ids }) => sum + ids.length, 0); count > MAX_DELIVERED; kept = kept.slice(1)) {
     const [oldest] = kept
     if (oldest === undefined) break
     count -= oldest.ids.length
-    since = Instant.max(since, oldest.until)
+    const until = Instant.max(sinceOf({ passed, since: state.since }, oldest.repo), oldest.until)
+    passed = [...passed.filter((one) => !sameRepo(one.repo, oldest.repo)), { repo: oldest.repo, until }]
   }
-  return { ...state, since, delivered: kept }
+  return { ...state, passed, delivered: kept }
 }
 
 /** A message has the items. */
@@ -62,7 +71,7 @@ export const delivered = (
 ): FeedbackState =>
   bounded({
     ...state,
-    delivered: ids.length === 0 ? state.delivered : [...state.delivered, { ids, until }],
+    delivered: ids.length === 0 ? state.delivered : [...state.delivered, { repo, ids, until }],
     rounds: round,
     paused: false,
     lastAt: at,

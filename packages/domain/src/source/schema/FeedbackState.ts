@@ -7,7 +7,7 @@ import { FeedbackPolicy } from "./FeedbackPolicy.ts"
 import { RepoName } from "./RepoRef.ts"
 
 /** The items that one message had. All other allowed items that the host showed then are at or after `until`. */
-export const DeliveredItems = Schema.Struct({ ids: Schema.Array(Schema.String), until: Timestamp })
+export const DeliveredItems = Schema.Struct({ repo: RepoName, ids: Schema.Array(Schema.String), until: Timestamp })
 export type DeliveredItems = typeof DeliveredItems.Type
 
 /**
@@ -33,6 +33,8 @@ export const FeedbackState = Schema.Struct({
   policy: FeedbackPolicy,
   /** Items at or before this time are not delivered, unless a person asks for it. */
   since: Timestamp,
+  /** The same for single repositories, of whose deliveries the oldest are not remembered. Later than `since`. */
+  passed: Schema.Array(Schema.Struct({ repo: RepoName, until: Timestamp })),
   /** The newest deliveries, oldest first: at most `MAX_DELIVERED` ids. */
   delivered: Schema.Array(DeliveredItems),
   /** Rounds since the last word of a person. */
