@@ -91,7 +91,7 @@ suite("kernel-isolation", 2 * MINUTE, {
 
 // A worker that is killed at every step of a publication and of a round of feedback: most of the time goes into starting the processes
 // that are killed.
-suite("publishing", 15 * MINUTE, {
+suite("publishing", 60 * MINUTE, {
   include: ["packages/worker/test/publish/*.kills.ts"],
   globalSetup: postgres,
   env: { NODE_COMPILE_CACHE: "node_modules/.cache/slipway-publishing" },
