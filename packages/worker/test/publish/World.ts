@@ -227,12 +227,17 @@ export const ask = Effect.fnUntraced(function*(id: SandboxId) {
   yield* SandboxStore.use((store) => store.change(id, { grantId }, (sandbox) => request(sandbox, REPO), at))
 })
 
-export const updates = Effect.fnUntraced(function*(id: SandboxId) {
-  const entries = yield* SandboxStore.use((store) => store.log(id, 0, 1000))
-  return entries.map(({ wire }) => fromWire(wire).event).filter((event): event is SandboxEventOf<"pull_request.updated"> =>
-    event.type === "pull_request.updated"
+const eventsOf = (id: SandboxId) =>
+  Effect.map(SandboxStore.use((store) => store.log(id, 0, 1000)), (entries) => entries.map(({ wire }) => fromWire(wire).event))
+
+export const updates = (id: SandboxId) =>
+  Effect.map(
+    eventsOf(id),
+    (events) => events.filter((event): event is SandboxEventOf<"pull_request.updated"> => event.type === "pull_request.updated")
   )
-})
+
+/** Whether a checkpoint was restored, as its event says. */
+export const isRestored = (id: SandboxId) => Effect.map(eventsOf(id), (events) => events.some(({ type }) => type === "sandbox.restored"))
 
 /** The services of a worker that publishes from `settings.directory`. */
 export const worker = (settings: Pick<Settings, "directory" | "host">, privateKey: string) =>

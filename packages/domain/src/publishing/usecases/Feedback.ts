@@ -144,7 +144,8 @@ const tell = Effect.fnUntraced(function*(
     }])
 })
 
-const askedOf = (repo: RepoName, { id, login }: Pick<FeedbackItem["author"], "id" | "login">): Asked => JSON.stringify([repo.toLowerCase(), id, login])
+const askedOf = (repo: RepoName, { id, login }: Pick<FeedbackItem["author"], "id" | "login">): Asked =>
+  JSON.stringify([repo.toLowerCase(), id, login])
 
 const permissionsOf = (host: SourceHost["Service"]) =>
   Cache.makeWith(
