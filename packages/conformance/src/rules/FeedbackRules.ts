@@ -41,7 +41,7 @@ export const rules = [
     async (world) => {
       const { box } = await world.continued()
       await box.idle()
-      const before = (await world.readLog(box)).length
+      const before = (await world.readLog(box)).at(-1)?.id ?? 0
       const body = { text: "Be brief.", comments: [{ path: "README.md", line: 1, text: COMMENT }] }
       const { json } = answered(await world.post(box, "/feedback", body), 200, "a request for changes")
       fits(json.value, done, "the answer")
@@ -49,7 +49,7 @@ export const rules = [
       const turn = json.at("turnId").string
       const last = box.events.at(-1)?.id ?? 0
       await box.until(({ type }) => type === "feedback.replied", last, "the reply to feedback")
-      const log = (await world.readLog(box)).slice(before)
+      const log = (await world.readLog(box)).filter(({ id }) => id > before)
       const received = log.filter(({ type }) => type === "feedback.received")
       same(received.map(({ turnId }) => turnId), [turn], "the turn of feedback.received")
       const { data } = received[0] ?? {}
