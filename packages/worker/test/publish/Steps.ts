@@ -83,7 +83,12 @@ export const takeOnDisk = (folder: string, directory: string): () => void => {
     const counting = (...args: ReadonlyArray<unknown>) => {
       const path = args.find((arg) => String(arg).startsWith(directory))
       if (hasBegun && path !== undefined) {
-        take(folder, `${name} ${String(path).slice(directory.length).replaceAll(/c_\w{12}|[0-9a-f-]{32,64}/gu, "*")}`)
+        take(
+          folder,
+          `${name} ${
+            String(path).slice(directory.length).replaceAll(/c_\w{12}|[0-9a-f-]{32,64}|(?<=\/objects\/)[0-9a-f]{2}(?=\/|$)/gu, "*")
+          }`
+        )
       }
       return real(...args)
     }
