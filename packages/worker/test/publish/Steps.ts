@@ -71,6 +71,9 @@ export const take = (folder: string, name: string): void => {
   if (at === name && steps(folder).filter((step) => step.name === at).length === Number(nth)) process.kill(process.pid, "SIGKILL")
 }
 
+/** The parts of a path that differ each time: ids, hashes, and the folder of an object. */
+const RANDOM = /c_\w{12}|[0-9a-f-]{32,64}|(?<=\/objects\/)[0-9a-f]{2}(?=\/|$)/gu
+
 /**
  * Every change of this process to what is on disk below `directory` is a step, right before it is made, from when the
  * answer is called: what a start of it tidies up depends on who was killed before.
@@ -83,12 +86,7 @@ export const takeOnDisk = (folder: string, directory: string): () => void => {
     const counting = (...args: ReadonlyArray<unknown>) => {
       const path = args.find((arg) => String(arg).startsWith(directory))
       if (hasBegun && path !== undefined) {
-        take(
-          folder,
-          `${name} ${
-            String(path).slice(directory.length).replaceAll(/c_\w{12}|[0-9a-f-]{32,64}|(?<=\/objects\/)[0-9a-f]{2}(?=\/|$)/gu, "*")
-          }`
-        )
+        take(folder, `${name} ${String(path).slice(directory.length).replaceAll(RANDOM, "*")}`)
       }
       return real(...args)
     }
