@@ -44,7 +44,7 @@ const together = { isolate: false, globalSetup: postgres }
 const alone = { fileParallelism: false, disableConsoleIntercept: true }
 
 // The pages in Chromium, before a real service.
-suite("browser", 5 * MINUTE, { include: ["packages/slipway/test/browser/*.test.ts"], globalSetup: postgres, fileParallelism: false })
+suite("browser", 10 * MINUTE, { include: ["packages/slipway/test/browser/*.test.ts"], globalSetup: postgres, fileParallelism: false })
 
 // The kit of packages/conformance on our server, and on the same server with every planted defect.
 suite("conformance", 5 * MINUTE, { include: ["packages/slipway/test/conformance/**/*.test.ts"], ...together })

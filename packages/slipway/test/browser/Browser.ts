@@ -102,7 +102,7 @@ export class Browser extends Context.Service<Browser, {
             ? null
             : path.join(RECORDINGS, `${given.recording}.zip`)
           try {
-            context.setDefaultTimeout(30_000)
+            context.setDefaultTimeout(120_000)
             await context.addInitScript(() =>
               document.addEventListener(
                 "securitypolicyviolation",
