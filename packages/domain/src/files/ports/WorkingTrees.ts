@@ -427,7 +427,7 @@ export class WorkingTrees extends Context.Service<WorkingTrees, {
     readonly submodules?: ReadonlyArray<string>
     /**
      * Subjects of the agent's commits that this publication takes over or stands for, oldest first, as the agent wrote them: one line
-     * of at most 200 characters each. At most 20 of them, with an ellipsis in front if there are more. Absent without commits.
+     * of at most 200 characters each. The newest 20, after an ellipsis if there are more. Absent without commits.
      */
     readonly subjects?: ReadonlyArray<string>
   }, FileNotFound | MergeConflict | NoChanges | PushFailed>

@@ -159,7 +159,7 @@ const permissionsOf = (host: SourceHost["Service"]) =>
     }
   )
 
-/** Whose items count. `isWhole`: all authors are known; otherwise the next look knows more of them. */
+/** The ids of the authors who may write. `isWhole`: every author is known. Otherwise the next look asks about more of them. */
 const writers = Effect.fnUntraced(function*({ permissions }: Dependencies, repo: RepoName, state: FeedbackState, pull: PullFeedback) {
   const authors = authorsToAsk(state, repo, pull)
   const isKnown = yield* Effect.forEach(authors, (author) => Cache.has(permissions, askedOf(repo, author)))
