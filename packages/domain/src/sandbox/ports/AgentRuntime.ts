@@ -80,8 +80,8 @@ export interface AgentSession {
    */
   answer(questionId: string, answers: Answers | null): Effect.Effect<void>
   /**
-   * Asks the agent to end the running turn. Open approvals count as denied, open questions as not answered. Does nothing between turns. It does not wait: `prompt` ends
-   * when the agent obeys, and the worker closes the scope if that takes too long.
+   * Asks the agent to end the running turn. Open approvals count as denied, open questions as not answered. Does nothing between turns.
+   * It does not wait: `prompt` ends when the agent obeys, and the worker closes the scope if that takes too long.
    */
   readonly interrupt: Effect.Effect<void>
   /**

@@ -1,6 +1,6 @@
 /**
- * The commands of people (docs/decisions/3, 18 and 22): terminate, interrupt, decide an approval, answer a question, send a message, withdraw a waiting
- * message, restore a checkpoint, rename. Each has a natural identity, so that a repetition finds the first. Every command is decided
+ * The commands of people (docs/decisions/3, 18 and 22): terminate, interrupt, decide an approval, answer a question, send a message,
+ * withdraw a waiting message, restore a checkpoint, rename. Each has a natural identity, so that a repetition finds the first. Every command is decided
  * under the lock of its sandbox and stored before it is answered.
  */
 import * as Data from "effect/Data"
@@ -113,8 +113,8 @@ export interface Current {
   readonly receipt: Receipt | null
   /** The approval that the command names. */
   readonly approval: Approval | null
-  /** The request for answers that the command names. */
-  readonly question: QuestionState | null
+  /** The request for answers that the command names; absent: it names none. */
+  readonly question?: QuestionState | null
   /** Whether the receipt of another command has the turn that this command names. */
   readonly isMessage: boolean
 }
@@ -238,7 +238,7 @@ export const answerQuestion = (
   identity: ({ id }) => ids.derive(`${id}/question/${questionId}/${replyText(reply)}`),
   approvalId: null,
   questionId,
-  decide: ({ question, sandbox }) => {
+  decide: ({ question = null, sandbox }) => {
     if (question === null) return Result.fail(new QuestionNotFound())
     if (question.by === "user" && replyText(question) === replyText(reply)) return duplicate
     if (isOver(sandbox)) return rejected("sandbox_terminal")

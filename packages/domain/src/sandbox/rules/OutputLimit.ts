@@ -103,7 +103,10 @@ export const boundApproval = <A extends Omit<ApprovalRequest, "expires_at">>(app
 })
 
 /** The request with its id cut to its limit. Its texts are never cut: see `refusalOf`. */
-export const boundQuestion = <Q extends Omit<QuestionRequest, "expires_at">>(request: Q): Q => ({ ...request, question_id: id(request.question_id) })
+export const boundQuestion = <Q extends Omit<QuestionRequest, "expires_at">>(request: Q): Q => ({
+  ...request,
+  question_id: id(request.question_id)
+})
 
 const ofTurn = `${TURN_EVENTS} events or ${TURN_BYTES / MIB} MiB`
 const ofSandbox = `${SANDBOX_EVENTS} events or ${SANDBOX_BYTES / MIB} MiB`

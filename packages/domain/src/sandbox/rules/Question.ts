@@ -47,7 +47,9 @@ const problemOf = ({ allows_text, header, id, options, text }: Question): string
   if (options.length === 0 && !allows_text) return "A question without options must allow a text."
   const labels = options.map(({ label }) => label)
   if (labels.some(isBlank) || new Set(labels).size < labels.length) return "The options of a question need different labels."
-  if (isLong(header, MAX_HEADER) || options.some(({ description, label }) => isLong(label, MAX_LABEL) || isLong(description, MAX_DESCRIPTION))) {
+  if (
+    isLong(header, MAX_HEADER) || options.some(({ description, label }) => isLong(label, MAX_LABEL) || isLong(description, MAX_DESCRIPTION))
+  ) {
     return "A header or an option is too long."
   }
   return null

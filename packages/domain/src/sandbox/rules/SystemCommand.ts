@@ -7,16 +7,7 @@ import { SERVICE_AUTHOR } from "../../source/rules/FeedbackState.ts"
 import { coveredKind } from "./Approval.ts"
 import { type BoxLimit, tell } from "./BoxLimit.ts"
 import { textOf } from "./MessageQueue.ts"
-import {
-  admit,
-  admitApproval,
-  admitQuestion,
-  boundApproval,
-  boundQuestion,
-  boundWork,
-  endForMessage,
-  endIfFull
-} from "./OutputLimit.ts"
+import { admit, admitApproval, admitQuestion, boundApproval, boundQuestion, boundWork, endForMessage, endIfFull } from "./OutputLimit.ts"
 import type { Limits } from "./Policy.ts"
 import { type QuestionRequest, questionsOf } from "./Question.ts"
 import { dateOf, evolve, type Sandbox } from "./Sandbox.ts"

@@ -50,7 +50,9 @@ export const Answer = Schema.Struct({
   labels: Schema.optionalKey(Schema.Array(text(1, MAX_LABEL)).check(Schema.isMinLength(1), Schema.isMaxLength(MAX_OPTIONS))).annotateKey({
     description: "Labels of chosen options: one, or several if the question is `multiple`."
   }),
-  text: Schema.optionalKey(text(1, MAX_ANSWER)).annotateKey({ description: "An answer in the person's own words, if the question allows it." })
+  text: Schema.optionalKey(text(1, MAX_ANSWER)).annotateKey({
+    description: "An answer in the person's own words, if the question allows it."
+  })
 }).check(Schema.makeFilter(({ labels, text }) => labels !== undefined || text !== undefined, {
   expected: "labels or a text",
   toJsonSchema: () => [{}, true]
