@@ -137,6 +137,8 @@ const publicOf = (key: KeyObject): { readonly kind: string; readonly blob: Buffe
 const SIGNATURE_MAGIC = "SSHSIG"
 const NAMESPACE = "git"
 const HASH = "sha512"
+/** Characters of base64, without the padding. */
+const FINGERPRINT = 43
 /** Characters of a line of an armored signature, as OpenSSH breaks them. */
 const LINE = /.{1,70}/gu
 
@@ -145,7 +147,7 @@ const signing = (key: KeyObject): SigningKey => {
   const common = [field(NAMESPACE), field(""), field(HASH)]
   return {
     kind,
-    fingerprint: `SHA256:${createHash("sha256").update(blob).digest("base64").replace(/=+$/u, "")}`,
+    fingerprint: `SHA256:${createHash("sha256").update(blob).digest("base64").slice(0, FINGERPRINT)}`,
     publicKey: `${kind} ${blob.toString("base64")}`,
     sign: (commit) => {
       const digest = createHash(HASH).update(commit).digest()
