@@ -47,12 +47,15 @@ export const layer = HttpApiBuilder.group(
     }
 
     return handlers.handleAll({
-      createSandbox: Effect.fnUntraced(function*({ headers, payload }) {
-        return accepted(yield* sandboxes.create(yield* CurrentPrincipal, payload, keyOf(headers)))
-      }, Effect.catchTags({
-        SourceUnreadable: unreadable,
-        BudgetTooLarge: ({ message }) => Effect.succeed(respond(InvalidRequest.make(message)))
-      })),
+      createSandbox: Effect.fnUntraced(
+        function*({ headers, payload }) {
+          return accepted(yield* sandboxes.create(yield* CurrentPrincipal, payload, keyOf(headers)))
+        },
+        Effect.catchTags({
+          SourceUnreadable: unreadable,
+          BudgetTooLarge: ({ message }) => Effect.succeed(respond(InvalidRequest.make(message)))
+        })
+      ),
       forkSandbox: Effect.fnUntraced(function*({ headers, params: { sandboxId }, payload }) {
         return accepted(yield* sandboxes.fork(yield* CurrentPrincipal, sandboxId, payload, keyOf(headers)))
       }),

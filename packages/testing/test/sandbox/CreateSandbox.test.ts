@@ -138,7 +138,10 @@ describe("variables", () => {
 })
 
 describe("a budget", () => {
-  it.each([1, 2_500_000, Number.MAX_SAFE_INTEGER])("%d is accepted", (budgetMicroUsd) => assert.isTrue(accepts({ ...body, budgetMicroUsd })))
+  it.each([1, 2_500_000, Number.MAX_SAFE_INTEGER])(
+    "%d is accepted",
+    (budgetMicroUsd) => assert.isTrue(accepts({ ...body, budgetMicroUsd }))
+  )
   it.each([0, -1, 0.5, "1", null, 2 ** 53])("%j is refused", (budgetMicroUsd) => assert.isFalse(accepts({ ...body, budgetMicroUsd })))
 })
 

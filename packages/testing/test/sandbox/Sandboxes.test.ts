@@ -47,7 +47,9 @@ const world = (beforeCreate: (typeof BeforeCreate)["Service"] = null) => {
   const refusals: { spending: SpendingRefused | null; repos: RepoNotAccessible | null } = { spending: null, repos: null }
   const layer = Sandboxes.layer.pipe(
     Layer.provide(Layer.succeed(BeforeCreate, beforeCreate)),
-    Layer.provide(Layer.mock(Spending, { sandboxLimit: LIMIT, creditMicros: () => 0, refusal: () => Effect.sync(() => refusals.spending) })),
+    Layer.provide(
+      Layer.mock(Spending, { sandboxLimit: LIMIT, creditMicros: () => 0, refusal: () => Effect.sync(() => refusals.spending) })
+    ),
     Layer.provide(Layer.mock(SourceHost, { name: "mock", refusal: () => Effect.sync(() => refusals.repos) })),
     Layer.provideMerge(SandboxStoreMemory.layer),
     Layer.provideMerge(Fixture),

@@ -117,21 +117,24 @@ const nothingIsLeft = (world: World, ids: ReadonlyArray<SandboxId>) => {
   }
 }
 
-scenario("a setup with secrets has no variable of whoever made the sandbox, and says so; the agent has it", (world) =>
-  Effect.gen(function*() {
-    says(world, { setup: ["npm ci"], secrets: ["NPM_TOKEN"], env: { CI: "true" } })
-    yield* keepSecret
-    yield* startWorker(world)
-    const id = yield* create({ environment: { npm_config_node_options: "--require ./steal.js", CI: "false" } })
-    yield* until(id, ({ status }) => status === "running")
-    const [setup] = world.spawned.filter(({ args }) => args.includes("slipway-setup"))
-    assert.deepStrictEqual(setup?.env, { CI: "true", NPM_TOKEN: CANARY })
-    const record = yield* Setups.use((setups) => setups.find(id))
-    assert.match(record?.output ?? "", /^The variables of this sandbox are for its agent only/u)
-    const agent = world.agents.find(({ options }) => options.box.sandboxId === id)
-    if (agent !== undefined) yield* Effect.scoped(agent.options.box.spawn({ command: "agent", args: [], env: {} }))
-    assert.deepStrictEqual(world.spawned.at(-1)?.env, { CI: "false", npm_config_node_options: "--require ./steal.js" })
-  }))
+scenario(
+  "a setup with secrets has no variable of whoever made the sandbox, and says so; the agent has it",
+  (world) =>
+    Effect.gen(function*() {
+      says(world, { setup: ["npm ci"], secrets: ["NPM_TOKEN"], env: { CI: "true" } })
+      yield* keepSecret
+      yield* startWorker(world)
+      const id = yield* create({ environment: { npm_config_node_options: "--require ./steal.js", CI: "false" } })
+      yield* until(id, ({ status }) => status === "running")
+      const [setup] = world.spawned.filter(({ args }) => args.includes("slipway-setup"))
+      assert.deepStrictEqual(setup?.env, { CI: "true", NPM_TOKEN: CANARY })
+      const record = yield* Setups.use((setups) => setups.find(id))
+      assert.match(record?.output ?? "", /^The variables of this sandbox are for its agent only/u)
+      const agent = world.agents.find(({ options }) => options.box.sandboxId === id)
+      if (agent !== undefined) yield* Effect.scoped(agent.options.box.spawn({ command: "agent", args: [], env: {} }))
+      assert.deepStrictEqual(world.spawned.at(-1)?.env, { CI: "false", npm_config_node_options: "--require ./steal.js" })
+    })
+)
 
 for (const [name, again] of Object.entries(ways)) {
   scenario(

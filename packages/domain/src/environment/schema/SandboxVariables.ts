@@ -24,5 +24,5 @@ export const SandboxVariables = Schema.Record(
     (variables: Readonly<Record<string, string>>) => utf8Length(Object.entries(variables).flat().join("")) <= MAX_BYTES,
     { expected: `at most ${MAX_BYTES} bytes of names and values`, toJsonSchema: () => [{}, true] }
   )
-).annotate({ identifier: "SandboxVariables" })
+)
 export type SandboxVariables = typeof SandboxVariables.Type

@@ -107,7 +107,8 @@ export const CreateSandbox = Schema.Struct({
     description: "The limit of its model costs in micro-USD, at most the operator's. Default: the operator's limit alone."
   }),
   environment: Schema.optionalKey(SandboxVariables).annotateKey({
-    description: "Variables for setup and the agent, by name. They are not secret: the agent and everybody who sees the sandbox can read them."
+    description:
+      "Variables for setup and the agent, by name. They are not secret: the agent and everybody who sees the sandbox can read them."
   })
 }).check(Schema.makeFilter(problemOfContinue, { toJsonSchema: () => [{}, true] })).annotate({ identifier: "CreateSandbox" })
 export type CreateSandbox = typeof CreateSandbox.Type

@@ -28,6 +28,8 @@ export const repoRef = (value: string): Result.Result<RepoRef, string> => {
     : Result.succeed({ fullName, ref })
 }
 
+const isVariable: (name: string) => boolean = Schema.is(VariableName)
+
 /** The variables of `NAME=value`. A later one of a name replaces an earlier one. */
 export const variablesOf = (values: ReadonlyArray<string>): Result.Result<Readonly<Record<string, string>>, string> => {
   const found: Record<string, string> = {}
@@ -36,7 +38,7 @@ export const variablesOf = (values: ReadonlyArray<string>): Result.Result<Readon
     const name = at === -1 ? value : value.slice(0, at)
     // The value is not repeated: it may be a secret in the wrong place.
     if (at === -1) return Result.fail("write each --env as NAME=value.")
-    if (!Schema.is(VariableName)(name)) {
+    if (!isVariable(name)) {
       return Result.fail(
         `${JSON.stringify(name.slice(0, 64))} cannot be a variable: a name has letters, digits and _, no digit first, ` +
           "at most 64 characters, and is not set by the service itself."
