@@ -16,8 +16,8 @@ export const insertSandboxes = (sql: SqlClient.SqlClient, prepared: ReadonlyArra
             id text, "grantId" uuid, "createdBy" text, at timestamptz, title text, repos jsonb, "repoNames" text[], prompt text, model text,
             "agentRuntime" text, "reasoningEffort" text, "toolApprovalMode" text, metadata jsonb, origin jsonb, feedback jsonb,
             continues jsonb, "budgetMicroUsd" bigint, environment jsonb, status text, initiator text, approvals jsonb,
-            publications jsonb, usage jsonb, revision bigint, "lastSeq" bigint, "logBytes" bigint, "deadlineAt" timestamptz, work text, entries json, route text,
-            key text, fingerprint text, trace text, "organizationId" uuid,
+            publications jsonb, usage jsonb, revision bigint, "lastSeq" bigint, "logBytes" bigint, "deadlineAt" timestamptz,
+            work text, entries json, route text, key text, fingerprint text, trace text, "organizationId" uuid,
             repo text, "eventId" uuid
           )
         ), bound AS (

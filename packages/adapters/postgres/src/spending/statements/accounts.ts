@@ -33,7 +33,10 @@ export const lockAccounts = Effect.fnUntraced(function*(sql: SqlClient.SqlClient
   }
 })
 
-/** Saves both accounts in one round trip. An own budget that the call does not name stays. Token counts are added, and stay at the largest exact number. */
+/**
+ * Saves both accounts in one round trip. An own budget that the call does not name stays. Token counts are added, and stay at the largest
+ * exact number.
+ */
 export const saveAccounts = (
   sql: SqlClient.SqlClient,
   { budget, grantId, sandboxId }: Omit<ModelCall, "id">,
