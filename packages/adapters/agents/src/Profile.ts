@@ -15,6 +15,8 @@ export interface Capabilities {
   readonly reasoningEfforts: ReadonlyArray<ReasoningEffort>
   /** The effect of a denial: the turn `goes on` when the model has it, otherwise the turn ends. */
   readonly afterDenial: "goes on" | "ends the turn"
+  /** Whether it can ask people questions while a turn waits. */
+  readonly asksQuestions: boolean
   /** Whether the requests of a turn are counted while it runs. */
   readonly countsRequests: boolean
   /**

@@ -46,6 +46,7 @@ export const offline: Profile = {
     toolApprovals: true,
     reasoningEfforts: ReasoningEffort.literals,
     afterDenial: "goes on",
+    asksQuestions: true,
     countsRequests: false,
     bearsOtherPaths: { workspace: true, home: true },
     modelProtocol: null

@@ -376,7 +376,7 @@ const turns = <R>(it: Writer<AgentRuntime | R>, fixture: Fixture<R>, { begin, pr
 }
 
 const questions = <R>(it: Writer<AgentRuntime | R>, fixture: Fixture<R>, { begin, prompt }: ReturnType<typeof sessionHelpersOf<R>>) => {
-  if (fixture.traits?.asks === false || fixture.traits === undefined && fixture.profile !== "offline") return
+  if (!(fixture.traits?.asks ?? fixture.profile === "offline")) return
   const script = "[[ask Which one? | First | Second]] [[say after]]"
 
   it.effect.each(["auto", "prompt"] as const)(
