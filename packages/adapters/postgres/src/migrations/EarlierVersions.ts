@@ -12,8 +12,8 @@ import { functions, tables } from "../schema/Schema.ts"
 export type Version = typeof VERSIONS[number]["newest"]
 
 /**
- * `count`: of migrations. Commits 2213f8d, 7d7d40e, 59299c1, 037613a, d7c08e3 and 2dc7a55; then this one. The last four can be in `public` by the
- * setting.
+ * `count`: of migrations. Commits 2213f8d, 7d7d40e, 59299c1, 037613a, d7c08e3 and 2dc7a55; then this one. The last four can be in
+ * `public` by the setting.
  */
 const VERSIONS = [
   { newest: "0020_receipt_turns", count: 16 },
@@ -92,7 +92,9 @@ const SINCE: Readonly<Record<Version, Readonly<Record<string, ReadonlyArray<stri
     ],
     webhook_deliveries: ["COLUMN sandbox_id text", "COLUMN type text"]
   },
-  "0063_feedback_and_automations": {},
+  "0063_feedback_and_automations": {
+    sandboxes: ["COLUMN mcp_servers jsonb"]
+  },
   "0064_files_tools_questions": {}
 }
 

@@ -94,6 +94,8 @@ export const sandboxes: ReadonlyArray<string> = [
     continues          jsonb,
     syncing            boolean        NOT NULL DEFAULT false,
     syncs              integer        NOT NULL DEFAULT 0,
+    -- The names of the MCP servers that its creation chose (docs/decisions/23). Null: those that are on by default.
+    mcp_servers        jsonb,
 
     CHECK ((work IS NULL) = (work_since IS NULL)),
     CHECK ((moved IS NULL) = (moved_from IS NULL) AND (moved IS NULL) = (moved_fence IS NULL)),

@@ -3,6 +3,7 @@ import type * as DateTime from "effect/DateTime"
 import * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
 import type { SandboxId } from "../../ids/SandboxId.ts"
+import { McpServerNames } from "../../mcp/schema/McpServer.ts"
 import { type Catalogue, type Model, ModelId } from "../../models/schema/ModelCatalogue.ts"
 import { ReasoningEffort } from "../../models/schema/ReasoningEffort.ts"
 import { ToolApprovalMode } from "../../models/schema/ToolApprovalMode.ts"
@@ -101,6 +102,9 @@ export const CreateSandbox = Schema.Struct({
   }),
   continue: Schema.optionalKey(Continue).annotateKey({
     description: "A pull request or a branch to start from and to publish to. Its repository may have no `ref`."
+  }),
+  mcpServers: Schema.optionalKey(McpServerNames).annotateKey({
+    description: "The MCP servers of its repositories that the agent gets, by name: at most 20. Default: those that are on by default."
   })
 }).check(Schema.makeFilter(problemOfContinue, { toJsonSchema: () => [{}, true] })).annotate({ identifier: "CreateSandbox" })
 export type CreateSandbox = typeof CreateSandbox.Type
@@ -171,6 +175,7 @@ export const toCreation = (request: CreateSandbox, given: Given, origin: Origin 
   origin,
   feedback: feedbackOf({ ...NO_FEEDBACK, ...given.feedback, ...request.feedback }, given.at),
   continues: given.continues ?? null,
+  ...(request.mcpServers === undefined ? {} : { mcpServers: request.mcpServers }),
   createdAt: given.at
 })
 
@@ -180,7 +185,7 @@ export const toCreation = (request: CreateSandbox, given: Given, origin: Origin 
  */
 export const asCreation = (
   { checkpoint: _checkpoint, ...request }: ForkSandbox,
-  of: Pick<Creation, "model" | "reasoningEffort" | "repos" | "toolApprovalMode">,
+  of: Pick<Creation, "mcpServers" | "model" | "reasoningEffort" | "repos" | "toolApprovalMode">,
   catalogue: Catalogue
 ): CreateSandbox => {
   const model = request.model ?? of.model
@@ -193,6 +198,7 @@ export const asCreation = (
     repos: of.repos,
     model,
     toolApprovalMode: request.toolApprovalMode ?? of.toolApprovalMode,
+    ...(of.mcpServers === undefined ? {} : { mcpServers: of.mcpServers }),
     ...(reasoningEffort === undefined ? {} : { reasoningEffort })
   }
 }
