@@ -56,7 +56,8 @@ const drawn = Layer.sync(Ids, () => drawnFrom(() => randomInt(2 ** 47) / 2 ** 47
  * The stores over a connection that the caller provides, whose `search_path` begins with the schema of the tables: sandboxes, leases,
  * workers, setups, checkpoints, access, members, sessions, device logins, the audit log, spending, secrets, MCP servers,
  * providers of models, settings of repositories, followed repositories, partners, webhooks, automations and the health of the store,
- * with `Hints`, `Ids` and the database's clock. Limits such as `Policy`, `MaxActiveSandboxes`, `Budgets` and `CreditPrice` are provided to this layer.
+ * with `Hints`, `Ids` and the database's clock. Limits such as `Policy`, `MaxActiveSandboxes`, `Budgets` and `CreditPrice` are
+ * provided to this layer.
  */
 export const layerConnected = (
   { checkpoints, ids = drawn, secretsKey = { file: ".slipway/secrets.key", shared: true } }: StoreOptions = {}
