@@ -11,7 +11,7 @@ import { Duration, Effect, Option, Redacted, Result } from "effect"
 import { type LeasedSandbox, untilAvailable } from "../shared/LeasedSandbox.ts"
 
 /** The servers of one agent process. */
-export interface OpenMcp {
+interface OpenMcp {
   /** `null`: no server answers, or the sandbox has none. */
   readonly session: McpSession | null
   /** For the runtime; `undefined`: none. */
