@@ -80,7 +80,7 @@ layer(http(), { excludeTestServices: true })("MCP servers", (it) => {
         assert.strictEqual(status, 400, JSON.stringify(wrong).slice(0, 200))
         assert.notInclude(text, "7Qm2")
       }
-      for (const name of ["", "Wiki", "a_b", "-a", "a-", "x".repeat(33)]) {
+      for (const name of ["", "Wiki", "a_b", "-a", "a-", "1a", "x".repeat(33)]) {
         assert.strictEqual((yield* put({ ...SETTINGS, credential: CANARY }, at("acme/shop", name))).status, 400, name)
       }
       assert.strictEqual((yield* put(SETTINGS)).status, 409)

@@ -165,7 +165,14 @@ const creation = [
   rule("approval-mode", "toolApprovalMode is auto or prompt.", async (world) => {
     await world.refuses({ toolApprovalMode: "never" }, "mode never")
     for (const mode of ["auto", "prompt"]) await world.accepts({ toolApprovalMode: mode }, `mode ${mode}`)
-  })
+  }),
+  rule("mcp-servers", "mcpServers has at most 20 different names of MCP servers, each of a repository of the creation.", async (world) => {
+    await world.accepts({ mcpServers: [] }, "no MCP servers")
+    const names = Array.from({ length: 21 }, (_, i) => `conformance-${i}`)
+    for (const mcpServers of [["no-such-server"], ["No Name"], ["a", "a"], "a", names]) {
+      await world.refuses({ mcpServers }, `mcpServers ${JSON.stringify(mcpServers).slice(0, 60)}`)
+    }
+  }, { source: "docs/decisions/23" })
 ]
 
 // ---------------------------------------------------------------------------------------------------------------

@@ -10,7 +10,7 @@ const MAX_URL = 2000
 
 /** It is part of an address and of the names of its tools, so it has no underscore. */
 export const McpServerName = Schema.String.check(
-  Schema.isPattern(/^[a-z0-9](?:[a-z0-9-]{0,30}[a-z0-9])?$/u, { expected: "1 to 32 small letters, digits and hyphens" })
+  Schema.isPattern(/^[a-z](?:[a-z0-9-]{0,30}[a-z0-9])?$/u, { expected: "1 to 32 small letters, digits and inner hyphens, a letter first" })
 )
 export type McpServerName = typeof McpServerName.Type
 
