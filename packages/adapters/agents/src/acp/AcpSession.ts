@@ -118,6 +118,7 @@ export const open = Effect.fn("AcpSession.open")(function*(
     conversation,
     paths: WorkspacePaths.of(options.box.workspace),
     quirks,
+    servers: options.mcp?.servers ?? [],
     sessionId: null,
     promptId: null,
     requests: 0,
