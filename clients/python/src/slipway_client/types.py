@@ -2273,6 +2273,16 @@ class CreateSandbox(_CreateSandbox, _CreateSandboxKeywords, total=False):
     The MCP servers of its repositories that the agent gets, by name: at most 20. Default: those
     that are on by default.
     """
+    budgetMicroUsd: int
+    """
+    The limit of its model costs in micro-USD, at most the operator's. Default: the operator's limit
+    alone.
+    """
+    environment: dict[str, str]
+    """
+    Variables for setup and the agent, by name. They are not secret: the agent and everybody who
+    sees the sandbox can read them.
+    """
 
 
 class Continue(TypedDict, total=False):
