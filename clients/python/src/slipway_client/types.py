@@ -2268,11 +2268,6 @@ class CreateSandbox(_CreateSandbox, _CreateSandboxKeywords, total=False):
     What of its pull requests becomes messages of the sandbox. Omitted fields are as set for its
     first repository.
     """
-    mcpServers: list[str]
-    """
-    The MCP servers of its repositories that the agent gets, by name: at most 20. Default: those
-    that are on by default.
-    """
     budgetMicroUsd: int
     """
     The limit of its model costs in micro-USD, at most the operator's. Default: the operator's limit
@@ -2282,6 +2277,11 @@ class CreateSandbox(_CreateSandbox, _CreateSandboxKeywords, total=False):
     """
     Variables for setup and the agent, by name. They are not secret: the agent and everybody who
     sees the sandbox can read them.
+    """
+    mcpServers: list[str]
+    """
+    The MCP servers of its repositories that the agent gets, by name: at most 20. Default: those
+    that are on by default.
     """
 
 
