@@ -24,6 +24,7 @@ import {
   InvalidIdempotencyKey,
   InvalidModel,
   InvalidReasoningEffort,
+  Misfitting,
   NoCheckpoint,
   NoCredits,
   PullRequestNotWritable,
@@ -84,6 +85,7 @@ export const RestoreCheckpoint = Schema.Struct({
 /** Why a request for a sandbox is refused, whatever it is to start with. */
 const refusedCreation = [
   InvalidIdempotencyKey.schema,
+  Misfitting,
   InvalidModel,
   InvalidReasoningEffort,
   ApprovalsUnsupported,
