@@ -272,8 +272,12 @@ const fill = (said) => {
   field.focus()
 }
 
+/** Forms that were submitted again before the answer came, and the button. @type {Map<HTMLFormElement, HTMLElement | null>} */
+const submittedAgain = new Map()
+
 /** @param {HTMLFormElement} form @param {HTMLElement | null} submitter */
 const send = async (form, submitter) => {
+  submittedAgain.delete(form)
   setBusy(form, true)
   outcome("told")
   const body = fieldsOf(form, submitter)
@@ -287,12 +291,16 @@ const send = async (form, submitter) => {
   if (response?.ok !== true) return outcome("problem", find(said, "main p", HTMLElement)?.textContent ?? "Couldn't send. Try again.")
   const { className, childNodes = [] } = find(said, "p", HTMLElement) ?? {}
   // Text that was typed since is the next message.
-  if (className === "told" && String(fieldsOf(form, null)) === typed) form.reset()
+  const isNext = String(fieldsOf(form, null)) !== typed
+  if (className === "told" && !isNext) form.reset()
   const leads = find(said, "[data-leads]", HTMLAnchorElement)
   if (leads !== null) return location.assign(leads.href)
   outcome(className ?? "told", ...childNodes)
   show(said, Number(find(said, "[data-as-of]", HTMLElement)?.dataset["asOf"] ?? cursor))
   fill(said)
+  const again = submittedAgain.get(form)
+  // The same text twice is a second click.
+  if (again !== undefined && isNext) form.requestSubmit(again instanceof HTMLButtonElement && again.form === form ? again : null)
 }
 
 /** A field that has too much says so, and is not sent. @param {EventTarget | null} field */
@@ -314,7 +322,8 @@ document.addEventListener("submit", (event) => {
   const form = event.target
   if (!(form instanceof HTMLFormElement) || form.dataset["live"] === undefined) return
   event.preventDefault()
-  if (!isBusy(form)) void send(form, event.submitter)
+  if (isBusy(form)) submittedAgain.set(form, event.submitter)
+  else void send(form, event.submitter)
 })
 
 complete()

@@ -76,9 +76,10 @@ layer(Shop.layer(["acme/shop"]), { excludeTestServices: true })("completion", (i
         await page.locator("#outcome", { hasText: "Draft pull request #1 opened." }).waitFor()
         assert.strictEqual(await prompt.inputValue(), "")
 
-        await prompt.fill("[[hang]]")
+        await prompt.fill("[[say Here.]] [[hang]]")
         await page.keyboard.press("Control+Enter")
-        await Shop.turnIs(page, "Working")
+        // A turn that the agent has not begun would be cancelled.
+        await Shop.item(page, "Here.").waitFor()
         await prompt.fill("/stop")
         await page.keyboard.press("Control+Enter")
         await Shop.turnIs(page, "The turn was interrupted")

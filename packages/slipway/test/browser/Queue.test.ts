@@ -70,6 +70,42 @@ layer(Shop.layer(), { excludeTestServices: true })("messages during a turn", (it
       })
     }))
 
+  it.effect("are sent one after the other, where the next is sent before the answer to the one before", () =>
+    Effect.gen(function*() {
+      const { visit } = yield* Browser
+      const { create } = yield* Shop.api
+      const link = yield* linkFor()
+      yield* visit(async (page) => {
+        await signIn(page, link)
+        const id = await create("[[say Here.]] [[hang]]")
+        await page.goto(`/sandboxes/${id}`)
+        await Shop.item(page, "Here.").waitFor()
+        const { promise: answer, resolve } = Promise.withResolvers<undefined>()
+        const sent: Array<string> = []
+        await page.route(/\/messages$/u, async (route) => {
+          sent.push(new URLSearchParams(route.request().postData() ?? "").get("prompt") ?? "")
+          const response = await route.fetch()
+          if (sent.length === 1) await answer
+          await route.fulfill({ response })
+        })
+        const prompt = page.getByLabel("Message the agent")
+        const send = async (text: string) => {
+          await prompt.fill(text)
+          await page.keyboard.press("Control+Enter")
+        }
+        await send("[[say First.]]")
+        await waits(page, "First.")
+        await page.keyboard.press("Control+Enter")
+        await send("/stop")
+        assert.deepStrictEqual(sent, ["[[say First.]]"])
+        resolve(undefined)
+        await Shop.item(page, "First.").waitFor()
+        await Shop.turnIs(page, "Done")
+        assert.deepStrictEqual(sent, ["[[say First.]]", "/stop"])
+        assert.strictEqual(await prompt.inputValue(), "")
+      })
+    }))
+
   it.effect("say that no more may wait, and that a text is too long, before anything is lost", () =>
     Effect.gen(function*() {
       const { visit } = yield* Browser

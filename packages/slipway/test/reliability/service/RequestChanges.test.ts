@@ -7,7 +7,7 @@ import { execFileSync } from "node:child_process"
 import { folder, repository, run, serve, until } from "../../commands/SlipwayProcess.ts"
 import * as Api from "../failover/Api.ts"
 
-const LONG = 180_000
+const LONG = 600_000
 
 /** A published sandbox. */
 const published = Effect.gen(function*() {
@@ -24,21 +24,17 @@ const published = Effect.gen(function*() {
   yield* api.event(id, "turn.completed")
   yield* api.publish(id)
   const pull = yield* until(api.pull(id), ({ actionState, pullRequest }) => actionState === "idle" && pullRequest !== null)
-  const request = (text: string, comments: ReadonlyArray<object> = []) =>
-    Effect.promise(async () => {
-      const reply = await fetch(`${server.url}/api/public/v1/sandboxes/${id}/feedback`, {
-        method: "POST",
-        headers: { authorization: `Bearer ${key}`, "content-type": "application/json" },
-        body: JSON.stringify({ text, comments })
-      })
-      const body: { readonly sandboxId: string; readonly turnId: string } = await reply.json()
-      assert.strictEqual(reply.status, 200, JSON.stringify(body))
-      return body
-    })
+  const feedback = Effect.fnUntraced(function*(...args: ReadonlyArray<string>) {
+    const ended = yield* run(data, ["feedback", ...args, "--json"], { SLIPWAY_URL: server.url, SLIPWAY_API_KEY: key })
+    assert.deepStrictEqual([ended.code, ended.stderr], [0, ""])
+    return JSON.parse(ended.stdout)
+  })
+  const request = (...args: ReadonlyArray<string>): Effect.Effect<{ readonly sandboxId: string; readonly turnId: string }> =>
+    feedback(id, ...args)
   const branch = `slipway/${id}`
   const commits = () => git("rev-list", "--count", branch)
   const comments = Effect.map(api.pull(id), (shown) => (shown as unknown as { readonly comments: ReadonlyArray<object> }).comments.length)
-  return { api, branch, comments, commits, git, id, number: pull.pullRequest?.number, request }
+  return { api, branch, comments, commits, feedback, git, id, number: pull.pullRequest?.number, request }
 })
 
 const of = (log: ReadonlyArray<Api.Told>, type: string) => log.filter((event) => event.type === type)
@@ -46,13 +42,10 @@ const of = (log: ReadonlyArray<Api.Told>, type: string) => log.filter((event) =>
 describe("a request for changes", () => {
   it.live("becomes one turn, one push to the pull request and one reply", () =>
     Effect.gen(function*() {
-      const { api, branch, comments, commits, git, id, number, request } = yield* published
+      const { api, branch, comments, commits, feedback, git, id, number, request } = yield* published
       const before = Number(commits())
-      const { sandboxId, turnId } = yield* request("[[write path=cart.txt content=two]]", [{
-        path: "cart.txt",
-        line: 1,
-        text: "Two, please."
-      }])
+      assert.deepInclude(yield* feedback(id), { messages: 0, isUnderWay: false, isPaused: false })
+      const { sandboxId, turnId } = yield* request("[[write path=cart.txt content=two]]", "--on", "cart.txt:1: Two, please.")
       assert.strictEqual(sandboxId, id)
       yield* api.event(id, "feedback.replied")
       assert.strictEqual(git("show", `${branch}:cart.txt`), "two")
@@ -66,11 +59,12 @@ describe("a request for changes", () => {
       assert.deepStrictEqual(updates.at(-1), ["idle", number])
       // The review, its comment on a line, and the reply.
       assert.strictEqual(yield* comments, 3)
+      assert.deepInclude(yield* feedback(id), { messages: 1, items: 2, replies: 1, isUnderWay: false, isPaused: false })
     }).pipe(Effect.scoped), LONG)
 
   it.live("to a finished sandbox is done by a new one, which updates the same pull request", () =>
     Effect.gen(function*() {
-      const { api, branch, commits, git, id, number, request } = yield* published
+      const { api, branch, commits, feedback, git, id, number, request } = yield* published
       yield* api.terminate(id)
       yield* until(api.status(id), (status) => status === "terminated")
       const before = Number(commits())
@@ -83,6 +77,7 @@ describe("a request for changes", () => {
       assert.deepInclude(of(log, "sandbox.continued")[0]?.data, { branch, pull_request: number, sandbox_id: id })
       assert.lengthOf(of(log, "turn.started"), 1)
       assert.strictEqual((yield* api.pull(sandboxId)).pullRequest?.number, number)
+      assert.deepInclude(yield* feedback(id), { continuedBy: sandboxId })
       assert.deepStrictEqual(of(yield* api.log(id), "feedback.received").map(({ data }) => data["sandbox_id"]), [sandboxId])
     }).pipe(Effect.scoped), LONG)
 })
