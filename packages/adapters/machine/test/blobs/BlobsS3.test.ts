@@ -268,11 +268,10 @@ describe("a file of credentials", () => {
   it.live("is read anew for each request, as AWS writes it", () =>
     Effect.scoped(Effect.gen(function*() {
       const file = path.join(yield* folder, "credentials")
-      const written = (secret: string) =>
-        writeFileSync(
-          file,
-          `[other]\naws_access_key_id = OTHER\n# a comment\n[default]\naws_access_key_id=${S3Server.ACCESS_KEY}\r\naws_secret_access_key = ${secret}\n[last]\naws_session_token = no\n`
-        )
+      const written = (secret: string) => {
+        const keys = `aws_access_key_id=${S3Server.ACCESS_KEY}\r\naws_secret_access_key = ${secret}\n`
+        writeFileSync(file, `[other]\naws_access_key_id = OTHER\n# a comment\n[default]\n${keys}[last]\naws_session_token = no\n`)
+      }
       written("expired")
       const given = { credentials: S3Credentials.ofFile(file) }
       yield* on(() =>
@@ -334,7 +333,8 @@ describe("an address", () => {
       ["s3://bucket/.hidden", /prefix/u],
       [`s3://bucket/${"a".repeat(201)}`, /prefix/u],
       ["s3://bucket/x?endpoint=minio:9000", /endpoint/u],
-      ["s3://bucket/x?endpoint=https://user:secret-canary@minio", /endpoint/u],
+      ["s3://bucket/x?endpoint=https://user:secret-canary@minio", /must not have credentials/u],
+      ["s3://key:secret-canary @bucket@x", /must not have credentials/u],
       ["s3://bucket/x?endpoint=https://minio/path", /endpoint/u],
       ["s3://bucket/x?endpoint=ftp://minio", /endpoint/u],
       ["s3://bucket/x?region=EU", /region is invalid/u],
