@@ -41,12 +41,12 @@ export const settings = {
     about: "How long a start waits for the Postgres at DATABASE_URL.",
     role: "all"
   }),
-  checkpoints: Setting.withDefault({
+  checkpoints: Setting.optional({
     name: "SLIPWAY_CHECKPOINTS",
     type: Type.checkpointPlaces,
-    default: "database",
-    about: "Place of checkpoints: the database, or a folder (file:/path) that every process on that database has under this path and " +
-      "Slipway does not make. database,file:/path keeps new ones in the database and reads those in the folder.",
+    about: "Place of new checkpoints: the database, blobs (with the files in SLIPWAY_BLOBS), or a folder (file:/path) that every process " +
+      "on that database has under this path and Slipway does not make. With ,file:/path those in that folder are read too. Without it, " +
+      "blobs if SLIPWAY_BLOBS is a folder or a bucket, else the database.",
     role: "all"
   }),
   blobs: Setting.withDefault({
@@ -141,12 +141,15 @@ export const load = Effect.gen(function*() {
     awsSecretAccessKey: _secret,
     awsSessionToken: _token,
     blobsCredentialsFile: _file,
+    checkpoints,
     secretsKeyFile,
     ...loaded
   } = yield* Setting.values(settings)
+  const blobs = yield* loadBucket
   return {
     ...loaded,
-    blobs: yield* loadBucket,
+    blobs,
+    checkpoints: checkpoints ?? { folder: null, writes: blobs.kind === "database" ? "database" as const : "blobs" as const },
     secretsKeyFile: secretsKeyFile === null ? null : path.resolve(loaded.dataDir, secretsKeyFile),
     dataDirIsSet: yield* Setting.isSet(settings.dataDir)
   }

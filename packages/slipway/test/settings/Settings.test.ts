@@ -41,18 +41,24 @@ describe("Settings", () => {
   it.effect("each default is a valid value", () =>
     Effect.forEach(Settings.all, (setting) => setting.default === null ? Effect.void : decoded(setting.default, setting)))
 
-  it.effect("checkpoints are in the database, in a folder, or new ones in the one and earlier ones in the other", () =>
+  it.effect("checkpoints are in the database, with the files, in a folder, or new ones in the one and earlier ones in the other", () =>
     Effect.gen(function*() {
       for (
         const [text, folder, writes] of [
           ["database", null, "database"],
           ["file:/mnt/shared/checkpoints/", "/mnt/shared/checkpoints", "folder"],
-          ["database,file:/mnt/shared", "/mnt/shared", "database"]
+          ["database,file:/mnt/shared", "/mnt/shared", "database"],
+          ["blobs", null, "blobs"],
+          ["blobs,file:/mnt/shared", "/mnt/shared", "blobs"]
         ] as const
       ) {
         assert.deepStrictEqual((yield* load({ SLIPWAY_CHECKPOINTS: text })).checkpoints, { folder, writes })
       }
-      for (const wrong of ["file:checkpoints", "/mnt/shared", "file:", "file:/a,file:/b", "s3://bucket"]) {
+      assert.deepStrictEqual((yield* load({})).checkpoints, { folder: null, writes: "database" })
+      assert.deepStrictEqual((yield* load({ SLIPWAY_BLOBS: "folder:/mnt/files" })).checkpoints, { folder: null, writes: "blobs" })
+      for (
+        const wrong of ["file:checkpoints", "/mnt/shared", "file:", "file:/a,file:/b", "s3://bucket", "file:/a,blobs", "database,blobs"]
+      ) {
         assert.strictEqual((yield* Effect.flip(load({ SLIPWAY_CHECKPOINTS: wrong }))).setting, "SLIPWAY_CHECKPOINTS", wrong)
       }
     }))

@@ -101,10 +101,11 @@ const disk = ({ dataDir }: Settings.Settings) =>
 const SPARE_CHECKPOINT_BYTES = 2 * MAX_CHECKPOINT_BYTES
 
 /** The service works without it, but its data does not outlive this machine. */
-const checkpoints = ({ checkpoints: { folder, writes } }: Settings.Settings): Effect.Effect<Finding> => {
+const checkpoints = ({ blobs, checkpoints: { folder, writes } }: Settings.Settings): Effect.Effect<Finding> => {
   const what = "checkpoints"
-  if (folder === null) return Effect.succeed({ what, state: "ok", detail: "in the database" })
-  const name = writes === "folder" ? `in ${folder}` : `in the database, earlier ones in ${folder}`
+  const first = writes === "blobs" ? `with the files, ${BlobPlace.nameOf({ blobs })}` : "in the database"
+  if (folder === null) return Effect.succeed({ what, state: "ok", detail: first })
+  const name = writes === "folder" ? `in ${folder}` : `${first}, earlier ones in ${folder}`
   return Effect.match(Effect.tryPromise({ try: () => CheckpointFolder.probe(folder), catch: CheckpointFolder.adviceFor }), {
     onFailure: (advice) => ({ what, state: "missing", detail: `${name}: ${advice}` }),
     onSuccess: (free) =>
@@ -245,8 +246,8 @@ const examine = Effect.fn("Doctor.examine")(function*(given: Settings.Settings) 
   const { settings, tried } = yield* RunningServices.findToTry(given)
   const node: Finding = { what: "Node", state: "ok", detail: `${process.versions.node} on ${process.platform} ${process.arch}` }
   const found = yield* Effect.all(
-    [source(settings), signIn(settings), git, postgres(tried, settings.dataDir), disk(settings), checkpoints(settings),
-      blobs(settings),      kubernetes(settings), isolation(tried), toolchains(settings), agents(settings), models(given)],
+    [source(settings), signIn(settings), git, postgres(tried, settings.dataDir), disk(settings), checkpoints(settings), blobs(settings),
+      kubernetes(settings), isolation(tried), toolchains(settings), agents(settings), models(given)],
     { concurrency: "unbounded" }
   )
   return [node, ...found.flat()]

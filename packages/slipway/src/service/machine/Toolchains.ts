@@ -39,7 +39,11 @@ const objection = (folder: string, { blobs, checkpoints, dataDir, dockerSocket, 
     const held = PRIVATE.find((name) => existsSync(path.join(at, name)))
     if (held !== undefined) return `folders with only programs, without ${held} (list the ones below it that have the programs)`
     if (isIn(at, real(dataDir))) return "folders outside the data folder"
-    const ofBlobs = blobs.kind === "folder" ? blobs.folder : blobs.kind === "s3" && "file" in blobs.credentials ? blobs.credentials.file : null
+    const ofBlobs = blobs.kind === "folder"
+      ? blobs.folder
+      : blobs.kind === "s3" && "file" in blobs.credentials
+      ? blobs.credentials.file
+      : null
     const files = [
       dataDir,
       checkpoints.folder,

@@ -40,8 +40,6 @@ export const problemOf = Effect.fn("BlobPlace.problemOf")(function*(blobs: Blobs
     Effect.andThen(Stream.runDrain(blobs.get(key))),
     Effect.andThen(blobs.remove(key)),
     Effect.as(null),
-    Effect.catch((error) =>
-      Effect.succeed("cause" in error && error.cause instanceof Error ? error.cause.message : error.message)
-    )
+    Effect.catch((error) => Effect.succeed("cause" in error && error.cause instanceof Error ? error.cause.message : error.message))
   )
 })
