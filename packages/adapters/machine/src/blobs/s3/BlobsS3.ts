@@ -23,6 +23,8 @@ const NEXT_BYTES: Duration.Input = "30 seconds"
 const sha256 = () => createHash("sha256")
 
 const joined = (chunks: ReadonlyArray<Uint8Array>, size: number): Uint8Array => {
+  const [only] = chunks
+  if (only !== undefined && only.length === size) return only
   const all = new Uint8Array(size)
   let at = 0
   for (const chunk of chunks) {
@@ -87,7 +89,7 @@ const make = (options: S3Client.Options): Blobs["Service"] => {
       const sound = checked(key, content, sha256, () => new BlobMismatch())
       if (key.size > HELD_BYTES) return yield* storeStream(key, sound)
       const chunks: Array<Uint8Array> = []
-      yield* Stream.runForEach(sound, (chunk) => Effect.sync(() => void chunks.push(chunk.slice())))
+      yield* Stream.runForEach(sound, (chunk) => Effect.sync(() => void chunks.push(chunk.length === key.size ? chunk : chunk.slice())))
       return yield* store(key, joined(chunks, key.size))
     }),
 
