@@ -124,18 +124,24 @@ export const images = list(
   (item) => /^[a-z0-9][\w./:-]*(?:@sha256:[0-9a-f]{64})?$/u.test(item)
 )
 
+interface CheckpointPlaces {
+  readonly folder: string | null
+  /** The place of new checkpoints. */
+  readonly writes: "database" | "blobs" | "folder"
+}
+
 /** Absolute paths only, because processes of one database start in different folders. */
-export const checkpointPlaces: Type<{ readonly folder: string | null; readonly writes: "database" | "blobs" | "folder" }> = {
+export const checkpointPlaces: Type<CheckpointPlaces> = {
   expected: "database or blobs, file:/path, or database,file:/path or blobs,file:/path",
   schema: Schema.String.check(Schema.isPattern(/^(?:database|blobs|(?:database,|blobs,)?file:\/[^\0,]+)$/u)).pipe(Schema.decodeTo(
     Schema.Struct({ folder: Schema.NullOr(Schema.String), writes: Schema.Literals(["database", "blobs", "folder"]) }),
     SchemaTransformation.transform({
-      decode: (text) => {
+      decode: (text): CheckpointPlaces => {
         const [first = ""] = text.split(",")
         const [, folder] = /file:(.*)$/u.exec(text) ?? []
         return {
           folder: folder === undefined ? null : path.resolve(folder),
-          writes: first === "database" || first === "blobs" ? first : "folder" as const
+          writes: first === "database" || first === "blobs" ? first : "folder"
         }
       },
       encode: ({ folder, writes }) => [...(writes === "folder" ? [] : [writes]), ...(folder === null ? [] : [`file:${folder}`])].join(",")

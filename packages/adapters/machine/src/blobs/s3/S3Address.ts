@@ -6,7 +6,7 @@ export interface S3Address {
   /** Without slashes at its ends; empty: none. */
   readonly prefix: string
   readonly region: string
-  /** Of an object store other than AWS; `null`: AWS. */
+  /** The address of an object store other than AWS; `null`: AWS. */
   readonly endpoint: string | null
 }
 
@@ -47,7 +47,7 @@ export const problemOf = (text: string): string | null => {
   return null
 }
 
-/** Of a text without {@link problemOf}. */
+/** Parses a text without {@link problemOf}. */
 export const parse = (text: string): S3Address => {
   const { hostname, pathname, searchParams } = new URL(text)
   const endpoint = searchParams.get("endpoint")

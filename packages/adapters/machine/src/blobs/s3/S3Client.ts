@@ -62,7 +62,7 @@ const codeOf = (error: unknown): string => {
 
 export interface Request {
   readonly method: "GET" | "PUT" | "DELETE"
-  /** Of the object, below the prefix. */
+  /** The name of the object, below the prefix. */
   readonly name: string
   readonly headers?: Readonly<Record<string, string>>
   /** With the SHA-256 and the number of its bytes. A stream is sent once: then nothing is repeated. */

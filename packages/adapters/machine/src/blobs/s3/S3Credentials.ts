@@ -6,7 +6,7 @@ import { readFile } from "node:fs/promises"
 export interface S3Credentials {
   readonly accessKeyId: string
   readonly secretAccessKey: Redacted.Redacted
-  /** Of temporary credentials. */
+  /** Only temporary credentials have it. */
   readonly sessionToken: Redacted.Redacted | null
 }
 
