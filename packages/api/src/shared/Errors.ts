@@ -21,6 +21,7 @@ import {
   IsDirectory as PathIsDirectory,
   NotADirectory as PathIsNoDirectory
 } from "@slipway/domain/files/ports/WorkingTrees"
+import { McpServerNotFound as NoSuchServer, McpServerRefused as ServerRefused } from "@slipway/domain/mcp/ports/McpServerStore"
 import { ProviderNotFound as NoSuchProvider } from "@slipway/domain/models/ports/ModelProviderStore"
 import { BudgetExceeded as BudgetUsedUp } from "@slipway/domain/models/rules/Budget"
 import { NoCredits as CreditsUsedUp } from "@slipway/domain/models/rules/Credits"
@@ -49,9 +50,11 @@ import { CreationDenied as DeniedByEmbedder } from "@slipway/domain/sandbox/port
 import { CheckpointNotFound as NoSuchCheckpoint } from "@slipway/domain/sandbox/ports/Checkpoints"
 import { SandboxNotFound as NoSuchSandbox } from "@slipway/domain/sandbox/ports/SandboxStore"
 import {
+  AnswerInvalid as AnswerMisfits,
   ApprovalNotFound as NoSuchApproval,
   MessageNotFound as NoSuchMessage,
   MessageNotWaiting as NoLongerWaiting,
+  QuestionNotFound as NoSuchQuestion,
   QueueFull as TooManyWait,
   SandboxNotRunning as NotRunning,
   ScopeUnsupported as NoScope,
@@ -157,6 +160,10 @@ export const StoreUnavailable = onWire(503, "unavailable", StoreDown)
 export const SandboxNotFound = onWire(404, "not_found", NoSuchSandbox)
 /** The sandbox never asked for this approval. */
 export const ApprovalNotFound = onWire(404, "not_found", NoSuchApproval)
+/** The sandbox never asked this question. */
+export const QuestionNotFound = onWire(404, "not_found", NoSuchQuestion)
+/** The answers do not fit the questions: an unknown question or option, too many options, a text where none is taken. */
+export const AnswerInvalid = onWire(400, "invalid_answer", AnswerMisfits)
 /** The sandbox has no such checkpoint, or it is no longer kept. */
 export const CheckpointNotFound = onWire(404, "not_found", NoSuchCheckpoint)
 /** The sandbox has none yet. */
@@ -256,6 +263,11 @@ export const FactConflict = onWire(409, "conflict", Contradiction)
 export const ClaimNotFound = onWire(404, "not_found", NoSuchClaim)
 /** No such grant exists. */
 export const GrantNotFound = onWire(404, "not_found", NoSuchGrant)
+
+/** The repository has as many MCP servers as it may have, or the server lacks its credential. */
+export const McpServerRefused = onWire(409, "conflict", ServerRefused)
+/** The repository has no such MCP server. */
+export const McpServerNotFound = onWire(404, "not_found", NoSuchServer)
 
 /** The grant has settings for as many repositories as it may have. */
 export const TooManyRepositorySettings = onWire(409, "conflict", SettingsRefused)

@@ -33,14 +33,14 @@ const PAGE_BYTES = 2 * 2 ** 20
 const member = { open: true }
 const commit = matching(/^(?:[0-9a-f]{40}|[0-9a-f]{64})$/u, "a commit")
 const author = object({ id: matching(/^user_[0-9A-HJKMNP-TV-Z]{26}$/u, "user_ and a ULID") }, member)
-const turnStates = ["pending", "running", "awaiting_approval", "succeeded", "failed", "interrupted", "cancelled"]
+const turnStates = ["pending", "running", "awaiting_approval", "awaiting_answer", "succeeded", "failed", "interrupted", "cancelled"]
 
 /** The shape of an approval request. */
 export const approvalRequest = object({ approval_id: filled, tool: text, expires_at: timestamp }, {
   optional: {
-    kind: is("edit", "command", "network", "other"),
+    kind: is("edit", "command", "network", "mcp", "other"),
     paths: listOf(text),
-    preview: object({}, { optional: { command: text, diff: text, url: text }, open: true })
+    preview: object({}, { optional: { command: text, diff: text, url: text, server: text, tool: text, arguments: text }, open: true })
   },
   open: true
 })
@@ -62,9 +62,10 @@ const catalogue: Readonly<Record<string, Shape>> = {
     reason: nullOr(text),
     initiator: is("user", "policy", "provider", "system")
   }, member),
-  "sandbox.boot": object({ stage: is("provision", "clone", "setup", "agent_start", "ready"), ms: count }, {
+  "sandbox.boot": object({ stage: is("provision", "clone", "setup", "mcp", "agent_start", "ready"), ms: count }, {
     optional: {
       repo: text,
+      server: text,
       submodules: listOf(text),
       cache: is("hit", "miss", "none"),
       ignored: listOf(text),
@@ -124,7 +125,11 @@ const catalogue: Readonly<Record<string, Shape>> = {
   }, {
     optional: {
       error: text,
-      detail: object({}, { optional: { command: text, paths: listOf(text), output: text }, open: true })
+      kind: is("mcp"),
+      detail: object({}, {
+        optional: { command: text, paths: listOf(text), output: text, server: text, tool: text, arguments: text },
+        open: true
+      })
     },
     open: true
   }),
@@ -203,7 +208,7 @@ export const rules = [
   rule("turn-id", "Events inside a turn name it, those before the first turn do not.", async (world) => {
     const { id } = await world.worked()
     for (const { data, turnId: turn, type } of await world.log()) {
-      if (/^(?:turn|message|tool|approval)\./u.test(type)) same(turn, turnId(id, 1), `turn_id of ${type}`)
+      if (/^(?:turn|message|tool|approval|question)\./u.test(type)) same(turn, turnId(id, 1), `turn_id of ${type}`)
       if (type === "sandbox.boot" || (type === "sandbox.status" && data.at("status").value !== "terminated")) {
         same(turn, undefined, `turn_id of ${type}`)
       }

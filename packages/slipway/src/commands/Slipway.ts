@@ -14,6 +14,7 @@ const work = {
   logs: { about: "Show the log of a sandbox", load: async () => (await sandboxes()).logs },
   message: { about: "Send a message: it starts the next turn, waits for it, or steers", load: async () => (await sandboxes()).message },
   approve: { about: "Approve or deny a tool call", load: async () => (await sandboxes()).approve },
+  answer: { about: "Answer or dismiss a question of the agent", load: async () => (await import("./client/AnswerQuestion.ts")).answer },
   diff: { about: "Show the changes of a sandbox as a patch", load: async () => (await sandboxes()).diff },
   publish: { about: "Publish changes as a draft pull request", load: async () => (await sandboxes()).publish },
   comments: {
@@ -46,6 +47,7 @@ const repositories = {
     about: "Secrets for setups: list, set, remove; trusted refs: trust, distrust, refs",
     load: async () => (await import("./admin/Secrets.ts")).secrets
   },
+  mcp: { about: "MCP servers of agents: list, add, remove, tools", load: async () => (await import("./admin/Mcp.ts")).mcp },
   env: { about: "Environment files of repositories: check, run", load: async () => (await import("./service/Environments.ts")).env }
 }
 
@@ -107,6 +109,7 @@ const synonyms: Partial<Record<Name, ReadonlyArray<string>>> = {
   logs: ["events"],
   message: ["send", "reply", "prompt"],
   approve: ["approvals", "deny"],
+  answer: ["questions", "question", "dismiss"],
   feedback: ["review", "resume"],
   open: ["view", "web", "browse"],
   stop: ["terminate", "kill", "end", "interrupt"],
@@ -125,7 +128,7 @@ export const meantBy = (word: string): string | null => {
 }
 
 /** Commands that list when they are called without a subcommand. */
-const lists: ReadonlySet<string | undefined> = new Set<Name>(["automations", "grants", "keys", "members", "orgs", "repos", "secrets",
+const lists: ReadonlySet<string | undefined> = new Set<Name>(["automations", "grants", "keys", "mcp", "members", "orgs", "repos", "secrets",
   "users", "webhooks"])
 const asksForHelp = (args: ReadonlyArray<string>) => args.some((arg) => ["--help", "-h", "--wizard"].includes(arg))
 

@@ -2,7 +2,8 @@
  * The part of claude's stream-json protocol that Slipway reads. Fields are optional and unknown messages do not decode, so that
  * additions of the protocol do no harm. Names are the protocol's.
  */
-import { type ToolKind, unifiedDiff } from "@slipway/domain/sandbox/rules/ToolCall"
+import type { Answer, Question } from "@slipway/domain/sandbox/rules/Question"
+import { type McpCall, type ToolKind, unifiedDiff } from "@slipway/domain/sandbox/rules/ToolCall"
 import { Option, Schema } from "effect"
 import { NativeId } from "../stdio/JsonLines.ts"
 
@@ -102,6 +103,37 @@ export type ControlRequest = typeof Control.Type
 /** The tool that asks the person a question. */
 export const QUESTION = "AskUserQuestion"
 
+const decodeAsked = Schema.decodeUnknownOption(Schema.Struct({
+  questions: Schema.Array(Schema.Struct({
+    question: Schema.String,
+    header: nullish(Schema.String),
+    options: nullish(Schema.Array(Schema.Struct({ label: Schema.String, description: nullish(Schema.String) }))),
+    multiSelect: nullish(Schema.Boolean)
+  }))
+}))
+
+/** The questions of a call of {@link QUESTION}, by their texts; `null`: it has none that can be read. */
+export const questionsOf = (input: Input): ReadonlyArray<Question> | null =>
+  Option.getOrNull(Option.map(decodeAsked(input), ({ questions }) =>
+    questions.map(({ header, multiSelect, options, question }) => ({
+      id: question,
+      text: question,
+      ...(header == null ? {} : { header }),
+      options: (options ?? []).map(({ description, label }) => ({ label, ...(description == null ? {} : { description }) })),
+      multiple: multiSelect === true,
+      // Its own client always offers to write another answer.
+      allows_text: true
+    }))))
+
+/** The input of the call with the answers in it, by the texts of the questions: so its own client answers (2.1.329). */
+export const answered = (input: Input, questions: ReadonlyArray<Question>, answers: ReadonlyArray<Answer | null>): Input => ({
+  ...input,
+  answers: Object.fromEntries(questions.flatMap(({ text }, index) => {
+    const answer = answers[index]
+    return answer == null ? [] : [[text, [...answer.labels ?? [], ...(answer.text === undefined ? [] : [answer.text])].join(", ")]]
+  }))
+})
+
 const tools: Readonly<Record<string, { readonly kind: ToolKind; readonly verb?: string; readonly about: string }>> = {
   Bash: { kind: "command", about: "command" },
   Write: { kind: "edit", verb: "Write", about: "file_path" },
@@ -146,14 +178,26 @@ export const outputOf = ({ content }: ToolResult): string | undefined =>
     : undefined
 const decodeText = Schema.decodeUnknownOption(Schema.Struct({ text: Schema.String }))
 
+/** `mcp__SERVER__TOOL`: names of servers have no underscore. */
+const mcpOf = (name: string, input: Input): McpCall | undefined => {
+  const [, server, tool] = /^mcp__([a-z0-9-]+)__(.+)$/su.exec(name) ?? []
+  return server === undefined || tool === undefined ? undefined : { server, tool, arguments: JSON.stringify(input, null, 2) }
+}
+
 /** The title of a tool call for people, its kind, its effect and its file. */
 export const describe = (name: string, input: Input, nameOf: (path: string) => string) => {
+  const mcp = mcpOf(name, input)
   const tool = Object.hasOwn(tools, name) ? tools[name] : undefined
   const subject = tool === undefined ? undefined : input[tool.about]
   const about = typeof subject === "string" ? subject : undefined
   return {
-    title: about === undefined ? name : [tool?.verb, about].filter((word) => word !== undefined).join(" "),
-    kind: tool?.kind ?? "other",
+    title: mcp !== undefined
+      ? `${mcp.server}: ${mcp.tool}`
+      : about === undefined
+      ? name
+      : [tool?.verb, about].filter((word) => word !== undefined).join(" "),
+    kind: mcp !== undefined ? "mcp" : tool?.kind ?? "other",
+    mcp,
     paths: tool?.kind === "edit" && about !== undefined ? [about] : undefined,
     // It has no tool that deletes or moves files.
     removes: tool?.kind === "edit" ? false : undefined,

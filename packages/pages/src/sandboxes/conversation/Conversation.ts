@@ -1,4 +1,5 @@
 /** The conversation of a sandbox: one item for each part, in the order in which the parts began. `Items.ts` renders them. */
+import type { Question } from "@slipway/domain/sandbox/rules/Question"
 import type { RecordedEvent } from "@slipway/domain/sandbox/rules/SandboxEvent"
 import type { TurnOutcome } from "@slipway/domain/sandbox/rules/Turn"
 import type { DateTime } from "effect"
@@ -83,6 +84,8 @@ const unknown: ToolCall = {
 /** The state that later events add to. */
 interface Known {
   readonly calls: Map<string, ToolCall>
+  /** Questions that wait for an answer, by the id of their request. */
+  readonly questions: Map<string, ReadonlyArray<Pick<Question, "id" | "text">>>
   boot: Boot | null
   turn: { readonly id: string; readonly since: DateTime.Utc } | null
   thought: { readonly id: string; readonly since: DateTime.Utc } | null
@@ -92,7 +95,7 @@ interface Known {
 
 const between = (from: DateTime.Utc, to: DateTime.Utc): number => Math.max(0, to.epochMilliseconds - from.epochMilliseconds)
 
-const STAGE_OF = { provision: "sandbox", clone: "clone", setup: "setup", agent_start: "agent", ready: "agent" } as const
+const STAGE_OF = { provision: "sandbox", clone: "clone", setup: "setup", mcp: "agent", agent_start: "agent", ready: "agent" } as const
 /** The next stage, unless events say otherwise. */
 const NEXT = { sandbox: "clone", clone: "agent", setup: "agent", agent: "agent" } as const
 
@@ -188,6 +191,10 @@ const lifeItem = (
       booting(known, at, { stage: "setup" })
       return startItem(recorded, known)
     case "sandbox.boot": {
+      // One MCP server, beside the start of the agent.
+      if (data.stage === "mcp") {
+        return data.error === undefined ? null : item("note", `MCP server ${data.server ?? ""} is missing. ${data.error}`)
+      }
       if (data.error !== undefined) {
         if (known.boot?.ms === null) booting(known, at, { done: { setup: data.ms }, stage: "agent" })
         const text = `Setup${data.repo === undefined ? "" : ` of ${data.repo}`} failed. ${data.error}`
@@ -304,6 +311,7 @@ const toolItem = (
         status: data.status,
         error: data.error ?? "",
         ...(data.detail?.command === undefined ? {} : { command: data.detail.command }),
+        ...(data.detail?.arguments === undefined ? {} : { command: data.detail.arguments }),
         ...(data.detail?.paths === undefined ? {} : { paths: data.detail.paths }),
         ...(data.detail?.output === undefined ? {} : { output: data.detail.output })
       })
@@ -311,7 +319,8 @@ const toolItem = (
       return call(data.approval_id, {
         tool: data.tool,
         isAsking: true,
-        ...(data.preview?.command === undefined ? {} : { command: data.preview.command })
+        ...(data.preview?.command === undefined ? {} : { command: data.preview.command }),
+        ...(data.preview?.arguments === undefined ? {} : { command: data.preview.arguments })
       })
     case "approval.resolved": {
       const more = data.reason ?? (data.scope === undefined ? labels.approvalBy[data.by] : labels.approvedForTurn)
@@ -321,6 +330,18 @@ const toolItem = (
       })
     }
   }
+}
+
+/** What the agent asked, and the answer once there is one. */
+const questionItem = (recorded: RecordedEvent, { data, type }: Of<"question.asked" | "question.answered">, known: Known): Item => {
+  const asked = type === "question.asked" ? data.questions : known.questions.get(data.question_id) ?? []
+  if (type === "question.asked") known.questions.set(data.question_id, asked)
+  else known.questions.delete(data.question_id)
+  const texts = asked.map(({ text }) => text)
+  const answer = type === "question.asked" ? [] : [
+    data.answers === undefined ? labels.unanswered[data.by] : `Answered: ${labels.answers(data.answers, asked)}`
+  ]
+  return newItem(recorded, `question:${data.question_id}`, "note", [...texts, ...answer].join("\n"))
 }
 
 /** The pull request of a repository, or why publishing failed. */
@@ -400,6 +421,9 @@ const itemOf = (recorded: RecordedEvent, known: Known): Item | null => {
     case "approval.requested":
     case "approval.resolved":
       return toolItem(recorded, event, known)
+    case "question.asked":
+    case "question.answered":
+      return questionItem(recorded, event, known)
     case "pull_request.updated":
       return pullRequestItem(recorded, event)
     case "usage.updated":
@@ -413,7 +437,7 @@ const KEPT_CALLS = 50
 /** Takes events in their order. Each event of a message has all of its text so far: only the last one is kept. */
 export class Conversation {
   #items = new Map<string, Item>()
-  readonly #known: Known = { calls: new Map(), boot: null, turn: null, thought: null, submodules: [] }
+  readonly #known: Known = { calls: new Map(), questions: new Map(), boot: null, turn: null, thought: null, submodules: [] }
   /** By key: the first event of each item. */
   readonly #began = new Map<string, number>()
 

@@ -12,6 +12,7 @@ import type { SandboxNotFound } from "@slipway/domain/sandbox/ports/SandboxStore
 import { coveredKind } from "@slipway/domain/sandbox/rules/Approval"
 import { stateWordOf } from "@slipway/domain/sandbox/rules/AttentionState"
 import { MAX_WAITING, queuedOf } from "@slipway/domain/sandbox/rules/MessageQueue"
+import { questionsOf } from "@slipway/domain/sandbox/rules/Question"
 import type { Sandbox } from "@slipway/domain/sandbox/rules/Sandbox"
 import type { ApprovalRequest, SandboxEvent } from "@slipway/domain/sandbox/rules/SandboxEvent"
 import type { ToolKind } from "@slipway/domain/sandbox/rules/ToolCall"
@@ -34,6 +35,7 @@ import * as ChangesList from "../changes/ChangesList.ts"
 import * as TimelinePiece from "../timeline/TimelinePiece.ts"
 import * as Bar from "./Bar.ts"
 import * as CheckpointList from "./CheckpointList.ts"
+import { questionCards } from "./QuestionCards.ts"
 import * as SandboxPulls from "./SandboxPulls.ts"
 import * as SandboxSetup from "./SandboxSetup.ts"
 
@@ -69,6 +71,7 @@ interface Piece {
 }
 
 const LIFE = ["sandbox.status", "turn.started", "turn.updated", "turn.completed"] as const
+const ASKING = ["approval.requested", "approval.resolved", "question.asked", "question.answered"] as const
 const QUEUE = ["message.queued", "message.steered", "message.cancelled"] as const
 
 const hiddenUnless = (shown: boolean) => !shown && html` hidden`
@@ -78,6 +81,7 @@ const allOf: Readonly<Record<ToolKind, string>> = {
   edit: "all edits until the turn ends",
   command: "all commands until the turn ends",
   network: "all network requests until the turn ends",
+  mcp: "",
   other: ""
 }
 
@@ -86,6 +90,7 @@ const QUESTIONS: Readonly<Record<ToolKind, string>> = {
   edit: "Make this edit?",
   command: "Run this command?",
   network: "Make this network request?",
+  mcp: "Call this tool of an MCP server?",
   other: "Allow this?"
 }
 
@@ -123,6 +128,8 @@ export const approvalCard = (
   const { diff = "" } = preview
   const unsaid = paths.filter((path) => !tool.includes(path) && !diff.includes(`+++ ${path}\n`) && !diff.includes(`--- ${path}\n`))
   const isTitled = tool !== preview.command
+  const mcp = preview.server !== undefined && html`<p class="fine">MCP server <code data-field="server">${preview.server}</code>, tool
+<code data-field="tool">${preview.tool ?? ""}</code></p>`
   return html`<li class="approval" id="${idOfCard(approval)}" tabindex="-1">
 <form method="post" action="/sandboxes/${sandbox.id}/approvals/${id}" data-live>${csrf}
 <p class="asks"><span class="state wait">${QUESTIONS[kind ?? "other"]}</span>
@@ -134,6 +141,8 @@ ${unsaid.length > 0 && html`<p class="fine">${unsaid.join(", ")}</p>`}
 ${preview.cwd !== undefined && html`<p class="fine">In the folder <code data-field="cwd">${preview.cwd}</code></p>`}
 ${preview.command !== undefined && html`<pre data-field="command">${preview.command}</pre>`}
 ${preview.url !== undefined && html`<pre data-field="url">${preview.url}</pre>`}
+${mcp}
+${preview.arguments !== undefined && html`<pre data-field="arguments">${preview.arguments}</pre>`}
 ${change}
 </div>
 <div class="actions"><button name="decision" value="approve">Approve<span class="unseen"> ${tool}</span></button>
@@ -177,12 +186,20 @@ const approvals = ({ csrf, sandbox }: Shown): Html =>
 <h2 id="approvals-title" class="unseen" tabindex="-1">Needs your approval</h2>
 ${approvalCards(sandbox, csrf, { bytes: APPROVALS_BYTES })}</section>`
 
+const questions = ({ csrf, sandbox }: Shown): Html =>
+  html`<section id="questions" data-piece="questions" aria-labelledby="questions-title"${hiddenUnless(questionsOf(sandbox).length > 0)}>
+<h2 id="questions-title" class="unseen" tabindex="-1">Needs your answer</h2>
+${questionCards(sandbox, csrf)}</section>`
+
 /** For screen readers. It leaves out the agent's text, which would never end. */
 const announcement = ({ sandbox }: Shown): Html => {
   const { approvals, reason, status, turn } = sandbox
   const because = reason === null ? "" : ` ${labels.reason[reason]}`
+  const [asked] = questionsOf(sandbox)
   const text = approvals.length > 0
     ? `The agent asks to be allowed: ${approvals.slice(0, MAX_ELSEWHERE).map(({ tool }) => tool).join("; ")}`
+    : asked !== undefined
+    ? `The agent asks: ${asked.questions.map(({ text }) => text).join(" ")}`
     : status !== "running"
     ? `${stateWordOf(sandbox)}.${because}`
     : turn === null || isActive(turn)
@@ -261,6 +278,7 @@ export type PieceName =
   | "line"
   | "commands"
   | "approvals"
+  | "questions"
   | "queue"
   | "message"
   | "setup"
@@ -327,7 +345,7 @@ export const make = Effect.gen(function*() {
     Effect.map(pullsOf(by, sandbox, patience), (pulls) => SandboxPulls.render(sandbox, pulls, csrf))
 
   const pieces: Record<PieceName, Piece> & Record<"changes" | "pulls", Required<Pick<Piece, "soon">>> = {
-    announcement: quick([...LIFE, "approval.requested", "approval.resolved"], announcement),
+    announcement: quick([...LIFE, ...ASKING], announcement),
     title: quick(["sandbox.renamed"], Bar.title),
     rename: quick(["sandbox.renamed"], Bar.rename),
     pin: {
@@ -338,10 +356,11 @@ export const make = Effect.gen(function*() {
         return Bar.pin(id, csrf, (yield* dashboard.pins(by)).has(id), isArchived)
       })
     },
-    state: quick([...LIFE, "approval.requested", "approval.resolved", "usage.updated", "pull_request.updated", "sandbox.restoring",
-      "sandbox.restored"], Bar.state),
-    facts: quick([...LIFE, "approval.requested", "approval.resolved", "pull_request.updated", "sandbox.error", "sandbox.restored",
-      "sandbox.restoring", "usage.updated"], (shown) => Bar.facts(shown, isScripted(catalogue, shown))),
+    state: quick([...LIFE, ...ASKING, "usage.updated", "pull_request.updated", "sandbox.restoring", "sandbox.restored"], Bar.state),
+    facts: quick(
+      [...LIFE, ...ASKING, "pull_request.updated", "sandbox.error", "sandbox.restored", "sandbox.restoring", "usage.updated"],
+      (shown) => Bar.facts(shown, isScripted(catalogue, shown))
+    ),
     line: {
       on: ["sandbox.status"],
       isSlow: true,
@@ -352,19 +371,20 @@ export const make = Effect.gen(function*() {
       })
     },
     waiting: {
-      on: [...LIFE, "approval.requested", "approval.resolved", "sandbox.renamed"],
+      on: [...LIFE, ...ASKING, "sandbox.renamed"],
       isSlow: true,
       render: ({ by }) => waitingOf(by.grantId)
     },
     rail: {
       on: [],
       // Later than a reading from before the event is used.
-      often: [...LIFE, "approval.requested", "approval.resolved", "pull_request.updated", "sandbox.renamed"],
+      often: [...LIFE, ...ASKING, "pull_request.updated", "sandbox.renamed"],
       isSlow: true,
       render: ({ by, sandbox }) => railOf.of(by, sandbox.id)
     },
     commands: quick([...LIFE, "pull_request.updated"], Bar.commands),
     approvals: quick([...LIFE, "approval.requested", "approval.resolved"], approvals),
+    questions: quick([...LIFE, "question.asked", "question.answered"], questions),
     queue: quick([...LIFE, ...QUEUE], queue),
     message: quick([...LIFE, ...QUEUE], (shown) => message(shown, canSteer(catalogue, shown.sandbox))),
     setup: {
@@ -391,7 +411,7 @@ export const make = Effect.gen(function*() {
       })
     },
     timeline: {
-      on: [...LIFE, "sandbox.boot", "approval.requested", "approval.resolved"],
+      on: [...LIFE, "sandbox.boot", ...ASKING],
       isSlow: true,
       isLate: true,
       render: ({ by, sandbox }) => timelineOf(by, sandbox)

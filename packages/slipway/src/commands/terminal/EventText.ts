@@ -2,7 +2,7 @@
  * The events of a sandbox as text for a terminal. Texts of agents are indented, so that they do not look like our lines, and control
  * characters are shown by name.
  */
-import type { ApprovalRequest, CommandResult, StreamEvent, TokenCounts, Usage } from "@slipway/client"
+import type { ApprovalRequest, CommandResult, Question, QuestionRequest, StreamEvent, TokenCounts, Usage } from "@slipway/client"
 import { visible } from "@slipway/domain/text/EscapeInvisible"
 import { inOneLine } from "@slipway/domain/text/Lines"
 import { labels, tokensTold } from "@slipway/pages/shared/SandboxLabels"
@@ -57,14 +57,26 @@ export const patch = (paint: Paint, text: string): string =>
 /** Everything that a person must see before a decision, never cut. */
 export const approval = (paint: Paint, { kind, paths, preview, tool }: ApprovalRequest): string => {
   const inside = (text: string) => block(text, "  │ ")
-  const { command, cwd, diff, url } = preview ?? {}
+  const { arguments: given, command, cwd, diff, server, tool: called, url } = preview ?? {}
   return `${paint(["yellow", "bold"], `? The agent asks: ${line(tool)}`)}${kind === undefined ? "" : ` (${kind})`}\n` +
     (paths === undefined || paths.length === 0 ? "" : `  files: ${paths.map((path) => line(path)).join(", ")}\n`) +
     (cwd === undefined ? "" : `  folder: ${line(cwd)}\n`) +
     (command === undefined ? "" : inside(command)) +
     (url === undefined ? "" : inside(url)) +
+    (server === undefined ? "" : `  MCP server: ${line(server)}, tool: ${line(called ?? "")}\n`) +
+    (given === undefined ? "" : inside(given)) +
     (diff === undefined ? "" : `${patch(paint, diff.replace(/\n$/u, "")).replaceAll(/^/gmu, "  │ ")}\n`)
 }
+
+/** One question with its numbered options. */
+export const question = (paint: Paint, { header, options, text }: Question): string =>
+  `${paint(["yellow", "bold"], `? The agent asks${header === undefined ? "" : `: ${line(header)}`}`)}\n${block(text, "  ")}` +
+  options.map(({ description, label }, index) =>
+    `  ${index + 1}  ${line(label)}${description === undefined ? "" : paint("dim", ` · ${line(description)}`)}\n`
+  ).join("")
+
+/** All questions of a request. */
+export const questions = (paint: Paint, { questions }: QuestionRequest): string => questions.map((one) => question(paint, one)).join("")
 
 /** The title of an approval in one line. */
 export const title = ({ tool }: ApprovalRequest): string => short(line(tool))
@@ -101,6 +113,8 @@ interface Told {
   readonly parts: Map<string, string>
   /** Statuses of open tool calls. */
   readonly calls: Map<string, string>
+  /** Questions that wait for an answer, by the id of their request. */
+  readonly asked: Map<string, ReadonlyArray<Question>>
   /** Calls that were denied: the agent's own words for it say nothing new. */
   readonly denied: Set<string>
   /** Whether the caller draws the boot while it lasts, with {@link EventText.booting}. */
@@ -166,7 +180,7 @@ const tool = (
   calls.set(call_id, status)
   let text = ""
   if (before === undefined) {
-    const command = detail?.command
+    const command = detail?.command ?? detail?.arguments
     const about = command !== undefined && !title.includes(command.trim()) ? block(lastLines(command), "  $ ") : ""
     text += `${paint("cyan", `▸ ${name}`)}\n${paint("dim", about)}`
   }
@@ -217,7 +231,8 @@ const statusText = (told: Told, event: Of<"sandbox.status">): string => {
 
 /** A stage of the boot, or a setup that ran again. */
 const bootText = (told: Told, { data }: Of<"sandbox.boot">): string => {
-  const { cache, error, ms, repo, stage, submodules } = data
+  const { cache, error, ms, repo, server = "", stage, submodules } = data
+  if (stage === "mcp") return error === undefined ? "" : note(told, `The MCP server ${line(server)} is missing: ${line(error)}`)
   if (error !== undefined) return problem(told, `Setup${repo === undefined ? "" : ` of ${line(repo)}`}: ${line(error)}`)
   const done = bootStages[stage]
   if (done === undefined) return ""
@@ -234,6 +249,12 @@ const approvalResolved = (told: Told, { data }: Of<"approval.resolved">): string
   if (outcome === "denied") told.denied.add(approval_id)
   const why = reason !== undefined ? line(reason) : scope !== undefined ? labels.approvedForTurn : labels.approvalBy[by] ?? line(by)
   return note(told, `${labels.approval[outcome] ?? line(outcome)}${why === "" ? "" : `: ${why}`}`)
+}
+
+const questionAnswered = (told: Told, { data: { answers, by, question_id } }: Of<"question.answered">): string => {
+  const asked = told.asked.get(question_id)
+  told.asked.delete(question_id)
+  return note(told, answers === undefined ? labels.unanswered[by] ?? line(by) : `Answered: ${line(labels.answers(answers, asked))}`)
 }
 
 const publishingText = (told: Told, { data }: Of<"pull_request.updated">): string => {
@@ -327,6 +348,11 @@ const textOf = (told: Told, event: StreamEvent): string => {
       return lines(told, approval(paint, event.data))
     case "approval.resolved":
       return approvalResolved(told, event)
+    case "question.asked":
+      told.asked.set(event.data.question_id, event.data.questions)
+      return lines(told, questions(paint, event.data))
+    case "question.answered":
+      return questionAnswered(told, event)
     case "pull_request.updated":
       return publishingText(told, event)
     case "stream.resync":
@@ -353,6 +379,7 @@ export const make = (paint: Paint, { isLive = false, isRendered = false } = {}):
     paint,
     parts: new Map(),
     calls: new Map(),
+    asked: new Map(),
     denied: new Set(),
     isLive,
     boot: null,
