@@ -58,13 +58,14 @@ const make = (options: S3Client.Options): Blobs["Service"] => {
   const send = S3Client.make(options)
 
   /** The store checks the SHA-256 too, and that nothing has the name. 412: it is stored already. */
-  const store = (key: BlobKey, bytes: Uint8Array | ReadableStream<Uint8Array>) =>
+  const store = (key: BlobKey, bytes: Uint8Array | ReadableStream<Uint8Array>, isBroken = () => false) =>
     Effect.flatMap(
       send({
         method: "PUT",
         name: nameOf(key),
         headers: { "if-none-match": "*" },
         body: { bytes, sha256: key.sha256, size: key.size },
+        isBroken,
         known: [412]
       }),
       S3Client.discard
@@ -77,7 +78,9 @@ const make = (options: S3Client.Options): Blobs["Service"] => {
       Effect.sync(() => {
         broken = cause
       }))
-    const exit = yield* Effect.exit(Effect.flatMap(Stream.toReadableStreamEffect(told), (bytes) => store(key, bytes)))
+    const exit = yield* Effect.exit(
+      Effect.flatMap(Stream.toReadableStreamEffect(told), (bytes) => store(key, bytes, () => broken !== null))
+    )
     if (Exit.isFailure(exit) && broken !== null) return yield* Effect.failCause(broken as Cause.Cause<E>)
     return yield* exit
   })
