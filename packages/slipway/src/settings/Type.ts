@@ -150,7 +150,7 @@ export const checkpointPlaces: Type<CheckpointPlaces> = {
 }
 
 /** Where blobs are: the database, a folder, or an object store, whose address is a text without {@link S3Address.problemOf}. */
-export type BlobPlace =
+type BlobPlace =
   | { readonly kind: "database" }
   | { readonly kind: "folder"; readonly folder: string }
   | { readonly kind: "s3"; readonly address: string }

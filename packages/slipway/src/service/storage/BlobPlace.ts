@@ -1,5 +1,5 @@
 /** The bytes of files, where the settings say. */
-import { Blobs, type BlobKey } from "@slipway/domain/files/ports/Blobs"
+import type { BlobKey, Blobs } from "@slipway/domain/files/ports/Blobs"
 import * as BlobsFolder from "@slipway/machine/blobs/BlobsFolder"
 import * as BlobsS3 from "@slipway/machine/blobs/s3/BlobsS3"
 import { urlOf } from "@slipway/machine/blobs/s3/S3Address"

@@ -10,7 +10,7 @@ import {
   nameOf
 } from "@slipway/domain/files/ports/Blobs"
 import { StoreUnavailable } from "@slipway/domain/store/StoreUnavailable"
-import { Cause, type Duration, Effect, Exit, Layer, Stream } from "effect"
+import { type Cause, type Duration, Effect, Exit, Layer, Stream } from "effect"
 import { createHash } from "node:crypto"
 import * as S3Client from "./S3Client.ts"
 
