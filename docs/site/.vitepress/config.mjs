@@ -52,6 +52,7 @@ const groups = {
       ["docs/operating/proxy.md", "Behind a proxy"],
       ["docs/operating/database.md", "The database"],
       ["docs/operating/checkpoints.md", "Checkpoints and disks"],
+      ["docs/operating/blobs.md", "Files and object stores"],
       ["docs/operating/retention.md", "Deletion and retention"],
       ["docs/operating/secrets.md", "Secrets"],
       ["docs/operating/mcp.md", "MCP servers"],

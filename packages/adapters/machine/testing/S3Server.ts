@@ -57,7 +57,7 @@ const MUST_SIGN = ["host", "x-amz-content-sha256", "x-amz-date"]
 
 const flat = (headers: IncomingHttpHeaders) => Object.fromEntries(Object.entries(headers).map(([name, value]) => [name, String(value)]))
 
-/** What was wrong with the signature; `null`: nothing. */
+/** The error of the signature; `null`: none. */
 const refusalOf = (request: IncomingMessage, { region, sessionToken }: Keys, now: number): string | null => {
   const headers = flat(request.headers)
   const [, key, day, inRegion, names = "", signature = ""] = AUTHORIZATION.exec(headers["authorization"] ?? "") ?? []
@@ -104,7 +104,7 @@ export interface S3Server {
   /** `PUT name`, in order. */
   readonly requests: Array<string>
   readonly headers: Array<Readonly<Record<string, string>>>
-  /** What the next requests meet, one each. */
+  /** The troubles of the next requests, one each. */
   readonly troubles: Array<Trouble | null>
 }
 

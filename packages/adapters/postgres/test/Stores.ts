@@ -69,7 +69,7 @@ export const storesOver = Layer.mergeAll(SandboxStorePostgres.layer, LeasesPostg
 )
 
 /** All, on a database of their own. */
-export const stores = <E>(checkpoints: Layer.Layer<Checkpoints, E, SqlClient.SqlClient>) =>
+export const stores = <A, E>(checkpoints: Layer.Layer<A | Checkpoints, E, SqlClient.SqlClient>) =>
   Layer.mergeAll(
     storesOver,
     SandboxDashboardPostgres.layer,

@@ -1,7 +1,9 @@
 /** The places of the service's data. */
+import * as S3Address from "@slipway/machine/blobs/s3/S3Address"
 import * as ConnectionUrl from "@slipway/postgres/connection/ConnectionUrl"
 import * as DatabaseSchema from "@slipway/postgres/options/DatabaseSchema"
 import * as Effect from "effect/Effect"
+import * as Redacted from "effect/Redacted"
 import path from "node:path"
 import * as Defaults from "./Defaults.ts"
 import * as Setting from "./Setting.ts"
@@ -39,13 +41,49 @@ export const settings = {
     about: "How long a start waits for the Postgres at DATABASE_URL.",
     role: "all"
   }),
-  checkpoints: Setting.withDefault({
+  checkpoints: Setting.optional({
     name: "SLIPWAY_CHECKPOINTS",
     type: Type.checkpointPlaces,
-    default: "database",
-    about: "Place of checkpoints: the database, or a folder (file:/path) that every process on that database has under this path and " +
-      "Slipway does not make. database,file:/path keeps new ones in the database and reads those in the folder.",
+    about: "Place of new checkpoints: the database, blobs (with the files in SLIPWAY_BLOBS), or a folder (file:/path) that every process " +
+      "on that database has under this path and Slipway does not make. With ,file:/path those in that folder are read too. Without it, " +
+      "blobs if SLIPWAY_BLOBS is a folder or a bucket, else the database.",
     role: "all"
+  }),
+  blobs: Setting.withDefault({
+    name: "SLIPWAY_BLOBS",
+    type: Type.blobPlace,
+    default: "database",
+    about: "Place of the bytes of files: the database, a folder that every process on that database has under this path and Slipway does " +
+      "not make, or a bucket of S3 or a store with its API (docs/operating/blobs.md). The same for every process on one database.",
+    role: "all"
+  }),
+  blobsCredentialsFile: Setting.optional({
+    name: "SLIPWAY_BLOBS_CREDENTIALS_FILE",
+    type: Type.file,
+    about: "File with aws_access_key_id, aws_secret_access_key and perhaps aws_session_token for the bucket in SLIPWAY_BLOBS, as in " +
+      "~/.aws/credentials. Read for each request, so that temporary credentials can be replaced. Without it, the variables below.",
+    role: "all"
+  }),
+  awsAccessKeyId: Setting.optional({
+    name: "AWS_ACCESS_KEY_ID",
+    type: Type.redacted(Type.text("the id of an access key")),
+    about: "Id of the access key for the bucket in SLIPWAY_BLOBS.",
+    role: "all",
+    secret: true
+  }),
+  awsSecretAccessKey: Setting.optional({
+    name: "AWS_SECRET_ACCESS_KEY",
+    type: Type.redacted(Type.text("a secret access key")),
+    about: "Secret of that access key.",
+    role: "all",
+    secret: true
+  }),
+  awsSessionToken: Setting.optional({
+    name: "AWS_SESSION_TOKEN",
+    type: Type.redacted(Type.text("a session token")),
+    about: "Session token of temporary credentials.",
+    role: "all",
+    secret: true
   }),
   cacheBytes: Setting.optional({
     name: "SLIPWAY_CACHE_MIB",
@@ -70,14 +108,48 @@ export const settings = {
   })
 }
 
+/** The bucket with what opens it. */
+const loadBucket = Effect.gen(function*() {
+  const { awsAccessKeyId, awsSecretAccessKey, awsSessionToken, blobs, blobsCredentialsFile } = yield* Setting.values(settings)
+  if (blobs.kind !== "s3") return blobs
+  if (S3Address.hasCredentials(blobs.address)) {
+    const expected = `an address without credentials: set ${settings.awsAccessKeyId.name} and ${settings.awsSecretAccessKey.name}`
+    return yield* new Setting.InvalidSetting({ setting: settings.blobs.name, expected })
+  }
+  const address = S3Address.parse(blobs.address)
+  if (blobsCredentialsFile !== null) return { kind: blobs.kind, address, credentials: { file: blobsCredentialsFile } }
+  if (awsAccessKeyId === null || awsSecretAccessKey === null) {
+    const { name } = awsAccessKeyId === null ? settings.awsAccessKeyId : settings.awsSecretAccessKey
+    const expected = `set when ${settings.blobs.name} is s3://…, or ${settings.blobsCredentialsFile.name}`
+    return yield* new Setting.InvalidSetting({ setting: name, expected })
+  }
+  const credentials = {
+    accessKeyId: Redacted.value(awsAccessKeyId),
+    secretAccessKey: awsSecretAccessKey,
+    sessionToken: awsSessionToken
+  }
+  return { kind: blobs.kind, address, credentials }
+})
+
 /**
  * Paths are absolute. `secretsKeyFile: null`: in the data folder that is finally used. `dataDirIsSet`: set explicitly; otherwise it is
  * the default in the working directory.
  */
 export const load = Effect.gen(function*() {
-  const { secretsKeyFile, ...loaded } = yield* Setting.values(settings)
+  const {
+    awsAccessKeyId: _id,
+    awsSecretAccessKey: _secret,
+    awsSessionToken: _token,
+    blobsCredentialsFile: _file,
+    checkpoints,
+    secretsKeyFile,
+    ...loaded
+  } = yield* Setting.values(settings)
+  const blobs = yield* loadBucket
   return {
     ...loaded,
+    blobs,
+    checkpoints: checkpoints ?? { folder: null, writes: blobs.kind === "database" ? "database" as const : "blobs" as const },
     secretsKeyFile: secretsKeyFile === null ? null : path.resolve(loaded.dataDir, secretsKeyFile),
     dataDirIsSet: yield* Setting.isSet(settings.dataDir)
   }

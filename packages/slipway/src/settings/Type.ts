@@ -1,4 +1,5 @@
 /** The types of settings: how their text is parsed, and how it is described to people. */
+import * as S3Address from "@slipway/machine/blobs/s3/S3Address"
 import * as Duration from "effect/Duration"
 import * as Redacted from "effect/Redacted"
 import * as Schema from "effect/Schema"
@@ -123,17 +124,61 @@ export const images = list(
   (item) => /^[a-z0-9][\w./:-]*(?:@sha256:[0-9a-f]{64})?$/u.test(item)
 )
 
+interface CheckpointPlaces {
+  readonly folder: string | null
+  /** The place of new checkpoints. */
+  readonly writes: "database" | "blobs" | "folder"
+}
+
 /** Absolute paths only, because processes of one database start in different folders. */
-export const checkpointPlaces: Type<{ readonly folder: string | null; readonly writes: "database" | "folder" }> = {
-  expected: "database, file:/path or database,file:/path",
-  schema: Schema.String.check(Schema.isPattern(/^(?:database|(?:database,)?file:\/[^\0,]+)$/u)).pipe(Schema.decodeTo(
-    Schema.Struct({ folder: Schema.NullOr(Schema.String), writes: Schema.Literals(["database", "folder"]) }),
+export const checkpointPlaces: Type<CheckpointPlaces> = {
+  expected: "database or blobs, file:/path, or database,file:/path or blobs,file:/path",
+  schema: Schema.String.check(Schema.isPattern(/^(?:database|blobs|(?:database,|blobs,)?file:\/[^\0,]+)$/u)).pipe(Schema.decodeTo(
+    Schema.Struct({ folder: Schema.NullOr(Schema.String), writes: Schema.Literals(["database", "blobs", "folder"]) }),
     SchemaTransformation.transform({
-      decode: (text) => ({
-        folder: text === "database" ? null : path.resolve(text.replace(/^(?:database,)?file:/u, "")),
-        writes: text.startsWith("database") ? "database" as const : "folder" as const
-      }),
-      encode: ({ folder, writes }) => [...(writes === "database" ? [writes] : []), ...(folder === null ? [] : [`file:${folder}`])].join(",")
+      decode: (text): CheckpointPlaces => {
+        const [first = ""] = text.split(",")
+        const [, folder] = /file:(.*)$/u.exec(text) ?? []
+        return {
+          folder: folder === undefined ? null : path.resolve(folder),
+          writes: first === "database" || first === "blobs" ? first : "folder"
+        }
+      },
+      encode: ({ folder, writes }) => [...(writes === "folder" ? [] : [writes]), ...(folder === null ? [] : [`file:${folder}`])].join(",")
+    })
+  ))
+}
+
+/** Where blobs are: the database, a folder, or an object store, whose address is a text without {@link S3Address.problemOf}. */
+type BlobPlace =
+  | { readonly kind: "database" }
+  | { readonly kind: "folder"; readonly folder: string }
+  | { readonly kind: "s3"; readonly address: string }
+
+const BLOB_FOLDER = /^folder:\/[^\0]+$/u
+
+/** Absolute paths only, because processes of one database start in different folders. An address with credentials is refused later. */
+export const blobPlace: Type<BlobPlace> = {
+  expected: `database, folder:/path or ${S3Address.EXPECTED}`,
+  problemOf: (text) => text.startsWith("s3:") ? S3Address.problemOf(text) : null,
+  schema: Schema.String.check(
+    Schema.makeFilter((text) =>
+      text === "database" || BLOB_FOLDER.test(text) || S3Address.hasCredentials(text) || S3Address.problemOf(text) === null
+    )
+  ).pipe(Schema.decodeTo(
+    Schema.Union([
+      Schema.Struct({ kind: Schema.Literal("database") }),
+      Schema.Struct({ kind: Schema.Literal("folder"), folder: Schema.String }),
+      Schema.Struct({ kind: Schema.Literal("s3"), address: Schema.String })
+    ]),
+    SchemaTransformation.transform({
+      decode: (text): BlobPlace =>
+        text === "database"
+          ? { kind: "database" }
+          : text.startsWith("folder:")
+          ? { kind: "folder", folder: path.resolve(text.slice("folder:".length)) }
+          : { kind: "s3", address: text },
+      encode: (place) => place.kind === "s3" ? place.address : place.kind === "folder" ? `folder:${place.folder}` : place.kind
     })
   ))
 }

@@ -41,19 +41,54 @@ describe("Settings", () => {
   it.effect("each default is a valid value", () =>
     Effect.forEach(Settings.all, (setting) => setting.default === null ? Effect.void : decoded(setting.default, setting)))
 
-  it.effect("checkpoints are in the database, in a folder, or new ones in the one and earlier ones in the other", () =>
+  it.effect("checkpoints are in the database, with the files, in a folder, or new ones in the one and earlier ones in the other", () =>
     Effect.gen(function*() {
       for (
         const [text, folder, writes] of [
           ["database", null, "database"],
           ["file:/mnt/shared/checkpoints/", "/mnt/shared/checkpoints", "folder"],
-          ["database,file:/mnt/shared", "/mnt/shared", "database"]
+          ["database,file:/mnt/shared", "/mnt/shared", "database"],
+          ["blobs", null, "blobs"],
+          ["blobs,file:/mnt/shared", "/mnt/shared", "blobs"]
         ] as const
       ) {
         assert.deepStrictEqual((yield* load({ SLIPWAY_CHECKPOINTS: text })).checkpoints, { folder, writes })
       }
-      for (const wrong of ["file:checkpoints", "/mnt/shared", "file:", "file:/a,file:/b", "s3://bucket"]) {
+      assert.deepStrictEqual((yield* load({})).checkpoints, { folder: null, writes: "database" })
+      assert.deepStrictEqual((yield* load({ SLIPWAY_BLOBS: "folder:/mnt/files" })).checkpoints, { folder: null, writes: "blobs" })
+      for (
+        const wrong of ["file:checkpoints", "/mnt/shared", "file:", "file:/a,file:/b", "s3://bucket", "file:/a,blobs", "database,blobs"]
+      ) {
         assert.strictEqual((yield* Effect.flip(load({ SLIPWAY_CHECKPOINTS: wrong }))).setting, "SLIPWAY_CHECKPOINTS", wrong)
+      }
+    }))
+
+  it.effect("files are in the database, in a folder or in a bucket, whose credentials are in variables or a file", () =>
+    Effect.gen(function*() {
+      const keys = { AWS_ACCESS_KEY_ID: "AKEXAMPLE", AWS_SECRET_ACCESS_KEY: "secret-canary" }
+      const bucket = "s3://bucket/prefix?endpoint=https://minio.example:9000&region=eu"
+      assert.deepStrictEqual((yield* load({})).blobs, { kind: "database" })
+      assert.deepStrictEqual((yield* load(keys)).blobs, { kind: "database" })
+      assert.deepStrictEqual((yield* load({ SLIPWAY_BLOBS: "folder:/mnt/files/" })).blobs, { kind: "folder", folder: "/mnt/files" })
+      const { blobs } = yield* load({ SLIPWAY_BLOBS: bucket, ...keys })
+      assert.deepInclude(blobs, {
+        kind: "s3",
+        address: { bucket: "bucket", prefix: "prefix", region: "eu", endpoint: "https://minio.example:9000" }
+      })
+      assert.notInclude(JSON.stringify(blobs), "canary")
+      const fromFile = (yield* load({ SLIPWAY_BLOBS: bucket, SLIPWAY_BLOBS_CREDENTIALS_FILE: "/run/keys" })).blobs
+      assert.deepInclude(fromFile, { credentials: { file: "/run/keys" } })
+      for (const missing of Object.keys(keys)) {
+        const error = yield* Effect.flip(load({ SLIPWAY_BLOBS: bucket, ...keys, [missing]: "" }))
+        assert.strictEqual(error.setting, missing)
+        assert.match(error.message, /must be set when SLIPWAY_BLOBS is s3:\/\/…, or SLIPWAY_BLOBS_CREDENTIALS_FILE\./u)
+      }
+      for (const wrong of ["folder:files", "/mnt/files", "folder:", "file:/mnt", "s3://", "s3://Bucket", "s3://bucket?acl=public"]) {
+        assert.strictEqual((yield* Effect.flip(load({ SLIPWAY_BLOBS: wrong, ...keys }))).setting, "SLIPWAY_BLOBS", wrong)
+      }
+      for (const secret of ["s3://key:canary@bucket", "s3://bucket?endpoint=https://key:canary@host", "s3:// key:canary@x y"]) {
+        const { message } = yield* Effect.flip(load({ SLIPWAY_BLOBS: secret, ...keys }))
+        assert.match(message, /^SLIPWAY_BLOBS must be an address without credentials: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY\.$/u)
       }
     }))
 

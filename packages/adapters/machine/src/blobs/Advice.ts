@@ -1,4 +1,4 @@
-/** What goes wrong with a place of blobs: an error for callers, and a line for operators that says what to do. */
+/** Errors of a place of blobs: an error for callers, and a line for operators that says what to do. */
 import { StoreUnavailable } from "@slipway/domain/store/StoreUnavailable"
 import { Effect } from "effect"
 

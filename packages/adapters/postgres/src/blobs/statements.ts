@@ -37,9 +37,9 @@ export const finishBlob = (sql: SqlClient.SqlClient, id: number) => sql`UPDATE b
 export const readChunk = (sql: SqlClient.SqlClient, id: number, n: number) =>
   sql<{ readonly data: Uint8Array }>`SELECT data FROM blob_chunks WHERE blob = ${id} AND n = ${n}`
 
-/** What one put stored, with its pieces. */
+/** Deletes the row and pieces of one put. */
 export const deleteBlob = (sql: SqlClient.SqlClient, id: number) => sql`DELETE FROM blobs WHERE id = ${id}`
 
-/** What all puts of the key stored, also those that were cut. */
+/** Deletes the rows and pieces of all puts of the key, also of those that were cut. */
 export const deleteBlobs = (sql: SqlClient.SqlClient, { grantId, holder, sha256 }: BlobKey) =>
   sql`DELETE FROM blobs WHERE grant_id = ${grantId} AND sha256 = ${sha256} AND holder = ${holder}`

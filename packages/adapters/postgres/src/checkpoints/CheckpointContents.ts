@@ -16,7 +16,7 @@ export interface ContentKey {
 
 export interface CheckpointContents {
   /** As the database calls it. */
-  readonly place: "database" | "folder"
+  readonly place: "database" | "folder" | "blobs"
   /** Stores all of the pieces, durably when it succeeds. What it leaves when it does not is for `remove`. */
   write<E, R>(key: ContentKey, pieces: Stream.Stream<Uint8Array, E, R>): Effect.Effect<void, E | StaleLease | StoreUnavailable, R>
   /** The pieces in order. May end early if they are removed meanwhile, so the caller compares the size. */

@@ -2,12 +2,14 @@
  * `Checkpoints` on Postgres: its tables say which checkpoints there are. Their contents are there too, or in another of the
  * `CheckpointContents`. `SandboxStorePostgres` makes them visible.
  */
+import { Blobs } from "@slipway/domain/files/ports/Blobs"
 import { Checkpoints, CheckpointNotFound } from "@slipway/domain/sandbox/ports/Checkpoints"
 import { StoreUnavailable } from "@slipway/domain/store/StoreUnavailable"
-import { type Array, Effect, Layer, Stream } from "effect"
+import { type Array, Effect, Layer, Option, Stream } from "effect"
 import { SqlClient } from "effect/sql"
 import { Reads } from "../sql/Clients.ts"
 import { guard } from "../sql/SqlFailure.ts"
+import * as CheckpointBlobs from "./CheckpointBlobs.ts"
 import * as CheckpointChunks from "./CheckpointChunks.ts"
 import type { CheckpointContents } from "./CheckpointContents.ts"
 import * as CheckpointFolder from "./CheckpointFolder.ts"
@@ -45,19 +47,26 @@ export const make = Effect.fnUntraced(function*(contents: Array.NonEmptyReadonly
   })
 })
 
-/** `folder`: absolute, `null`: none. `writes`: where new ones are kept; those in the other place are read and forgotten. */
+/** `folder`: absolute, `null`: none. `writes`: where new ones are kept; those in the other places are read and forgotten. */
 export interface Places {
   readonly folder: string | null
   readonly writes: CheckpointContents["place"]
 }
 
+/** Contents in blobs are known if the caller provides `Blobs`, as `Stores` does. */
 export const layerIn = ({ folder, writes }: Places): Layer.Layer<Checkpoints, never, SqlClient.SqlClient> =>
   Layer.effect(
     Checkpoints,
-    Effect.flatMap(CheckpointChunks.make, (database) => {
-      if (folder === null) return make([database])
-      const files = CheckpointFolder.make(folder)
-      return make(writes === "folder" ? [files, database] : [database, files])
+    Effect.gen(function*() {
+      const blobs = yield* Effect.serviceOption(Blobs)
+      const places = [
+        yield* CheckpointChunks.make,
+        ...(folder === null ? [] : [CheckpointFolder.make(folder)]),
+        ...(Option.isNone(blobs) ? [] : [yield* Effect.provideService(CheckpointBlobs.make, Blobs, blobs.value)])
+      ]
+      const first = places.find(({ place }) => place === writes)
+      if (first === undefined) return yield* Effect.die(new Error(`Checkpoints cannot be kept in ${writes}: it is not provided.`))
+      return yield* make([first, ...places.filter((other) => other !== first)])
     })
   )
 

@@ -6,7 +6,7 @@ export const checkpoints: ReadonlyArray<string> = [
     sandbox_id text        NOT NULL REFERENCES sandboxes,
     checkpoint integer     NOT NULL CHECK (checkpoint > 0),
     fence      bigint      NOT NULL,
-    place      text        NOT NULL CHECK (place IN ('database', 'folder')),
+    place      text        NOT NULL CHECK (place IN ('database', 'folder', 'blobs')),
     -- Bytes as they were put. Null: the put is under way, or failed.
     size       bigint,
     -- Bytes as they are stored, compressed.
@@ -19,6 +19,9 @@ export const checkpoints: ReadonlyArray<string> = [
     changes    jsonb,
     CHECK ((size IS NULL) = (bytes IS NULL))
   )`,
+  // Databases of earlier versions know two places.
+  `ALTER TABLE checkpoint_contents DROP CONSTRAINT IF EXISTS checkpoint_contents_place_check,
+    ADD CONSTRAINT checkpoint_contents_place_check CHECK (place IN ('database', 'folder', 'blobs'))`,
   "CREATE INDEX IF NOT EXISTS checkpoint_contents_of ON checkpoint_contents (sandbox_id, checkpoint, fence, id)",
   // Few: puts under way, and bytes that are to be removed.
   "CREATE INDEX IF NOT EXISTS checkpoint_contents_unseen ON checkpoint_contents (place, due_at) WHERE NOT seen",
@@ -31,6 +34,15 @@ export const checkpoints: ReadonlyArray<string> = [
   )`,
   // Compressed already: Postgres need not try.
   "ALTER TABLE checkpoint_chunks ALTER COLUMN data SET STORAGE EXTERNAL",
+
+  // The blobs of a content: a row comes before its blob, and goes after it.
+  `CREATE TABLE IF NOT EXISTS checkpoint_blobs (
+    content bigint  REFERENCES checkpoint_contents ON DELETE CASCADE,
+    n       integer,
+    sha256  text    NOT NULL,
+    size    bigint  NOT NULL,
+    PRIMARY KEY (content, n)
+  )`,
 
   // A row makes contents visible, and is written with its event.
   `CREATE TABLE IF NOT EXISTS checkpoints (

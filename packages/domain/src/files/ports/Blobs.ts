@@ -24,7 +24,7 @@ const Name = Schema.String.check(
  */
 export const BlobKey = Schema.Struct({
   grantId: Name,
-  /** What needs the blob, such as a file's id. Use an id that is never given twice: then no late removal can meet a new blob. */
+  /** The id of the thing that needs the blob, such as a file. It must never be used twice: then no late removal can meet a new blob. */
   holder: Name,
   /** SHA-256 of the bytes. */
   sha256: Sha256,

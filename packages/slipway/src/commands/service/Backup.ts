@@ -12,6 +12,7 @@ import path from "node:path"
 import manifest from "../../../package.json" with { type: "json" }
 import * as RunningServices from "../../service/RunningServices.ts"
 import * as BackupFolder from "../../service/storage/BackupFolder.ts"
+import * as BlobPlace from "../../service/storage/BlobPlace.ts"
 import * as Settings from "../../settings/Settings.ts"
 import * as Storage from "../../settings/Storage.ts"
 import { progress, step } from "../terminal/Progress.ts"
@@ -118,7 +119,7 @@ const make = Effect.fnUntraced(function*(at: string, withoutKey: boolean) {
 })
 
 const tell = Effect.fnUntraced(function*(
-  { checkpoints, secretsKeyFile }: Settings.Settings,
+  { blobs, checkpoints, secretsKeyFile }: Settings.Settings,
   at: string,
   { checkpointsElsewhere, key, unsaved }: BackupFolder.Manifest
 ) {
@@ -135,6 +136,10 @@ const tell = Effect.fnUntraced(function*(
       `It has the last checkpoint of these sandboxes, without their work since: ${unsaved.slice(0, 20).join(", ")}` +
         `${unsaved.length > 20 ? ` and ${unsaved.length - 20} more` : ""}.`
     )
+  }
+  if (blobs.kind !== "database") {
+    const at = `${BlobPlace.nameOf({ blobs })} (${Storage.settings.blobs.name})`
+    yield* Console.log(`Files, and checkpoints that are kept with them, are ${at} and not in it: copy them now.`)
   }
   if (checkpointsElsewhere > 0) {
     yield* Console.log(

@@ -3,13 +3,14 @@
  */
 import * as Installed from "@slipway/agents/Installed"
 import { profiles } from "@slipway/agents/profiles/AgentRuntimeProfiles"
+import { Blobs } from "@slipway/domain/files/ports/Blobs"
 import { MAX_CHECKPOINT_BYTES } from "@slipway/domain/sandbox/ports/Checkpoints"
 import { EmbeddedPostgres } from "@slipway/embedded-postgres/EmbeddedPostgres"
 import * as CheckpointFolder from "@slipway/postgres/checkpoints/CheckpointFolder"
 import * as Database from "@slipway/postgres/Database"
 import { SchemaRefused } from "@slipway/postgres/Migrations"
 import { DatabaseSchema } from "@slipway/postgres/options/DatabaseSchema"
-import { Duration, Effect, Layer, Schema } from "effect"
+import { Duration, Effect, Layer, References, Schema } from "effect"
 import { Command } from "effect/cli"
 import { SqlClient } from "effect/sql"
 import { statfs } from "node:fs/promises"
@@ -22,6 +23,7 @@ import * as Toolchains from "../../service/machine/Toolchains.ts"
 import * as RunningServices from "../../service/RunningServices.ts"
 import * as SignIn from "../../service/SignIn.ts"
 import * as Source from "../../service/Source.ts"
+import * as BlobPlace from "../../service/storage/BlobPlace.ts"
 import * as GitHub from "../../settings/GitHub.ts"
 import * as IsolationSettings from "../../settings/Isolation.ts"
 import * as Publishing from "../../settings/Publishing.ts"
@@ -101,10 +103,11 @@ const disk = ({ dataDir }: Settings.Settings) =>
 const SPARE_CHECKPOINT_BYTES = 2 * MAX_CHECKPOINT_BYTES
 
 /** The service works without it, but its data does not outlive this machine. */
-const checkpoints = ({ checkpoints: { folder, writes } }: Settings.Settings): Effect.Effect<Finding> => {
+const checkpoints = ({ blobs, checkpoints: { folder, writes } }: Settings.Settings): Effect.Effect<Finding> => {
   const what = "checkpoints"
-  if (folder === null) return Effect.succeed({ what, state: "ok", detail: "in the database" })
-  const name = writes === "folder" ? `in ${folder}` : `in the database, earlier ones in ${folder}`
+  const first = writes === "blobs" ? `with the files, ${BlobPlace.nameOf({ blobs })}` : "in the database"
+  if (folder === null) return Effect.succeed({ what, state: "ok", detail: first })
+  const name = writes === "folder" ? `in ${folder}` : `${first}, earlier ones in ${folder}`
   return Effect.match(Effect.tryPromise({ try: () => CheckpointFolder.probe(folder), catch: CheckpointFolder.adviceFor }), {
     onFailure: (advice) => ({ what, state: "missing", detail: `${name}: ${advice}` }),
     onSuccess: (free) =>
@@ -112,6 +115,20 @@ const checkpoints = ({ checkpoints: { folder, writes } }: Settings.Settings): Ef
         ? { what, state: "note", detail: `${name}: only ${Math.floor(free / 2 ** 20)} MiB free. Make room on its disk` }
         : { what, state: "ok", detail: `${name}, ${Math.floor(free / 2 ** 30)} GiB free` }
   })
+}
+
+/** In the database they need nothing more. A blob is stored, read and removed. */
+const blobs = (settings: Settings.Settings): Effect.Effect<Finding> => {
+  const what = "files"
+  const name = BlobPlace.nameOf(settings)
+  const layer = BlobPlace.layer(settings)
+  if (layer === undefined) return Effect.succeed({ what, state: "ok", detail: name })
+  return Effect.flatMap(Blobs, BlobPlace.problemOf).pipe(
+    Effect.provide(layer),
+    // The finding says it.
+    Effect.provideService(References.MinimumLogLevel, "None"),
+    Effect.map((problem): Finding => ({ what, state: problem === null ? "ok" : "missing", detail: problem ?? name }))
+  )
 }
 
 const isolation = (settings: Settings.Settings) =>
@@ -243,7 +260,7 @@ const examine = Effect.fn("Doctor.examine")(function*(given: Settings.Settings) 
   const node: Finding = { what: "Node", state: "ok", detail: `${process.versions.node} on ${process.platform} ${process.arch}` }
   const found = yield* Effect.all(
     [source(settings), signIn(settings), git, signing(settings), postgres(tried, settings.dataDir), disk(settings), checkpoints(settings),
-      kubernetes(settings), isolation(tried), toolchains(settings), agents(settings), models(given)],
+      blobs(settings), kubernetes(settings), isolation(tried), toolchains(settings), agents(settings), models(given)],
     { concurrency: "unbounded" }
   )
   return [node, ...found.flat()]

@@ -28,7 +28,7 @@ const real = (at: string): string => {
 }
 
 /** Why the folder must not be shown to sandboxes; `null`: it may be. */
-const objection = (folder: string, { checkpoints, dataDir, dockerSocket, github, modelsFile, secretsKeyFile, signIn }: Settings) => {
+const objection = (folder: string, { blobs, checkpoints, dataDir, dockerSocket, github, modelsFile, secretsKeyFile, signIn }: Settings) => {
   try {
     if (!statSync(folder).isDirectory()) return "folders"
   } catch {
@@ -39,7 +39,21 @@ const objection = (folder: string, { checkpoints, dataDir, dockerSocket, github,
     const held = PRIVATE.find((name) => existsSync(path.join(at, name)))
     if (held !== undefined) return `folders with only programs, without ${held} (list the ones below it that have the programs)`
     if (isIn(at, real(dataDir))) return "folders outside the data folder"
-    const files = [dataDir, checkpoints.folder, secretsKeyFile, github?.privateKeyFile, signIn?.clientSecretFile, modelsFile, dockerSocket]
+    const ofBlobs = blobs.kind === "folder"
+      ? blobs.folder
+      : blobs.kind === "s3" && "file" in blobs.credentials
+      ? blobs.credentials.file
+      : null
+    const files = [
+      dataDir,
+      checkpoints.folder,
+      ofBlobs,
+      secretsKeyFile,
+      github?.privateKeyFile,
+      signIn?.clientSecretFile,
+      modelsFile,
+      dockerSocket
+    ]
     const own = files.find((file) => typeof file === "string" && isIn(real(file), at))
     if (own !== undefined) return `folders with only programs, without files of the service (${own})`
   }

@@ -24,6 +24,7 @@ import { Duration, Effect, Layer } from "effect"
 import path from "node:path"
 import type { Settings } from "../../settings/Settings.ts"
 import { settings as storage } from "../../settings/Storage.ts"
+import * as BlobPlace from "./BlobPlace.ts"
 import * as OwnPostgres from "./OwnPostgres.ts"
 
 /** Connections to a database after its migration. */
@@ -71,8 +72,9 @@ export const layer = (
   settings: Settings,
   owner: boolean,
   postgres = owner ? OwnPostgres.layer(settings) : OwnPostgres.layerConnectOrStart(settings)
-) =>
-  Layer.mergeAll(
+) => {
+  const blobs = BlobPlace.layer(settings)
+  return Layer.mergeAll(
     owner ? secrets(settings) : Layer.empty,
     Layer.provide(UseCases.layerAdministration, [
       Layer.succeed(KeysPerUser, settings.keysPerUser),
@@ -83,6 +85,7 @@ export const layer = (
     Layer.provideMerge(LocalRepositories.layer),
     Layer.provideMerge(
       Stores.layerConnected({
+        ...(blobs === undefined ? {} : { blobs }),
         checkpoints: settings.checkpoints,
         ids: IdsNode.layer,
         secretsKey: {
@@ -97,3 +100,4 @@ export const layer = (
     ),
     Layer.provideMerge(database(settings, owner, postgres))
   )
+}

@@ -1,6 +1,7 @@
 import { assert, describe, it } from "@effect/vitest"
 import * as GitHubServer from "@slipway/github/testing/GitHubServer"
 import * as Mounts from "@slipway/machine/testing/Mounts"
+import * as S3Server from "@slipway/machine/testing/S3Server"
 import { Effect } from "effect"
 import { spawnSync } from "node:child_process"
 import { generateKeyPairSync } from "node:crypto"
@@ -84,6 +85,38 @@ describe("slipway doctor", () => {
         detail: `in ${missing}: it is not there. Make it, or mount what it is on`
       }])
       assert.deepStrictEqual(readdirSync(there), [])
+    }).pipe(Effect.scoped), LONG)
+
+  it.live("says whether files can be kept in their folder or bucket, by storing one, and leaves none", () =>
+    Effect.gen(function*() {
+      const there = yield* folder
+      const { found } = yield* examined({ SLIPWAY_BLOBS: `folder:${there}` })
+      assert.deepStrictEqual(found.get("files"), { what: "files", state: "ok", detail: `in ${there}` })
+      const names = readdirSync(there, { recursive: true, withFileTypes: true })
+      assert.deepStrictEqual(names.filter((name) => name.isFile()), [])
+      const missing = path.join(there, "missing")
+      const without = yield* examined({ SLIPWAY_BLOBS: `folder:${missing}` })
+      assert.deepStrictEqual([without.code, without.found.get("files")], [1, {
+        what: "files",
+        state: "missing",
+        detail: `Blobs cannot be kept in ${missing}: it is not there, or is empty. Make it, or mount what it is on.`
+      }])
+      const server = yield* S3Server.make()
+      const bucket = {
+        SLIPWAY_BLOBS: `s3://${S3Server.BUCKET}/files?endpoint=${server.endpoint}&region=${S3Server.REGION}`,
+        AWS_ACCESS_KEY_ID: S3Server.ACCESS_KEY
+      }
+      const right = yield* examined({ ...bucket, AWS_SECRET_ACCESS_KEY: S3Server.SECRET_KEY })
+      assert.deepStrictEqual(right.found.get("files"), {
+        what: "files",
+        state: "ok",
+        detail: `at ${server.endpoint}/${S3Server.BUCKET}/files`
+      })
+      assert.deepStrictEqual([server.requests.map((request) => request.split(" ")[0]), server.objects.size], [["PUT", "GET", "DELETE"], 0])
+      const wrong = yield* examined({ ...bucket, AWS_SECRET_ACCESS_KEY: "another-secret-canary" })
+      assert.strictEqual(wrong.found.get("files")?.state, "missing")
+      assert.match(String(wrong.found.get("files")?.detail), /the secret key is wrong\. Check AWS_SECRET_ACCESS_KEY\.$/u)
+      assert.notInclude(wrong.stderr + JSON.stringify(Array.from(wrong.found.values())), "canary")
     }).pipe(Effect.scoped), LONG)
 
   it.live.skipIf(absent !== undefined || !mounts)(

@@ -108,6 +108,21 @@ const contents = (it: Test) => {
       assert.strictEqual(yield* readText(key), "original")
     }))
 
+  it.effect("takes content whose source uses one buffer for all of its parts", () =>
+    Effect.gen(function*() {
+      const bytes = noise(MEBIBYTE + 1000)
+      const key = yield* fresh(bytes)
+      const buffer = new Uint8Array(1000)
+      yield* put(
+        key,
+        Stream.map(inParts(bytes, [buffer.length]), (part) => {
+          buffer.set(part)
+          return buffer.subarray(0, part.length)
+        })
+      )
+      isSame(yield* read(key), bytes)
+    }))
+
   it.effect("takes the largest blob, and refuses one byte more before it reads any", () =>
     Effect.gen(function*() {
       const key: BlobKey = { grantId: yield* grant, holder: "file_1", sha256: LARGEST, size: MAX_BLOB_BYTES }
@@ -138,17 +153,26 @@ const refusals = (it: Test) => {
       assert.strictEqual(yield* readText(key), "the content")
     }))
 
-  it.effect("stores nothing of a large blob whose last byte is wrong, or missing", () =>
-    Effect.gen(function*() {
-      const bytes = noise(2 * MEBIBYTE + 5)
-      const key = yield* fresh(bytes)
-      const wrong = bytes.slice()
-      wrong[wrong.length - 1] = 1 + (wrong.at(-1) ?? 0)
-      for (const other of [wrong, bytes.subarray(0, -1), bytes.subarray(0, MEBIBYTE)]) {
-        assert.strictEqual(yield* tagOf(put(key, inParts(other, [MEBIBYTE, 3]))), "BlobMismatch")
+  it.effect(
+    "stores nothing of a large blob whose last byte is wrong or missing, or whose content breaks off",
+    () =>
+      Effect.gen(function*() {
+        const bytes = noise(9 * MEBIBYTE + 5)
+        const key = yield* fresh(bytes)
+        const wrong = bytes.slice()
+        wrong[wrong.length - 1] = 1 + (wrong.at(-1) ?? 0)
+        for (const other of [wrong, bytes.subarray(0, -1), bytes.subarray(0, MEBIBYTE)]) {
+          assert.strictEqual(yield* tagOf(put(key, inParts(other, [MEBIBYTE, 3]))), "BlobMismatch")
+          yield* isMissing(key)
+        }
+        const broken = Stream.concat(inParts(bytes.subarray(0, -5), [MEBIBYTE, 3]), Stream.fail("cut" as const))
+        assert.strictEqual(yield* Effect.flip(put(key, broken)), "cut")
         yield* isMissing(key)
-      }
-    }))
+        yield* put(key, inParts(bytes, [MEBIBYTE, 3]))
+        isSame(yield* read(key), bytes)
+      }),
+    { timeout: 120_000 }
+  )
 
   it.effect("stops reading content that has too many bytes", () =>
     Effect.gen(function*() {

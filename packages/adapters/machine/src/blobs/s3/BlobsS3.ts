@@ -10,7 +10,7 @@ import {
   nameOf
 } from "@slipway/domain/files/ports/Blobs"
 import { StoreUnavailable } from "@slipway/domain/store/StoreUnavailable"
-import { Cause, type Duration, Effect, Exit, Layer, Stream } from "effect"
+import { type Cause, type Duration, Effect, Exit, Layer, Stream } from "effect"
 import { createHash } from "node:crypto"
 import * as S3Client from "./S3Client.ts"
 
@@ -23,6 +23,8 @@ const NEXT_BYTES: Duration.Input = "30 seconds"
 const sha256 = () => createHash("sha256")
 
 const joined = (chunks: ReadonlyArray<Uint8Array>, size: number): Uint8Array => {
+  const [only] = chunks
+  if (only !== undefined && only.length === size) return only
   const all = new Uint8Array(size)
   let at = 0
   for (const chunk of chunks) {
@@ -56,13 +58,14 @@ const make = (options: S3Client.Options): Blobs["Service"] => {
   const send = S3Client.make(options)
 
   /** The store checks the SHA-256 too, and that nothing has the name. 412: it is stored already. */
-  const store = (key: BlobKey, bytes: Uint8Array | ReadableStream<Uint8Array>) =>
+  const store = (key: BlobKey, bytes: Uint8Array | ReadableStream<Uint8Array>, isBroken = () => false) =>
     Effect.flatMap(
       send({
         method: "PUT",
         name: nameOf(key),
         headers: { "if-none-match": "*" },
         body: { bytes, sha256: key.sha256, size: key.size },
+        isBroken,
         known: [412]
       }),
       S3Client.discard
@@ -75,7 +78,9 @@ const make = (options: S3Client.Options): Blobs["Service"] => {
       Effect.sync(() => {
         broken = cause
       }))
-    const exit = yield* Effect.exit(Effect.flatMap(Stream.toReadableStreamEffect(told), (bytes) => store(key, bytes)))
+    const exit = yield* Effect.exit(
+      Effect.flatMap(Stream.toReadableStreamEffect(told), (bytes) => store(key, bytes, () => broken !== null))
+    )
     if (Exit.isFailure(exit) && broken !== null) return yield* Effect.failCause(broken as Cause.Cause<E>)
     return yield* exit
   })
@@ -87,7 +92,7 @@ const make = (options: S3Client.Options): Blobs["Service"] => {
       const sound = checked(key, content, sha256, () => new BlobMismatch())
       if (key.size > HELD_BYTES) return yield* storeStream(key, sound)
       const chunks: Array<Uint8Array> = []
-      yield* Stream.runForEach(sound, (chunk) => Effect.sync(() => void chunks.push(chunk.slice())))
+      yield* Stream.runForEach(sound, (chunk) => Effect.sync(() => void chunks.push(chunk.length === key.size ? chunk : chunk.slice())))
       return yield* store(key, joined(chunks, key.size))
     }),
 

@@ -6,7 +6,7 @@ export interface S3Address {
   /** Without slashes at its ends; empty: none. */
   readonly prefix: string
   readonly region: string
-  /** Of an object store other than AWS; `null`: AWS. */
+  /** The address of an object store other than AWS; `null`: AWS. */
   readonly endpoint: string | null
 }
 
@@ -25,15 +25,18 @@ const isEndpoint = (text: string) => {
   return /^https?:$/u.test(protocol) && hostname !== "" && pathname === "/" && `${hash}${search}${username}${password}` === ""
 }
 
+/** Whether the text is an address with a user or a password, so that it must not be shown. Nothing else in an address has an @. */
+export const hasCredentials = (text: string): boolean => text.startsWith("s3:") && text.includes("@")
+
 /** The problem with a text, without any secret that it may have; `null`: none. */
 export const problemOf = (text: string): string | null => {
+  if (hasCredentials(text)) return "it must not have credentials: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
   if (!/^s3:\/\//u.test(text) || !URL.canParse(text)) return "it is no s3:// address"
-  const { hash, hostname, password, pathname, port, searchParams, username } = new URL(text)
+  const { hash, hostname, pathname, port, searchParams } = new URL(text)
   const prefix = pathname.replace(/^\/|\/$/gu, "")
   const endpoint = searchParams.get("endpoint")
   const region = searchParams.get("region")
   const names = Array.from(searchParams.keys())
-  if (`${username}${password}` !== "") return "it must not have credentials: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
   if (!BUCKET.test(hostname) || port !== "") return "the name of the bucket is invalid"
   if (!PREFIX.test(prefix) || prefix.length > MAX_PREFIX) return "the prefix may have letters, digits, _, -, . and /"
   if (endpoint !== null && !isEndpoint(endpoint)) return "the endpoint must be an http or https address without path, query or user"
@@ -44,7 +47,7 @@ export const problemOf = (text: string): string | null => {
   return null
 }
 
-/** Of a text without {@link problemOf}. */
+/** Parses a text without {@link problemOf}. */
 export const parse = (text: string): S3Address => {
   const { hostname, pathname, searchParams } = new URL(text)
   const endpoint = searchParams.get("endpoint")

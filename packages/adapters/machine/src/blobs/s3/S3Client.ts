@@ -1,5 +1,5 @@
 /** Signed requests to an object store: bounded in time, repeated after trouble that passes, and with errors that operators understand. */
-import type { StoreUnavailable } from "@slipway/domain/store/StoreUnavailable"
+import { StoreUnavailable } from "@slipway/domain/store/StoreUnavailable"
 import { AwsV4Signer } from "aws4fetch"
 import { type Duration, Effect, Redacted, Schedule } from "effect"
 import { unavailable } from "../Advice.ts"
@@ -62,11 +62,13 @@ const codeOf = (error: unknown): string => {
 
 export interface Request {
   readonly method: "GET" | "PUT" | "DELETE"
-  /** Of the object, below the prefix. */
+  /** The name of the object, below the prefix. */
   readonly name: string
   readonly headers?: Readonly<Record<string, string>>
   /** With the SHA-256 and the number of its bytes. A stream is sent once: then nothing is repeated. */
   readonly body?: { readonly bytes: Uint8Array | ReadableStream<Uint8Array>; readonly sha256: string; readonly size: number }
+  /** Whether the body itself broke off, which ends the request: that is no trouble of the store, and is not logged. */
+  readonly isBroken?: () => boolean
   /** Statuses besides 2xx that the caller understands. */
   readonly known?: ReadonlyArray<number>
 }
@@ -146,7 +148,12 @@ export const make = ({ address, credentials, pauses }: Options) => {
     return attempt(request).pipe(
       Effect.retry({ schedule, while: ({ retryable }: Failure) => retryable && !isOnce }),
       Effect.catch(({ code }: Failure) =>
-        unavailable(`Blobs cannot be kept in ${new URL(urlOf(address, "")).host}, bucket ${address.bucket}: ${advice[code] ?? code}.`, code)
+        request.isBroken?.() === true
+          ? Effect.fail(new StoreUnavailable({ cause: new Error("the content broke off") }))
+          : unavailable(
+            `Blobs cannot be kept in ${new URL(urlOf(address, "")).host}, bucket ${address.bucket}: ${advice[code] ?? code}.`,
+            code
+          )
       )
     )
   }

@@ -6,7 +6,7 @@ import { readFile } from "node:fs/promises"
 export interface S3Credentials {
   readonly accessKeyId: string
   readonly secretAccessKey: Redacted.Redacted
-  /** Of temporary credentials. */
+  /** Only temporary credentials have it. */
   readonly sessionToken: Redacted.Redacted | null
 }
 
@@ -25,7 +25,7 @@ const valuesIn = (text: string): ReadonlyMap<string, string> => {
   const values = new Map<string, string>()
   let section = "default"
   for (const line of text.split(/\r?\n/u)) {
-    section = /^\s*\[\s*([^\]]*?)\s*\]/u.exec(line)?.[1] ?? section
+    section = /^\[([^\]]*)\]/u.exec(line.trim())?.[1]?.trim() ?? section
     const [, name, value] = /^\s*(aws_\w+)\s*=\s*(\S+)\s*$/u.exec(line) ?? []
     if (section === "default" && name !== undefined && value !== undefined) values.set(name, value)
   }
