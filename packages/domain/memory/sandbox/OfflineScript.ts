@@ -2,6 +2,7 @@
 
 import type { Answers, Question } from "../../src/sandbox/schema/Question.ts"
 
+/** A directive of a script. */
 export interface Step {
   readonly name: string
   readonly body: string

@@ -682,7 +682,7 @@ export const plants = ({ key, otherKey }: Keys): Readonly<Record<string, Readonl
   },
 
   "commands.question": {
-    "asks without an end": each("question.asked", ({ data: { expires_at: _, ...data }, ...event }) => ({ ...event, data })),
+    "asks without an end": each("question.asked", ({ data, ...event }) => ({ ...event, data: { ...data, expires_at: undefined } })),
     "not in the snapshot": transient("snapshot", "data.pending_questions", () => []),
     "as an approval": transient("snapshot", "data.turn.state", () => "awaiting_approval")
   },
@@ -691,7 +691,7 @@ export const plants = ({ key, otherKey }: Keys): Readonly<Record<string, Readonl
     "the last one wins": edit("", (old) => ({ ...old as object, outcome: "applied", rejection: undefined }), ANSWER),
     "another rejection": edit("rejection", (old) => old === undefined ? old : "question_expired", ANSWER),
     "chooses for the person": body((given) => given.replace("second", "first")),
-    "keeps the answer to itself": each("question.answered", ({ data: { answers: _, ...data }, ...event }) => ({ ...event, data }))
+    "keeps the answer to itself": each("question.answered", ({ data, ...event }) => ({ ...event, data: { ...data, answers: undefined } }))
   },
   "commands.answer-concurrent": {
     "all applied": edit("", (old) => ({ ...old as object, outcome: "applied", rejection: undefined }), ANSWER)

@@ -8,7 +8,7 @@ import { html, type Html, type Later } from "../../html/Html.ts"
 import type { Form } from "../../layout/Form.ts"
 
 /** Bytes of the questions on one page. */
-export const QUESTIONS_BYTES = 160 * 1024
+const QUESTIONS_BYTES = 160 * 1024
 
 const addressOf = ({ id }: Sandbox, { question_id }: QuestionRequest): string =>
   `/sandboxes/${id}/questions/${encodeURIComponent(question_id)}`

@@ -2,7 +2,7 @@
 import type { Question, QuestionAnswer } from "@slipway/client"
 
 /** The answer; `dismiss`: the whole request; `problem`: what is wrong with the line, as a sentence. */
-export type Typed = { readonly answer: QuestionAnswer } | { readonly dismiss: true } | { readonly problem: string }
+type Typed = { readonly answer: QuestionAnswer } | { readonly dismiss: true } | { readonly problem: string }
 
 /** What a line may be, for the prompt. */
 export const prompt = ({ allows_text, multiple, options }: Pick<Question, "allows_text" | "multiple" | "options">): string => {
