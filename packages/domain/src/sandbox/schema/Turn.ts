@@ -2,6 +2,7 @@
 import * as Schema from "effect/Schema"
 import { Counter } from "../../text/Text.ts"
 import { Timestamp } from "../../time/Timestamp.ts"
+import { AttachedFile } from "./PromptFile.ts"
 import { ToolKind } from "./ToolCall.ts"
 
 /** The state of a turn (docs/decisions/2.2). */
@@ -26,6 +27,8 @@ export const Turn = Schema.Struct({
   n: Schema.Int,
   id: Schema.String,
   prompt: Schema.String,
+  /** The files of the prompt. Absent: none. */
+  files: Schema.optionalKey(Schema.Array(AttachedFile)),
   /** The user who sent the prompt. */
   authorId: Schema.String,
   state: TurnState,

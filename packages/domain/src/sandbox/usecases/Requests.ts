@@ -9,6 +9,7 @@ import { ApprovalDecision, ApprovalId } from "../schema/Approval.ts"
 import { MessageId, Prompt, Title } from "../schema/Command.ts"
 import { IdempotencyKey } from "../schema/Idempotency.ts"
 import { WhenBusy } from "../schema/MessageQueue.ts"
+import { FileRefs } from "../schema/PromptFile.ts"
 import { CreateSandbox, ForkSandbox } from "./CreateSandbox.ts"
 
 const decoder = <A, I>(schema: Schema.Codec<A, I>, name: string) => {
@@ -22,6 +23,8 @@ export const creation = decoder(CreateSandbox, "request")
 export const fork = decoder(ForkSandbox, "request")
 /** The text of a message. */
 export const prompt = decoder(Prompt, "prompt")
+/** The files of a message. */
+export const files = decoder(FileRefs, "files")
 /** The title of a sandbox. */
 export const title = decoder(Title, "title")
 /** The treatment of a message while a turn is active. */
