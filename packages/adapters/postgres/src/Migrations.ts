@@ -4,6 +4,7 @@ import { Migrator, SqlClient } from "effect/sql"
 import schema from "./migrations/0061_schema.ts"
 import additions from "./migrations/0062_additions.ts"
 import feedbackAndAutomations from "./migrations/0063_feedback_and_automations.ts"
+import filesToolsQuestions from "./migrations/0064_files_tools_questions.ts"
 import { UnknownVersion } from "./migrations/EarlierVersions.ts"
 import { DatabaseSchema } from "./options/DatabaseSchema.ts"
 import { OptionNames } from "./options/OptionNames.ts"
@@ -13,7 +14,8 @@ import * as Tables from "./schema/Schema.ts"
 export const migrations = {
   "0061_schema": schema,
   "0062_additions": additions,
-  "0063_feedback_and_automations": feedbackAndAutomations
+  "0063_feedback_and_automations": feedbackAndAutomations,
+  "0064_files_tools_questions": filesToolsQuestions
 }
 
 /** The role of the connection may not create the schema. */

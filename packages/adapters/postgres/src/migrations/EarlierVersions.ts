@@ -12,7 +12,7 @@ import { functions, tables } from "../schema/Schema.ts"
 export type Version = typeof VERSIONS[number]["newest"]
 
 /**
- * `count`: of migrations. Commits 2213f8d, 7d7d40e, 59299c1, 037613a and d7c08e3; then this one. The last three can be in `public` by the
+ * `count`: of migrations. Commits 2213f8d, 7d7d40e, 59299c1, 037613a, d7c08e3 and 2dc7a55; then this one. The last four can be in `public` by the
  * setting.
  */
 const VERSIONS = [
@@ -21,7 +21,8 @@ const VERSIONS = [
   { newest: "0060_calls_by_age", count: 44 },
   { newest: "0061_schema", count: 1 },
   { newest: "0062_additions", count: 2 },
-  { newest: "0063_feedback_and_automations", count: 3 }
+  { newest: "0063_feedback_and_automations", count: 3 },
+  { newest: "0064_files_tools_questions", count: 4 }
 ] as const
 
 /** Whether a database of that version has all tables and columns of this one. */
@@ -91,7 +92,8 @@ const SINCE: Readonly<Record<Version, Readonly<Record<string, ReadonlyArray<stri
     ],
     webhook_deliveries: ["COLUMN sandbox_id text", "COLUMN type text"]
   },
-  "0063_feedback_and_automations": {}
+  "0063_feedback_and_automations": {},
+  "0064_files_tools_questions": {}
 }
 
 /** The tables in `public` are of another version than this one can upgrade. Nothing was changed. */
@@ -189,7 +191,7 @@ const fillSearch = Effect.gen(function*() {
 export const fill = Effect.fnUntraced(function*(version: Version) {
   const sql = yield* SqlClient.SqlClient
   // 0062 wrote the words of searches.
-  if (isCurrent(version) || version === "0062_additions") return
+  if (isCurrent(version) || version === "0063_feedback_and_automations" || version === "0062_additions") return
   yield* fillSearch
   if (version === "0061_schema" || version === "0060_calls_by_age") return
   yield* sql`SELECT remember_pushed(id, publications) FROM sandboxes WHERE publications <> '[]'::jsonb`
