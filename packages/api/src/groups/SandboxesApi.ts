@@ -17,6 +17,7 @@ import {
   CheckpointNotFound,
   ConcurrencyLimitExceeded,
   CreationDenied,
+  FilesUnsupported,
   IdempotencyConflict,
   InvalidCursor,
   InvalidIdempotencyKey,
@@ -24,6 +25,7 @@ import {
   InvalidReasoningEffort,
   NoCheckpoint,
   NoCredits,
+  PromptFileNotFound,
   PullRequestNotWritable,
   QueueFull,
   RepoNotAccessible,
@@ -31,6 +33,7 @@ import {
   SandboxNotFound,
   SandboxNotRunning,
   ScopeUnsupported,
+  TooManyFiles,
   TurnActive
 } from "../shared/Errors.ts"
 import { Authenticated, JsonBody } from "../shared/Middleware.ts"
@@ -84,6 +87,9 @@ const refusedCreation = [
   NoCredits,
   BudgetExceeded,
   RepoNotAccessible,
+  FilesUnsupported,
+  PromptFileNotFound,
+  TooManyFiles,
   IdempotencyConflict,
   SandboxDeleted,
   ConcurrencyLimitExceeded,

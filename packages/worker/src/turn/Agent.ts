@@ -10,6 +10,7 @@ import { Context, Effect, Exit, Option, Scope } from "effect"
 import * as RunSetup from "../setup/RunSetup.ts"
 import { elapsedMillis } from "../shared/Elapsed.ts"
 import { type LeasedSandbox, untilAvailable } from "../shared/LeasedSandbox.ts"
+import * as BoxFiles from "./BoxFiles.ts"
 import * as Conversation from "./Conversation.ts"
 import { readInstructions } from "./Instructions.ts"
 import * as SavedSession from "./SavedSession.ts"
@@ -113,8 +114,9 @@ export const open = Effect.fn("Agent.open")(function*(
     const [asked, ready, way] = yield* Effect.all([
       readInstructions(leased.id, repositories),
       setup,
-      openModel(leased, model).pipe(Scope.provide(modelScope))
-    ], { concurrency: 3 })
+      openModel(leased, model).pipe(Scope.provide(modelScope)),
+      BoxFiles.placeAll(leased, box)
+    ], { concurrency: 4 })
     const resume = yield* resumable(saved, box, model.profile)
     const said = resume === null ? yield* Conversation.tell(sandbox) : null
     const instructions = joined([asked, ready.told, said])

@@ -18,6 +18,7 @@ import type { LeasedSandbox, View } from "../shared/LeasedSandbox.ts"
 import { Timing } from "../shared/Timing.ts"
 import * as Traced from "../shared/Traced.ts"
 import { type Agent, rememberSession } from "./Agent.ts"
+import * as BoxFiles from "./BoxFiles.ts"
 import * as PlainFiles from "./PlainFiles.ts"
 
 /** Whether events have `preview` and `detail` of tool calls (docs/decisions/5). Configuration. */
@@ -148,6 +149,13 @@ const passOnDecisions = Effect.fnUntraced(function*({ agent, leased, spans, wait
   }
 })
 
+/** A message with its files in the box. The agent is told of those that could not be put there. */
+const steered = (leased: LeasedSandbox, { box }: Agent, message: ReturnType<typeof steersOf>[number]) =>
+  BoxFiles.give(leased, box, message.text, message.files).pipe(
+    Effect.catchTag("FileNotGiven", (error) => Effect.succeed(`${message.text}\n\n${error.message}`)),
+    Effect.map((text) => ({ id: message.id, text }))
+  )
+
 /**
  * Hands over the messages that wait for this turn's agent, in order, for as long as the turn runs. The agent ignores a message that it
  * got before; a message that it never takes gets a turn of its own. A fiber of its own, so that an agent that reads nothing more does
@@ -157,7 +165,7 @@ const steering = Effect.fnUntraced(function*({ agent, begun, leased }: Running) 
   yield* begun.await
   for (;;) {
     const seen = yield* leased.view
-    for (const message of steersOf(seen.sandbox)) yield* agent.session.steer?.(message) ?? Effect.void
+    for (const message of steersOf(seen.sandbox)) yield* agent.session.steer?.(yield* steered(leased, agent, message)) ?? Effect.void
     yield* leased.until((next) => next !== seen)
   }
 })
@@ -273,12 +281,14 @@ export const runTurn = Effect.fn("RunTurn.runTurn")(function*(leased: LeasedSand
   const watcher = yield* Effect.forkChild(watching(running))
   const steerer = yield* Effect.forkChild(steering(running))
   const answer: Answer = yield* Effect.raceAllFirst([
-    Effect.result(agent.session.prompt({
-      turnId: turn.id,
-      text: turn.prompt,
-      onBegin: begun.open,
-      onEvent: (told) => onEvent(running, told)
-    })),
+    Effect.result(
+      BoxFiles.give(leased, agent.box, turn.prompt, turn.files).pipe(
+        Effect.flatMap((text) =>
+          agent.session.prompt({ turnId: turn.id, text, onBegin: begun.open, onEvent: (told) => onEvent(running, told) })
+        ),
+        Effect.catchTag("FileNotGiven", ({ message }) => Effect.succeed<TurnEnd>({ state: "failed", reason: message }))
+      )
+    ),
     attending(running, steerer, timing.interrupt),
     // Ends before the others only when the lease is lost.
     Effect.andThen(Fiber.join(writer), Effect.never)

@@ -92,7 +92,10 @@ const SINCE: Readonly<Record<Version, Readonly<Record<string, ReadonlyArray<stri
     ],
     webhook_deliveries: ["COLUMN sandbox_id text", "COLUMN type text"]
   },
-  "0063_feedback_and_automations": {},
+  "0063_feedback_and_automations": {
+    sandboxes: ["COLUMN files jsonb"],
+    messages: ["COLUMN files jsonb"]
+  },
   "0064_files_tools_questions": {}
 }
 

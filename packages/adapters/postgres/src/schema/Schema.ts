@@ -18,6 +18,7 @@ import { localSource } from "./localSource.ts"
 import { models } from "./models.ts"
 import { notifications } from "./notifications.ts"
 import { partner } from "./partner.ts"
+import { promptFiles } from "./promptFiles.ts"
 import { publications } from "./publications.ts"
 import { rateLimits } from "./rateLimits.ts"
 import { sandboxes } from "./sandboxes.ts"
@@ -34,6 +35,7 @@ const statements = [
   sandboxes,
   sandboxTriggers,
   events,
+  promptFiles,
   publications,
   checkpoints,
   models,

@@ -94,6 +94,8 @@ export const sandboxes: ReadonlyArray<string> = [
     continues          jsonb,
     syncing            boolean        NOT NULL DEFAULT false,
     syncs              integer        NOT NULL DEFAULT 0,
+    -- The files of its prompts so far, in the domain's own encoding (docs/decisions/21). Null: none.
+    files              jsonb,
 
     CHECK ((work IS NULL) = (work_since IS NULL)),
     CHECK ((moved IS NULL) = (moved_from IS NULL) AND (moved IS NULL) = (moved_fence IS NULL)),

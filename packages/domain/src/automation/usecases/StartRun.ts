@@ -39,14 +39,17 @@ const CODES = {
   ApprovalsUnsupported: "approvals_unsupported",
   BudgetExceeded: "budget_exceeded",
   ConcurrencyLimitExceeded: "concurrency_limit_exceeded",
+  FilesUnsupported: "files_unsupported",
   IdempotencyConflict: "idempotency_conflict",
   InvalidModel: "invalid_model",
   InvalidReasoningEffort: "invalid_reasoning_effort",
   NoCredits: "no_credits",
+  PromptFileNotFound: "file_not_found",
   PullRequestNotWritable: "pull_request_not_writable",
   RepoNotAccessible: "repo_not_accessible",
   SandboxDeleted: "sandbox_deleted",
-  SourceUnreadable: "unavailable"
+  SourceUnreadable: "unavailable",
+  TooManyFiles: "files_limit_exceeded"
 } as const satisfies Record<Exclude<CreationRefused["_tag"], "CreationDenied" | "StoreUnavailable">, string>
 
 const refusalOf = (error: Exclude<CreationRefused, StoreUnavailable>): Ended =>

@@ -396,6 +396,8 @@ export class Feedback extends Context.Service<Feedback, {
         branchRules: branchRulesOf(access),
         beforeCreate: yield* BeforeCreate,
         settings: yield* Effect.serviceOption(RepositorySettings),
+        // Its prompts are texts of the service.
+        files: Option.none(),
         followed: yield* Effect.serviceOption(FollowedRepositories)
       }
       return Feedback.of({

@@ -48,19 +48,23 @@ export interface StoredFile extends Omit<PromptFile, "object" | "expiresAt"> {
   readonly isUsed: boolean
 }
 
-/** The bytes that no file has any more. */
-export interface UnusedContent {
-  readonly grantId: string
-  readonly sha256: string
-}
+/** A file whose bytes are to be deleted. */
+export type LeftFile = Pick<StoredFile, "grantId" | "id" | "sha256" | "size">
 
 /** After `StoreUnavailable`, retrying helps and is safe. */
 export class PromptFiles extends Context.Service<PromptFiles, {
-  /** Adds an unused file. The limit of the grant's unused bytes holds also among concurrent uploads. A repetition changes nothing. */
-  add(file: Omit<StoredFile, "isUsed">): Effect.Effect<void, StoreUnavailable | TooManyUnusedFiles>
+  /**
+   * Records that the bytes of a file are about to be stored. Nobody finds the file yet, but it counts for its grant. The limit of unused
+   * bytes holds also among concurrent uploads.
+   */
+  begin(file: Omit<StoredFile, "isUsed">): Effect.Effect<void, StoreUnavailable | TooManyUnusedFiles>
+  /** The bytes are stored: from now on the file is found. */
+  complete(key: { readonly grantId: string; readonly id: string }): Effect.Effect<void, StoreUnavailable>
+  /** Forgets a file that was begun and is not complete. Its bytes are deleted already. */
+  discard(key: { readonly grantId: string; readonly id: string }): Effect.Effect<void, StoreUnavailable>
   /** Bytes of the grant's unused files. */
   unusedBytes(grantId: string, now: DateTime.Utc): Effect.Effect<number, StoreUnavailable>
-  /** The file, until it is deleted: an unused one for {@link UNUSED_FOR}, a used one for as long as a sandbox uses it. */
+  /** The file: an unused one for {@link UNUSED_FOR}, a used one for as long as a sandbox uses it. */
   find(key: { readonly grantId: string; readonly id: string }, now: DateTime.Utc): Effect.Effect<
     StoredFile,
     PromptFileNotFound | StoreUnavailable
@@ -77,19 +81,18 @@ export class PromptFiles extends Context.Service<PromptFiles, {
     { readonly files: ReadonlyArray<StoredFile>; readonly added: ReadonlyArray<string> },
     PromptFileNotFound | StoreUnavailable | TooManyFiles
   >
-  /** The files of the sandbox in the order in which they were added. */
+  /** The files of the sandbox in the order in which they were added; none of a deleted sandbox. */
   ofSandbox(id: SandboxId): Effect.Effect<ReadonlyArray<StoredFile>, StoreUnavailable>
   /** Takes files back from the sandbox that `use` added in vain. A file without another use is unused again. */
   release(id: SandboxId, ids: ReadonlyArray<string>): Effect.Effect<void, StoreUnavailable>
   /**
    * Deletes up to `limit` files: unused ones after {@link UNUSED_FOR}, and those whose sandboxes were deleted, have no events any more,
-   * or do not exist after {@link CREATED_WITHIN}. Then gives each content that no file has to `remove`. No upload adds a file with that
-   * content meanwhile. A content is named again until `remove` succeeded. Returns the number of files.
+   * or do not exist after {@link CREATED_WITHIN}. `remove` deletes the bytes of each. If it fails, the files stay and are tried again.
+   * Returns the number of files. Files that another process deletes are skipped.
    */
-  purge<E>(
-    now: DateTime.Utc,
-    limit: number,
-    remove: (content: UnusedContent) => Effect.Effect<void, E>
-  ): Effect.Effect<number, E | StoreUnavailable>
+  purge<E>(now: DateTime.Utc, limit: number, remove: (file: LeftFile) => Effect.Effect<void, E>): Effect.Effect<
+    number,
+    E | StoreUnavailable
+  >
 }>()("@slipway/domain/PromptFiles") {
 }

@@ -1,5 +1,6 @@
 /** A row of the table `sandboxes` as the domain's sandbox. */
 import type { SandboxSummary } from "@slipway/domain/sandbox/ports/SandboxStore"
+import { AttachedFile } from "@slipway/domain/sandbox/schema/PromptFile"
 import { Sandbox } from "@slipway/domain/sandbox/schema/Sandbox"
 import { TurnState } from "@slipway/domain/sandbox/schema/Turn"
 import { FeedbackState } from "@slipway/domain/source/schema/FeedbackState"
@@ -77,13 +78,14 @@ const approvals = list(of.approvals)
 const publications = list(of.publications)
 const maybeNumber = orNull(number)
 const waitingTexts = list(of.waitingTexts)
+const files = orNull(list(Schema.Array(AttachedFile)))
 
 /** In the order in which {@link sandboxOf} reads them. */
 const names = `
   id grant_id created_by created_at title repos prompt model agent_runtime reasoning_effort tool_approval_mode metadata origin
   feedback continues status reason initiator status_at started_at setup_time completed_at error turn waiting turnless idle_since approvals
   publications usage tokens checkpoint owes_checkpoint pinned restoring restores renames syncing syncs revision last_seq recorded_at
-  log_bytes waiting_texts
+  log_bytes waiting_texts files
 `.trim().split(/\s+/u).map((name) => `s.${name}`)
 
 /** How many columns {@link COLUMNS} are: what a statement selects after them begins there. */
@@ -130,6 +132,7 @@ export const summaryOf = (row: ReadonlyArray<unknown>): SandboxSummary => {
  * is not what it is to be.
  */
 export const sandboxOf = (row: ReadonlyArray<unknown>): Sandbox => {
+  const added = files(row[WIDTH - 1])
   let i = 0
   return {
     id: id(row[i++]),
@@ -175,6 +178,7 @@ export const sandboxOf = (row: ReadonlyArray<unknown>): Sandbox => {
     lastSeq: bigint(row[i++]),
     recordedAt: maybeInstant(row[i++]),
     logBytes: bigint(row[i++]),
-    waitingTexts: waitingTexts(row[i++])
+    waitingTexts: waitingTexts(row[i++]),
+    ...(added === null ? {} : { files: added })
   }
 }
