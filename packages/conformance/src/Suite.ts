@@ -20,6 +20,7 @@ import * as ListRules from "./rules/ListRules.ts"
 import * as OwnershipRules from "./rules/OwnershipRules.ts"
 import { areas, type Rule } from "./rules/Rule.ts"
 import * as StreamRules from "./rules/StreamRules.ts"
+import * as UploadRules from "./rules/UploadRules.ts"
 import * as WireRules from "./rules/WireRules.ts"
 import type { Verdict } from "./ScoreCard.ts"
 import type { Need, World } from "./world/World.ts"
@@ -37,6 +38,7 @@ export const rules: ReadonlyArray<Rule> = [
   ...EventRules.rules,
   ...StreamRules.rules,
   ...FileRules.rules,
+  ...UploadRules.rules,
   ...ConversationRules.rules,
   ...InternalRules.rules,
   ...ConversationRules.messages,

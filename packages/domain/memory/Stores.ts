@@ -5,6 +5,7 @@ import * as DeviceLoginStoreMemory from "./access/DeviceLoginStoreMemory.ts"
 import * as SessionStoreMemory from "./access/SessionStoreMemory.ts"
 import * as AutomationStoreMemory from "./automation/AutomationStoreMemory.ts"
 import * as SecretStoreMemory from "./environment/SecretStoreMemory.ts"
+import * as BlobsMemory from "./files/BlobsMemory.ts"
 import * as IdsMemory from "./ids/IdsMemory.ts"
 import * as ModelProviderStoreMemory from "./models/ModelProviderStoreMemory.ts"
 import * as SpendingMemory from "./models/SpendingMemory.ts"
@@ -23,7 +24,7 @@ export interface Options {
 
 /**
  * The stores of sandboxes, leases, workers, setups, checkpoints, access, members, sessions, device logins, the audit log, spending,
- * secrets, providers of models, followed repositories and settings of repositories, partners, webhooks and automations, with `Hints`
+ * secrets, providers of models, followed repositories and settings of repositories, partners, webhooks, automations, files of prompts and blobs, with `Hints`
  * and `Ids`. Limits such as `Policy` and `MaxActiveSandboxes` are provided to this layer.
  */
 export const layer = ({ ids = IdsMemory.layer }: Options = {}) =>
@@ -35,6 +36,7 @@ export const layer = ({ ids = IdsMemory.layer }: Options = {}) =>
       WebhookStoreMemory.layer,
       SecretStoreMemory.layer,
       ModelProviderStoreMemory.layer,
+      BlobsMemory.layer,
       FollowedRepositoriesMemory.layer,
       RepositorySettingsMemory.layer
     )),

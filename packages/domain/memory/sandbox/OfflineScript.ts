@@ -9,7 +9,7 @@ export interface Step {
 export const stepsOf = (text: string): Array<Step> =>
   Array.from(text.matchAll(DIRECTIVE), ([, name = "", body = ""]) => ({ name, body: body.trim() }))
 
-const DIRECTIVE = /\[\[(say|think|write|delete|shell|slow|hang|listen|error|crash|recall)(?:\s+([^]*?))?\]\]/gu
+const DIRECTIVE = /\[\[(say|think|write|delete|shell|slow|hang|listen|error|crash|recall|images)(?:\s+([^]*?))?\]\]/gu
 
 /** A file of an editing step. `repo`: `null` means the first repository. */
 export interface EditedFile {

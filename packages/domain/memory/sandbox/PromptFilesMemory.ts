@@ -105,9 +105,9 @@ export const make = ({ deleted, rows }: Pick<SandboxRows, "deleted" | "rows">): 
       const left = Array.from(entries.values())
         .filter((entry) => entry.file.isUsed ? !isUsedNow(entry.file.id) : isExpired(entry, now))
         .slice(0, limit)
-      for (const { file } of left) {
-        yield* remove(file)
-        entries.delete(file.id)
+      for (const { file: { grantId, id, sha256, size } } of left) {
+        yield* remove({ grantId, id, sha256, size })
+        entries.delete(id)
       }
       return left.length
     })

@@ -49,7 +49,7 @@ export const layer = HttpApiBuilder.group(
       const announced = Number(headers["content-length"] ?? 0)
       yield* uploads.admit(by, Number.isSafeInteger(announced) ? announced : 0)
       yield* enter(by.grantId)
-      const received = yield* Effect.catchTag(receive(request), "HttpServerError", Effect.die)
+      const received = yield* Effect.catchTag(receive(request.stream), "HttpServerError", Effect.die)
       return yield* uploads.add(by, { ...received, name: nameIn(headers["content-disposition"]), mediaType: headers["content-type"] })
     }, Effect.scoped)
 

@@ -4,6 +4,8 @@
  */
 import { Blobs } from "@slipway/domain/files/ports/Blobs"
 import { boxNames } from "@slipway/domain/files/rules/UploadedFile"
+import { IMAGE_TYPES } from "@slipway/domain/models/rules/Images"
+import type { PromptImage } from "@slipway/domain/sandbox/ports/AgentRuntime"
 import { PromptFiles, type StoredFile } from "@slipway/domain/sandbox/ports/PromptFiles"
 import type { Box } from "@slipway/domain/sandbox/ports/SandboxHost"
 import type { AttachedFile } from "@slipway/domain/sandbox/schema/PromptFile"
@@ -81,19 +83,19 @@ const write = Effect.fnUntraced(
     )
 )
 
-/** Puts those of the sandbox's files into the box that are not there, and returns the path of each by its id. */
+/** Puts those of the sandbox's files into the box that are not there, and returns all by their ids. */
 const place = Effect.fn("BoxFiles.place")(function*({ id }: Pick<LeasedSandbox, "id">, box: Box) {
   const store = yield* Effect.serviceOption(PromptFiles)
   const all = Option.isNone(store) ? [] : yield* untilAvailable(store.value.ofSandbox(id))
-  const paths = new Map<string, string>()
-  if (all.length === 0) return paths
+  const placed = new Map<string, Given>()
+  if (all.length === 0) return placed
   const folder = `${box.home}/${FOLDER}`
   const names = boxNames(all)
   const files = all.map((file) => ({ ...file, boxName: names.get(file.id) ?? file.name }))
   const absent = yield* Effect.catchTag(missing(box, folder, files), "HostError", () => Effect.succeed(files))
   yield* Effect.forEach(absent, (file) => write(box, folder, file), { discard: true })
-  for (const { boxName, id } of files) paths.set(id, `${folder}/${boxName}`)
-  return paths
+  for (const file of files) placed.set(file.id, { file, path: `${folder}/${file.boxName}` })
+  return placed
 })
 
 /** Puts all files into the box of an agent that starts. A file that cannot be put there fails the turn that names it, not the start. */
@@ -104,22 +106,51 @@ export const placeAll = Effect.fnUntraced(function*(leased: LeasedSandbox, box: 
   yield* Effect.catchTag(place(leased, box), "FileNotGiven", (error) => Effect.logWarning("files of earlier prompts are missing", error))
 })
 
+/** An image with more bytes is a file only: providers refuse it, and agents can make it smaller. */
+const MAX_IMAGE_BYTES = 5 * 1024 * 1024
+/** The bytes of the images of one message that the worker holds. */
+const MAX_IMAGES_BYTES = 10 * 1024 * 1024
+
+/** The images that the model gets with the text. */
+const imagesOf = Effect.fnUntraced(function*(grantId: string, files: ReadonlyArray<Given>) {
+  const blobs = yield* Effect.serviceOption(Blobs)
+  const images: Array<PromptImage> = []
+  let left = MAX_IMAGES_BYTES
+  for (const { file: { mediaType, name, size, sha256, id }, path } of files) {
+    if (Option.isNone(blobs) || !IMAGE_TYPES.has(mediaType) || size > Math.min(left, MAX_IMAGE_BYTES)) continue
+    left -= size
+    const parts = yield* Stream.runCollect(blobs.value.get({ grantId, holder: id, sha256, size })).pipe(
+      Effect.catchTag("BlobNotFound", () => new FileNotGiven({ name, reason: "it was deleted." })),
+      untilAvailable
+    )
+    images.push({ mediaType, data: Buffer.concat(parts), path })
+  }
+  return images
+})
+
+interface Given {
+  readonly file: StoredFile
+  readonly path: string
+}
+
 const described = ({ mediaType, size }: AttachedFile) => `${mediaType}, ${size} bytes`
 
-/** The prompt for the agent: with the paths of its files, which are in the box then. */
+/** The prompt for the agent: with the paths of its files, which are in the box then, and the images for the model. */
 export const give = Effect.fn("BoxFiles.give")(function*(
   leased: LeasedSandbox,
   box: Box,
   text: string,
   files: ReadonlyArray<AttachedFile> = []
 ) {
-  if (files.length === 0) return text
-  const paths = yield* place(leased, box)
-  const lines: Array<string> = []
-  for (const file of files) {
-    const path = paths.get(file.id)
-    if (path === undefined) return yield* new FileNotGiven({ name: file.name, reason: "it was deleted." })
-    lines.push(`- ${path} (${described(file)})`)
+  if (files.length === 0) return { text, images: [] }
+  const placed = yield* place(leased, box)
+  const given: Array<Given> = []
+  for (const { id, name } of files) {
+    const found = placed.get(id)
+    if (found === undefined) return yield* new FileNotGiven({ name, reason: "it was deleted." })
+    given.push(found)
   }
-  return `${text}\n\nFiles of this message, read-only:\n${lines.join("\n")}`
+  const { sandbox: { grantId } } = yield* leased.view
+  const lines = given.map(({ file, path }) => `- ${path} (${described(file)})`)
+  return { text: `${text}\n\nFiles of this message, read-only:\n${lines.join("\n")}`, images: yield* imagesOf(grantId, given) }
 })

@@ -152,8 +152,8 @@ const passOnDecisions = Effect.fnUntraced(function*({ agent, leased, spans, wait
 /** A message with its files in the box. The agent is told of those that could not be put there. */
 const steered = (leased: LeasedSandbox, { box }: Agent, message: ReturnType<typeof steersOf>[number]) =>
   BoxFiles.give(leased, box, message.text, message.files).pipe(
-    Effect.catchTag("FileNotGiven", (error) => Effect.succeed(`${message.text}\n\n${error.message}`)),
-    Effect.map((text) => ({ id: message.id, text }))
+    Effect.catchTag("FileNotGiven", (error) => Effect.succeed({ text: `${message.text}\n\n${error.message}`, images: [] })),
+    Effect.map((given) => ({ id: message.id, ...given }))
   )
 
 /**
@@ -283,8 +283,8 @@ export const runTurn = Effect.fn("RunTurn.runTurn")(function*(leased: LeasedSand
   const answer: Answer = yield* Effect.raceAllFirst([
     Effect.result(
       BoxFiles.give(leased, agent.box, turn.prompt, turn.files).pipe(
-        Effect.flatMap((text) =>
-          agent.session.prompt({ turnId: turn.id, text, onBegin: begun.open, onEvent: (told) => onEvent(running, told) })
+        Effect.flatMap((given) =>
+          agent.session.prompt({ turnId: turn.id, ...given, onBegin: begun.open, onEvent: (told) => onEvent(running, told) })
         ),
         Effect.catchTag("FileNotGiven", ({ message }) => Effect.succeed<TurnEnd>({ state: "failed", reason: message }))
       )

@@ -14,6 +14,7 @@ export const offline: Profile = {
   acp: { steering: { method: "_slipway/steer", taken: "_slipway/steered" }, denialReason: "slipway/reason" },
   capabilities: {
     toolApprovals: true,
+    images: true,
     reasoningEfforts: ReasoningEffort.literals,
     afterDenial: "goes on",
     countsRequests: false,

@@ -6,8 +6,8 @@ import type { Catalogue, Model } from "../schema/ModelCatalogue.ts"
 /** The media types of images that models take. */
 export const IMAGE_TYPES: ReadonlySet<string> = new Set(["image/png", "image/jpeg", "image/gif", "image/webp"])
 
-/** Runtime profiles whose prompts may have images. */
-const seeing: ReadonlySet<string> = new Set([])
+/** Runtime profiles whose prompts may have images. The ACP of grok says that it takes none (1.0.41). */
+const seeing: ReadonlySet<string> = new Set(["claude", "codex", "opencode", "offline"])
 
 /** Whether sessions of this runtime profile take images. */
 export const profileTakesImages = (profile: string): boolean => seeing.has(profile)

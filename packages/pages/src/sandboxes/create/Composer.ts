@@ -3,9 +3,11 @@ import { MemberStore } from "@slipway/domain/access/ports/MemberStore"
 import { principalOf } from "@slipway/domain/access/rules/Session"
 import type { Role } from "@slipway/domain/access/rules/User"
 import { Ids } from "@slipway/domain/ids/Ids"
+import { Uploads } from "@slipway/domain/files/usecases/Uploads"
 import { type Catalogue, type Model, ModelCatalogue } from "@slipway/domain/models/schema/ModelCatalogue"
 import { ReasoningEffort } from "@slipway/domain/models/schema/ReasoningEffort"
 import { SandboxDashboard, lastChoice, ownersOf, repositoriesOf } from "@slipway/domain/sandbox/ports/SandboxDashboard"
+import type { PromptFile } from "@slipway/domain/sandbox/schema/PromptFile"
 import * as Requests from "@slipway/domain/sandbox/usecases/Requests"
 import { Sandboxes } from "@slipway/domain/sandbox/usecases/Sandboxes"
 import { SourceHost } from "@slipway/domain/source/ports/SourceHost"
@@ -18,6 +20,7 @@ import { Refused } from "../../layout/Refused.ts"
 import { MachineRepositories } from "../../repositories/MachineRepositories.ts"
 import { notTheirs } from "../../repositories/RepositoriesPage.ts"
 import * as FileNames from "../../shared/FileNames.ts"
+import * as PromptFiles from "../../shared/PromptFiles.ts"
 import { isServiceOwner } from "../../shared/ServiceOwners.ts"
 import * as ContinueFields from "./ContinueFields.ts"
 
@@ -42,6 +45,8 @@ interface Draft {
   /** Empty: the model's own. */
   readonly effort: string
   readonly approvals: string
+  /** Uploaded files. */
+  readonly files: ReadonlyArray<PromptFile>
 }
 
 type Field = "prompt" | "repos" | "pull" | "branch" | "model" | "effort" | "approvals"
@@ -69,7 +74,7 @@ const NAMES: Readonly<Record<Field, string>> = {
 const modelsOf = ({ models }: Catalogue): ReadonlyArray<Model> => models.slice(0, 500)
 
 /** Everything a form of ours sends, however little of it there is. */
-const read = Effect.fnUntraced(function*(form: Form): Effect.fn.Return<Draft & { readonly key: string }, Refused> {
+const read = Effect.fnUntraced(function*(form: Form): Effect.fn.Return<Omit<Draft, "files"> & { readonly key: string }, Refused> {
   const [names, refs] = [form.all("repo"), form.all("ref")]
   if (names.length !== refs.length || names.length > MAX_ROWS) return yield* Refused.bad(`Each repository once, up to ${MAX_ROWS}.`)
   return {
@@ -189,13 +194,14 @@ const form = (shown: Shown, { csrf, visit }: Page.Member): Html => {
   // Whose draft a browser keeps.
   const kept = html`data-draft="${`${visit.place.grantId} ${visit.user.id}`}"${problem !== null && html` data-refused`}`
   const described = describedBy(problem, "prompt")
-  return html`<form method="post" action="/new" class="compose" id="compose" ${kept}>${csrf}
+  return html`<form method="post" action="/new" enctype="multipart/form-data" class="compose" id="compose" ${kept}>${csrf}
 <input type="hidden" name="key" value="${key}">
 ${problem !== null && alertOf(problem)}
 <div class="field"><label for="compose-prompt">What should the agent do?</label>
 <textarea id="compose-prompt" name="prompt" required maxlength="60000" rows="4" data-names="/new/files"${described}>
 ${draft.prompt}</textarea>
-${demoHint(shown.catalogue, visit.place.role)}</div>
+${demoHint(shown.catalogue, visit.place.role)}
+${PromptFiles.field(draft.files)}</div>
 <div class="compose-line">
 ${rows.slice(0, 1)}
 ${optionsFor(shown)}
@@ -229,6 +235,7 @@ const creationOf = (draft: Draft, repos: Draft["repos"]) =>
   Requests.creation({
     ...ContinueFields.requestOf(draft.continued, repos[0]?.name ?? ""),
     prompt: draft.prompt,
+    ...(draft.files.length === 0 ? {} : { files: draft.files.map(({ id }) => ({ id })) }),
     repos: repos.map(({ name, ref }) => ({ fullName: name, ...(ref === "" ? {} : { ref }) })),
     ...(draft.model === "" ? {} : { model: draft.model }),
     ...(draft.effort === "" ? {} : { reasoningEffort: draft.effort }),
@@ -236,6 +243,7 @@ const creationOf = (draft: Draft, repos: Draft["repos"]) =>
   })
 
 interface Services {
+  readonly uploads: typeof Uploads.Service
   readonly sandboxes: typeof Sandboxes.Service
   readonly dashboard: typeof SandboxDashboard.Service
   readonly ids: typeof Ids.Service
@@ -269,6 +277,7 @@ const remembered = (catalogue: typeof ModelCatalogue.Service, recent: Recent, us
   const effort = last?.reasoningEffort ?? null
   return {
     prompt: "",
+    files: [],
     repos: (last?.repos ?? []).map(({ fullName, ref = "" }) => ({ name: fullName, ref })),
     continued: ContinueFields.NO_CONTINUE,
     model: chosen?.id ?? "",
@@ -319,7 +328,8 @@ ${yield* composer(services, member, given)}`
 
 const post = (services: Services): Page.Handler<Page.Member> =>
   Effect.fnUntraced(function*(member, asked) {
-    const draft = yield* read(asked.form)
+    const by = principalOf(member.visit)
+    const draft = { ...yield* read(asked.form), files: yield* PromptFiles.of(services.uploads, by, asked.form) }
     const named = draft.repos.map((repo, row) => ({ ...repo, row })).filter(({ name, ref }) => name !== "" || ref !== "")
     const rows = named.map(({ row }) => row)
     const again = (problem: Problem) => page(services, member, { draft, problem })
@@ -328,7 +338,7 @@ const post = (services: Services): Page.Handler<Page.Member> =>
     const fault = ContinueFields.faultOf(continued, named[0]?.ref ?? "")
     if (fault !== null) return yield* wrong(fault.field, fault.text)
     return yield* Effect.all([creationOf(draft, named), Requests.idempotencyKey(draft.key)]).pipe(
-      Effect.flatMap(([request, key]) => services.sandboxes.create(principalOf(member.visit), request, key)),
+      Effect.flatMap(([request, key]) => services.sandboxes.create(by, request, key)),
       Effect.map(({ sandbox }) => Page.redirect(`/sandboxes/${sandbox.id}`)),
       Effect.catchTags({
         InvalidRequest: ({ field, reason }) =>
@@ -337,6 +347,9 @@ const post = (services: Services): Page.Handler<Page.Member> =>
             : again(problemOf(field, reason, rows)),
         InvalidModel: ({ message }) => wrong("model", message),
         InvalidReasoningEffort: ({ message }) => wrong("effort", message),
+        FilesUnsupported: ({ message }) => wrong("model", message),
+        PromptFileNotFound: () => wrong(null, "A file is no longer there. Choose it again.", 409),
+        TooManyFiles: ({ message }) => wrong(null, message, 409),
         ApprovalsUnsupported: ({ model }) =>
           wrong("approvals", `${model} can't ask for approval. Choose another model or "${APPROVALS.auto}".`),
         RepoNotAccessible: ({ message, repo }) =>
@@ -388,6 +401,7 @@ const files = ({ machine }: Services): Page.Handler<Page.Member> =>
 
 export const make = Effect.gen(function*() {
   const services: Services = {
+    uploads: yield* Uploads,
     sandboxes: yield* Sandboxes,
     dashboard: yield* SandboxDashboard,
     ids: yield* Ids,

@@ -25,6 +25,7 @@ import { type Budget, fit } from "../../html/Fit.ts"
 import { html, type Html, type Later, type Part } from "../../html/Html.ts"
 import type { Member } from "../../layout/Page.ts"
 import { placeInLine } from "../../shared/AttentionLabels.ts"
+import * as PromptFiles from "../../shared/PromptFiles.ts"
 import { Rail } from "../../shared/Rail.ts"
 import { labels } from "../../shared/SandboxLabels.ts"
 import * as WaitingPiece from "../../shared/WaitingPiece.ts"
@@ -230,13 +231,14 @@ const message = ({ by, csrf, draft = "", sandbox: { id, status, turn, waiting } 
 ${steers && html`<button name="whenBusy" value="steer" class="quiet">Steer</button>`}`
     : html`<button name="whenBusy" value="queue">Send</button>`
   const describedBy = described !== "" && html` aria-describedby="${described}"`
-  return html`<form id="message" data-piece="message" method="post" action="/sandboxes/${id}/messages" data-live
+  return html`<form id="message" data-piece="message" method="post" action="/sandboxes/${id}/messages" enctype="multipart/form-data" data-live
 data-draft="${`${by.grantId} ${by.userId} ${id}`}"${hiddenUnless(status === "running")}>${csrf}
 <label for="prompt" class="unseen">Message the agent</label>
 ${isBusy && html`<p class="hint" id="prompt-hint">${hint}</p>`}
 <textarea id="prompt" name="prompt" required rows="${draft.split("\n").length}" placeholder="Message the agent…"
 data-longest="${MAX_PROMPT}" data-names="/sandboxes/${id}/files/names"${describedBy}>
 ${draft}</textarea>
+${PromptFiles.field()}
 <div class="actions">${buttons}</div>
 </form>`
 }
