@@ -23,9 +23,9 @@ export interface Options {
 }
 
 /**
- * The stores of sandboxes, leases, workers, setups, checkpoints, access, members, sessions, device logins, the audit log, spending,
- * secrets, providers of models, followed repositories and settings of repositories, partners, webhooks, automations, files of prompts and blobs, with `Hints`
- * and `Ids`. Limits such as `Policy` and `MaxActiveSandboxes` are provided to this layer.
+ * The stores of sandboxes, leases, workers, setups, checkpoints, blobs, access, members, sessions, device logins, the audit log, spending,
+ * secrets, providers of models, followed repositories and settings of repositories, files of prompts, partners, webhooks and
+ * automations, with `Hints` and `Ids`. Limits such as `Policy` and `MaxActiveSandboxes` are provided to this layer.
  */
 export const layer = ({ ids = IdsMemory.layer }: Options = {}) =>
   // The later a line, the earlier it is built: a store finds those that share a transaction with it.
@@ -36,11 +36,10 @@ export const layer = ({ ids = IdsMemory.layer }: Options = {}) =>
       WebhookStoreMemory.layer,
       SecretStoreMemory.layer,
       ModelProviderStoreMemory.layer,
-      BlobsMemory.layer,
       FollowedRepositoriesMemory.layer,
       RepositorySettingsMemory.layer
     )),
     Layer.provideMerge(PartnerStoreMemory.layer),
     Layer.provideMerge(Layer.merge(SessionStoreMemory.layer, DeviceLoginStoreMemory.layer)),
-    Layer.provideMerge(Layer.merge(HintsMemory.layer, ids))
+    Layer.provideMerge(Layer.mergeAll(BlobsMemory.layer, HintsMemory.layer, ids))
   )

@@ -49,7 +49,8 @@ const placeOf = (path: ReadonlyArray<PropertyKey>, text: string): string => {
   )
 }
 
-const read = Effect.fnUntraced(function*(file: string | null) {
+/** The models of the file; `null`: the built-in ones. */
+export const read = Effect.fnUntraced(function*(file: string | null) {
   if (file === null) return defaultFile
   const invalid = (problem: string) => new InvalidCatalogue({ file, problem })
   const text = yield* Effect.tryPromise({

@@ -3,6 +3,7 @@ import * as Data from "effect/Data"
 import type * as DateTime from "effect/DateTime"
 import type * as Redacted from "effect/Redacted"
 import * as Result from "effect/Result"
+import type { Prices } from "../schema/ModelCatalogue.ts"
 import type { CatalogueFile } from "../schema/ModelCatalogueFile.ts"
 import type { ModelProvider, ProviderName } from "../schema/ModelProvider.ts"
 
@@ -72,23 +73,50 @@ type Entry = CatalogueFile["models"][number]
 
 const compatibleId = (model: string | null): string => `compatible/${model}`
 
-/** The model of a server that Slipway knows nothing of. It costs nothing here. */
-const compatible = ({ baseUrl, hasKey, model }: ModelProvider): ReadonlyArray<Entry> =>
-  baseUrl === null || model === null ? [] : [{
-    id: compatibleId(model),
+/** A model of a server with OpenAI's chat API. `null`: the server does not say it. */
+export interface ServedModel {
+  /** Its name at the server. */
+  readonly name: string
+  /** The most tokens of one request, input and output together. */
+  readonly contextTokens: number | null
+  readonly outputTokens: number | null
+  readonly prices: Prices | null
+}
+
+/** The catalogue's entry of such a model. Without prices it costs nothing here. An answer takes at most half of the context. */
+export const compatibleEntry = (
+  server: { readonly baseUrl: string; readonly keyVariable: string | null },
+  { contextTokens, name, outputTokens, prices }: ServedModel
+): Entry => {
+  const context = contextTokens ?? UNKNOWN_MODEL.contextTokens
+  return {
+    id: compatibleId(name),
     agentRuntime: "opencode",
     efforts: [],
     approvals: true,
     offline: false,
     upstream: {
       protocol: "openai-chat",
-      baseUrl,
-      model,
-      keyVariable: hasKey ? providers.compatible.variable : null,
-      prices: NO_PRICES,
-      ...UNKNOWN_MODEL
+      baseUrl: server.baseUrl,
+      model: name,
+      keyVariable: server.keyVariable,
+      prices: prices ?? NO_PRICES,
+      contextTokens: context,
+      outputTokens: Math.min(outputTokens ?? UNKNOWN_MODEL.outputTokens, Math.max(1, Math.floor(context / 2)))
     }
-  }]
+  }
+}
+
+/** The model of a server that an owner named. */
+const compatible = ({ baseUrl, hasKey, model }: ModelProvider): ReadonlyArray<Entry> =>
+  baseUrl === null || model === null ? [] : [
+    compatibleEntry({ baseUrl, keyVariable: hasKey ? providers.compatible.variable : null }, {
+      name: model,
+      contextTokens: null,
+      outputTokens: null,
+      prices: null
+    })
+  ]
 
 /** The id of the provider's chosen model, or of its first one. `null`: the catalogue has no such model. */
 export const chosen = ({ models }: CatalogueFile, { model, provider }: Pick<ModelProvider, "model" | "provider">): string | null => {

@@ -6,6 +6,7 @@ import * as ModelSettings from "../../settings/Models.ts"
 import * as Settings from "../../settings/Settings.ts"
 import * as Server from "../client/Server.ts"
 import { columns, json, print } from "../terminal/Output.ts"
+import { discover } from "./DiscoverModels.ts"
 import * as ModelReport from "./ModelReport.ts"
 
 const jsonSchema = () => {
@@ -69,5 +70,6 @@ export const models = Command.make("models", {
     }, {
       command: "slipway models --example",
       description: "A file to begin with"
-    }])
+    }]),
+    Command.withSubcommands([discover])
   )
