@@ -19,6 +19,7 @@ import {
   type NewSandbox,
   type PageQuery,
   type PartnerPage,
+  type PromptFile,
   type PublishRequest,
   type PullRequestStatus,
   type RepoQuery,
@@ -70,6 +71,8 @@ export type Replies = [
   Holds<Same<Sandbox, Told<Reply<"forkSandbox">>>>,
   Holds<Same<MessageResult, Told<Reply<"sendMessage">>>>,
   Holds<Same<MessagePage, Reply<"listMessages">>>,
+  Holds<Same<PromptFile, Reply<"getFile">>>,
+  Holds<Same<PromptFile, Reply<"uploadFile">>>,
   Holds<Same<CheckpointPage, Reply<"listCheckpoints">>>,
   Holds<Same<Omit<EventPage, "data">, Omit<Reply<"listEvents">, "data">>>,
   Holds<Same<FileTree, Reply<"listFiles">>>,
@@ -169,6 +172,9 @@ describe("the addresses of the promise client", () => {
       client.approve(id, "a/1 ?#é"),
       client.sendMessage(id, ""),
       client.cancelMessage(id, "t/1"),
+      client.uploadFile(new Uint8Array(1)),
+      client.getFile("file_1"),
+      client.getFileBytes("file_1"),
       client.listMessages(id, page),
       client.listCheckpoints(id, page),
       client.listEvents(id, page),
@@ -200,10 +206,8 @@ describe("the addresses of the promise client", () => {
       onGroup: () => {},
       onEndpoint: ({ endpoint: { identifier, method, path } }) => {
         if (!path.startsWith("/api/public/v1/")) return
-        const filled = path.replace(":sandboxId", id).replace(":approvalId", "a%2F1%20%3F%23%C3%A9").replace(":messageId", "t%2F1").replace(
-          /\/$/u,
-          ""
-        )
+        const filled = path.replace(":sandboxId", id).replace(":approvalId", "a%2F1%20%3F%23%C3%A9").replace(":messageId", "t%2F1")
+          .replace(":fileId", "file_1").replace(/\/$/u, "")
         defined.push(`${method} /below${filled}${queries[identifier] ?? ""}`)
       }
     })
