@@ -2,7 +2,8 @@
 import { createHash } from "node:crypto"
 import { answered, refused, type Reply } from "../client/Client.ts"
 import { count, fits, holds, is, matching, nullOr, object, same, Skip, text, timestamp } from "../client/Expect.ts"
-import { turnId, type World } from "../world/World.ts"
+import { turnId } from "../world/Identity.ts"
+import type { World } from "../world/World.ts"
 import { rulesOf } from "./Rule.ts"
 
 const rule = rulesOf("uploads", "docs/decisions/21")

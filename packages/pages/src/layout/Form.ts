@@ -124,9 +124,9 @@ export const readWithFiles = Effect.fnUntraced(function*(request: HttpServerRequ
     })
   ).pipe(
     Effect.provideContext(Multipart.limitsServices({
-      maxParts: Option.some(MAX_FIELDS),
+      maxParts: MAX_FIELDS,
       maxFieldSize: ByteSize.bytes(bytes),
-      maxFileSize: Option.some(ByteSize.bytes(MAX_FILE_BYTES))
+      maxFileSize: ByteSize.bytes(MAX_FILE_BYTES)
     })),
     Effect.catchTags({
       MultipartError: () => Effect.fail(unreadable),
