@@ -268,11 +268,10 @@ describe("a file of credentials", () => {
   it.live("is read anew for each request, as AWS writes it", () =>
     Effect.scoped(Effect.gen(function*() {
       const file = path.join(yield* folder, "credentials")
-      const written = (secret: string) =>
-        writeFileSync(
-          file,
-          `[other]\naws_access_key_id = OTHER\n# a comment\n[default]\naws_access_key_id=${S3Server.ACCESS_KEY}\r\naws_secret_access_key = ${secret}\n[last]\naws_session_token = no\n`
-        )
+      const written = (secret: string) => {
+        const keys = `aws_access_key_id=${S3Server.ACCESS_KEY}\r\naws_secret_access_key = ${secret}\n`
+        writeFileSync(file, `[other]\naws_access_key_id = OTHER\n# a comment\n[default]\n${keys}[last]\naws_session_token = no\n`)
+      }
       written("expired")
       const given = { credentials: S3Credentials.ofFile(file) }
       yield* on(() =>

@@ -55,11 +55,9 @@ const PASSING_CODES: ReadonlyArray<string> = ["RequestTimeout", "SlowDown", "Int
 
 /** The code of a failed connection. The reason is below `fetch failed`. */
 const codeOf = (error: unknown): string => {
-  for (let at = error; at instanceof Error; at = at.cause) {
-    if ("code" in at && typeof at.code === "string") return at.code
-    if (at instanceof AggregateError && at.errors.length > 0) at = new Error("", { cause: at.errors[0] })
-  }
-  return "no connection"
+  if (!(error instanceof Error)) return "no connection"
+  if ("code" in error && typeof error.code === "string") return error.code
+  return codeOf(error instanceof AggregateError ? error.errors[0] : error.cause)
 }
 
 export interface Request {
