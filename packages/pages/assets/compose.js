@@ -110,7 +110,7 @@ if (form instanceof HTMLFormElement) {
   followModel(form)
   sendByKey(form)
   attach()
-complete()
+  complete()
   if (list instanceof HTMLDataListElement) suggest(form, list)
   const [pull, repo, pulls] = ["continue-pull", "repo-0", "pulls"].map((id) => document.getElementById(id))
   if (pull instanceof HTMLInputElement && repo instanceof HTMLInputElement && pulls instanceof HTMLDataListElement) {

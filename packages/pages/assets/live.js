@@ -257,9 +257,10 @@ const outcome = (kind, ...content) => {
 }
 
 /** @param {HTMLFormElement} form */
-const hasFiles = (form) => form.querySelector("input[type=file]") instanceof HTMLInputElement && [...new FormData(form)].some(
-  ([, value]) => value instanceof File && value.name !== ""
-)
+const hasFiles = (form) =>
+  form.querySelector("input[type=file]") instanceof HTMLInputElement && [...new FormData(form)].some(
+    ([, value]) => value instanceof File && value.name !== ""
+  )
 
 /** @param {HTMLFormElement} form @param {HTMLElement | null} submitter */
 const fieldsOf = (form, submitter) => {

@@ -28,9 +28,7 @@ const multipart = (fields: Fields, files: ReadonlyArray<ChosenFile>): Uint8Array
   const head = (line: string) => Buffer.from(`--${BOUNDARY}\r\nContent-Disposition: form-data; ${line}\r\n\r\n`)
   const end = Buffer.from("\r\n")
   return Buffer.concat([
-    ...Object.entries(fields).flatMap(([name, value]) =>
-      [value].flat().flatMap((one) => [head(`name="${name}"`), Buffer.from(one), end])
-    ),
+    ...Object.entries(fields).flatMap(([name, value]) => [value].flat().flatMap((one) => [head(`name="${name}"`), Buffer.from(one), end])),
     ...files.flatMap(({ content, name, type }) => [
       head(`name="file"; filename="${name}"\r\nContent-Type: ${type}`),
       typeof content === "string" ? Buffer.from(content) : content,

@@ -207,7 +207,9 @@ const perform = Effect.fnUntraced(function*(performance: Performance, { body, na
 
 /** As the offline agent says it. */
 const seen = (images: ReadonlyArray<PromptImage>): string =>
-  images.length === 0 ? "I see no images." : `I see: ${images.map(({ data, mediaType }) => `${mediaType} of ${data.length} bytes`).join(", ")}.`
+  images.length === 0
+    ? "I see no images."
+    : `I see: ${images.map(({ data, mediaType }) => `${mediaType} of ${data.length} bytes`).join(", ")}.`
 
 const isOver = (turn: Running): boolean => turn.ended !== null
 

@@ -31,7 +31,10 @@ export const layer = HttpApiBuilder.group(
           bytesOf.message,
           (last, limit) => sandboxes.messages(by, sandboxId, { after: last?.seq ?? after, limit })
         )
-        return { data: page.map(({ files = [], ...message }) => ({ ...message, files })), nextCursor: more === null ? null : String(more.seq) }
+        return {
+          data: page.map(({ files = [], ...message }) => ({ ...message, files })),
+          nextCursor: more === null ? null : String(more.seq)
+        }
       })
     })
   })

@@ -13,8 +13,10 @@ const refused = (title: string, status: 409 | 413, text: string) => Effect.fail(
 export const of = Effect.fnUntraced(function*(uploads: typeof Uploads.Service, by: Principal, form: Form) {
   const ids = [...new Set(form.all("files"))].slice(0, MAX_FILES)
   if (ids.length + form.files.length > MAX_FILES) return yield* Refused.bad(`A message can have up to ${MAX_FILES} files.`)
-  const known = yield* Effect.forEach(ids, (id) =>
-    Effect.catchTag(Effect.asSome(uploads.get(by, id)), "PromptFileNotFound", () => Effect.succeedNone))
+  const known = yield* Effect.forEach(
+    ids,
+    (id) => Effect.catchTag(Effect.asSome(uploads.get(by, id)), "PromptFileNotFound", () => Effect.succeedNone)
+  )
   const added = yield* Effect.forEach(form.files, (file) =>
     uploads.add(by, file).pipe(
       Effect.catchTags({
@@ -28,7 +30,11 @@ export const of = Effect.fnUntraced(function*(uploads: typeof Uploads.Service, b
 const KIBIBYTE = 1024
 
 const sizeOf = (bytes: number): string =>
-  bytes < KIBIBYTE ? `${bytes} B` : bytes < KIBIBYTE ** 2 ? `${Math.ceil(bytes / KIBIBYTE)} KiB` : `${(bytes / KIBIBYTE ** 2).toFixed(1)} MiB`
+  bytes < KIBIBYTE
+    ? `${bytes} B`
+    : bytes < KIBIBYTE ** 2
+    ? `${Math.ceil(bytes / KIBIBYTE)} KiB`
+    : `${(bytes / KIBIBYTE ** 2).toFixed(1)} MiB`
 
 /**
  * The field of a form. It has no id, so drafts leave it out. `attach.js` adds pasted and dropped files, and shows the chosen ones.

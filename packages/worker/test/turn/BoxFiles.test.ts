@@ -12,7 +12,18 @@ import type { AttachedFile } from "@slipway/domain/sandbox/schema/PromptFile"
 import * as SandboxHostNone from "@slipway/machine/none/SandboxHostNone"
 import { DateTime, Effect, Layer, Stream } from "effect"
 import { createHash } from "node:crypto"
-import { chmodSync, lstatSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, symlinkSync, writeFileSync } from "node:fs"
+import {
+  chmodSync,
+  lstatSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  symlinkSync,
+  writeFileSync
+} from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import type { LeasedSandbox } from "../../src/shared/LeasedSandbox.ts"

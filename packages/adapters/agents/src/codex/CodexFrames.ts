@@ -114,7 +114,9 @@ const started = (thread: CodexThread, answer: Result.Result<unknown, JsonRpc.Rpc
   if (thread.interrupting) return interrupt(thread)
   const waiting = thread.early
   thread.early = []
-  return thread.turnId === null ? Effect.void : Effect.forEach(waiting, ({ id, images, text }) => steer(thread, id, text, images), { discard: true })
+  return thread.turnId === null
+    ? Effect.void
+    : Effect.forEach(waiting, ({ id, images, text }) => steer(thread, id, text, images), { discard: true })
 }
 
 const answered = (thread: CodexThread, id: JsonRpc.RequestId, answer: Result.Result<unknown, JsonRpc.RpcRefusal>) => {

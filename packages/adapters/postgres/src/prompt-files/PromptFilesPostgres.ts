@@ -28,23 +28,31 @@ export const layer = Layer.effect(
   PromptFiles,
   Effect.map(SqlClient.SqlClient, (sql) =>
     PromptFiles.of({
-      begin: Effect.fn("PromptFiles.begin")(function*(file) {
-        yield* sql.withTransaction(Effect.gen(function*() {
-          yield* statements.lock(sql, file.grantId)
-          const { bytes } = yield* statements.sumUnused(sql, file.grantId, file.createdAt)
-          if (bytes + file.size > MAX_UNUSED_BYTES) return yield* new TooManyUnusedFiles()
-          yield* statements.insertFile(sql, file)
-        }))
-      }, Effect.catchTag("NoSuchElementError", Effect.die), guard),
+      begin: Effect.fn("PromptFiles.begin")(
+        function*(file) {
+          yield* sql.withTransaction(Effect.gen(function*() {
+            yield* statements.lock(sql, file.grantId)
+            const { bytes } = yield* statements.sumUnused(sql, file.grantId, file.createdAt)
+            if (bytes + file.size > MAX_UNUSED_BYTES) return yield* new TooManyUnusedFiles()
+            yield* statements.insertFile(sql, file)
+          }))
+        },
+        Effect.catchTag("NoSuchElementError", Effect.die),
+        guard
+      ),
       complete: Effect.fn("PromptFiles.complete")(function*(key) {
         yield* statements.markStored(sql, key)
       }, guard),
       discard: Effect.fn("PromptFiles.discard")(function*(key) {
         yield* statements.deleteBegun(sql, key)
       }, guard),
-      unusedBytes: Effect.fn("PromptFiles.unusedBytes")(function*(grantId, now) {
-        return (yield* statements.sumUnused(sql, grantId, now)).bytes
-      }, Effect.catchTag("NoSuchElementError", Effect.die), guard),
+      unusedBytes: Effect.fn("PromptFiles.unusedBytes")(
+        function*(grantId, now) {
+          return (yield* statements.sumUnused(sql, grantId, now)).bytes
+        },
+        Effect.catchTag("NoSuchElementError", Effect.die),
+        guard
+      ),
       find: Effect.fn("PromptFiles.find")(function*(key, now) {
         const [file] = yield* statements.selectFile(sql, key, now)
         return file ?? (yield* new PromptFileNotFound({ id: key.id }))
@@ -72,9 +80,13 @@ export const layer = Layer.effect(
           yield* statements.markUnused(sql, ids)
         }))
       }, guard),
-      purge: <E>(now: Parameters<PromptFiles["Service"]["purge"]>[0], limit: number, remove: Parameters<
-        typeof PromptFiles.Service.purge<E>
-      >[2]) =>
+      purge: <E>(
+        now: Parameters<PromptFiles["Service"]["purge"]>[0],
+        limit: number,
+        remove: Parameters<
+          typeof PromptFiles.Service.purge<E>
+        >[2]
+      ) =>
         sql.withTransaction(Effect.gen(function*() {
           yield* statements.endUses(sql, now)
           const left = yield* statements.lockLeft(sql, now, limit)

@@ -59,8 +59,11 @@ export const sumUnused = (sql: SqlClient.SqlClient, grantId: string, now: DateTi
         WHERE grant_id = ${grantId} AND NOT used AND created_at > ${expired(now)}::timestamptz`
   })(undefined)
 
-export const selectFile = (sql: SqlClient.SqlClient, { grantId, id }: { readonly grantId: string; readonly id: string }, now: DateTime.Utc) =>
-  rows(sql, sql`FROM prompt_files f WHERE f.id = ${id} AND f.grant_id = ${grantId} AND ${isThere(sql, now)}`)
+export const selectFile = (
+  sql: SqlClient.SqlClient,
+  { grantId, id }: { readonly grantId: string; readonly id: string },
+  now: DateTime.Utc
+) => rows(sql, sql`FROM prompt_files f WHERE f.id = ${id} AND f.grant_id = ${grantId} AND ${isThere(sql, now)}`)
 
 /** Locks the files that are there: a purge skips them, and one that has them comes first. */
 export const lockFiles = (sql: SqlClient.SqlClient, ids: ReadonlyArray<string>) =>

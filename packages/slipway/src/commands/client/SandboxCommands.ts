@@ -152,7 +152,10 @@ export const message = Command.make("message", {
     const added = yield* UploadFiles.upload(server, files)
     const busy = queue ? { whenBusy: "queue" as const } : steer ? { whenBusy: "steer" as const } : {}
     const result = yield* Effect.flatMap(
-      withRemedy(id, call((signal) => client.sendMessage(id, prompt, { ...busy, ...(added.length === 0 ? {} : { files: added }), signal }))),
+      withRemedy(
+        id,
+        call((signal) => client.sendMessage(id, prompt, { ...busy, ...(added.length === 0 ? {} : { files: added }), signal }))
+      ),
       (result) => Server.applied(result)
     )
     const found = json || !queue && !steer ? [] : yield* waitingOf(server, id)

@@ -195,7 +195,9 @@ export const suite = (name: string, layer: Layer.Layer<Stores | PromptFiles, unk
         assert.strictEqual((yield* Effect.flip(use({ grantId, id }, [more])))._tag, "TooManyFiles")
         assert.deepStrictEqual((yield* use({ grantId, id }, many.slice(0, 2))).added, [])
         const large = { grantId, id: yield* unborn }
-        for (let used = 0; used < MAX_SANDBOX_BYTES; used += 20 * MEBIBYTE) yield* use(large, [yield* uploaded(grantId, { size: 20 * MEBIBYTE })])
+        for (let used = 0; used < MAX_SANDBOX_BYTES; used += 20 * MEBIBYTE) {
+          yield* use(large, [yield* uploaded(grantId, { size: 20 * MEBIBYTE })])
+        }
         assert.strictEqual((yield* Effect.flip(use(large, [more])))._tag, "TooManyFiles")
         assert.isFalse((yield* (yield* PromptFiles).find(more, at)).isUsed)
       }))
