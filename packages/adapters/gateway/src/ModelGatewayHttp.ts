@@ -80,7 +80,7 @@ interface Opened {
 const open = Effect.fnUntraced(function*(
   { ids, spending }: Gateway,
   { admission, keys, port, sessions }: Opened,
-  { grantId, sandboxId, upstream }: Opening
+  { budget = null, grantId, sandboxId, upstream }: Opening
 ) {
   const { baseUrl, keyVariable } = upstream
   const key = () => {
@@ -98,6 +98,7 @@ const open = Effect.fnUntraced(function*(
   const session: Session = {
     sandboxId,
     grantId,
+    budget,
     upstream,
     protocol: protocols[upstream.protocol],
     key,

@@ -17,6 +17,8 @@ import type { IdleConnections } from "./IdleConnections.ts"
 export interface Session {
   readonly sandboxId: ModelCall["sandboxId"]
   readonly grantId: string
+  /** The own budget of the sandbox; `null`: it has none. */
+  readonly budget: number | null
   readonly upstream: Upstream
   readonly protocol: Protocol
   /** The provider's present key; `null`: it needs none; `undefined`: the account was removed or moved to another address. */

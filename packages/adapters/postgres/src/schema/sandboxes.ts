@@ -94,6 +94,10 @@ export const sandboxes: ReadonlyArray<string> = [
     continues          jsonb,
     syncing            boolean        NOT NULL DEFAULT false,
     syncs              integer        NOT NULL DEFAULT 0,
+    -- Its own limit of model costs. Null: the operator's alone.
+    budget_micro_usd   bigint         CHECK (budget_micro_usd >= 1),
+    -- Plain variables by name. Null: none.
+    environment        jsonb,
     -- The files of its prompts so far, in the domain's own encoding (docs/decisions/21). Null: none.
     files              jsonb,
 
