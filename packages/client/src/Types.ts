@@ -229,7 +229,7 @@ export interface PromptFile extends AttachedFile {
   readonly expiresAt: string | null
 }
 
-/** What an upload says of its file. */
+/** The name and type of an upload. */
 export interface UploadOptions {
   /** Absent: the name of a `File`, else `file`. */
   readonly name?: string

@@ -13,7 +13,6 @@ import * as EventRules from "./rules/EventRules.ts"
 import * as FeedbackRules from "./rules/FeedbackRules.ts"
 import * as FeedRules from "./rules/FeedRules.ts"
 import * as FileRules from "./rules/FileRules.ts"
-import * as ForkRules from "./rules/ForkRules.ts"
 import * as InternalRules from "./rules/InternalRules.ts"
 import * as LifecycleRules from "./rules/LifecycleRules.ts"
 import * as ListRules from "./rules/ListRules.ts"
@@ -43,7 +42,6 @@ export const rules: ReadonlyArray<Rule> = [
   ...InternalRules.rules,
   ...ConversationRules.messages,
   ...CheckpointRules.rules,
-  ...ForkRules.rules,
   ...BranchRules.rules,
   ...FeedbackRules.rules,
   ...AutomationRules.rules,

@@ -60,7 +60,8 @@ const drawn = Layer.sync(Ids, () => drawnFrom(() => randomInt(2 ** 47) / 2 ** 47
  * The stores over a connection that the caller provides, whose `search_path` begins with the schema of the tables: sandboxes, leases,
  * workers, setups, checkpoints, blobs, access, members, sessions, device logins, the audit log, spending, secrets, providers of models,
  * settings of repositories, followed repositories, files of prompts, partners, webhooks, automations and the health of the store, with
- * `Hints`, `Ids` and the database's clock. Limits such as `Policy`, `MaxActiveSandboxes`, `Budgets` and `CreditPrice` are provided to this layer.
+ * `Hints`, `Ids` and the database's clock. Limits such as `Policy`, `MaxActiveSandboxes`, `Budgets` and `CreditPrice` are provided to this
+ * layer.
  */
 export const layerConnected = (
   { blobs, checkpoints, ids = drawn, secretsKey = { file: ".slipway/secrets.key", shared: true } }: StoreOptions = {}

@@ -328,12 +328,7 @@ export async function open(options: Options | StoresOptions<never>): Promise<Sli
     sendMessage: (by, id, prompt, { files = [], idempotencyKey, whenBusy = "reject" } = {}) =>
       withId(id, (id) =>
         Effect.flatMap(
-          Effect.all([
-            Requests.prompt(prompt),
-            Requests.whenBusy(whenBusy),
-            Requests.idempotencyKey(idempotencyKey),
-            Requests.files(files)
-          ]),
+          Requests.message(prompt, whenBusy, idempotencyKey, files),
           ([prompt, whenBusy, key, files]) => sandboxes.sendMessage(principalOf(by), id, prompt, key, whenBusy, files)
         )),
     cancelMessage: (by, id, messageId) =>

@@ -19,7 +19,7 @@ it.each(Object.entries(images))("knows %s by its first bytes, whatever the uploa
   assert.isNull(imageType(bytes(`x${head}`)))
 })
 
-it("takes no file for an image that is none, and keeps other types as they were said", () => {
+it("goes by the bytes of a file that claims to be an image, and keeps other types as they were said", () => {
   const text = bytes("<svg xmlns='http://www.w3.org/2000/svg'><script>alert(1)</script></svg>")
   for (const said of ["image/png", "image/jpeg; q=1", "IMAGE/GIF", "image/webp", "", "text", "a/b/c", "text/html\u0000", undefined]) {
     assert.strictEqual(mediaType(said, text), "application/octet-stream", said)

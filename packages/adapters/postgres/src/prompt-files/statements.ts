@@ -65,7 +65,7 @@ export const selectFile = (
   now: DateTime.Utc
 ) => rows(sql, sql`FROM prompt_files f WHERE f.id = ${id} AND f.grant_id = ${grantId} AND ${isThere(sql, now)}`)
 
-/** Locks the files that are there: a purge skips them, and one that has them comes first. */
+/** Locks the files that are there: a purge skips them, or they wait for its end. */
 export const lockFiles = (sql: SqlClient.SqlClient, ids: ReadonlyArray<string>) =>
   sql`SELECT FROM prompt_files WHERE id = ANY(${textArray(ids)}::text[]) ORDER BY id FOR UPDATE`
 

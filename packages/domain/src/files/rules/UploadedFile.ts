@@ -1,4 +1,4 @@
-/** What an upload says of its file, made safe: a name without a folder, and a media type that its bytes do not contradict. */
+/** The name and type of an uploaded file, made safe: a name without a folder, and a media type that its bytes do not contradict. */
 import { IMAGE_TYPES } from "../../models/rules/Images.ts"
 import { utf8Length } from "../../text/Utf8.ts"
 

@@ -75,7 +75,7 @@ export interface EventRow extends RecordedEntry {
 /** A message. Its key is `sandboxId` and `seq`. */
 export interface MessageRow extends Omit<Message, "createdAt" | "files"> {
   readonly sandboxId: SandboxId
-  /** Of a prompt with files: JSON. */
+  /** JSON; only a prompt with files has it. */
   readonly files: string | null
   readonly createdAt: number
 }

@@ -14,8 +14,9 @@ const MEBIBYTE = 1024 * 1024
 export const MAX_UNUSED_BYTES = 200 * MEBIBYTE
 /** The time until an unused file is deleted. */
 export const UNUSED_FOR = Duration.hours(24)
-/** Files of one sandbox, and their bytes together. */
+/** Files of one sandbox. */
 export const MAX_SANDBOX_FILES = 50
+/** Bytes of the files of one sandbox together. */
 export const MAX_SANDBOX_BYTES = 200 * MEBIBYTE
 /** A use by a sandbox that does not exist ends after this time: its creation failed. */
 export const CREATED_WITHIN = Duration.hours(1)

@@ -177,6 +177,10 @@ const recordRestore = (sandbox: Sandbox, command: CommandOf<"RecordRestore">): D
   ])
 }
 
+/** The first message of a sandbox that goes on with feedback is the service's. */
+const firstTurn = ({ createdBy, feedback, files, prompt }: Sandbox, id: string) =>
+  turnPending(id, prompt, feedback?.round?.turnId === id ? SERVICE_AUTHOR : createdBy, files)
+
 /** The events of the command; empty if nothing has to change. */
 export const decide = (
   sandbox: Sandbox,
@@ -199,16 +203,7 @@ export const decide = (
         }])
         : refuse(command._tag, sandbox)
     case "FinishBoot":
-      return Result.map(moveTo(sandbox, "ready"), (events) => [
-        ...events,
-        // The first message of a sandbox that goes on with feedback is the service's.
-        turnPending(
-          command.turnId,
-          sandbox.prompt,
-          sandbox.feedback?.round?.turnId === command.turnId ? SERVICE_AUTHOR : sandbox.createdBy,
-          sandbox.files
-        )
-      ])
+      return Result.map(moveTo(sandbox, "ready"), (events) => [...events, firstTurn(sandbox, command.turnId)])
     case "Fail":
       return Result.map(moveTo(sandbox, command.reason), (events) => [
         { type: "sandbox.error", data: { code: command.reason, message: command.error, retryable: command.retryable } },

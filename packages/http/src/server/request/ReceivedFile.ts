@@ -1,6 +1,6 @@
 /**
- * A file of a request, received into a temporary file: its size and its SHA-256 are known only at its end, and no more than a chunk of it is
- * in memory. Nothing in it is decoded.
+ * A file of a request, received into a temporary file: its size and its SHA-256 are known only at its end, and no more than a chunk of it
+ * is in memory. Nothing in it is decoded.
  */
 import { HEAD_BYTES, MAX_FILE_BYTES } from "@slipway/domain/files/rules/UploadedFile"
 import { type Received, UploadTooLarge } from "@slipway/domain/files/usecases/Uploads"

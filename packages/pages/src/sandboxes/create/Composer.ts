@@ -20,10 +20,10 @@ import { Refused } from "../../layout/Refused.ts"
 import { MachineRepositories } from "../../repositories/MachineRepositories.ts"
 import { notTheirs } from "../../repositories/RepositoriesPage.ts"
 import * as FileNames from "../../shared/FileNames.ts"
-import * as PromptFiles from "../../shared/PromptFiles.ts"
 import { isServiceOwner } from "../../shared/ServiceOwners.ts"
 import * as ContinueFields from "./ContinueFields.ts"
 import * as InputFields from "./InputFields.ts"
+import * as PromptFiles from "./PromptFiles.ts"
 
 const isRepo = Schema.is(RepoName)
 const isRef = Schema.is(Ref)

@@ -25,13 +25,13 @@ import { type Budget, fit } from "../../html/Fit.ts"
 import { html, type Html, type Later, type Part } from "../../html/Html.ts"
 import type { Member } from "../../layout/Page.ts"
 import { placeInLine } from "../../shared/AttentionLabels.ts"
-import * as PromptFiles from "../../shared/PromptFiles.ts"
 import { Rail } from "../../shared/Rail.ts"
 import { labels } from "../../shared/SandboxLabels.ts"
 import * as WaitingPiece from "../../shared/WaitingPiece.ts"
 import * as ApprovalDiff from "../changes/ApprovalDiff.ts"
 import { ChangesCache, type Reading } from "../changes/ChangesCache.ts"
 import * as ChangesList from "../changes/ChangesList.ts"
+import * as PromptFiles from "../create/PromptFiles.ts"
 import * as TimelinePiece from "../timeline/TimelinePiece.ts"
 import * as Bar from "./Bar.ts"
 import * as CheckpointList from "./CheckpointList.ts"
@@ -231,8 +231,8 @@ const message = ({ by, csrf, draft = "", sandbox: { id, status, turn, waiting } 
 ${steers && html`<button name="whenBusy" value="steer" class="quiet">Steer</button>`}`
     : html`<button name="whenBusy" value="queue">Send</button>`
   const describedBy = described !== "" && html` aria-describedby="${described}"`
-  return html`<form id="message" data-piece="message" method="post" action="/sandboxes/${id}/messages" enctype="multipart/form-data" data-live
-data-draft="${`${by.grantId} ${by.userId} ${id}`}"${hiddenUnless(status === "running")}>${csrf}
+  return html`<form id="message" data-piece="message" method="post" action="/sandboxes/${id}/messages" enctype="multipart/form-data"
+data-live data-draft="${`${by.grantId} ${by.userId} ${id}`}"${hiddenUnless(status === "running")}>${csrf}
 <label for="prompt" class="unseen">Message the agent</label>
 ${isBusy && html`<p class="hint" id="prompt-hint">${hint}</p>`}
 <textarea id="prompt" name="prompt" required rows="${draft.split("\n").length}" placeholder="Message the agent…"

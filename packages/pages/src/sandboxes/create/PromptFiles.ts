@@ -3,9 +3,9 @@ import type { Principal } from "@slipway/domain/access/schema/Principal"
 import type { Uploads } from "@slipway/domain/files/usecases/Uploads"
 import { MAX_FILES, type PromptFile } from "@slipway/domain/sandbox/schema/PromptFile"
 import { Effect } from "effect"
-import { html, type Html } from "../html/Html.ts"
-import type { Form } from "../layout/Form.ts"
-import { Refused } from "../layout/Refused.ts"
+import { html, type Html } from "../../html/Html.ts"
+import type { Form } from "../../layout/Form.ts"
+import { Refused } from "../../layout/Refused.ts"
 
 const refused = (title: string, status: 409 | 413, text: string) => Effect.fail(new Refused({ status, title, text }))
 
@@ -40,14 +40,14 @@ const sizeOf = (bytes: number): string =>
  * The field of a form. It has no id, so drafts leave it out. `attach.js` adds pasted and dropped files, and shows the chosen ones.
  * `uploaded`: files of a form that comes back.
  */
-export const field = (uploaded: ReadonlyArray<PromptFile> = []): Html =>
-  html`<div class="attach" data-attach="${MAX_FILES}">
-${
-    uploaded.map(({ id, name, size }) =>
-      html`<label class="attached"><input type="checkbox" name="files" value="${id}" checked> ${name}
+export const field = (uploaded: ReadonlyArray<PromptFile> = []): Html => {
+  const before = uploaded.map(({ id, name, size }) =>
+    html`<label class="attached"><input type="checkbox" name="files" value="${id}" checked> ${name}
 <span class="fine">${sizeOf(size)}</span></label>
 `
-    )
-  }<label class="attach-choose">Files <input type="file" name="file" multiple></label>
+  )
+  return html`<div class="attach" data-attach="${MAX_FILES}">
+${before}<label class="attach-choose">Files <input type="file" name="file" multiple></label>
 <ul class="attach-list" data-kept hidden></ul>
 </div>`
+}
