@@ -23,6 +23,7 @@ import {
   InvalidIdempotencyKey,
   InvalidModel,
   InvalidReasoningEffort,
+  Misfitting,
   NoCheckpoint,
   NoCredits,
   PromptFileNotFound,
@@ -81,6 +82,7 @@ export const RestoreCheckpoint = Schema.Struct({
 /** Why a request for a sandbox is refused, whatever it is to start with. */
 const refusedCreation = [
   InvalidIdempotencyKey.schema,
+  Misfitting,
   InvalidModel,
   InvalidReasoningEffort,
   ApprovalsUnsupported,

@@ -100,6 +100,8 @@ export const sandboxes: ReadonlyArray<string> = [
     environment        jsonb,
     -- The files of its prompts so far, in the domain's own encoding (docs/decisions/21). Null: none.
     files              jsonb,
+    -- The names of the MCP servers that its creation chose (docs/decisions/23). Null: those that are on by default.
+    mcp_servers        jsonb,
 
     CHECK ((work IS NULL) = (work_since IS NULL)),
     CHECK ((moved IS NULL) = (moved_from IS NULL) AND (moved IS NULL) = (moved_fence IS NULL)),

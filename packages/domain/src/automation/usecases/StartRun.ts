@@ -44,6 +44,7 @@ const CODES = {
   IdempotencyConflict: "idempotency_conflict",
   InvalidModel: "invalid_model",
   InvalidReasoningEffort: "invalid_reasoning_effort",
+  InvalidRequest: "invalid_request",
   NoCredits: "no_credits",
   PromptFileNotFound: "file_not_found",
   PullRequestNotWritable: "pull_request_not_writable",
