@@ -21,6 +21,7 @@ const parameters: Record<string, { readonly name?: string; readonly description:
     name: "Content-Disposition",
     description: "Names the file, as in `attachment; filename=\"a.png\"`. Without it the name is `file`."
   },
+  questionId: { description: "The `question_id` of a `question.asked` event." },
   messageId: { description: "The `turnId` that sending the message answered." },
   "idempotency-key": {
     name: "Idempotency-Key",
