@@ -1,6 +1,6 @@
 /** Forms as browsers send them: `application/x-www-form-urlencoded`, and `multipart/form-data` where a form takes files. */
 import { MAX_FILE_BYTES } from "@slipway/domain/files/rules/UploadedFile"
-import type { Received } from "@slipway/domain/files/usecases/Uploads"
+import { type Received, UploadTooLarge } from "@slipway/domain/files/usecases/Uploads"
 import { MAX_FILES } from "@slipway/domain/sandbox/schema/PromptFile"
 import { failures } from "@slipway/http/server/access/Authenticate"
 import { isInUtf8 } from "@slipway/http/server/request/ContentType"
@@ -78,6 +78,7 @@ const parse = (text: string): Form | null => {
 }
 
 const tooLarge = (bytes: number) => new Refused({ status: 413, title: "Too large", text: `The form is larger than ${bytes / 1024} KiB.` })
+const fileTooLarge = new Refused({ status: 413, title: "File too large", text: new UploadTooLarge().message })
 const unreadable = Refused.bad("The form could not be read. Reload the page and try again.")
 
 /** The form that the request brings. */
@@ -129,8 +130,9 @@ export const readWithFiles = Effect.fnUntraced(function*(request: HttpServerRequ
       maxFileSize: ByteSize.bytes(MAX_FILE_BYTES)
     })),
     Effect.catchTags({
-      MultipartError: () => Effect.fail(unreadable),
-      UploadTooLarge: ({ message }) => Effect.fail(new Refused({ status: 413, title: "File too large", text: message }))
+      MultipartError: ({ reason: { _tag } }) =>
+        Effect.fail(_tag === "FieldTooLarge" ? tooLarge(bytes) : _tag === "FileTooLarge" ? fileTooLarge : unreadable),
+      UploadTooLarge: () => Effect.fail(fileTooLarge)
     })
   )
   return new Form(fields, files)
