@@ -1,5 +1,5 @@
 /** `PromptFiles` in memory, over the rows of `SandboxStoreMemory`. */
-import * as DateTime from "effect/DateTime"
+import type * as DateTime from "effect/DateTime"
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import type { SandboxId } from "../../src/ids/SandboxId.ts"

@@ -17,7 +17,7 @@ import {
   UNUSED_FOR
 } from "../../sandbox/ports/PromptFiles.ts"
 import type { PromptFile } from "../../sandbox/schema/PromptFile.ts"
-import { StoreUnavailable } from "../../store/StoreUnavailable.ts"
+import type { StoreUnavailable } from "../../store/StoreUnavailable.ts"
 import { Blobs } from "../ports/Blobs.ts"
 import { fileName, MAX_FILE_BYTES, mediaType } from "../rules/UploadedFile.ts"
 
