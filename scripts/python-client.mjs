@@ -166,9 +166,11 @@ ${folded([...definitions.values()].join("\n\n\n"))}
 const JSON_TYPE = "application/json"
 const contentOf = ({ content = {} }) => Object.entries(content)[0]
 
+const successOf = ({ responses }) => responses["200"] ?? responses["201"]
+
 /** The type of a method's answer, and how the request asks for it. */
 const replyOf = (operation) => {
-  const [type, { schema }] = contentOf(operation.responses["200"])
+  const [type, { schema }] = contentOf(successOf(operation))
   if (type === JSON_TYPE) return { result: `types.${nameOf(schema.$ref)}`, ask: "_json" }
   return schema.format === "binary" ? { result: "Download", ask: "_download" } : { result: "str", ask: "_text" }
 }
@@ -178,19 +180,21 @@ const methodOf = (address, verb, operation) => {
   const inPath = parameters.filter((one) => one.in === "path")
   const inQuery = parameters.filter((one) => one.in === "query")
   const isKeyed = parameters.some(({ name }) => name === "Idempotency-Key")
-  const body = requestBody === undefined ? undefined : `types.${nameOf(contentOf(requestBody)[1].schema.$ref)}`
+  const isFile = requestBody !== undefined && contentOf(requestBody)[1].schema.format === "binary"
+  const body = requestBody === undefined ? undefined : isFile ? "bytes" : `types.${nameOf(contentOf(requestBody)[1].schema.$ref)}`
   const optional = (type) => `${type} | None = None`
   const must = ({ required }) => required === true
   /** A word or any text is any text. */
   const plain = (schema) => typeOf(schema, "").replace(/^Literal\[.*\] \| str$/u, "str")
   const named = [
     ...inQuery.filter((one) => !must(one)).map(({ name, schema }) => `${argument(name)}: ${optional(plain(schema))}`),
+    ...(isFile ? ["name", "media_type"].map((name) => `${name}: ${optional("str")}`) : []),
     ...(isKeyed ? [`idempotency_key: ${optional("str")}`] : [])
   ]
   const list = [
     "self",
     ...inPath.map(({ name }) => `${argument(name)}: str`),
-    ...(body === undefined ? [] : [`body: ${requestBody.required === true ? body : optional(body)}`]),
+    ...(body === undefined ? [] : [`${isFile ? "content" : "body"}: ${requestBody.required === true ? body : optional(body)}`]),
     ...inQuery.filter(must).map(({ name, schema }) => `${argument(name)}: ${plain(schema)}`),
     ...(named.length === 0 ? [] : ["*", ...named])
   ]
@@ -200,7 +204,7 @@ const methodOf = (address, verb, operation) => {
     `"${verb.toUpperCase()}"`,
     `${place.includes("{") ? "f" : ""}"${place}"`,
     ...(inQuery.length === 0 ? [] : [`query={${inQuery.map(({ name }) => `"${name}": ${argument(name)}`).join(", ")}}`]),
-    ...(body === undefined ? [] : ["body=body"]),
+    ...(body === undefined ? [] : isFile ? ["content", "name", "media_type"].map((name) => `${name}=${name}`) : ["body=body"]),
     ...(isKeyed ? ["idempotency_key=idempotency_key or new_key()"] : [])
   ]
   const about = [operation.summary, operation.description].filter((text) => text !== undefined && text !== "").join("\n\n")
@@ -218,7 +222,7 @@ const methodOf = (address, verb, operation) => {
 const methods = Object.entries(paths).flatMap(([address, operations]) =>
   Object.entries(operations)
     // Streams are read by `SlipwayClient.stream_events`.
-    .filter(([, { responses }]) => address.startsWith(`${API}/`) && contentOf(responses["200"])[0] !== "text/event-stream")
+    .filter(([, operation]) => address.startsWith(`${API}/`) && contentOf(successOf(operation))[0] !== "text/event-stream")
     .map(([verb, operation]) => methodOf(address, verb, operation))
 )
 

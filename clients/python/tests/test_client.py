@@ -71,6 +71,19 @@ class Served(unittest.TestCase):
         return SlipwayClient(address, "sbx_live_1", backoff=0.001, reconnect=0.001, **options)  # type: ignore[arg-type]
 
 
+class Files(Served):
+    def test_an_upload_sends_the_bytes_with_name_and_type(self) -> None:
+        client = self.serve(reply(201, {"id": "file_aaaaaaaaaaaa"}), reply(201, {"id": "file_bbbbbbbbbbbb"}))
+        self.assertEqual(client.upload_file(b"\x00\xff", name="ü b.png", media_type="image/png")["id"], "file_aaaaaaaaaaaa")
+        client.upload_file(b"")
+        (method, path, headers, body), (_, _, others, empty) = self.asked
+        self.assertEqual((method, path, body, empty), ("POST", "/below/api/public/v1/files", b"\x00\xff", b""))
+        self.assertEqual(headers["Content-Type"], "image/png")
+        self.assertEqual(headers["Content-Disposition"], "attachment; filename*=UTF-8''%C3%BC%20b.png")
+        self.assertEqual(others["Content-Type"], "application/octet-stream")
+        self.assertNotIn("Content-Disposition", others)
+
+
 class Streams(Served):
     def test_blocks_are_the_same_wherever_the_bytes_are_cut(self) -> None:
         data = STREAM.encode()

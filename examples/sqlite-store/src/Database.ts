@@ -65,6 +65,7 @@ const TABLES = `
     role TEXT NOT NULL,
     text TEXT NOT NULL,
     createdAt INTEGER NOT NULL,
+    files TEXT,
     PRIMARY KEY (sandboxId, seq)
   ) STRICT;
   CREATE INDEX IF NOT EXISTS messages_by_id ON messages (sandboxId, id);

@@ -10,6 +10,7 @@ import { MetricsApi } from "./groups/MetricsApi.ts"
 import { PartnerApi } from "./groups/PartnerApi.ts"
 import { PullRequestsApi } from "./groups/PullRequestsApi.ts"
 import { SandboxesApi } from "./groups/SandboxesApi.ts"
+import { UploadsApi } from "./groups/UploadsApi.ts"
 import { tidy } from "./openapi/OpenApiDocument.ts"
 
 /** The endpoints that keys with the scope `sandboxes` use, and those for machines: health, metrics and the partner feed. */
@@ -19,6 +20,7 @@ export class Api extends HttpApi.make("slipway")
   .add(CheckpointsApi)
   .add(EventsApi)
   .add(FilesApi)
+  .add(UploadsApi)
   .add(PullRequestsApi)
   .add(FeedbackApi)
   .add(PartnerApi)

@@ -32,7 +32,7 @@ const operations = Object.entries(document.paths).flatMap(([path, item]) =>
 const everywhere = [400, 401, 403, 405, 429, 500, 503]
 /** Statuses by operation (docs/decisions/1). */
 const statuses: Record<string, ReadonlyArray<number>> = {
-  createSandbox: [201, 200, 402, 409, 413, 415],
+  createSandbox: [201, 200, 402, 404, 409, 413, 415],
   listSandboxes: [200],
   getSandbox: [200, 404],
   getSetup: [200, 404],
@@ -53,6 +53,9 @@ const statuses: Record<string, ReadonlyArray<number>> = {
   downloadFile: [200, 404, 409, 413],
   getFileContent: [200, 404, 409, 413],
   diffFiles: [200, 404, 409, 413],
+  uploadFile: [201, 409, 413, 415],
+  getFile: [200, 404],
+  getFileBytes: [200, 404],
   requestChanges: [200, 402, 404, 409, 413, 415, 502],
   resumeFeedback: [200, 404],
   publishPullRequest: [200, 404, 409, 413, 415, 502],

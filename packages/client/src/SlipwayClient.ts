@@ -26,6 +26,7 @@ import type {
   NewSandbox,
   PageQuery,
   PartnerPage,
+  PromptFile,
   PublishRequest,
   PullRequestReviews,
   PullRequestStatus,
@@ -37,7 +38,8 @@ import type {
   SandboxStatus,
   Setup,
   Snapshot,
-  StreamEvent
+  StreamEvent,
+  UploadOptions
 } from "./Types.ts"
 
 export type { CallOptions, ClientOptions } from "./Transport.ts"
@@ -96,6 +98,9 @@ class Fruitless {
 }
 
 const sandboxPath = (id: string): string => `/sandboxes/${segment(id)}`
+
+/** RFC 8187. */
+const encoded = (name: string): string => encodeURIComponent(name).replace(/['()*]/gu, (char) => `%${char.charCodeAt(0).toString(16)}`)
 
 const eventOf = (data: string): StreamEvent => {
   try {
@@ -216,10 +221,38 @@ export class SlipwayClient {
   sendMessage(
     id: string,
     prompt: string,
-    { idempotencyKey = crypto.randomUUID(), signal, whenBusy }: WriteOptions & Pick<NewMessage, "whenBusy"> = {}
+    { files, idempotencyKey = crypto.randomUUID(), signal, whenBusy }: WriteOptions & Pick<NewMessage, "files" | "whenBusy"> = {}
   ): Promise<MessageResult> {
-    const body: NewMessage = { prompt, ...(whenBusy === undefined ? {} : { whenBusy }) }
+    const body: NewMessage = {
+      prompt,
+      ...(whenBusy === undefined ? {} : { whenBusy }),
+      ...(files === undefined ? {} : { files })
+    }
     return this.#post(() => `${sandboxPath(id)}/messages`, body, { idempotencyKey, signal })
+  }
+
+  /** Uploads a file of at most 20 MiB for a prompt. It is deleted after 24 hours unless a prompt uses it. Not retried. */
+  async uploadFile(
+    content: Blob | Uint8Array<ArrayBuffer>,
+    { mediaType, name, signal }: UploadOptions & CallOptions = {}
+  ): Promise<PromptFile> {
+    const isBlob = content instanceof Blob
+    const named = name ?? (isBlob && "name" in content && typeof content.name === "string" ? content.name : undefined)
+    const type = mediaType ?? (isBlob && content.type !== "" ? content.type : "application/octet-stream")
+    const headers = {
+      "content-type": type,
+      ...(named === undefined ? {} : { "content-disposition": `attachment; filename*=UTF-8''${encoded(named)}` })
+    }
+    return this.#transport.json({ method: "POST", path: "/files", bytes: { content, headers }, signal })
+  }
+
+  getFile(fileId: string, options: CallOptions = {}): Promise<PromptFile> {
+    return this.#get(() => `/files/${segment(fileId)}`, {}, options)
+  }
+
+  /** The bytes of an uploaded file, as a response whose body is read on demand. */
+  async getFileBytes(fileId: string, options: CallOptions = {}): Promise<Response> {
+    return this.#read(`/files/${segment(fileId)}/content`, {}, options)
   }
 
   /** Withdraws a waiting message. `messageId` is the `turnId` that sending it returned. Safe to repeat. */

@@ -38,7 +38,10 @@ interface Ask extends CallOptions {
   /** The path is of the internal API. */
   readonly isInternal?: boolean
   readonly query?: Query | undefined
+  /** Sent as JSON. */
   readonly body?: object | undefined
+  /** Sent as it is, with these headers. */
+  readonly bytes?: { readonly content: Blob | Uint8Array<ArrayBuffer>; readonly headers: Readonly<Record<string, string>> } | undefined
   readonly idempotencyKey?: string | undefined
   readonly lastEventId?: string | undefined
 }
@@ -190,7 +193,7 @@ export class Transport {
     }
   }
 
-  #prepare({ body, idempotencyKey, isInternal = false, lastEventId, method = "GET", path, query }: Ask): Send {
+  #prepare({ body, bytes, idempotencyKey, isInternal = false, lastEventId, method = "GET", path, query }: Ask): Send {
     const headers = new Headers({ authorization: `Bearer ${this.#apiKey}` })
     if (body !== undefined) headers.set("content-type", "application/json")
     if (idempotencyKey !== undefined) headers.set("idempotency-key", idempotencyKey)
@@ -198,7 +201,9 @@ export class Transport {
     // A separate variable, because browsers' `fetch` refuses to be called as a method of another object.
     const fetch = this.#fetch
     const url = `${this.#root}${isInternal ? "internal" : "public"}/v1${path}${search(query)}`
-    const init = { method, headers, redirect: "manual" as const, ...(body === undefined ? {} : { body: JSON.stringify(body) }) }
+    for (const [name, value] of Object.entries(bytes?.headers ?? {})) headers.set(name, value)
+    const sent = bytes === undefined ? body === undefined ? undefined : JSON.stringify(body) : bytes.content
+    const init = { method, headers, redirect: "manual" as const, ...(sent === undefined ? {} : { body: sent }) }
     return async (signal) => {
       const response = await fetch(url, { ...init, signal }).catch((cause: unknown) => {
         if (signal.aborted || !isOfAnotherOrigin(url)) throw cause

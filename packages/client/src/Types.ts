@@ -84,6 +84,8 @@ export interface NewSandbox {
   readonly repos: ReadonlyArray<RepoRef>
   /** 1 to 60000 characters. */
   readonly prompt: string
+  /** Uploaded files for the prompt: at most 10. */
+  readonly files?: ReadonlyArray<{ readonly id: string }>
   /** Absent: the catalogue's default. */
   readonly model?: string
   readonly reasoningEffort?: "none" | "low" | "medium" | "high" | "xhigh" | "max" | "ultra" | "ultracode"
@@ -143,6 +145,8 @@ export interface ChangeRequest {
 export interface Fork {
   /** 1 to 60000 characters. */
   readonly prompt: string
+  /** Uploaded files for the prompt: at most 10. Those of the original stay. */
+  readonly files?: ReadonlyArray<{ readonly id: string }>
   /** A model of another runtime gets the messages so far as text. */
   readonly model?: string
   /** Absent: the original's effort, if the model has it. */
@@ -220,6 +224,37 @@ export interface NewMessage {
    * agent gets it as soon as it can take it.
    */
   readonly whenBusy?: "reject" | "queue" | "steer"
+  /** Uploaded files: at most 10. */
+  readonly files?: ReadonlyArray<{ readonly id: string }>
+}
+
+/** A file of a prompt. The agent finds it in `files` of its home. */
+export interface AttachedFile {
+  readonly id: string
+  /** Without a folder. */
+  readonly name: string
+  /** `image/png`, `image/jpeg`, `image/gif` or `image/webp` if its bytes are such an image; else what the upload said. */
+  readonly mediaType: string
+  /** Bytes. */
+  readonly size: number
+}
+
+/** An uploaded file. */
+export interface PromptFile extends AttachedFile {
+  readonly object: "file"
+  /** In hex. */
+  readonly sha256: string
+  readonly createdAt: string
+  /** The time of its deletion unless a prompt uses it before; `null`: it is kept for as long as the events of its sandbox. */
+  readonly expiresAt: string | null
+}
+
+/** The name and type of an upload. */
+export interface UploadOptions {
+  /** Absent: the name of a `File`, else `file`. */
+  readonly name?: string
+  /** Absent: the type of a `Blob`. The bytes decide whether it is an image. */
+  readonly mediaType?: string
 }
 
 /** The answer to `sendMessage`. */
@@ -240,6 +275,8 @@ export interface Message {
   readonly turnId: string
   readonly role: "user" | "assistant"
   readonly text: string
+  /** The files of a prompt; else empty. */
+  readonly files: ReadonlyArray<AttachedFile>
   /** The time when it was complete. */
   readonly createdAt: string
 }
@@ -341,6 +378,8 @@ export interface QueuedMessage {
   readonly author: { readonly id: string }
   /** The agent of the active turn gets it at once. */
   readonly steers: boolean
+  /** Absent: none. */
+  readonly files?: ReadonlyArray<AttachedFile>
 }
 
 /** A tool call that waits for a person. */
@@ -505,7 +544,7 @@ export type SandboxEvent =
   | Durable<"turn.started", {
     readonly prompt_id: string
     readonly text: string
-    readonly files: ReadonlyArray<never>
+    readonly files: ReadonlyArray<AttachedFile>
     readonly author: { readonly id: string }
   }>
   | Durable<"turn.updated", {
@@ -513,6 +552,7 @@ export type SandboxEvent =
     readonly previous: TurnState | null
     readonly text?: string
     readonly author?: { readonly id: string }
+    readonly files?: ReadonlyArray<AttachedFile>
     readonly reason?: "interrupt"
     readonly initiator?: Initiator
   }>
@@ -528,6 +568,7 @@ export type SandboxEvent =
     readonly message_id: string
     readonly text: string
     readonly author: { readonly id: string }
+    readonly files?: ReadonlyArray<AttachedFile>
   }>
   | Durable<"message.cancelled", {
     readonly message_id: string

@@ -19,6 +19,7 @@ import {
   type NewSandbox,
   type PageQuery,
   type PartnerPage,
+  type PromptFile,
   type PublishRequest,
   type PullRequestStatus,
   type QuestionReply,
@@ -74,6 +75,8 @@ export type Replies = [
   Holds<Same<Sandbox, Told<Reply<"forkSandbox">>>>,
   Holds<Same<MessageResult, Told<Reply<"sendMessage">>>>,
   Holds<Same<MessagePage, Reply<"listMessages">>>,
+  Holds<Same<PromptFile, Reply<"getFile">>>,
+  Holds<Same<PromptFile, Reply<"uploadFile">>>,
   Holds<Same<CheckpointPage, Reply<"listCheckpoints">>>,
   Holds<Same<Omit<EventPage, "data">, Omit<Reply<"listEvents">, "data">>>,
   Holds<Same<FileTree, Reply<"listFiles">>>,
@@ -176,6 +179,9 @@ describe("the addresses of the promise client", () => {
       client.answerQuestion(id, "q/1", { dismiss: true }),
       client.sendMessage(id, ""),
       client.cancelMessage(id, "t/1"),
+      client.uploadFile(new Uint8Array(1)),
+      client.getFile("file_1"),
+      client.getFileBytes("file_1"),
       client.listMessages(id, page),
       client.listCheckpoints(id, page),
       client.listEvents(id, page),
@@ -208,7 +214,7 @@ describe("the addresses of the promise client", () => {
       onEndpoint: ({ endpoint: { identifier, method, path } }) => {
         if (!path.startsWith("/api/public/v1/")) return
         const filled = path.replace(":sandboxId", id).replace(":approvalId", "a%2F1%20%3F%23%C3%A9")
-          .replace(":questionId", "q%2F1").replace(":messageId", "t%2F1").replace(/\/$/u, "")
+          .replace(":questionId", "q%2F1").replace(":messageId", "t%2F1").replace(":fileId", "file_1").replace(/\/$/u, "")
         defined.push(`${method} /below${filled}${queries[identifier] ?? ""}`)
       }
     })

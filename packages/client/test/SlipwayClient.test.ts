@@ -68,6 +68,32 @@ layer(
       assert.strictEqual((yield* failure(client.publishPullRequest(id))).code, "sandbox_not_running")
     }))
 
+  it.effect("uploads files, names them, and sends them with prompts", () =>
+    Effect.gen(function*() {
+      const { client } = yield* clientOf("files")
+      const bytes = new TextEncoder().encode("hello")
+      const one = yield* Effect.promise(() => client.uploadFile(bytes, { name: "ü 'a'.txt", mediaType: "text/plain" }))
+      assert.deepInclude(one, { name: "ü 'a'.txt", mediaType: "text/plain", size: 5 })
+      const two = yield* Effect.promise(() => client.uploadFile(new File(["<b>"], "b.html", { type: "text/html" })))
+      assert.deepInclude(two, { name: "b.html", mediaType: "text/html" })
+      assert.deepInclude(yield* Effect.promise(() => client.uploadFile(bytes)), { name: "file", mediaType: "application/octet-stream" })
+      assert.deepStrictEqual(yield* Effect.promise(() => client.getFile(one.id)), one)
+      assert.strictEqual(yield* Effect.promise(() => client.getFileBytes(one.id).then((response) => response.text())), "hello")
+      const { id } = yield* Effect.promise(() => client.createSandbox({ ...creation, files: [{ id: two.id }] }))
+      const turn = yield* turnOf(SandboxId.make(id))
+      yield* drive(SandboxId.make(id), [
+        { _tag: "StartBoot" },
+        { _tag: "FinishBoot", turnId: turn },
+        { _tag: "StartTurn", turnId: turn },
+        { _tag: "EndTurn", turnId: turn, state: "succeeded" }
+      ])
+      const { turnId } = yield* Effect.promise(() => client.sendMessage(id, "go on", { files: [{ id: one.id }] }))
+      yield* drive(SandboxId.make(id), [{ _tag: "StartTurn", turnId }])
+      const { data } = yield* Effect.promise(() => client.listMessages(id))
+      assert.deepStrictEqual(data.map(({ files }) => files.map(({ name }) => name)), [["b.html"], ["ü 'a'.txt"]])
+      assert.strictEqual((yield* failure(client.uploadFile(new Uint8Array(20 * 1024 * 1024 + 1)))).code, "file_too_large")
+    }))
+
   it.effect("makes one sandbox and one turn, although the replies are lost and it asks again", () =>
     Effect.gen(function*() {
       const { client: observer, key } = yield* clientOf("lossy")

@@ -13,7 +13,6 @@ import * as EventRules from "./rules/EventRules.ts"
 import * as FeedbackRules from "./rules/FeedbackRules.ts"
 import * as FeedRules from "./rules/FeedRules.ts"
 import * as FileRules from "./rules/FileRules.ts"
-import * as ForkRules from "./rules/ForkRules.ts"
 import * as InternalRules from "./rules/InternalRules.ts"
 import * as LifecycleRules from "./rules/LifecycleRules.ts"
 import * as ListRules from "./rules/ListRules.ts"
@@ -21,6 +20,7 @@ import * as OwnershipRules from "./rules/OwnershipRules.ts"
 import * as QuestionRules from "./rules/QuestionRules.ts"
 import { areas, type Rule } from "./rules/Rule.ts"
 import * as StreamRules from "./rules/StreamRules.ts"
+import * as UploadRules from "./rules/UploadRules.ts"
 import * as WireRules from "./rules/WireRules.ts"
 import type { Verdict } from "./ScoreCard.ts"
 import type { Need, World } from "./world/World.ts"
@@ -39,11 +39,11 @@ export const rules: ReadonlyArray<Rule> = [
   ...EventRules.rules,
   ...StreamRules.rules,
   ...FileRules.rules,
+  ...UploadRules.rules,
   ...ConversationRules.rules,
   ...InternalRules.rules,
   ...ConversationRules.messages,
   ...CheckpointRules.rules,
-  ...ForkRules.rules,
   ...BranchRules.rules,
   ...FeedbackRules.rules,
   ...AutomationRules.rules,

@@ -8,6 +8,7 @@ import { Sessions } from "./access/usecases/Sessions.ts"
 import { Automations } from "./automation/usecases/Automations.ts"
 import { Secrets } from "./environment/usecases/Secrets.ts"
 import { Files } from "./files/usecases/Files.ts"
+import { Uploads } from "./files/usecases/Uploads.ts"
 import { McpServers } from "./mcp/usecases/McpServers.ts"
 import { ModelProviders } from "./models/usecases/ModelProviders.ts"
 import { Partners } from "./partner/usecases/Partners.ts"
@@ -40,6 +41,7 @@ const work = Layer.mergeAll(
     Layer.provideMerge(Sandboxes.layer)
   ),
   SandboxEvents.layer,
+  Uploads.layer,
   Partners.layer
 )
 

@@ -28,6 +28,7 @@ import * as PartnerHandlers from "./handlers/PartnerHandlers.ts"
 import * as PullRequestsHandlers from "./handlers/PullRequestsHandlers.ts"
 import * as SandboxesHandlers from "./handlers/SandboxesHandlers.ts"
 import * as SourceHostEventsHandler from "./handlers/SourceHostEventsHandler.ts"
+import * as UploadsHandlers from "./handlers/UploadsHandlers.ts"
 import * as Authenticated from "./server/access/Authenticated.ts"
 import { Connections } from "./server/connection/Connections.ts"
 import { LiveResponses } from "./server/connection/LiveResponses.ts"
@@ -43,6 +44,7 @@ const Handlers = Layer.mergeAll(
   CheckpointsHandlers.layer,
   EventsHandlers.layer,
   FilesHandlers.layer,
+  UploadsHandlers.layer,
   PullRequestsHandlers.layer,
   FeedbackHandlers.layer,
   PartnerHandlers.layer,

@@ -1,4 +1,5 @@
 /** Improves the form of a new sandbox: drafts, what belongs to the chosen model, repositories for what is typed. */
+import { attach } from "./attach.js"
 import { complete } from "./complete.js"
 import { keepDraft } from "./draft.js"
 
@@ -108,6 +109,7 @@ if (form instanceof HTMLFormElement) {
   sendOnce(form)
   followModel(form)
   sendByKey(form)
+  attach()
   complete()
   if (list instanceof HTMLDataListElement) suggest(form, list)
   const [pull, repo, pulls] = ["continue-pull", "repo-0", "pulls"].map((id) => document.getElementById(id))

@@ -3,6 +3,7 @@
  * those that are there, and sends forms without loading the page again. Without it the page is as it was when it was loaded, and its
  * forms work.
  */
+import { attach } from "./attach.js"
 import { complete } from "./complete.js"
 import { keepDraft } from "./draft.js"
 import { morph, parsed } from "./morph.js"
@@ -255,6 +256,12 @@ const outcome = (kind, ...content) => {
   find(document, "#outcome", HTMLElement)?.replaceChildren(...(content.length === 0 ? [] : [line]))
 }
 
+/** @param {HTMLFormElement} form */
+const hasFiles = (form) =>
+  form.querySelector("input[type=file]") instanceof HTMLInputElement && [...new FormData(form)].some(
+    ([, value]) => value instanceof File && value.name !== ""
+  )
+
 /** @param {HTMLFormElement} form @param {HTMLElement | null} submitter */
 const fieldsOf = (form, submitter) => {
   const fields = new URLSearchParams()
@@ -280,7 +287,7 @@ const send = async (form, submitter) => {
   submittedAgain.delete(form)
   setBusy(form, true)
   outcome("told")
-  const body = fieldsOf(form, submitter)
+  const body = hasFiles(form) ? new FormData(form, submitter) : fieldsOf(form, submitter)
   body.append("live", "yes")
   const typed = String(fieldsOf(form, null))
   const response = await fetch(form.action, { method: "POST", body }).catch(() => null)
@@ -326,6 +333,7 @@ document.addEventListener("submit", (event) => {
   else void send(form, event.submitter)
 })
 
+attach()
 complete()
 
 // With Ctrl or ⌘, Enter sends what is typed.

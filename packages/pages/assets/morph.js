@@ -30,6 +30,8 @@ const CONTENT = ["value", "checked", "selected"]
 const callbacks = {
   /** @param {Node} old @param {Node} now */
   beforeNodeMorphed: (old, now) => {
+    // Only scripts of the page fill it.
+    if (old instanceof HTMLElement && old.dataset["kept"] !== undefined) return false
     if (old instanceof Text && now instanceof Text && old.data !== now.data && now.data.startsWith(old.data)) {
       // The selection stays.
       old.appendData(now.data.slice(old.data.length))

@@ -14,6 +14,30 @@ export type Fields = Readonly<Record<string, string | ReadonlyArray<string>>>
 export const encoded = (fields: Fields): string =>
   new URLSearchParams(Object.entries(fields).flatMap(([name, value]) => [value].flat().map((one) => [name, one]))).toString()
 
+/** A file field of a form: a browser without a chosen file sends one without a name. */
+export interface ChosenFile {
+  readonly name: string
+  readonly type: string
+  readonly content: string | Uint8Array
+}
+
+const BOUNDARY = "----slipway-test-boundary"
+
+/** A form with files, as a browser sends it. */
+const multipart = (fields: Fields, files: ReadonlyArray<ChosenFile>): Uint8Array => {
+  const head = (line: string) => Buffer.from(`--${BOUNDARY}\r\nContent-Disposition: form-data; ${line}\r\n\r\n`)
+  const end = Buffer.from("\r\n")
+  return Buffer.concat([
+    ...Object.entries(fields).flatMap(([name, value]) => [value].flat().flatMap((one) => [head(`name="${name}"`), Buffer.from(one), end])),
+    ...files.flatMap(({ content, name, type }) => [
+      head(`name="file"; filename="${name}"\r\nContent-Type: ${type}`),
+      typeof content === "string" ? Buffer.from(content) : content,
+      end
+    ]),
+    Buffer.from(`--${BOUNDARY}--\r\n`)
+  ])
+}
+
 /** A new session of the user in the grant. Forms carry what a page of the session has; `fields` may say something else. */
 export const browserOf = Effect.fnUntraced(function*(userId: string, grantId: string) {
   const sessions = yield* Sessions
@@ -26,6 +50,11 @@ export const browserOf = Effect.fnUntraced(function*(userId: string, grantId: st
     cookie,
     get: (path: string, headers: Ask["headers"] = {}) => ask(path, { headers: { cookie, ...headers } }),
     follow: (path: string, headers: Ask["headers"] = {}) => openStream(path, { headers: { cookie, ...headers } }),
+    postFiles: (path: string, fields: Fields, files: ReadonlyArray<ChosenFile>) =>
+      ask(path, {
+        body: multipart({ csrf, place: grantId, ...fields }, files),
+        headers: { cookie, "content-type": `multipart/form-data; boundary=${BOUNDARY}` }
+      }),
     post: (path: string, fields: Fields = {}, headers: Ask["headers"] = {}) =>
       ask(path, {
         body: encoded({ csrf, place: grantId, ...fields }),

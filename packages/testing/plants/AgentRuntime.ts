@@ -31,6 +31,7 @@ export const plants: Plants = {
       ["takes first what it was steered with last", "turn.steers.shift()", "turn.steers.pop()"],
       ["forgets what it was steered with", "remember(steer.text)", ""],
       ["does not tell what it took", "yield* onEvent({ _tag: \"MessageSteered\", messageId: steer.id })", ""],
+      ["drops the images of a prompt", "images, before:", "images: [], before:"],
       ["gives ids again", nextId, "`${prefix}_1`"],
       ["gives ids again in a new process", nextId, "`${prefix}_${session.process.drawn = (session.process.drawn ?? 0) + 1}`"],
       ["says that an interrupted turn succeeded", "isOver(turn) ? \"interrupted\" : \"succeeded\"", "\"succeeded\""],

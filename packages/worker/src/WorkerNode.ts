@@ -18,6 +18,7 @@ import { Cause, Clock, Duration, Effect, Exit, Fiber, Latch, Layer, Metric, Opti
 import * as BootBreaker from "./boot/BootBreaker.ts"
 import { enforceLimits } from "./jobs/EnforceLimits.ts"
 import { purgeEvents } from "./jobs/PurgeEvents.ts"
+import { purgeFiles } from "./jobs/PurgeFiles.ts"
 import { reapOrphans } from "./jobs/ReapOrphans.ts"
 import { releaseReservations } from "./jobs/ReleaseReservations.ts"
 import * as SandboxSession from "./SandboxSession.ts"
@@ -284,6 +285,7 @@ export const start = Effect.fn("WorkerNode.start")(function*({ machine, slots, w
   yield* every(reap, "reapOrphans")(Effect.provideService(reapOrphans(), MachineLock, here))
   yield* every(reap, "releaseReservations")(releaseReservations(machine))
   yield* every(purge, "purgeEvents")(purgeEvents())
+  yield* every(reap, "purgeFiles")(purgeFiles())
   // After the last report.
   yield* Effect.addFinalizer(() => Effect.timeoutOption(round("leave")(workers.leave(worker)), shutdown))
   yield* every(renewal, "report")(report(node))

@@ -385,6 +385,56 @@ class Operations(Transport):
             query={"from": from_, "to": to, "path": path, "repo": repo},
         )
 
+    def upload_file(
+        self,
+        content: bytes,
+        *,
+        name: str | None = None,
+        media_type: str | None = None,
+    ) -> types.PromptFile:
+        """
+        Upload a file
+
+        A file for the prompt of a creation, a fork or a message: its bytes as the body, at most 20
+        MiB, within 30 seconds. Any `Content-Type` is taken; the bytes decide whether it is an
+        image. A file that no prompt uses is deleted after 24 hours.
+        """
+        return self._json(
+            "POST",
+            "/files",
+            content=content,
+            name=name,
+            media_type=media_type,
+        )
+
+    def get_file(
+        self,
+        file_id: str,
+    ) -> types.PromptFile:
+        """
+        Get a file
+
+        What is known of an uploaded file. A file of another grant is an unknown one.
+        """
+        return self._json(
+            "GET",
+            f"/files/{segment(file_id)}",
+        )
+
+    def get_file_bytes(
+        self,
+        file_id: str,
+    ) -> Download:
+        """
+        Download an uploaded file
+
+        Its bytes, as an attachment. Images have their media type, other files none.
+        """
+        return self._download(
+            "GET",
+            f"/files/{segment(file_id)}/content",
+        )
+
     def publish_pull_request(
         self,
         sandbox_id: str,

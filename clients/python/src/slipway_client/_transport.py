@@ -133,6 +133,9 @@ class Transport:
         *,
         query: Mapping[str, object] | None = None,
         body: object = None,
+        content: bytes | None = None,
+        name: str | None = None,
+        media_type: str | None = None,
         idempotency_key: str | None = None,
         internal: bool = False,
         last_event_id: str | None = None,
@@ -145,6 +148,11 @@ class Transport:
         if body is not None:
             headers["Content-Type"] = "application/json"
             data = json.dumps(body).encode()
+        if content is not None:
+            headers["Content-Type"] = media_type or "application/octet-stream"
+            data = content
+        if name is not None:
+            headers["Content-Disposition"] = f"attachment; filename*=UTF-8''{urllib.parse.quote(name, safe='')}"
         if idempotency_key is not None:
             headers["Idempotency-Key"] = idempotency_key
         if last_event_id is not None:

@@ -456,6 +456,31 @@ class PublishPullRequest(TypedDict, total=False):
     """
 
 
+class PromptFile(TypedDict):
+    id: str
+    """Id of the file."""
+    object: Literal["file"]
+    """Always `file`."""
+    name: str
+    """Its name, without a folder."""
+    mediaType: str
+    """
+    `image/png`, `image/jpeg`, `image/gif` or `image/webp` if its bytes are such an image; else what
+    the upload said.
+    """
+    size: int
+    """Bytes."""
+    sha256: str
+    """SHA-256 of its bytes, in hex."""
+    createdAt: Timestamp
+    """Time of the upload."""
+    expiresAt: Timestamp | None
+    """
+    Time when it is deleted unless a prompt uses it before; `null`: it is kept for as long as the
+    events of its sandbox.
+    """
+
+
 class FileContent(TypedDict):
     path: str
     """Relative to the repository, normalised."""
@@ -1097,8 +1122,8 @@ class TurnStartedEventData(TypedDict):
     """Id of the prompt, and of the turn."""
     text: str
     """The prompt."""
-    files: list[Any]
-    """Reserved: always empty."""
+    files: list[AttachedFile]
+    """The files of the prompt. The agent finds them below its home."""
     author: TurnStartedEventDataAuthor
     """Who sent the prompt."""
 
@@ -1164,6 +1189,8 @@ class TurnUpdatedEventData(_TurnUpdatedEventData, total=False):
     """With `pending`: the prompt."""
     author: TurnUpdatedEventDataAuthor
     """With `pending`: who sent the prompt."""
+    files: list[AttachedFile]
+    """With `pending`: the files of the prompt; left out without any."""
     reason: Literal["interrupt"]
     """Set when a command asked for the turn's end and the agent has not ended it yet."""
     initiator: Literal["user", "policy", "provider", "system"]
@@ -1270,9 +1297,7 @@ class MessageQueuedEvent(_MessageQueuedEvent, total=False):
     """The turn it happened in; left out outside of one."""
 
 
-class MessageQueuedEventData(TypedDict):
-    """What there is to know of it."""
-
+class _MessageQueuedEventData(TypedDict):
     message_id: str
     """Id of the message, and of its turn."""
     position: int
@@ -1283,6 +1308,13 @@ class MessageQueuedEventData(TypedDict):
     """Who sent it."""
     steers: bool
     """Whether it is for the agent of the active turn."""
+
+
+class MessageQueuedEventData(_MessageQueuedEventData, total=False):
+    """What there is to know of it."""
+
+    files: list[AttachedFile]
+    """Its files; left out without any."""
 
 
 class MessageQueuedEventDataAuthor(TypedDict):
@@ -1314,15 +1346,20 @@ class MessageSteeredEvent(_MessageSteeredEvent, total=False):
     """The turn it happened in; left out outside of one."""
 
 
-class MessageSteeredEventData(TypedDict):
-    """What there is to know of it."""
-
+class _MessageSteeredEventData(TypedDict):
     message_id: str
     """The message. It gets no turn of its own."""
     text: str
     """The message."""
     author: MessageSteeredEventDataAuthor
     """Who sent it."""
+
+
+class MessageSteeredEventData(_MessageSteeredEventData, total=False):
+    """What there is to know of it."""
+
+    files: list[AttachedFile]
+    """Its files; left out without any."""
 
 
 class MessageSteeredEventDataAuthor(TypedDict):
@@ -2107,7 +2144,7 @@ class SnapshotEventDataPendingQuestionsQuestionsOptions(_SnapshotEventDataPendin
     """What choosing it means."""
 
 
-class SnapshotEventDataWaitingMessages(TypedDict):
+class _SnapshotEventDataWaitingMessages(TypedDict):
     message_id: str
     """Id of the message, and of its turn."""
     position: int
@@ -2118,6 +2155,11 @@ class SnapshotEventDataWaitingMessages(TypedDict):
     """Who sent it."""
     steers: bool
     """Whether it is for the agent of the active turn."""
+
+
+class SnapshotEventDataWaitingMessages(_SnapshotEventDataWaitingMessages, total=False):
+    files: list[AttachedFile]
+    """Its files; left out without any."""
 
 
 class SnapshotEventDataWaitingMessagesAuthor(TypedDict):
@@ -2197,8 +2239,24 @@ class Message(TypedDict):
     """Who said it."""
     text: str
     """All of it."""
+    files: list[AttachedFile]
+    """The files of a prompt; else empty."""
     createdAt: Timestamp
     """When it was whole."""
+
+
+class AttachedFile(TypedDict):
+    id: str
+    """Id of the file."""
+    name: str
+    """Its name, without a folder."""
+    mediaType: str
+    """
+    `image/png`, `image/jpeg`, `image/gif` or `image/webp` if its bytes are such an image; else what
+    the upload said.
+    """
+    size: int
+    """Bytes."""
 
 
 class _MessageResult(TypedDict):
@@ -2241,6 +2299,16 @@ class SendMessage(_SendMessage, total=False):
     waits for a turn of its own, after those that wait already. `steer`: the agent of the active
     turn has it as soon as it can take it; if the turn ends first, it is the next turn.
     """
+    files: list[FileRef]
+    """
+    Uploaded files for it: at most 10. The agent finds them below its home, and sees images if its
+    model can.
+    """
+
+
+class FileRef(TypedDict):
+    id: str
+    """The id that the upload returned."""
 
 
 class QuestionReply(TypedDict, total=False):
@@ -2358,6 +2426,11 @@ class _ForkSandbox(TypedDict):
 
 
 class ForkSandbox(_ForkSandbox, total=False):
+    files: list[FileRef]
+    """
+    Uploaded files for the first task: at most 10. The agent finds them below its home, and sees
+    images if its model can.
+    """
     model: str
     """
     A model's id in the catalogue, which may have another runtime. Default: the sandbox's model.
@@ -2427,6 +2500,11 @@ class _CreateSandbox(TypedDict):
 
 
 class CreateSandbox(_CreateSandbox, _CreateSandboxKeywords, total=False):
+    files: list[FileRef]
+    """
+    Uploaded files for the first task: at most 10. The agent finds them below its home, and sees
+    images if its model can.
+    """
     model: str
     """A model's id in the catalogue. Default: the catalogue's default."""
     reasoningEffort: Literal["none", "low", "medium", "high", "xhigh", "max", "ultra", "ultracode"]

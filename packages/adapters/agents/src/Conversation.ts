@@ -9,6 +9,7 @@ import {
   type AgentSession,
   type AgentSessionOptions,
   type Finish,
+  type PromptImage,
   type TurnEnd
 } from "@slipway/domain/sandbox/ports/AgentRuntime"
 import type { BoxProcess } from "@slipway/domain/sandbox/ports/SandboxHost"
@@ -41,13 +42,13 @@ export interface Ended {
 interface Protocol<Approval> {
   readonly sessionId: Effect.Effect<string | null>
   /** Sends a prompt. Its results arrive through `next`, the end as {@link Conversation.ended}. */
-  send(text: string): Effect.Effect<void>
+  send(text: string, images: ReadonlyArray<PromptImage>): Effect.Effect<void>
   /** Reads one frame and handles it. */
   readonly next: Effect.Effect<void, OutputEnded>
   /** Asks the agent to end the running turn. */
   readonly cancel: Effect.Effect<void>
   /** Adds a text to the running turn; {@link Conversation.took} when the agent has it. Absent: the protocol does not support it. */
-  steer?(id: string, text: string): Effect.Effect<void>
+  steer?(id: string, text: string, images: ReadonlyArray<PromptImage>): Effect.Effect<void>
   /** `cancel`: the turn ends without a decision. `reason`: why it is denied, by a person or by us; some protocols cannot send it. */
   answer(approval: Approval, decision: Decision, reason?: string): Effect.Effect<void>
 }
@@ -81,7 +82,7 @@ interface Turn<Approval> extends LiveTurn {
   asked: number
   readonly approvals: Map<string, { readonly nativeCallId: string; readonly approval: Approval }>
   /** Its steering texts in order: `taken` by the agent, or not yet. */
-  readonly steers: Map<string, { readonly text: string; taken: boolean }>
+  readonly steers: Map<string, { readonly text: string; readonly images: ReadonlyArray<PromptImage>; taken: boolean }>
   /** False before the prompt is sent: earlier frames do not belong to it, and a cancel would be ignored. */
   sent: boolean
   interrupted: boolean
@@ -213,17 +214,17 @@ const endOf = Effect.fnUntraced(function*<Approval>({ redacted }: State<Approval
 const promptOf = <Approval>(state: State<Approval>, given: Protocol<Approval>) =>
   Effect.fn("AgentSession.prompt")(
     function*(asked: Parameters<AgentSession["prompt"]>[0]) {
-      const { onBegin = Effect.void, text } = asked
+      const { images = [], onBegin = Effect.void, text } = asked
       const current = (state.turn = begin(state, asked))
       yield* onBegin
       // Frames of an abandoned prompt belong to no turn.
       yield* settle(state, given).pipe(Effect.catch(gone(state, "prompt")))
       if (current.interrupted) return { state: "interrupted" } satisfies TurnEnd
       state.owed = true
-      yield* given.send(text)
+      yield* given.send(text, images)
       current.sent = true
       if (current.interrupted) yield* given.cancel
-      else for (const [id, { text }] of current.steers) yield* given.steer?.(id, text) ?? Effect.void
+      else for (const [id, { images, text }] of current.steers) yield* given.steer?.(id, text, images) ?? Effect.void
 
       return yield* Effect.whileLoop({ while: () => current.ended === null, body: () => given.next, step: () => {} }).pipe(
         Effect.catch(gone(state, "prompt")),
@@ -282,13 +283,13 @@ const answer = <Approval>({ turn }: State<Approval>, questionId: string, answers
 
 const steerBy =
   <Approval>(state: State<Approval>, protocolSteer: NonNullable<Protocol<Approval>["steer"]>): NonNullable<AgentSession["steer"]> =>
-  ({ id, text }) =>
+  ({ id, images = [], text }) =>
     Effect.suspend(() => {
       const { turn } = state
       if (turn === null || turn.interrupted || turn.ended !== null || turn.steers.has(id)) return Effect.void
-      turn.steers.set(id, { text, taken: false })
+      turn.steers.set(id, { text, images, taken: false })
       // A text that comes before the prompt is sent goes right behind it.
-      return turn.sent ? protocolSteer(id, text) : Effect.void
+      return turn.sent ? protocolSteer(id, text, images) : Effect.void
     })
 
 /** Asks the agent to end, and waits for a short time. */

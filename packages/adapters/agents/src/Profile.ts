@@ -11,6 +11,8 @@ import type { Pin } from "./AgentVersions.ts"
 export interface Capabilities {
   /** Whether `prompt` mode is enforced: the agent asks before every edit, and before every command that can change anything. */
   readonly toolApprovals: boolean
+  /** Whether prompts may have images. As the rule `Images.profileTakesImages` says. */
+  readonly images: boolean
   /** Weakest first. A model offers these or fewer. */
   readonly reasoningEfforts: ReadonlyArray<ReasoningEffort>
   /** The effect of a denial: the turn `goes on` when the model has it, otherwise the turn ends. */
@@ -74,6 +76,8 @@ export interface AcpQuirks {
   readonly answered?: { readonly method: string; readonly update: string }
   /** The notification that a sub-agent, a session of its own, `began` or `ended`. Absent: sub-agents are not reported. */
   readonly subAgents?: { readonly method: string; readonly began: string; readonly ended: string }
+  /** It takes no images in prompts. */
+  readonly noImages?: true
   /** The notification that adds a text to the turn, with `messageId` and `text`, and the agent's notification that it took `messageId`. */
   readonly steering?: { readonly method: string; readonly taken: string }
   /** The request by which it asks a person, and how the answer is told. Absent: it cannot ask. */

@@ -11,6 +11,7 @@ import * as DeletionContract from "@slipway/testing/contracts/sandbox/DeletionCo
 import * as ForksContract from "@slipway/testing/contracts/sandbox/ForksContract"
 import * as LeasesContract from "@slipway/testing/contracts/sandbox/LeasesContract"
 import * as MaintenanceContract from "@slipway/testing/contracts/sandbox/MaintenanceContract"
+import * as PromptFilesContract from "@slipway/testing/contracts/sandbox/PromptFilesContract"
 import * as SandboxDashboardContract from "@slipway/testing/contracts/sandbox/SandboxDashboardContract"
 import { at, make, running, StoreFixture } from "@slipway/testing/contracts/sandbox/SandboxStates"
 import { limited, MAX_ACTIVE, suite } from "@slipway/testing/contracts/sandbox/SandboxStoreContract"
@@ -42,6 +43,7 @@ register(ForksContract.suite("postgres", layer))
 register(DeletionContract.suite("postgres", layer))
 register(SetupsContract.suite("postgres", layer))
 register(FeedbackWatchesContract.suite("postgres", layer))
+register(PromptFilesContract.suite("postgres", layer))
 register(CheckpointsContract.streaming("postgres", layer, held))
 register(limited("postgres", layer.pipe(Layer.provide(Layer.succeed(MaxActiveSandboxes, MAX_ACTIVE)))))
 

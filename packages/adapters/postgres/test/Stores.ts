@@ -16,6 +16,7 @@ import * as HintsPostgres from "../src/HintsPostgres.ts"
 import * as LeasesPostgres from "../src/leases/LeasesPostgres.ts"
 import * as MaintenancePostgres from "../src/maintenance/MaintenancePostgres.ts"
 import * as Migrations from "../src/Migrations.ts"
+import * as PromptFilesPostgres from "../src/prompt-files/PromptFilesPostgres.ts"
 import * as SandboxDashboardPostgres from "../src/sandbox-dashboard/SandboxDashboardPostgres.ts"
 import * as SandboxStorePostgres from "../src/sandbox-store/SandboxStorePostgres.ts"
 import * as SetupsPostgres from "../src/setups/SetupsPostgres.ts"
@@ -75,6 +76,7 @@ export const stores = <A, E>(checkpoints: Layer.Layer<A | Checkpoints, E, SqlCli
     SandboxDashboardPostgres.layer,
     SetupsPostgres.layer,
     FeedbackWatchesPostgres.layer,
+    PromptFilesPostgres.layer,
     WorkersPostgres.layer,
     checkpoints
   ).pipe(

@@ -1,22 +1,26 @@
 /** The conversation of a sandbox (docs/decisions/8). */
 import { CommandResult, MessageId, Prompt } from "@slipway/domain/sandbox/schema/Command"
 import { WhenBusy } from "@slipway/domain/sandbox/schema/MessageQueue"
+import { AttachedFile, FileRefs } from "@slipway/domain/sandbox/schema/PromptFile"
 import { timestamp } from "@slipway/domain/time/Timestamp"
 import { Schema } from "effect"
 import { HttpApiEndpoint, HttpApiGroup, HttpApiSchema, OpenApi } from "effect/http-api"
 import {
   BudgetExceeded,
   CursorAhead,
+  FilesUnsupported,
   IdempotencyConflict,
   InvalidCursor,
   InvalidIdempotencyKey,
   MessageNotFound,
   MessageNotWaiting,
   NoCredits,
+  PromptFileNotFound,
   QueueFull,
   SandboxNotFound,
   SandboxNotRunning,
   SteeringUnsupported,
+  TooManyFiles,
   TurnActive
 } from "../shared/Errors.ts"
 import { Authenticated, JsonBody } from "../shared/Middleware.ts"
@@ -31,6 +35,9 @@ export const SendMessage = Schema.Struct({
     description: "What becomes of it while a turn is active. `reject` (default): 409 `turn_active`. `queue`: it waits for a turn of its " +
       "own, after those that wait already. `steer`: the agent of the active turn has it as soon as it can take it; if the turn ends " +
       "first, it is the next turn."
+  }),
+  files: Schema.optionalKey(FileRefs).annotateKey({
+    description: "Uploaded files for it: at most 10. The agent finds them below its home, and sees images if its model can."
   })
 }).annotate({ identifier: "SendMessage" })
 
@@ -71,6 +78,7 @@ export const MessageResource = Schema.Struct({
   turnId: Schema.String.annotateKey({ description: "The turn it belongs to." }),
   role: Schema.Literals(["user", "assistant"]).annotateKey({ description: "Who said it." }),
   text: Schema.String.annotateKey({ description: "All of it." }),
+  files: Schema.Array(AttachedFile).annotateKey({ description: "The files of a prompt; else empty." }),
   createdAt: timestamp("When it was whole.")
 }).annotate({ identifier: "Message" })
 
@@ -97,6 +105,9 @@ export class MessagesApi extends HttpApiGroup.make("messages", { topLevel: true 
         TurnActive,
         QueueFull,
         SteeringUnsupported,
+        FilesUnsupported,
+        PromptFileNotFound,
+        TooManyFiles,
         IdempotencyConflict
       ]
     }).middleware(JsonBody).annotateMerge(OpenApi.annotations({

@@ -19,6 +19,7 @@ import {
   CheckpointNotFound,
   ConcurrencyLimitExceeded,
   CreationDenied,
+  FilesUnsupported,
   IdempotencyConflict,
   InvalidCursor,
   InvalidIdempotencyKey,
@@ -27,6 +28,7 @@ import {
   Misfitting,
   NoCheckpoint,
   NoCredits,
+  PromptFileNotFound,
   PullRequestNotWritable,
   QuestionNotFound,
   QueueFull,
@@ -35,6 +37,7 @@ import {
   SandboxNotFound,
   SandboxNotRunning,
   ScopeUnsupported,
+  TooManyFiles,
   TurnActive
 } from "../shared/Errors.ts"
 import { Authenticated, JsonBody } from "../shared/Middleware.ts"
@@ -92,6 +95,9 @@ const refusedCreation = [
   NoCredits,
   BudgetExceeded,
   RepoNotAccessible,
+  FilesUnsupported,
+  PromptFileNotFound,
+  TooManyFiles,
   IdempotencyConflict,
   SandboxDeleted,
   ConcurrencyLimitExceeded,

@@ -7,6 +7,8 @@ const messageId = "5b0c4a52-6a8e-4f0d-9d3f-0c7d1b1a2e34"
 const at = "2026-11-21T02:41:03.004Z"
 const sha = "9fceb02d0ae598e95dc970b74767f19372d61af8"
 
+const file = { id: "file_k3v9p2m7x4qa", name: "design.png", mediaType: "image/png", size: 48_213 }
+
 const usage = { llmRequestCount: 3, costMicroUsd: 41_250, creditsChargedMicros: 0 }
 const tokens = { input: 12_345, cachedInput: 9_000, output: 678 }
 const repo = { fullName: "acme/shop", ref: "main" }
@@ -242,7 +244,7 @@ const checkpoint = {
   bytes: 18_211,
   repos: [{ repo: "acme/shop", sha: "3f1c9a2b7d5e8f60112233445566778899aabbcc" }]
 }
-const message = { id: messageId, turnId, role: "assistant", text: "I found the race.", createdAt: at }
+const message = { id: messageId, turnId, role: "assistant", text: "I found the race.", files: [], createdAt: at }
 const command = { commandId: "4b5a1f0e-6f0b-5a52-9d0c-0a6a3c0f2f11", revision: 4, outcome: "applied" }
 
 const lead = { claimId: "0197f1a0-0000-7000-8000-000000000001", leadId: "lead-1", variant: "b" }
@@ -287,7 +289,16 @@ export const examples: Readonly<Record<string, unknown>> = {
   ApprovalDecision: { decision: "deny", reason: "Keep the old signature: the plugin uses it." },
   QuestionReply: { answers: { 1: { labels: ["Postgres"] } } },
   CommandResult: command,
-  SendMessage: { prompt: "Now add a test for the empty cart." },
+  SendMessage: { prompt: "Now make it look like this.", files: [{ id: file.id }] },
+  FileRef: { id: file.id },
+  AttachedFile: file,
+  PromptFile: {
+    ...file,
+    object: "file",
+    sha256: "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08",
+    createdAt: "2026-11-21T02:41:00.123Z",
+    expiresAt: "2026-11-22T02:41:00.123Z"
+  },
   RequestChanges: {
     text: "Please keep the old signature.",
     comments: [{ path: "src/cart.ts", line: 12, text: "This drops the rounding." }]

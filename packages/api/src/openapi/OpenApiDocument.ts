@@ -16,6 +16,11 @@ const counter = { type: "integer", minimum: 0, maximum: Number.MAX_SAFE_INTEGER 
 const parameters: Record<string, { readonly name?: string; readonly description: string; readonly schema?: Schema }> = {
   sandboxId: { description: "Id of a sandbox of the key's grant." },
   approvalId: { description: "The `approval_id` of an `approval.requested` event." },
+  fileId: { description: "Id of an uploaded file of the key's grant." },
+  "content-disposition": {
+    name: "Content-Disposition",
+    description: "Names the file, as in `attachment; filename=\"a.png\"`. Without it the name is `file`."
+  },
   questionId: { description: "The `question_id` of a `question.asked` event." },
   messageId: { description: "The `turnId` that sending the message answered." },
   "idempotency-key": {
@@ -89,7 +94,9 @@ const successes: Record<string, string> = {
   CommandResult: "What became of the command. It is durable.",
   "streamEvents 200": "The stream.",
   "streamEvents 204": "The sandbox is finished and everything was read: do not connect again.",
+  "uploadFile 201": "The file is stored.",
   "downloadFile 200": "The file.",
+  "getFileBytes 200": "The file.",
   "diffFiles 200": "The patch, as git writes them; empty: nothing differs."
 }
 

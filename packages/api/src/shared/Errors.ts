@@ -21,10 +21,12 @@ import {
   IsDirectory as PathIsDirectory,
   NotADirectory as PathIsNoDirectory
 } from "@slipway/domain/files/ports/WorkingTrees"
+import { UploadTooLarge as UploadAboveLimit } from "@slipway/domain/files/usecases/Uploads"
 import { McpServerNotFound as NoSuchServer, McpServerRefused as ServerRefused } from "@slipway/domain/mcp/ports/McpServerStore"
 import { ProviderNotFound as NoSuchProvider } from "@slipway/domain/models/ports/ModelProviderStore"
 import { BudgetExceeded as BudgetUsedUp } from "@slipway/domain/models/rules/Budget"
 import { NoCredits as CreditsUsedUp } from "@slipway/domain/models/rules/Credits"
+import { FilesUnsupported as ImagesUnsupported } from "@slipway/domain/models/rules/Images"
 import { IncompleteProvider as ProviderIncomplete } from "@slipway/domain/models/rules/ModelProviders"
 import {
   ApprovalsUnsupported as NoApprovals,
@@ -48,6 +50,11 @@ import {
 import { ConcurrencyLimitExceeded as TooManyActive } from "@slipway/domain/sandbox/ports/ActiveSandboxes"
 import { CreationDenied as DeniedByEmbedder } from "@slipway/domain/sandbox/ports/BeforeCreate"
 import { CheckpointNotFound as NoSuchCheckpoint } from "@slipway/domain/sandbox/ports/Checkpoints"
+import {
+  PromptFileNotFound as NoSuchUpload,
+  TooManyFiles as SandboxFileLimit,
+  TooManyUnusedFiles as UnusedFileLimit
+} from "@slipway/domain/sandbox/ports/PromptFiles"
 import { SandboxNotFound as NoSuchSandbox } from "@slipway/domain/sandbox/ports/SandboxStore"
 import {
   AnswerInvalid as AnswerMisfits,
@@ -224,6 +231,17 @@ export const ApprovalsUnsupported = onWire(400, "approvals_unsupported", NoAppro
 export const CursorAhead = onWire(400, "invalid_cursor", CursorBeyondHead)
 /** The events after the cursor are no longer kept: read the sandbox, and go on from its present state. */
 export const CursorExpired = onWire(410, "cursor_expired", CursorTooOld)
+
+/** The model takes no images: choose another one, or leave them out. */
+export const FilesUnsupported = onWire(400, "files_unsupported", ImagesUnsupported)
+/** The grant has no such uploaded file, or it is no longer kept. */
+export const PromptFileNotFound = onWire(404, "file_not_found", NoSuchUpload)
+/** The sandbox has as many files as it may have. */
+export const TooManyFiles = onWire(409, "files_limit_exceeded", SandboxFileLimit)
+/** The unused files of the grant take all the room that they may. A retry helps once some were used or have expired. */
+export const TooManyUnusedFiles = onWire(409, "files_limit_exceeded", UnusedFileLimit)
+/** The file has more than 20 MiB. */
+export const UploadTooLarge = onWire(413, "file_too_large", UploadAboveLimit)
 
 /** The path leaves the repository, is absolute, or cannot be a path. */
 export const InvalidPath = onWire(400, "invalid_path", PathInvalid)

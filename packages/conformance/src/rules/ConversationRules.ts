@@ -499,14 +499,14 @@ export const messages = [
   }, { ...running, source: "docs/decisions/4" }),
   message(
     "list",
-    "Messages are {id, turnId, role, text, createdAt}, oldest first, the prompt before the answers.",
+    "Messages are {id, turnId, role, text, files, createdAt}, oldest first, the prompt before the answers.",
     async (world) => {
       const box = await world.worked()
       const json = await list(world)
       fits(
         json.value,
         object({
-          data: listOf(object({ id: filled, turnId: uuid, role: is("user", "assistant"), text, createdAt: timestamp })),
+          data: listOf(object({ id: filled, turnId: uuid, role: is("user", "assistant"), text, files: is([]), createdAt: timestamp })),
           nextCursor: nullOr(text)
         }),
         ""

@@ -14,6 +14,7 @@ export const areas = [
   "events",
   "stream",
   "files",
+  "uploads",
   "pull-request",
   "messages",
   "checkpoints",

@@ -12,7 +12,7 @@ export interface Step {
 export const stepsOf = (text: string): Array<Step> =>
   Array.from(text.matchAll(DIRECTIVE), ([, name = "", body = ""]) => ({ name, body: body.trim() }))
 
-const DIRECTIVE = /\[\[(say|think|ask|write|delete|shell|slow|hang|listen|error|crash|recall)(?:\s+([^]*?))?\]\]/gu
+const DIRECTIVE = /\[\[(say|think|ask|write|delete|shell|slow|hang|listen|error|crash|recall|images)(?:\s+([^]*?))?\]\]/gu
 
 /** The questions of an asking step: `Which one? | first | second || multiple=true text=false Which others? | third | fourth`. */
 export const questionsOf = (body: string): Array<Question> =>

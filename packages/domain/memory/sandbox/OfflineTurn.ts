@@ -3,7 +3,7 @@ import * as Deferred from "effect/Deferred"
 import * as Effect from "effect/Effect"
 import * as Latch from "effect/Latch"
 import * as Result from "effect/Result"
-import type { AgentSession, AgentSessionOptions, TurnEnd } from "../../src/sandbox/ports/AgentRuntime.ts"
+import type { AgentSession, AgentSessionOptions, PromptImage, TurnEnd } from "../../src/sandbox/ports/AgentRuntime.ts"
 import type { BoxProcess } from "../../src/sandbox/ports/SandboxHost.ts"
 import * as PlainEdit from "../../src/sandbox/rules/PlainEdit.ts"
 import { refusalOf } from "../../src/sandbox/rules/Question.ts"
@@ -64,6 +64,7 @@ interface Performance {
   readonly turn: Running
   readonly turnId: string
   readonly onEvent: Parameters<AgentSession["prompt"]>[0]["onEvent"]
+  readonly images: ReadonlyArray<PromptImage>
   /** Prompts of the session before this one. */
   readonly before: ReadonlyArray<string>
   /** The message whose thought was sent and whose text was not. */
@@ -217,6 +218,9 @@ const perform = Effect.fnUntraced(function*(performance: Performance, { body, na
       break
     case "error":
       return { state: "failed", reason: body }
+    case "images":
+      yield* speak(performance, seen(performance.images))
+      break
     case "recall":
       yield* speak(performance, before.length === 0 ? "This is the first prompt of the session." : before.join("\n"))
       break
@@ -224,15 +228,21 @@ const perform = Effect.fnUntraced(function*(performance: Performance, { body, na
   return null
 })
 
+/** As the offline agent says it. */
+const seen = (images: ReadonlyArray<PromptImage>): string =>
+  images.length === 0
+    ? "I see no images."
+    : `I see: ${images.map(({ data, mediaType }) => `${mediaType} of ${data.length} bytes`).join(", ")}.`
+
 const isOver = (turn: Running): boolean => turn.ended !== null
 
 /** Runs a turn to its end. */
 export const run = Effect.fnUntraced(function*(
   session: Session,
   turn: Running,
-  { onEvent, text, turnId }: Parameters<AgentSession["prompt"]>[0]
+  { images = [], onEvent, text, turnId }: Parameters<AgentSession["prompt"]>[0]
 ) {
-  const performance: Performance = { session, turn, turnId, onEvent, before: [...session.earlier], thought: null }
+  const performance: Performance = { session, turn, turnId, onEvent, images, before: [...session.earlier], thought: null }
   session.remember(text)
   const steps = stepsOf(text)
   if (steps.length === 0) {

@@ -14,6 +14,7 @@ import { ConcurrencyLimitExceeded, MaxActiveSandboxes } from "../../src/sandbox/
 import { CheckpointNotFound, Checkpoints } from "../../src/sandbox/ports/Checkpoints.ts"
 import { Leases } from "../../src/sandbox/ports/Leases.ts"
 import { Maintenance } from "../../src/sandbox/ports/Maintenance.ts"
+import { PromptFiles } from "../../src/sandbox/ports/PromptFiles.ts"
 import { SandboxDashboard } from "../../src/sandbox/ports/SandboxDashboard.ts"
 import { OpenedPull, TaskOrganization } from "../../src/sandbox/ports/SandboxFacts.ts"
 import {
@@ -47,13 +48,14 @@ import * as CheckpointsMemory from "./CheckpointsMemory.ts"
 import * as FeedbackWatchesMemory from "./FeedbackWatchesMemory.ts"
 import * as LeasesMemory from "./LeasesMemory.ts"
 import * as MaintenanceMemory from "./MaintenanceMemory.ts"
+import * as PromptFilesMemory from "./PromptFilesMemory.ts"
 import * as SandboxDashboardMemory from "./SandboxDashboardMemory.ts"
 import * as SandboxRows from "./SandboxRows.ts"
 import { isExpired, leased, newestFirst, newRow, type Row, rowOf } from "./SandboxRows.ts"
 import * as SetupsMemory from "./SetupsMemory.ts"
 import * as WorkersMemory from "./WorkersMemory.ts"
 
-type Kept = FeedbackWatches | SandboxStore | SandboxDashboard | Leases | Maintenance | Checkpoints | Setups | Workers
+type Kept = FeedbackWatches | PromptFiles | SandboxStore | SandboxDashboard | Leases | Maintenance | Checkpoints | Setups | Workers
 
 /** Parts of the layer that its writes use. `null`: not provided. */
 interface Dependencies {
@@ -301,6 +303,7 @@ export const over = (state: SandboxRows.SandboxRows): Layer.Layer<Kept, never, H
       Context.add(Checkpoints, CheckpointsMemory.make(state)),
       Context.add(Setups, SetupsMemory.make(state)),
       Context.add(FeedbackWatches, FeedbackWatchesMemory.make(state)),
+      Context.add(PromptFiles, PromptFilesMemory.make(state)),
       Context.add(Workers, WorkersMemory.make(state))
     )
   }))

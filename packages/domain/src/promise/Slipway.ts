@@ -21,6 +21,7 @@ import type { ApprovalDecision } from "../sandbox/rules/Approval.ts"
 import type { CommandResult } from "../sandbox/rules/Command.ts"
 import type { WhenBusy } from "../sandbox/rules/MessageQueue.ts"
 import type { SandboxStatus, WireEvent } from "../sandbox/rules/SandboxEvent.ts"
+import type { FileRefs } from "../sandbox/schema/PromptFile.ts"
 import { Sandbox } from "../sandbox/schema/Sandbox.ts"
 import * as Requests from "../sandbox/usecases/Requests.ts"
 import { Sandboxes } from "../sandbox/usecases/Sandboxes.ts"
@@ -93,6 +94,8 @@ export interface KeyedOptions {
 export interface MessageOptions extends KeyedOptions {
   /** The treatment of the message while a turn is active. Absent: `reject`. */
   readonly whenBusy?: WhenBusy | undefined
+  /** Uploaded files of the grant, at most 10. */
+  readonly files?: FileRefs | undefined
 }
 
 const Position = Schema.Struct({ createdAt: Timestamp, id: SandboxId })
@@ -325,11 +328,11 @@ export async function open(options: Options | StoresOptions<never>): Promise<Sli
         )
         return { sandboxes: page.map((sandbox) => encode(sandbox)), next: more === null ? null : encodePosition(more) }
       })),
-    sendMessage: (by, id, prompt, { idempotencyKey, whenBusy = "reject" } = {}) =>
+    sendMessage: (by, id, prompt, { files = [], idempotencyKey, whenBusy = "reject" } = {}) =>
       withId(id, (id) =>
         Effect.flatMap(
-          Effect.all([Requests.prompt(prompt), Requests.whenBusy(whenBusy), Requests.idempotencyKey(idempotencyKey)]),
-          ([prompt, whenBusy, key]) => sandboxes.sendMessage(principalOf(by), id, prompt, key, whenBusy)
+          Requests.message(prompt, whenBusy, idempotencyKey, files),
+          ([prompt, whenBusy, key, files]) => sandboxes.sendMessage(principalOf(by), id, prompt, key, whenBusy, files)
         )),
     cancelMessage: (by, id, messageId) =>
       withId(

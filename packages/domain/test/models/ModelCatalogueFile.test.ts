@@ -24,7 +24,14 @@ const protocols: Readonly<Record<string, UpstreamProtocol>> = {
 const profileOf = (name: string): ProfileInfo | null => {
   const runtime = name === "offline" ? "opencode" as const : name as ProfileInfo["runtime"]
   if (name !== "offline" && !(name in protocols)) return null
-  return { runtime, toolApprovals: true, reasoningEfforts: ReasoningEffort.literals, modelProtocol: protocols[name] ?? null, problem: null }
+  return {
+    runtime,
+    toolApprovals: true,
+    images: true,
+    reasoningEfforts: ReasoningEffort.literals,
+    modelProtocol: protocols[name] ?? null,
+    problem: null
+  }
 }
 const all: Surroundings = { profile: profileOf, hasKey: () => true, hostProblem: null }
 const changed = (change: Partial<ProfileInfo>): Surroundings => ({

@@ -16,9 +16,9 @@ export const layer = HttpApiBuilder.group(
     const sandboxes = yield* Sandboxes
 
     return handlers.handleAll({
-      sendMessage: Effect.fnUntraced(function*({ headers, params: { sandboxId }, payload: { prompt, whenBusy } }) {
+      sendMessage: Effect.fnUntraced(function*({ headers, params: { sandboxId }, payload: { files, prompt, whenBusy } }) {
         const key = Option.fromUndefinedOr(headers["idempotency-key"])
-        const result = yield* sandboxes.sendMessage(yield* CurrentPrincipal, sandboxId, prompt, key, whenBusy)
+        const result = yield* sandboxes.sendMessage(yield* CurrentPrincipal, sandboxId, prompt, key, whenBusy, files)
         return result.outcome === "duplicate" ? new SentBefore({ result }) : new Sent({ result })
       }),
       cancelMessage: Effect.fnUntraced(function*({ params: { messageId, sandboxId } }) {
@@ -31,7 +31,10 @@ export const layer = HttpApiBuilder.group(
           bytesOf.message,
           (last, limit) => sandboxes.messages(by, sandboxId, { after: last?.seq ?? after, limit })
         )
-        return { data: page, nextCursor: more === null ? null : String(more.seq) }
+        return {
+          data: page.map(({ files = [], ...message }) => ({ ...message, files })),
+          nextCursor: more === null ? null : String(more.seq)
+        }
       })
     })
   })

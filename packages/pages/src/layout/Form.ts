@@ -1,8 +1,12 @@
-/** Forms as browsers send them: `application/x-www-form-urlencoded`. */
+/** Forms as browsers send them: `application/x-www-form-urlencoded`, and `multipart/form-data` where a form takes files. */
+import { MAX_FILE_BYTES } from "@slipway/domain/files/rules/UploadedFile"
+import { type Received, UploadTooLarge } from "@slipway/domain/files/usecases/Uploads"
+import { MAX_FILES } from "@slipway/domain/sandbox/schema/PromptFile"
 import { failures } from "@slipway/http/server/access/Authenticate"
 import { isInUtf8 } from "@slipway/http/server/request/ContentType"
-import { ByteSize, Clock, Effect, Option } from "effect"
-import { HttpIncomingMessage, type HttpServerError, type HttpServerRequest } from "effect/http"
+import { receive } from "@slipway/http/server/request/ReceivedFile"
+import { ByteSize, Clock, Effect, Option, Stream } from "effect"
+import { HttpIncomingMessage, type HttpServerError, type HttpServerRequest, Multipart } from "effect/http"
 import { Refused } from "./Refused.ts"
 
 /** Bytes that the form of a page may have. */
@@ -32,8 +36,11 @@ export const incomplete = Refused.bad("This form is incomplete. Reload the page 
 /** The fields of one form. What is asked of them fails with the page of a bad request, which no form of ours brings about. */
 export class Form {
   readonly #fields: ReadonlyArray<readonly [name: string, value: string]>
-  constructor(fields: ReadonlyArray<readonly [name: string, value: string]>) {
+  /** The files that are new in the form. They are there until the request is answered. */
+  readonly files: ReadonlyArray<Received>
+  constructor(fields: ReadonlyArray<readonly [name: string, value: string]>, files: ReadonlyArray<Received> = []) {
     this.#fields = fields
+    this.files = files
   }
 
   /** Every value of the field, as of checkboxes. */
@@ -71,6 +78,7 @@ const parse = (text: string): Form | null => {
 }
 
 const tooLarge = (bytes: number) => new Refused({ status: 413, title: "Too large", text: `The form is larger than ${bytes / 1024} KiB.` })
+const fileTooLarge = new Refused({ status: 413, title: "File too large", text: new UploadTooLarge().message })
 const unreadable = Refused.bad("The form could not be read. Reload the page and try again.")
 
 /** The form that the request brings. */
@@ -89,6 +97,45 @@ export const read = Effect.fnUntraced(function*(request: HttpServerRequest.HttpS
       reason._tag === "RequestParseError" && reason.reason === "BodyTooLarge" ? tooLarge(bytes) : unreadable
   )
   return parse(text) ?? (yield* unreadable)
+})
+
+const MULTIPART = /^multipart\/form-data(?:;|$)/iu
+
+/** The form that the request brings, which may have files. They are received one after the other. */
+export const readWithFiles = Effect.fnUntraced(function*(request: HttpServerRequest.HttpServerRequest, bytes = BYTES) {
+  if (!MULTIPART.test(request.headers["content-type"] ?? "")) return yield* read(request, bytes)
+  const fields: Array<readonly [string, string]> = []
+  const files: Array<Received> = []
+  let length = 0
+  yield* Stream.runForEach(
+    request.multipartStream,
+    Effect.fnUntraced(function*(part) {
+      if (fields.length + files.length >= MAX_FIELDS) return yield* unreadable
+      if (part._tag === "Field") {
+        length += part.value.length
+        if (length > bytes) return yield* tooLarge(bytes)
+        if (part.value.includes("\0")) return yield* unreadable
+        return void fields.push([part.key, part.value])
+      }
+      const file = yield* receive(part.content)
+      // Browsers send a part without a name for a field without a file.
+      if (file.size === 0 && (part.name === "" || part.name === part.key)) return
+      if (files.length >= MAX_FILES) return yield* Refused.bad(`A message can have up to ${MAX_FILES} files.`)
+      files.push({ ...file, name: part.name, mediaType: part.contentType })
+    })
+  ).pipe(
+    Effect.provideContext(Multipart.limitsServices({
+      maxParts: MAX_FIELDS,
+      maxFieldSize: ByteSize.bytes(bytes),
+      maxFileSize: ByteSize.bytes(MAX_FILE_BYTES)
+    })),
+    Effect.catchTags({
+      MultipartError: ({ reason: { _tag } }) =>
+        Effect.fail(_tag === "FieldTooLarge" ? tooLarge(bytes) : _tag === "FileTooLarge" ? fileTooLarge : unreadable),
+      UploadTooLarge: () => Effect.fail(fileTooLarge)
+    })
+  )
+  return new Form(fields, files)
 })
 
 /** Reads forms of people who are not signed in. Each address may send `limit` unreadable ones in any 60 s. */

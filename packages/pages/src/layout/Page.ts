@@ -55,6 +55,8 @@ interface Methods<Who> {
   readonly POST?: Handler<Who>
   /** Bytes that its form may have, if not {@link Form.BYTES}. */
   readonly formBytes?: number
+  /** Its form may have files. */
+  readonly takesFiles?: true
 }
 
 /** The page needs a signed-in person. */
@@ -351,7 +353,7 @@ const answered = Effect.fnUntraced(function*<Who extends Person | null>(
   if (person === null && request.headers["accept"] === "text/event-stream") return yield* signedOut
   // Before the form is read: a caller without a session may not be admitted.
   if (person === null) yield* admit(null, back)
-  const read = person === null ? readOfStranger : Form.read
+  const read = person === null ? readOfStranger : methods.takesFiles === true ? Form.readWithFiles : Form.read
   const form = method === "POST" ? yield* read(request, methods.formBytes ?? Form.BYTES) : Form.empty
   if (checksForm && method === "POST" && person !== null) {
     const csrf = form.all("csrf")

@@ -23,7 +23,7 @@ export const layer = HttpRouter.use(Effect.fnUntraced(function*(router) {
   const forms = yield* SandboxForms.make
   const checkpoints = yield* CheckpointForms.make
   const { addSample, files: newFiles, get, post, pulls, repositories } = yield* Composer.make
-  yield* members("/new", { GET: get, POST: post })
+  yield* members("/new", { GET: get, POST: post, takesFiles: true })
   yield* members("/new/repositories", { GET: repositories })
   yield* members("/new/pulls", { GET: pulls })
   yield* members("/new/files", { GET: newFiles })
@@ -47,7 +47,7 @@ export const layer = HttpRouter.use(Effect.fnUntraced(function*(router) {
   yield* members("/sandboxes/:sandboxId/files/picture", { GET: files.picture })
   yield* members("/sandboxes/:sandboxId/terminate", { GET: forms.askToTerminate, POST: forms.terminate })
   yield* members("/sandboxes/:sandboxId/interrupt", { POST: forms.interrupt })
-  yield* members("/sandboxes/:sandboxId/messages", { POST: forms.send, formBytes: Form.PROMPT_BYTES })
+  yield* members("/sandboxes/:sandboxId/messages", { POST: forms.send, formBytes: Form.PROMPT_BYTES, takesFiles: true })
   yield* members("/sandboxes/:sandboxId/messages/:messageId/take-back", { POST: forms.takeBack })
   yield* members("/sandboxes/:sandboxId/pull-request", { POST: forms.publish })
   yield* members("/sandboxes/:sandboxId/feedback", { POST: forms.feedback })

@@ -106,9 +106,9 @@ const inspect = Effect.fnUntraced(function*(agentsFolder: string) {
     Object.entries(profiles),
     ([name, profile]) =>
       Effect.map(Installed.inspect(name, profile, agentsFolder), (installed): readonly [string, ProfileInfo] => {
-        const { modelProtocol, reasoningEfforts, toolApprovals } = profile.capabilities
+        const { images, modelProtocol, reasoningEfforts, toolApprovals } = profile.capabilities
         const problem = installed.state === "ready" ? null : installed.reason
-        return [name, { runtime: profile.runtime, modelProtocol, reasoningEfforts, toolApprovals, problem }]
+        return [name, { runtime: profile.runtime, modelProtocol, reasoningEfforts, toolApprovals, images, problem }]
       })
   )
   return new Map(infos)

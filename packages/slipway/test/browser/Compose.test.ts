@@ -4,6 +4,11 @@ import type { Page } from "playwright-core"
 import { Browser, inspect, linkFor, signIn } from "./Browser.ts"
 import * as Shop from "./Shop.ts"
 
+const PICTURE = Buffer.from(
+  "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNkYPhfDwAChwGA60e6kgAAAABJRU5ErkJggg==",
+  "base64"
+)
+
 const chosen = (page: Page) =>
   Promise.all(["Model", "Effort", "Approvals"].map((name) => page.getByLabel(name, { exact: true }).inputValue()))
 
@@ -34,6 +39,39 @@ layer(Shop.layer(["acme/shop", "acme/docs"]), { excludeTestServices: true })("th
         assert.strictEqual(await prompt.inputValue(), "")
         assert.strictEqual(await repo.inputValue(), "acme/shop")
         assert.deepStrictEqual(await chosen(page), ["offline/demo", "high", "prompt"])
+      })
+    }))
+
+  it.effect("takes files that are chosen, pasted or dropped, shows them, and sends those that are left", () =>
+    Effect.gen(function*() {
+      const { visit } = yield* Browser
+      const link = yield* linkFor()
+      yield* visit(async (page) => {
+        await signIn(page, link)
+        await page.goto("/new")
+        const prompt = page.getByLabel("What should the agent do?")
+        await prompt.fill("[[say Seen]]")
+        await page.getByLabel("Repository", { exact: true }).fill("acme/shop")
+        await page.getByLabel("Files").setInputFiles([{ name: "a.png", mimeType: "image/png", buffer: PICTURE }])
+        await page.waitForFunction(() => (document.querySelector<HTMLImageElement>(".attach-list img")?.naturalWidth ?? 0) > 0)
+        for (const [type, name] of [["paste", "b.txt"], ["drop", "c.txt"]] as const) {
+          await prompt.evaluate((field, { name, type }) => {
+            const data = new DataTransfer()
+            data.items.add(new File(["x"], name, { type: "text/plain" }))
+            const options = { bubbles: true, cancelable: true }
+            field.dispatchEvent(
+              type === "paste"
+                ? new ClipboardEvent(type, { ...options, clipboardData: data })
+                : new DragEvent(type, { ...options, dataTransfer: data })
+            )
+          }, { name, type })
+          await page.getByRole("button", { name: `Remove ${name}` }).waitFor()
+        }
+        await inspect(page, "new-files")
+        await page.getByRole("button", { name: "Remove b.txt" }).click()
+        await page.getByRole("button", { name: "Remove b.txt" }).waitFor({ state: "detached" })
+        await page.getByRole("button", { name: "Start" }).click()
+        await page.getByText("Files: a.png, c.txt").waitFor()
       })
     }))
 

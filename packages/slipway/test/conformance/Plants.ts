@@ -34,6 +34,9 @@ const DOWNLOAD = at(/\/files\/download$/u)
 const CONTENT = at(/\/files\/content$/u)
 const DIFF = at(/\/files\/diff$/u)
 const PULL = at(/\/pull-request$/u)
+const UPLOAD = at(/\/v1\/files$/u, "POST")
+const UPLOADED = at(/\/v1\/files\/[^/]+$/u)
+const UPLOADED_BYTES = at(/\/v1\/files\/[^/]+\/content$/u)
 const REVIEWS = at(/\/pull-request\/reviews$/u)
 const AUTOMATIONS = at(/\/automations$/u, "GET")
 const AUTOMATE = at(/\/automations$/u, "POST")
@@ -1219,6 +1222,40 @@ export const plants = ({ key, otherKey }: Keys): Readonly<Record<string, Readonl
     "another": blocks((block) => [block.replace(": hb", ": ping")])
   },
 
+  "uploads.stored": {
+    "200": status(201, 200, UPLOAD),
+    "keeps folders in names": set("name", "../a b.log", UPLOAD),
+    "another hash": set("sha256", "0".repeat(64), UPLOAD),
+    "expires at once": edit("expiresAt", (_, file) => (file as { readonly createdAt: string }).createdAt, UPLOAD),
+    "another type later": set("mediaType", "text/plain", UPLOADED)
+  },
+  "uploads.bytes": {
+    "shows it": header("content-disposition", "inline", UPLOADED_BYTES),
+    "as what it says it is": header("content-type", "image/svg+xml", UPLOADED_BYTES),
+    "lets browsers guess": header("x-content-type-options", null, UPLOADED_BYTES),
+    "runs scripts": header("content-security-policy", "default-src 'self'", UPLOADED_BYTES),
+    "knows no image": set("mediaType", "application/octet-stream", UPLOAD)
+  },
+  "uploads.claims": { "believes it": set("mediaType", "image/png", UPLOAD) },
+  "uploads.size": {
+    "takes more": instead(413, 201, "file_too_large", UPLOAD),
+    "another code": code("payload_too_large", UPLOAD)
+  },
+  "uploads.encoded": { "takes it": instead(415, 400, "invalid_request", UPLOAD) },
+  "uploads.foreign": {
+    "another code": code("not_found", UPLOADED),
+    "says more": reply(
+      both(UPLOADED_BYTES, (asked, answer) => answer.status === 404 && !asked.path.includes("zzzz")),
+      (answer) => bodyOf(answer, { error: { code: "file_not_found", message: "It is another grant's." } })
+    )
+  },
+  "uploads.refs": { ...edges, "another code": code("not_found", CREATE) },
+  "uploads.prompt": {
+    "no files in the turn": dataOf("turn.started", "files", []),
+    "no files in messages": set("data.*.files", [], MESSAGES),
+    "expires all the same": set("expiresAt", "2026-11-30T06:00:00.000Z", UPLOADED),
+    "sees no images": each("message.updated", () => null)
+  },
   "files.tree": {
     "one more": set("total", 1, TREE),
     "no warnings": set("partialWarnings", undefined, TREE),

@@ -10,6 +10,7 @@ import { Automations } from "@slipway/domain/automation/usecases/Automations"
 import { Secrets } from "@slipway/domain/environment/usecases/Secrets"
 import { RemoteTrees, LocalTrees } from "@slipway/domain/files/ports/RemoteTrees"
 import { Files } from "@slipway/domain/files/usecases/Files"
+import { Uploads } from "@slipway/domain/files/usecases/Uploads"
 import { McpServers } from "@slipway/domain/mcp/usecases/McpServers"
 import { ModelProviders } from "@slipway/domain/models/usecases/ModelProviders"
 import { PartnerStore } from "@slipway/domain/partner/ports/PartnerStore"
@@ -37,6 +38,7 @@ import * as WebhookSignaturesNode from "@slipway/machine/webhooks/WebhookSignatu
 import { pages } from "@slipway/pages/Pages"
 import * as AccessStorePostgres from "@slipway/postgres/access-store/AccessStorePostgres"
 import * as AutomationStorePostgres from "@slipway/postgres/automation-store/AutomationStorePostgres"
+import * as BlobsPostgres from "@slipway/postgres/blobs/BlobsPostgres"
 import * as CheckpointsPostgres from "@slipway/postgres/checkpoints/CheckpointsPostgres"
 import * as DeviceLoginStorePostgres from "@slipway/postgres/device-login-store/DeviceLoginStorePostgres"
 import * as FeedbackWatchesPostgres from "@slipway/postgres/feedback-watches/FeedbackWatchesPostgres"
@@ -47,6 +49,7 @@ import * as McpServerStorePostgres from "@slipway/postgres/mcp-server-store/McpS
 import * as Migrations from "@slipway/postgres/Migrations"
 import * as ModelProviderStorePostgres from "@slipway/postgres/model-provider-store/ModelProviderStorePostgres"
 import * as PartnerStorePostgres from "@slipway/postgres/partner-store/PartnerStorePostgres"
+import * as PromptFilesPostgres from "@slipway/postgres/prompt-files/PromptFilesPostgres"
 import * as RepositorySettingsPostgres from "@slipway/postgres/repository-settings/RepositorySettingsPostgres"
 import * as SandboxDashboardPostgres from "@slipway/postgres/sandbox-dashboard/SandboxDashboardPostgres"
 import * as SandboxStorePostgres from "@slipway/postgres/sandbox-store/SandboxStorePostgres"
@@ -91,7 +94,7 @@ const service = Layer.unwrap(Effect.map(directory, (path) => {
     MaintenancePostgres.layer,
     SandboxDashboardPostgres.layer,
     SetupsPostgres.layer,
-    Layer.merge(WorkersPostgres.layer, FeedbackWatchesPostgres.layer),
+    Layer.mergeAll(WorkersPostgres.layer, FeedbackWatchesPostgres.layer, BlobsPostgres.layer, PromptFilesPostgres.layer),
     CheckpointsPostgres.layer,
     AccessStorePostgres.layer,
     DeviceLoginStorePostgres.layer,
@@ -136,6 +139,7 @@ const service = Layer.unwrap(Effect.map(directory, (path) => {
       Layer.provide(CheckpointTreesOnDisk.layer)
     ),
     HandleNews.layer.pipe(Layer.provideMerge(Layer.merge(Publishing.layer, Feedback.layer))),
+    Uploads.layer,
     Partners.layer,
     Webhooks.layer,
     Secrets.layer,

@@ -12,6 +12,7 @@ import * as RunSetup from "../setup/RunSetup.ts"
 import { elapsedMillis } from "../shared/Elapsed.ts"
 import { type LeasedSandbox, untilAvailable } from "../shared/LeasedSandbox.ts"
 import * as AgentMcp from "./AgentMcp.ts"
+import * as BoxFiles from "./BoxFiles.ts"
 import * as Conversation from "./Conversation.ts"
 import { readInstructions } from "./Instructions.ts"
 import * as SavedSession from "./SavedSession.ts"
@@ -118,8 +119,9 @@ export const open = Effect.fn("Agent.open")(function*(
       readInstructions(leased.id, repositories),
       setup,
       AgentMcp.open(leased).pipe(Scope.provide(modelScope)),
-      openModel(leased, model).pipe(Scope.provide(modelScope))
-    ], { concurrency: 4 })
+      openModel(leased, model).pipe(Scope.provide(modelScope)),
+      BoxFiles.placeAll(leased, box)
+    ], { concurrency: 5 })
     const resume = yield* resumable(saved, box, model.profile)
     const said = resume === null ? yield* Conversation.tell(sandbox) : null
     const instructions = joined([asked, ready.told, mcp.told, said])

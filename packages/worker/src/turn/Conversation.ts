@@ -114,6 +114,9 @@ export const tell = Effect.fn("Conversation.tell")(function*(sandbox: Sandbox) {
   if (told.length === 0) return null
   return [
     "# What was said before\n\nThe files are as this conversation left them. Go on from it; do not answer it again.",
-    ...told.map(({ role, text }) => `## ${titles[role]}\n\n${text.trim()}`)
+    ...told.map(({ files = [], role, text }) =>
+      [`## ${titles[role]}`, text.trim(), ...(files.length === 0 ? [] : [`Files: ${files.map(({ name }) => name).join(", ")}`])]
+        .join("\n\n")
+    )
   ].join("\n\n")
 })

@@ -20,6 +20,7 @@ import { Timing } from "../shared/Timing.ts"
 import * as Traced from "../shared/Traced.ts"
 import { type Agent, rememberSession } from "./Agent.ts"
 import * as AgentMcp from "./AgentMcp.ts"
+import * as BoxFiles from "./BoxFiles.ts"
 import * as PlainFiles from "./PlainFiles.ts"
 
 /** Whether events have `preview` and `detail` of tool calls (docs/decisions/5). Configuration. */
@@ -156,6 +157,13 @@ const passOnDecisions = Effect.fnUntraced(function*({ agent, leased, spans, wait
   }
 })
 
+/** A message with its files in the box. The agent is told of those that could not be put there. */
+const steered = (leased: LeasedSandbox, { box }: Agent, message: ReturnType<typeof steersOf>[number]) =>
+  BoxFiles.give(leased, box, message.text, message.files).pipe(
+    Effect.catchTag("FileNotGiven", (error) => Effect.succeed({ text: `${message.text}\n\n${error.message}`, images: [] })),
+    Effect.map((given) => ({ id: message.id, ...given }))
+  )
+
 /** Each answer is passed on once by this worker; a worker that dies takes its agent along. */
 const passOnAnswers = Effect.fnUntraced(function*({ agent, asking, leased, spans }: Running, sandbox: Sandbox) {
   const pending = new Set(questionsOf(sandbox).map(({ question_id }) => question_id))
@@ -179,7 +187,7 @@ const steering = Effect.fnUntraced(function*({ agent, begun, leased }: Running) 
   yield* begun.await
   for (;;) {
     const seen = yield* leased.view
-    for (const message of steersOf(seen.sandbox)) yield* agent.session.steer?.(message) ?? Effect.void
+    for (const message of steersOf(seen.sandbox)) yield* agent.session.steer?.(yield* steered(leased, agent, message)) ?? Effect.void
     yield* leased.until((next) => next !== seen)
   }
 })
@@ -297,12 +305,14 @@ export const runTurn = Effect.fn("RunTurn.runTurn")(function*(leased: LeasedSand
   const steerer = yield* Effect.forkChild(steering(running))
   const attendant = yield* Effect.forkChild(AgentMcp.attend(agent.mcp, (told) => onEvent(running, told)), { startImmediately: true })
   const answer: Answer = yield* Effect.raceAllFirst([
-    Effect.result(agent.session.prompt({
-      turnId: turn.id,
-      text: turn.prompt,
-      onBegin: begun.open,
-      onEvent: (told) => onEvent(running, told)
-    })),
+    Effect.result(
+      BoxFiles.give(leased, agent.box, turn.prompt, turn.files).pipe(
+        Effect.flatMap((given) =>
+          agent.session.prompt({ turnId: turn.id, ...given, onBegin: begun.open, onEvent: (told) => onEvent(running, told) })
+        ),
+        Effect.catchTag("FileNotGiven", ({ message }) => Effect.succeed<TurnEnd>({ state: "failed", reason: message }))
+      )
+    ),
     attending(running, steerer, timing.interrupt),
     // Ends before the others only when the lease is lost.
     Effect.andThen(Fiber.join(writer), Effect.never)

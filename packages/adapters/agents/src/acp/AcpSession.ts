@@ -10,7 +10,7 @@ import type {
   ResumeSessionRequest,
   SetSessionConfigOptionRequest
 } from "@agentclientprotocol/sdk"
-import type { AgentError, AgentSession, AgentSessionOptions } from "@slipway/domain/sandbox/ports/AgentRuntime"
+import type { AgentError, AgentSession, AgentSessionOptions, PromptImage } from "@slipway/domain/sandbox/ports/AgentRuntime"
 import type { BoxProcess } from "@slipway/domain/sandbox/ports/SandboxHost"
 import { Effect, Redacted, Schema, type Scope } from "effect"
 import { clientInfo } from "../ClientInfo.ts"
@@ -83,9 +83,13 @@ const startSession = Effect.fnUntraced(function*(
   return sessionId
 })
 
-const send = Effect.fnUntraced(function*(state: AcpState, sessionId: string, text: string) {
+const send = Effect.fnUntraced(function*(state: AcpState, sessionId: string, text: string, images: ReadonlyArray<PromptImage>) {
   reset(state)
-  state.promptId = yield* state.rpc.request("session/prompt", { sessionId, prompt: [{ type: "text", text }] } satisfies PromptRequest)
+  const prompt: PromptRequest["prompt"] = [
+    ...images.map(({ data, mediaType }) => ({ type: "image" as const, mimeType: mediaType, data: Buffer.from(data).toString("base64") })),
+    { type: "text", text }
+  ]
+  state.promptId = yield* state.rpc.request("session/prompt", { sessionId, prompt } satisfies PromptRequest)
 })
 
 /** Finds the option by its kind, never by its id; `*_always` would take later decisions away from the person. */
@@ -136,7 +140,8 @@ export const open = Effect.fn("AcpSession.open")(function*(
 
   return yield* conversation.session({
     sessionId: Effect.succeed(sessionId),
-    send: (text) => send(state, sessionId, text),
+    // An agent that takes no images refuses a prompt with one.
+    send: (text, images) => send(state, sessionId, text, quirks.noImages === true ? [] : images),
     next: rpc.next(handlers),
     ...(quirks.steering === undefined ? {} : { steer: steerBy(quirks.steering.method) }),
     cancel: Effect.andThen(cancelSubAgents(state), cancelSession(state, sessionId)),

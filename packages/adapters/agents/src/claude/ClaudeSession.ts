@@ -78,17 +78,17 @@ export const open = Effect.fn("ClaudeSession.open")(function*(
 
   return yield* conversation.session({
     sessionId: Effect.sync(() => state.sessionId),
-    send: (text) =>
+    send: (text, images) =>
       Effect.suspend(() => {
         reset(state)
-        return say(state, text)
+        return say(state, text, images)
       }),
     next,
     cancel: interrupt(state),
-    steer: (id, text) =>
+    steer: (id, text, images) =>
       Effect.suspend(() => {
         state.untold.add(id)
-        return say(state, text, { uuid: id })
+        return say(state, text, images, { uuid: id })
       }),
     answer: (approval, decision, why) => answer(state, approval, decision, why)
   })

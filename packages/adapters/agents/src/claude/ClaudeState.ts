@@ -1,4 +1,5 @@
 /** The state of a session with claude, and sending frames to it. */
+import type { PromptImage } from "@slipway/domain/sandbox/ports/AgentRuntime"
 import { Effect } from "effect"
 import type { Conversation, Ended } from "../Conversation.ts"
 import type { JsonLines } from "../stdio/JsonLines.ts"
@@ -65,8 +66,12 @@ export const respond = ({ lines }: ClaudeState, request_id: string, response: ob
 export const interrupt = (state: ClaudeState) => Effect.asVoid(request(state, "interrupt", { cancel_queued: true }))
 
 /** Does not wait: a busy agent reads only after we have read. */
-export const say = ({ lines }: ClaudeState, text: string, about: object = {}) => {
-  const message = { role: "user", content: [{ type: "text", text }] }
+export const say = ({ lines }: ClaudeState, text: string, images: ReadonlyArray<PromptImage>, about: object = {}) => {
+  const pictures = images.map(({ data, mediaType }) => ({
+    type: "image",
+    source: { type: "base64", media_type: mediaType, data: Buffer.from(data).toString("base64") }
+  }))
+  const message = { role: "user", content: [...pictures, { type: "text", text }] }
   const frame = { type: "user", session_id: "", parent_tool_use_id: null, ...about, message }
   return Effect.asVoid(Effect.forkChild(lines.send(frame), { startImmediately: true }))
 }

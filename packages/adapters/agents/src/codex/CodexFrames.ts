@@ -1,4 +1,5 @@
 /** Frames of the agent: its notifications, its requests and its answers to ours. */
+import type { PromptImage } from "@slipway/domain/sandbox/ports/AgentRuntime"
 import { Effect, Option, Result, Schema } from "effect"
 import type { AnswerTelling, LiveTurn } from "../Conversation.ts"
 import * as JsonRpc from "../stdio/JsonRpc.ts"
@@ -15,21 +16,25 @@ const decodeApproval = Schema.decodeUnknownOption(Codex.ApprovalRequest)
 const decodeUserInput = Schema.decodeUnknownOption(Codex.UserInputRequest)
 const decodeResolved = Schema.decodeUnknownOption(Codex.RequestResolved)
 
-export const inputOf = (text: string) => [{ type: "text", text, text_elements: [] }]
+/** Codex reads images itself, from the box. */
+export const inputOf = (text: string, images: ReadonlyArray<Pick<PromptImage, "path">>) => [
+  { type: "text", text, text_elements: [] },
+  ...images.map(({ path }) => ({ type: "localImage", path }))
+]
 
 /**
  * The answer only confirms that the text waits, and an interrupt drops waiting texts. The agent has the text when it shows it as an
  * item, before its next request to the model (0.169.0); it aborts a request that is being answered. A refusal, for example because the
  * turn has ended, needs no reaction: the text was not taken.
  */
-export const steer = (thread: CodexThread, id: string, text: string) =>
+export const steer = (thread: CodexThread, id: string, text: string, images: ReadonlyArray<PromptImage>) =>
   Effect.suspend(() => {
     const { rpc, threadId, turnId } = thread
     if (turnId !== null) {
-      const about = { threadId, expectedTurnId: turnId, clientUserMessageId: id, input: inputOf(text) }
+      const about = { threadId, expectedTurnId: turnId, clientUserMessageId: id, input: inputOf(text, images) }
       return Effect.asVoid(rpc.request("turn/steer", about))
     }
-    thread.early.push({ id, text })
+    thread.early.push({ id, text, images })
     return Effect.void
   })
 
@@ -143,7 +148,9 @@ const started = (thread: CodexThread, answer: Result.Result<unknown, JsonRpc.Rpc
   if (thread.interrupting) return interrupt(thread)
   const waiting = thread.early
   thread.early = []
-  return thread.turnId === null ? Effect.void : Effect.forEach(waiting, ({ id, text }) => steer(thread, id, text), { discard: true })
+  return thread.turnId === null
+    ? Effect.void
+    : Effect.forEach(waiting, ({ id, images, text }) => steer(thread, id, text, images), { discard: true })
 }
 
 const answered = (thread: CodexThread, id: JsonRpc.RequestId, answer: Result.Result<unknown, JsonRpc.RpcRefusal>) => {

@@ -1,5 +1,5 @@
 /** An agent that speaks codex's app-server protocol: JSON-RPC without its version, threads, turns and items. */
-import type { AgentError, AgentSession, AgentSessionOptions } from "@slipway/domain/sandbox/ports/AgentRuntime"
+import type { AgentError, AgentSession, AgentSessionOptions, PromptImage } from "@slipway/domain/sandbox/ports/AgentRuntime"
 import type { BoxProcess } from "@slipway/domain/sandbox/ports/SandboxHost"
 import { Effect, Schema, type Scope } from "effect"
 import { clientInfo } from "../ClientInfo.ts"
@@ -46,11 +46,16 @@ const startThread = Effect.fnUntraced(function*(
   return thread.id
 })
 
-const send = Effect.fnUntraced(function*(thread: CodexThread, { reasoningEffort }: AgentSessionOptions, text: string) {
+const send = Effect.fnUntraced(function*(
+  thread: CodexThread,
+  { reasoningEffort }: AgentSessionOptions,
+  text: string,
+  images: ReadonlyArray<PromptImage>
+) {
   reset(thread)
   thread.startId = yield* thread.rpc.request("turn/start", {
     threadId: thread.threadId,
-    input: inputOf(text),
+    input: inputOf(text, images),
     // Some models report their reasoning only on request.
     summary: "auto",
     ...(reasoningEffort === null ? {} : { effort: reasoningEffort })
@@ -89,10 +94,10 @@ export const open = Effect.fn("CodexSession.open")(function*(
 
   return yield* conversation.session({
     sessionId: Effect.sync(() => (thread.kept ? thread.threadId : null)),
-    send: (text) => send(thread, options, text),
+    send: (text, images) => send(thread, options, text, images),
     next: rpc.next(handlers),
     cancel: interrupt(thread),
-    steer: (id, text) => steer(thread, id, text),
+    steer: (id, text, images) => steer(thread, id, text, images),
     answer: ({ request }, decision) => {
       if (decision !== "approve") thread.asked.delete(request)
       return rpc.reply(request, { decision: decisions[decision] })

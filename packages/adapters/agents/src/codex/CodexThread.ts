@@ -1,4 +1,5 @@
 /** A session's thread, its turn, and the threads and turns of its sub-agents. */
+import type { PromptImage } from "@slipway/domain/sandbox/ports/AgentRuntime"
 import { Effect, Option, Schema } from "effect"
 import type { Conversation, Ended } from "../Conversation.ts"
 import * as JsonRpc from "../stdio/JsonRpc.ts"
@@ -29,7 +30,7 @@ export interface CodexThread {
   interrupting: boolean
   requests: number
   /** Steering texts for a turn whose id is not known yet. */
-  early: Array<{ readonly id: string; readonly text: string }>
+  early: Array<{ readonly id: string; readonly text: string; readonly images: ReadonlyArray<PromptImage> }>
   /** Calls that wait for an answer to a request of the agent. */
   readonly asked: Map<JsonRpc.RequestId, string>
   /** Threads of sub-agents, at any depth: those with a turn, and those with a task whose turn has not begun. */

@@ -123,12 +123,16 @@ const prompt = async (live: Live, blocks: ReadonlyArray<ContentBlock>): Promise<
   if (live.abort !== null) throw invalidParams("a prompt is running")
   const abort = (live.abort = new AbortController())
   const { id, prompts } = live.session
-  const text = blocks.map((block) => (block.type === "text" ? block.text : "")).join("\n")
+  const text = blocks.flatMap((block) => (block.type === "text" ? [block.text] : [])).join("\n")
+  const images = blocks.flatMap((block) =>
+    block.type === "image" ? [`${block.mimeType} of ${Buffer.from(block.data, "base64").length} bytes`] : []
+  )
   const earlier = [...prompts]
   live.session.add(text)
   try {
     const stopReason = await Turn.run({
       prompt: text,
+      images,
       earlier,
       repositories: settings.repositories.map(({ folder, name }) => ({ name, folder: resolve(live.cwd, folder) })),
       asks: settings.asks,
@@ -182,7 +186,7 @@ interface Params {
 const methods: Record<string, (params: Params) => unknown> = {
   initialize: (): InitializeResponse => ({
     protocolVersion: 1,
-    agentCapabilities: { sessionCapabilities: { resume: {} } },
+    agentCapabilities: { promptCapabilities: { image: true }, sessionCapabilities: { resume: {} } },
     agentInfo: { name: "slipway-offline", title: "Slipway offline agent", version: "1" },
     authMethods: []
   }),

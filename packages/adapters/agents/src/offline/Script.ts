@@ -6,7 +6,7 @@ export type Step =
   | { readonly kind: "delete"; readonly repo: string | null; readonly path: string }
   | { readonly kind: "slow"; readonly words: number; readonly millis: number }
   | { readonly kind: "ask"; readonly questions: ReadonlyArray<AskedQuestion> }
-  | { readonly kind: "hang" | "listen" | "crash" | "recall" }
+  | { readonly kind: "hang" | "listen" | "crash" | "recall" | "images" }
   /** A directive that cannot be executed. `problem` is a sentence for its author. */
   | { readonly kind: "invalid"; readonly problem: string }
 
@@ -65,7 +65,7 @@ const invalid = (problem: string): Step => ({ kind: "invalid", problem })
 const withText = (kind: "say" | "think" | "shell" | "error") => (body: string): Step =>
   body === "" ? invalid(`[[${kind}]] needs a text, as in [[${kind} TEXT]].`) : { kind, text: unescape(body) }
 
-const alone = (kind: "hang" | "listen" | "crash" | "recall") => (body: string): Step =>
+const alone = (kind: "hang" | "listen" | "crash" | "recall" | "images") => (body: string): Step =>
   body === "" ? { kind } : invalid(`[[${kind}]] takes nothing after its name.`)
 
 const directives: Readonly<Record<string, (body: string) => Step>> = {
@@ -77,6 +77,7 @@ const directives: Readonly<Record<string, (body: string) => Step>> = {
   listen: alone("listen"),
   crash: alone("crash"),
   recall: alone("recall"),
+  images: alone("images"),
   ask: (body) =>
     body === ""
       ? invalid("[[ask]] needs a question, as in [[ask Which one? | first | second]].")

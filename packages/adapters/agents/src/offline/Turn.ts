@@ -24,6 +24,8 @@ interface Client {
 
 interface TurnOptions {
   readonly prompt: string
+  /** Its images: type and size of each. */
+  readonly images: ReadonlyArray<string>
   /** Earlier prompts of this session, oldest first. */
   readonly earlier: ReadonlyArray<string>
   readonly repositories: ReadonlyArray<Trees.Repository>
@@ -145,7 +147,7 @@ const edit = (
 }
 
 const perform = async (turn: TurnOptions, step: Step): Promise<void> => {
-  const { abort, client, earlier, repositories } = turn
+  const { abort, client, earlier, images, repositories } = turn
   switch (step.kind) {
     case "say":
       return speak(client, step.text)
@@ -206,6 +208,8 @@ const perform = async (turn: TurnOptions, step: Step): Promise<void> => {
           ? "This is the first prompt of the session."
           : ["The prompts of this session so far:", ...earlier.map((text, i) => `${i + 1}. ${text}`)].join("\n")
       )
+    case "images":
+      return speak(client, images.length === 0 ? "I see no images." : `I see: ${images.join(", ")}.`)
     case "invalid":
       throw new TurnFailed(step.problem)
   }

@@ -34,6 +34,7 @@ export const claude: Profile = {
   dialect: "claude-stream-json",
   capabilities: {
     toolApprovals: true,
+    images: true,
     reasoningEfforts: ["low", "medium", "high", "xhigh", "max", "ultracode"],
     afterDenial: "goes on",
     asksQuestions: true,

@@ -114,6 +114,7 @@ export const codex: Profile = {
   dialect: "codex-app-server",
   capabilities: {
     toolApprovals: true,
+    images: true,
     reasoningEfforts: EFFORTS,
     afterDenial: "goes on",
     asksQuestions: true,

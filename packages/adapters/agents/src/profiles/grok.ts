@@ -54,6 +54,7 @@ export const grok: Profile = {
   runtime: "grok",
   dialect: "acp",
   acp: {
+    noImages: true,
     authMethod: "xai.api_key",
     newSession: ({ instructions }) => (instructions === null ? {} : { _meta: { rules: instructions } }),
     answered: { method: "_x.ai/session_notification", update: "response_completed" },
@@ -61,6 +62,8 @@ export const grok: Profile = {
   },
   capabilities: {
     toolApprovals: true,
+    // Its `initialize` says so.
+    images: false,
     reasoningEfforts: EFFORTS,
     afterDenial: "ends the turn",
     asksQuestions: false,

@@ -44,6 +44,7 @@ export const offline: Profile = {
   acp: { steering: { method: "_slipway/steer", taken: "_slipway/steered" }, questions, denialReason: "slipway/reason" },
   capabilities: {
     toolApprovals: true,
+    images: true,
     reasoningEfforts: ReasoningEffort.literals,
     afterDenial: "goes on",
     asksQuestions: true,

@@ -40,6 +40,7 @@ export const opencode: Profile = {
   acp: { noEffort: "default" },
   capabilities: {
     toolApprovals: true,
+    images: true,
     reasoningEfforts: EFFORTS,
     afterDenial: "ends the turn",
     // It reports the tokens of the last request only.
@@ -88,6 +89,9 @@ export const opencode: Profile = {
               name: model,
               reasoning: true,
               tool_call: true,
+              // Otherwise it tells the model that it cannot read the image.
+              attachment: true,
+              modalities: { input: ["text", "image"], output: ["text"] },
               limit: { context: access?.contextTokens ?? 0, output: access?.outputTokens ?? 0 },
               variants: reasoningEffort === null ? {} : { [reasoningEffort]: { reasoningEffort } }
             }

@@ -30,6 +30,8 @@ export const events: ReadonlyArray<string> = [
     role       text           NOT NULL CHECK (role IN ('user', 'assistant')),
     text       text           NOT NULL,
     created_at timestamptz(3) NOT NULL,
+    -- Of a prompt with files, in the domain's own encoding.
+    files      jsonb,
     PRIMARY KEY (sandbox_id, seq)
   )`,
   // A message of the agent that goes on after it was listed is found again by its id: without the index, a turn of 50,000 short

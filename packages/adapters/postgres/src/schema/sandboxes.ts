@@ -98,6 +98,8 @@ export const sandboxes: ReadonlyArray<string> = [
     budget_micro_usd   bigint         CHECK (budget_micro_usd >= 1),
     -- Plain variables by name. Null: none.
     environment        jsonb,
+    -- The files of its prompts so far, in the domain's own encoding (docs/decisions/21). Null: none.
+    files              jsonb,
     -- The names of the MCP servers that its creation chose (docs/decisions/23). Null: those that are on by default.
     mcp_servers        jsonb,
 

@@ -40,15 +40,18 @@ const CODES = {
   BudgetExceeded: "budget_exceeded",
   BudgetTooLarge: "invalid_request",
   ConcurrencyLimitExceeded: "concurrency_limit_exceeded",
+  FilesUnsupported: "files_unsupported",
   IdempotencyConflict: "idempotency_conflict",
   InvalidModel: "invalid_model",
   InvalidReasoningEffort: "invalid_reasoning_effort",
   InvalidRequest: "invalid_request",
   NoCredits: "no_credits",
+  PromptFileNotFound: "file_not_found",
   PullRequestNotWritable: "pull_request_not_writable",
   RepoNotAccessible: "repo_not_accessible",
   SandboxDeleted: "sandbox_deleted",
-  SourceUnreadable: "unavailable"
+  SourceUnreadable: "unavailable",
+  TooManyFiles: "files_limit_exceeded"
 } as const satisfies Record<Exclude<CreationRefused["_tag"], "CreationDenied" | "StoreUnavailable">, string>
 
 const refusalOf = (error: Exclude<CreationRefused, StoreUnavailable>): Ended =>

@@ -48,6 +48,8 @@ export const Model = Schema.Struct({
   efforts: Schema.Array(ReasoningEffort),
   /** Whether its runtime can hold a tool call until a person approves it. */
   approvals: Schema.Boolean,
+  /** Whether its prompts may have images. Absent: as its runtime profile (`Images.profileTakesImages`). */
+  images: Schema.optionalKey(Schema.Boolean),
   /** The model needs no account. A `sbx_test_` key may use only such models. */
   offline: Schema.Boolean,
   /** `null`: the agent uses no model. */

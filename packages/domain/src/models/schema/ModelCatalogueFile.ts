@@ -18,6 +18,9 @@ const ModelEntry = Schema.Struct({
   approvals: Schema.Boolean.pipe(Schema.withDecodingDefaultKey(Effect.succeed(true))).annotateKey(
     About("Whether tool calls may be made to wait for approval.")
   ),
+  images: Schema.optionalKey(Schema.Boolean).annotateKey(
+    About("Whether its prompts may have images; without it, as its agent.")
+  ),
   offline: Schema.Boolean.pipe(Schema.withDecodingDefaultKey(Effect.succeed(false))).annotateKey(
     About("Needs no model account, so that test keys may use it.")
   ),
@@ -49,6 +52,7 @@ export type CatalogueFile = typeof CatalogueFile.Type
 export interface ProfileInfo {
   readonly runtime: AgentRuntimeName
   readonly toolApprovals: boolean
+  readonly images: boolean
   readonly reasoningEfforts: ReadonlyArray<ReasoningEffort>
   /** The model API of the profile; `null`: it needs no model. */
   readonly modelProtocol: UpstreamProtocol | null
@@ -92,6 +96,7 @@ const misfitOf = (model: Model, info: ProfileInfo | null): string | null => {
   if (model.approvals && !info.toolApprovals) {
     return `${model.profile} cannot hold tool calls until they are approved: set approvals to false.`
   }
+  if (model.images === true && !info.images) return `${model.profile} takes no images: set images to false.`
   return null
 }
 

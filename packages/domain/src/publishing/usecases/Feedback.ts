@@ -397,6 +397,8 @@ export class Feedback extends Context.Service<Feedback, {
         branchRules: branchRulesOf(access),
         beforeCreate: yield* BeforeCreate,
         settings: yield* Effect.serviceOption(RepositorySettings),
+        // Its prompts are texts of the service.
+        files: Option.none(),
         mcpServers: yield* Effect.serviceOption(McpServerStore),
         followed: yield* Effect.serviceOption(FollowedRepositories)
       }

@@ -5,7 +5,7 @@ import * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
 import type { RepoName } from "../../source/schema/RepoRef.ts"
 import { StoreUnavailable } from "../../store/StoreUnavailable.ts"
-import type { LogEntry, Recorded } from "../ports/SandboxStore.ts"
+import type { LogEntry, Message, Recorded } from "../ports/SandboxStore.ts"
 import { projectionOf, withMessages } from "../rules/EventProjection.ts"
 import { isArrival, isUnsaved, type Leasable, workOf } from "../rules/LeaseRules.ts"
 import type { Limits } from "../rules/Policy.ts"
@@ -152,12 +152,13 @@ export const leasableOf = (
 })
 
 /** A message of a row. */
-export const messageOf = ({ createdAt, id, role, seq, text, turnId }: MessageRow) => ({
+export const messageOf = ({ createdAt, files, id, role, seq, text, turnId }: MessageRow): Message => ({
   seq,
   id,
   turnId,
   role,
   text,
+  ...(files === null ? {} : { files: JSON.parse(files) }),
   createdAt: DateTime.makeUnsafe(createdAt)
 })
 
@@ -177,7 +178,12 @@ const messagesOf = Effect.fnUntraced(
       if (event.type === "message.updated") texts.set(part, event.data.text)
     }
     return withMessages(known.map(messageOf), messages, (id) => texts.get(partId.text(id)), at)
-      .map(({ createdAt, ...message }) => ({ ...message, sandboxId: id, createdAt: createdAt.epochMilliseconds }))
+      .map(({ createdAt, files, ...message }) => ({
+        ...message,
+        sandboxId: id,
+        files: files === undefined ? null : JSON.stringify(files),
+        createdAt: createdAt.epochMilliseconds
+      }))
   }
 )
 

@@ -73,8 +73,10 @@ export interface EventRow extends RecordedEntry {
 }
 
 /** A message. Its key is `sandboxId` and `seq`. */
-export interface MessageRow extends Omit<Message, "createdAt"> {
+export interface MessageRow extends Omit<Message, "createdAt" | "files"> {
   readonly sandboxId: SandboxId
+  /** JSON; only a prompt with files has it. */
+  readonly files: string | null
   readonly createdAt: number
 }
 

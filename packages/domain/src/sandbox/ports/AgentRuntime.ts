@@ -64,6 +64,15 @@ export interface AgentSessionOptions {
   readonly resume: string | null
 }
 
+/** An image of a prompt, also a file of the box. */
+export interface PromptImage {
+  /** One of `Images.IMAGE_TYPES`. */
+  readonly mediaType: string
+  readonly data: Uint8Array
+  /** Its path inside the box. */
+  readonly path: string
+}
+
 /** One live agent process. Prompts run one at a time. */
 export interface AgentSession {
   /** The runtime's own id for `resume`. It may be known only after the first prompt. */
@@ -71,11 +80,13 @@ export interface AgentSession {
   /**
    * Runs one prompt. `onEvent` handles each event before the next is read, so a slow consumer slows the agent down. Succeeds when the
    * turn has ended in any way; fails when the agent has ended or broke its protocol. `onBegin` runs once, before any event. From then
-   * on `steer` and `interrupt` apply to this turn.
+   * on `steer` and `interrupt` apply to this turn. `images`: the model gets them with the text. Only for the profiles that
+   * `Images.profileTakesImages` accepts; others ignore them.
    */
   prompt(options: {
     readonly turnId: Uuid
     readonly text: string
+    readonly images?: ReadonlyArray<PromptImage>
     readonly onBegin?: Effect.Effect<unknown>
     readonly onEvent: (event: AgentEvent) => Effect.Effect<void>
   }): Effect.Effect<TurnEnd, AgentError>
@@ -100,7 +111,11 @@ export interface AgentSession {
    * was not taken before the turn ends is dropped, and the agent never sees it. Does nothing between turns. Present exactly for the
    * profiles that `Steering.profileSteers` accepts.
    */
-  steer?(message: { readonly id: Uuid; readonly text: string }): Effect.Effect<void>
+  steer?(message: {
+    readonly id: Uuid
+    readonly text: string
+    readonly images?: ReadonlyArray<PromptImage>
+  }): Effect.Effect<void>
   /** Completes when the process has ended, with a sentence that says how. */
   readonly exited: Effect.Effect<string>
 }
@@ -145,6 +160,8 @@ export class AgentRuntime extends Context.Service<AgentRuntime, {
 /** A prompt for an agent of one function: see `AgentRuntime.fromPrompt`. */
 export interface AgentPrompt {
   readonly text: string
+  /** The images of the prompt, also named in the text. */
+  readonly images: ReadonlyArray<PromptImage>
   readonly turnId: Uuid
   /** The session of the prompt: its box, which spawns programs, its repositories, its model. */
   readonly session: AgentSessionOptions
@@ -195,10 +212,10 @@ const openSession = Effect.fnUntraced(function*(
 
   const opened: AgentSession = {
     sessionId: Effect.succeed(null),
-    prompt: Effect.fnUntraced(function*({ onBegin = Effect.void, onEvent, text, turnId }) {
+    prompt: Effect.fnUntraced(function*({ images = [], onBegin = Effect.void, onEvent, text, turnId }) {
       interrupted = yield* Deferred.make<void>()
       yield* onBegin
-      const answered = answer({ text, turnId, session, emit: onEvent, approve: approve(onEvent), ask: ask(onEvent) }).pipe(
+      const answered = answer({ text, images, turnId, session, emit: onEvent, approve: approve(onEvent), ask: ask(onEvent) }).pipe(
         Effect.flatMap((said) =>
           said === "" ? Effect.void : onEvent({ _tag: "MessageUpdated", messageId: turnId, kind: "text", text: said })
         ),

@@ -8,6 +8,7 @@ import * as Result from "effect/Result"
 import type { Ids, Uuid } from "../../ids/Ids.ts"
 import type { DenialTelling } from "../../models/rules/Steering.ts"
 import type { Rejection } from "../schema/Command.ts"
+import type { AttachedFile } from "../schema/PromptFile.ts"
 import { type Approval, type ApprovalDecision, coveredKind, denialMessage, outcomeOf } from "./Approval.ts"
 import { isWaiting, MAX_WAITING, placeOf, type WhenBusy } from "./MessageQueue.ts"
 import { misfitOf, type QuestionReply, type QuestionState, questionsOf, replyText } from "./Question.ts"
@@ -262,7 +263,8 @@ const queued = (
   sandbox: Sandbox,
   text: string,
   authorId: string,
-  steers: boolean
+  steers: boolean,
+  files: ReadonlyArray<AttachedFile> = []
 ): Result.Result<SandboxEvent, QueueFull> => {
   if (sandbox.waiting.length >= MAX_WAITING) return Result.fail(new QueueFull())
   return Result.succeed({
@@ -272,7 +274,8 @@ const queued = (
       position: placeOf(sandbox, steers) + 1,
       text,
       author: { id: authorId },
-      steers
+      steers,
+      ...(files.length === 0 ? {} : { files })
     }
   })
 }
@@ -289,17 +292,21 @@ export const sendMessage = (
   ids: Derive,
   prompt: string,
   authorId: string,
-  { canSteer, whenBusy }: Busy = { whenBusy: "reject", canSteer: () => false }
+  { canSteer, whenBusy }: Busy = { whenBusy: "reject", canSteer: () => false },
+  files: ReadonlyArray<AttachedFile> = []
 ): Command<QueueFull | SandboxNotRunning | SteeringUnsupported | TurnActive> => ({
   identity: (sandbox) => ids.derive(`${sandbox.id}/message/${promptsOf(sandbox) + 1}`),
   approvalId: null,
   decide: ({ sandbox }) => {
     if (sandbox.status !== "running") return Result.fail(new SandboxNotRunning())
-    if (!isActive(sandbox.turn)) return applied([turnPending(turnId(ids, sandbox.id, promptsOf(sandbox) + 1), prompt, authorId)])
+    if (!isActive(sandbox.turn)) return applied([turnPending(turnId(ids, sandbox.id, promptsOf(sandbox) + 1), prompt, authorId, files)])
     if (whenBusy === "reject") return Result.fail(new TurnActive())
     const steers = whenBusy === "steer"
     if (steers && !canSteer(sandbox)) return Result.fail(new SteeringUnsupported())
-    return Result.map(queued(ids, sandbox, prompt, authorId, steers), (message): Verdict => ({ outcome: "applied", events: [message] }))
+    return Result.map(
+      queued(ids, sandbox, prompt, authorId, steers, files),
+      (message): Verdict => ({ outcome: "applied", events: [message] })
+    )
   }
 })
 

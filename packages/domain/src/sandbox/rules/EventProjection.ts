@@ -1,5 +1,6 @@
 /** The rows that stores write for a sandbox's events: log entries, approvals, questions and messages. */
 import type * as DateTime from "effect/DateTime"
+import type { AttachedFile } from "../schema/PromptFile.ts"
 import { toWire } from "../schema/SandboxEvent.ts"
 import { type Approval, approvalOf } from "./Approval.ts"
 import { type QuestionState, questionStateOf } from "./Question.ts"
@@ -20,6 +21,8 @@ export interface Message {
   readonly turnId: string
   readonly role: "user" | "assistant"
   readonly text: string
+  /** The files of a prompt. Absent: none. */
+  readonly files?: ReadonlyArray<AttachedFile>
   readonly createdAt: DateTime.Utc
 }
 
@@ -53,6 +56,8 @@ export interface EventProjection {
   /** The newest text of each agent message in these events, complete or not. */
   readonly texts: ReadonlyMap<string, string>
 }
+
+const someOf = (files: ReadonlyArray<AttachedFile> = []) => files.length === 0 ? {} : { files }
 
 /** The agent's message that the event completes; `null`: none. The message may have been complete before. */
 const wholeMessage = (before: Sandbox, event: SandboxEvent, after: Sandbox): Pick<WholeMessage, "id" | "seq"> | null => {
@@ -101,10 +106,10 @@ export const projectionOf = (before: Sandbox, events: ReadonlyArray<SandboxEvent
     }
     // The prompt comes after the message that it interrupts.
     if (event.type === "turn.started") {
-      messages.push({ seq, id: event.data.prompt_id, turnId, role: "user", text: event.data.text })
+      messages.push({ seq, id: event.data.prompt_id, turnId, role: "user", text: event.data.text, ...someOf(event.data.files) })
     }
     if (event.type === "message.steered") {
-      messages.push({ seq, id: event.data.message_id, turnId, role: "user", text: event.data.text })
+      messages.push({ seq, id: event.data.message_id, turnId, role: "user", text: event.data.text, ...someOf(event.data.files) })
     }
   }
   return { at, sandbox, entries, approvals: Array.from(approvals.values()), questions: Array.from(questions.values()), messages, texts }

@@ -25,12 +25,13 @@ export const textOf = ({ waitingTexts }: Pick<Queue, "waitingTexts">, messageId:
 
 /** All waiting messages for clients, each with its present place. */
 export const queuedOf = (queue: Queue): ReadonlyArray<QueuedMessage> =>
-  queue.waiting.map(({ authorId, id, steers }, i) => ({
+  queue.waiting.map(({ authorId, files, id, steers }, i) => ({
     message_id: id,
     position: i + 1,
     text: textOf(queue, id),
     author: { id: authorId },
-    steers
+    steers,
+    ...(files === undefined ? {} : { files })
   }))
 
 /** The messages with their texts for the agent of the active turn, in this order. */
@@ -43,9 +44,10 @@ export const placeOf = ({ waiting }: Pick<Queue, "waiting">, steers: boolean): n
 
 /** The queue with the new message. */
 export const withQueued = (queue: Queue, { data }: SandboxEventOf<"message.queued">): Queue => {
-  const { author, message_id: id, steers, text } = data
+  const { author, files, message_id: id, steers, text } = data
+  const message = { id, authorId: author.id, steers, ...(files === undefined ? {} : { files }) }
   return {
-    waiting: queue.waiting.toSpliced(placeOf(queue, steers), 0, { id, authorId: author.id, steers }),
+    waiting: queue.waiting.toSpliced(placeOf(queue, steers), 0, message),
     waitingTexts: [...queue.waitingTexts, { id, text }]
   }
 }

@@ -14,6 +14,7 @@ import { NO_FEEDBACK } from "../../source/schema/NoFeedback.ts"
 import type { RepoName } from "../../source/schema/RepoRef.ts"
 import { saturatingAdd } from "../../text/Counters.ts"
 import * as Instant from "../../time/Instant.ts"
+import type { AttachedFile } from "../schema/PromptFile.ts"
 import type { Continues, Creation, Publication, Sandbox } from "../schema/Sandbox.ts"
 import type { SandboxStatus, StatusReason } from "../schema/SandboxEvent.ts"
 import type { Turn } from "../schema/Turn.ts"
@@ -126,8 +127,15 @@ const sentences: Partial<Record<StatusReason, string>> = {
 const withoutQuestions = ({ questions: _questions, ...turn }: Turn): Turn => turn
 const silent = ({ speaking: _speaking, spokeAt: _spokeAt, ...turn }: Turn): Turn => turn
 
+/** The sandbox with the files of another prompt. */
+const withFiles = (sandbox: Sandbox, added: ReadonlyArray<AttachedFile> = []): Sandbox => {
+  const { files: known = [] } = sandbox
+  const fresh = added.filter(({ id }) => !known.some((file) => file.id === id))
+  return fresh.length === 0 ? sandbox : { ...sandbox, files: [...known, ...fresh] }
+}
+
 const evolveQueue = (sandbox: Sandbox, event: SandboxEventOf<"message.queued" | "message.steered" | "message.cancelled">): Sandbox => {
-  if (event.type === "message.queued") return { ...sandbox, ...withQueued(sandbox, event) }
+  if (event.type === "message.queued") return { ...withFiles(sandbox, event.data.files), ...withQueued(sandbox, event) }
   const { message_id: id } = event.data
   if (!isWaiting(sandbox, id)) return sandbox
   const { turn } = sandbox
@@ -149,12 +157,13 @@ const evolveTurn = (
   const id = event.turn_id
   if (event.type === "turn.updated" && event.data.state === "pending" && id !== undefined) {
     return {
-      ...sandbox,
+      ...withFiles(sandbox, event.data.files),
       ...without(sandbox, id),
       turn: {
         n: (turn?.n ?? 0) + 1,
         id,
         prompt: event.data.text ?? "",
+        ...(event.data.files === undefined ? {} : { files: event.data.files }),
         authorId: event.data.author?.id ?? "",
         state: "pending",
         startedAt: null,

@@ -133,13 +133,13 @@ type Decided = Result.Result<ReadonlyArray<SandboxEvent>, IllegalTransition>
 
 const startTurn = (sandbox: Sandbox, command: CommandOf<"StartTurn">, now: DateTime.Utc): Decided => {
   if (sandbox.status !== "running" || !inTurn(sandbox, command.turnId, "running")) return refuse(command._tag, sandbox)
-  const { authorId, id, prompt, state } = sandbox.turn
+  const { authorId, files = [], id, prompt, state } = sandbox.turn
   // After a crash a second agent gets the prompt again: the same turn, already started.
   if (state !== "pending") return Result.succeed([])
   const started: SandboxEvent = {
     type: "turn.started",
     turn_id: id,
-    data: { prompt_id: id, text: prompt, files: [], author: { id: authorId } }
+    data: { prompt_id: id, text: prompt, files, author: { id: authorId } }
   }
   return Result.succeed([started, ...endIfFull(evolve(sandbox, started, now))])
 }
@@ -216,6 +216,10 @@ const recordRestore = (sandbox: Sandbox, command: CommandOf<"RecordRestore">): D
   ])
 }
 
+/** The first message of a sandbox that goes on with feedback is the service's. */
+const firstTurn = ({ createdBy, feedback, files, prompt }: Sandbox, id: string) =>
+  turnPending(id, prompt, feedback?.round?.turnId === id ? SERVICE_AUTHOR : createdBy, files)
+
 /** The events of the command; empty if nothing has to change. */
 export const decide = (
   sandbox: Sandbox,
@@ -239,11 +243,7 @@ export const decide = (
         }])
         : refuse(command._tag, sandbox)
     case "FinishBoot":
-      return Result.map(moveTo(sandbox, "ready"), (events) => [
-        ...events,
-        // The first message of a sandbox that goes on with feedback is the service's.
-        turnPending(command.turnId, sandbox.prompt, sandbox.feedback?.round?.turnId === command.turnId ? SERVICE_AUTHOR : sandbox.createdBy)
-      ])
+      return Result.map(moveTo(sandbox, "ready"), (events) => [...events, firstTurn(sandbox, command.turnId)])
     case "Fail":
       return Result.map(moveTo(sandbox, command.reason), (events) => [
         { type: "sandbox.error", data: { code: command.reason, message: command.error, retryable: command.retryable } },
@@ -280,7 +280,12 @@ export const decide = (
       return Result.succeed([{
         type: "message.steered",
         turn_id: turnId,
-        data: { message_id: messageId, text: textOf(sandbox, messageId), author: { id: message.authorId } }
+        data: {
+          message_id: messageId,
+          text: textOf(sandbox, messageId),
+          author: { id: message.authorId },
+          ...(message.files === undefined ? {} : { files: message.files })
+        }
       }])
     }
     case "ReportBoxLimit":

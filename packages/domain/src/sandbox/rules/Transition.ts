@@ -1,6 +1,7 @@
 /** The sandbox state machine (docs/decisions/2.1): every allowed change of status as data, and the events of each change. */
 import * as Data from "effect/Data"
 import * as Result from "effect/Result"
+import type { AttachedFile } from "../schema/PromptFile.ts"
 import { textOf } from "./MessageQueue.ts"
 import { type QuestionResolver, questionsOf } from "./Question.ts"
 import type { Sandbox } from "./Sandbox.ts"
@@ -100,16 +101,21 @@ export const turnUpdated = (
 })
 
 /** The first step of the next turn. */
-export const turnPending = (turnId: string, text: string, authorId: string): SandboxEvent => ({
+export const turnPending = (
+  turnId: string,
+  text: string,
+  authorId: string,
+  files: ReadonlyArray<AttachedFile> = []
+): SandboxEvent => ({
   type: "turn.updated",
   turn_id: turnId,
-  data: { state: "pending", previous: null, text, author: { id: authorId } }
+  data: { state: "pending", previous: null, text, author: { id: authorId }, ...(files.length === 0 ? {} : { files }) }
 })
 
 /** The turn of the longest waiting message. Messages wait only while a turn of a running sandbox is active. */
 export const nextTurn = (sandbox: Sandbox): Array<SandboxEvent> => {
   const [first] = sandbox.waiting
-  return first === undefined ? [] : [turnPending(first.id, textOf(sandbox, first.id), first.authorId)]
+  return first === undefined ? [] : [turnPending(first.id, textOf(sandbox, first.id), first.authorId, first.files)]
 }
 
 /** The events that cancel all waiting messages. */

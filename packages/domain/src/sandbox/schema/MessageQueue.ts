@@ -1,5 +1,6 @@
 /** Waiting messages, as they are stored. */
 import * as Schema from "effect/Schema"
+import { AttachedFile } from "./PromptFile.ts"
 
 /** The treatment of a message while a turn is active: refuse it, make it the next turn, or give it to the agent at once. */
 export const WhenBusy = Schema.Literals(["reject", "queue", "steer"])
@@ -12,7 +13,9 @@ export const WaitingMessage = Schema.Struct({
   /** The user who sent it. */
   authorId: Schema.String,
   /** The agent of the active turn gets it at once, if it can take it in time. */
-  steers: Schema.Boolean
+  steers: Schema.Boolean,
+  /** Its files. Absent: none. */
+  files: Schema.optionalKey(Schema.Array(AttachedFile))
 })
 export type WaitingMessage = typeof WaitingMessage.Type
 

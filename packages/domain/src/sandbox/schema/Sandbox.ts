@@ -14,6 +14,7 @@ import { RepoName, RepoRef } from "../../source/schema/RepoRef.ts"
 import { Counter, text } from "../../text/Text.ts"
 import { Timestamp } from "../../time/Timestamp.ts"
 import { WaitingMessage, WaitingText } from "./MessageQueue.ts"
+import { AttachedFile } from "./PromptFile.ts"
 import { ApprovalRequest, Initiator, Merges, PublicationTrouble, SandboxStatus, StatusReason } from "./SandboxEvent.ts"
 import { Turn } from "./Turn.ts"
 
@@ -80,6 +81,8 @@ export const Creation = Schema.Struct({
   title: Schema.String,
   repos: Schema.Array(RepoRef),
   prompt: Schema.String,
+  /** The files of its prompts so far: at the creation, those of the first. Absent: none. */
+  files: Schema.optionalKey(Schema.Array(AttachedFile)),
   model: Schema.String,
   agentRuntime: AgentRuntimeName,
   reasoningEffort: Schema.NullOr(ReasoningEffort),

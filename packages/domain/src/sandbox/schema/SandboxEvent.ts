@@ -11,6 +11,7 @@ import { RepoName } from "../../source/schema/RepoRef.ts"
 import { Counter } from "../../text/Text.ts"
 import { Timestamp, timestamp } from "../../time/Timestamp.ts"
 import { Finish } from "./AgentEvent.ts"
+import { AttachedFile } from "./PromptFile.ts"
 import { Answers, QuestionRequest, QuestionResolver } from "./Question.ts"
 import { Detail, Preview, ToolKind } from "./ToolCall.ts"
 import { TurnOutcome, TurnState } from "./Turn.ts"
@@ -123,6 +124,9 @@ export const SyncedBranch = Schema.Struct({
 })
 export type SyncedBranch = typeof SyncedBranch.Type
 
+/** The files of a prompt in its events. */
+const someFiles = Schema.optionalKey(Schema.Array(AttachedFile))
+
 const Author = Schema.Struct({ id: Schema.String.annotateKey({ description: "Id of a user." }) })
 
 /** A waiting message, as it is sent. */
@@ -131,7 +135,8 @@ export const QueuedMessage = Schema.Struct({
   position: Counter.annotateKey({ description: "Turns until its own, from 1, unless an agent takes it before." }),
   text: Schema.String.annotateKey({ description: "The message." }),
   author: Author.annotateKey({ description: "Who sent it." }),
-  steers: Schema.Boolean.annotateKey({ description: "Whether it is for the agent of the active turn." })
+  steers: Schema.Boolean.annotateKey({ description: "Whether it is for the agent of the active turn." }),
+  files: someFiles.annotateKey({ description: "Its files; left out without any." })
 })
 export type QueuedMessage = typeof QueuedMessage.Type
 
@@ -244,7 +249,7 @@ export const SandboxEvent = Schema.Union([
   durable("turn.started", {
     prompt_id: Schema.String.annotateKey({ description: "Id of the prompt, and of the turn." }),
     text: Schema.String.annotateKey({ description: "The prompt." }),
-    files: Schema.Array(Schema.Never).annotateKey({ description: "Reserved: always empty." }),
+    files: Schema.Array(AttachedFile).annotateKey({ description: "The files of the prompt. The agent finds them below its home." }),
     author: Author.annotateKey({ description: "Who sent the prompt." })
   }),
   durable("turn.updated", {
@@ -252,6 +257,7 @@ export const SandboxEvent = Schema.Union([
     previous: Schema.NullOr(TurnState).annotateKey({ description: "The state before; `null` for a new turn." }),
     text: Schema.optionalKey(Schema.String).annotateKey({ description: "With `pending`: the prompt." }),
     author: Schema.optionalKey(Author).annotateKey({ description: "With `pending`: who sent the prompt." }),
+    files: someFiles.annotateKey({ description: "With `pending`: the files of the prompt; left out without any." }),
     reason: Schema.optionalKey(Schema.Literal("interrupt")).annotateKey({
       description: "Set when a command asked for the turn's end and the agent has not ended it yet."
     }),
@@ -274,7 +280,8 @@ export const SandboxEvent = Schema.Union([
   durable("message.steered", {
     message_id: Schema.String.annotateKey({ description: "The message. It gets no turn of its own." }),
     text: Schema.String.annotateKey({ description: "The message." }),
-    author: Author.annotateKey({ description: "Who sent it." })
+    author: Author.annotateKey({ description: "Who sent it." }),
+    files: someFiles.annotateKey({ description: "Its files; left out without any." })
   }),
   durable("message.cancelled", {
     message_id: Schema.String.annotateKey({ description: "The message. It gets no turn." }),

@@ -3,6 +3,7 @@ import * as Schema from "effect/Schema"
 import * as SchemaTransformation from "effect/SchemaTransformation"
 import { Counter } from "../../text/Text.ts"
 import { Timestamp } from "../../time/Timestamp.ts"
+import { AttachedFile } from "./PromptFile.ts"
 import { QuestionRequest } from "./Question.ts"
 import { ToolKind } from "./ToolCall.ts"
 
@@ -28,6 +29,8 @@ const Fields = Schema.Struct({
   n: Schema.Int,
   id: Schema.String,
   prompt: Schema.String,
+  /** The files of the prompt. Absent: none. */
+  files: Schema.optionalKey(Schema.Array(AttachedFile)),
   /** The user who sent the prompt. */
   authorId: Schema.String,
   state: TurnState,

@@ -17,6 +17,7 @@ import { Ref, RepoName, RepoRef } from "../../source/schema/RepoRef.ts"
 import { Counter } from "../../text/Text.ts"
 import type { Continues, Creation, Origin } from "../rules/Sandbox.ts"
 import { MAX_TITLE, Prompt, Title } from "../schema/Command.ts"
+import { type AttachedFile, FileRefs } from "../schema/PromptFile.ts"
 import { Metadata } from "../schema/Sandbox.ts"
 
 /** The most repositories of one sandbox (docs/decisions/12). */
@@ -33,6 +34,9 @@ const Repos = Schema.Array(RepoRef).check(
 
 /** The common fields of creations and forks. */
 const firstPrompt = Prompt.annotateKey({ description: "The first task of the agent." })
+const firstFiles = Schema.optionalKey(FileRefs).annotateKey({
+  description: "Uploaded files for the first task: at most 10. The agent finds them below its home, and sees images if its model can."
+})
 const shownTitle = Schema.optionalKey(Title).annotateKey({
   description: "A title for people. Default: the prompt's first line."
 })
@@ -88,6 +92,7 @@ const problemOfContinue = (
 export const CreateSandbox = Schema.Struct({
   repos: Repos.annotateKey({ description: "The repositories: 1 to 16 different ones; case is ignored." }),
   prompt: firstPrompt,
+  files: firstFiles,
   model: Schema.optionalKey(ModelId).annotateKey({ description: "A model's id in the catalogue. Default: the catalogue's default." }),
   reasoningEffort: Schema.optionalKey(ReasoningEffort).annotateKey({
     description: "The reasoning effort: a value that the catalogue lists for the model."
@@ -120,6 +125,7 @@ export type CreateSandbox = typeof CreateSandbox.Type
 /** The body of a fork (docs/decisions/16). Omitted fields are taken from the original sandbox. */
 export const ForkSandbox = Schema.Struct({
   prompt: firstPrompt,
+  files: firstFiles,
   model: Schema.optionalKey(ModelId).annotateKey({
     description: "A model's id in the catalogue, which may have another runtime. Default: the sandbox's model."
   }),
@@ -159,6 +165,8 @@ interface Given {
   readonly feedback?: FeedbackPolicy
   /** The branch that `continue` stands for; absent or `null`: the request has none. */
   readonly continues?: Continues | null
+  /** The files of the prompt. Absent: none. */
+  readonly files?: ReadonlyArray<AttachedFile>
 }
 
 const feedbackOf = (policy: FeedbackPolicy, at: DateTime.Utc): FeedbackState | null =>
@@ -175,6 +183,7 @@ export const toCreation = (request: CreateSandbox, given: Given, origin: Origin 
     given.continues != null && sameRepo(repo.fullName, given.continues.repo) ? { ...repo, ref: given.continues.branch } : repo
   ),
   prompt: request.prompt,
+  ...(given.files === undefined || given.files.length === 0 ? {} : { files: given.files }),
   model: given.model.id,
   agentRuntime: given.model.agentRuntime,
   reasoningEffort: request.reasoningEffort ?? null,

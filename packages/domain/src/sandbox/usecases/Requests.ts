@@ -9,6 +9,7 @@ import { ApprovalDecision, ApprovalId } from "../schema/Approval.ts"
 import { MessageId, Prompt, Title } from "../schema/Command.ts"
 import { IdempotencyKey } from "../schema/Idempotency.ts"
 import { WhenBusy } from "../schema/MessageQueue.ts"
+import { FileRefs } from "../schema/PromptFile.ts"
 import { QuestionId, QuestionReply } from "../schema/Question.ts"
 import { CreateSandbox, ForkSandbox } from "./CreateSandbox.ts"
 
@@ -23,6 +24,7 @@ export const creation = decoder(CreateSandbox, "request")
 export const fork = decoder(ForkSandbox, "request")
 /** The text of a message. */
 export const prompt = decoder(Prompt, "prompt")
+const files = decoder(FileRefs, "files")
 /** The title of a sandbox. */
 export const title = decoder(Title, "title")
 /** The treatment of a message while a turn is active. */
@@ -44,3 +46,7 @@ const readKey = decoder(IdempotencyKey, "idempotency-key")
 
 /** Decodes an Idempotency-Key. `undefined`: the request has none. */
 export const idempotencyKey = (given: unknown) => given === undefined ? Effect.succeedNone : Effect.asSome(readKey(given))
+
+/** The text of a message, its treatment, its key and its files. */
+export const message = (text: unknown, busy: unknown, key: unknown, attached: unknown) =>
+  Effect.all([prompt(text), whenBusy(busy), idempotencyKey(key), files(attached)])

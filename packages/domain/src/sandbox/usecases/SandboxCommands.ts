@@ -7,10 +7,12 @@ import type { Principal } from "../../access/schema/Principal.ts"
 import type { Ids } from "../../ids/Ids.ts"
 import type { SandboxId } from "../../ids/SandboxId.ts"
 import type { Spending, SpendingRefused } from "../../models/ports/Spending.ts"
+import { modelOf } from "../../models/rules/Images.ts"
 import { canSteer, denialTelling } from "../../models/rules/Steering.ts"
 import type { Catalogue } from "../../models/schema/ModelCatalogue.ts"
 import * as RootSpan from "../../observability/RootSpan.ts"
 import type { Checkpoints } from "../ports/Checkpoints.ts"
+import type { PromptFiles } from "../ports/PromptFiles.ts"
 import type { SandboxStore } from "../ports/SandboxStore.ts"
 import * as Command from "../rules/Command.ts"
 import { keyed } from "../rules/Idempotency.ts"
@@ -18,7 +20,9 @@ import type { Sandbox } from "../rules/Sandbox.ts"
 import type { ApprovalDecision } from "../schema/Approval.ts"
 import type { IdempotencyKey } from "../schema/Idempotency.ts"
 import type { WhenBusy } from "../schema/MessageQueue.ts"
+import type { FileRefs } from "../schema/PromptFile.ts"
 import type { QuestionReply } from "../schema/Question.ts"
+import * as FilesOfPrompt from "./FilesOfPrompt.ts"
 import { refusalOf } from "./SandboxCreation.ts"
 import { count } from "./SandboxMetrics.ts"
 
@@ -28,6 +32,7 @@ interface Dependencies {
   readonly catalogue: Catalogue
   readonly spending: Option.Option<Spending["Service"]>
   readonly kept: Option.Option<Checkpoints["Service"]>
+  readonly files: Option.Option<PromptFiles["Service"]>
 }
 
 const execute = Effect.fnUntraced(
@@ -70,15 +75,30 @@ export const restore = Effect.fn("Sandboxes.restore")(function*(deps: Dependenci
 /** Requests the host's newest commits. */
 export const sync = (deps: Dependencies, by: Principal, id: SandboxId) => execute(deps, by, id, Command.sync(deps.ids))
 
+/** The files of a message, for the model of its sandbox. */
+const filesOf = Effect.fnUntraced(function*(deps: Dependencies, { grantId }: Principal, id: SandboxId, refs: FileRefs) {
+  if (refs.length === 0) return []
+  return yield* FilesOfPrompt.find(deps, grantId, modelOf(deps.catalogue, yield* deps.store.find({ grantId, id })), refs)
+})
+
 /** Sends a message. With a key, an equal request is executed once. */
 export const sendMessage = Effect.fn("Sandboxes.sendMessage")(
-  function*(deps: Dependencies, by: Principal, id: SandboxId, prompt: string, key: Option.Option<IdempotencyKey>, whenBusy: WhenBusy) {
+  function*(
+    deps: Dependencies,
+    by: Principal,
+    id: SandboxId,
+    prompt: string,
+    key: Option.Option<IdempotencyKey>,
+    whenBusy: WhenBusy,
+    refs: FileRefs = []
+  ) {
     const { catalogue, ids, store } = deps
-    // The fingerprint leaves out the default `reject`, so that keys bound before there was a choice are still found.
-    const asked = whenBusy === "reject" ? { prompt } : { prompt, whenBusy }
+    const files = yield* filesOf(deps, by, id, refs)
+    // The fingerprint leaves out defaults, so that keys bound before there was a choice are still found.
+    const asked = { prompt, ...(whenBusy === "reject" ? {} : { whenBusy }), ...(refs.length === 0 ? {} : { files: refs }) }
     const command: Command.Command<
       Command.QueueFull | Command.SandboxNotRunning | Command.SteeringUnsupported | Command.TurnActive | SpendingRefused
-    > = Command.sendMessage(ids, prompt, by.userId, { whenBusy, canSteer: (sandbox) => canSteer(catalogue, sandbox) })
+    > = Command.sendMessage(ids, prompt, by.userId, { whenBusy, canSteer: (sandbox) => canSteer(catalogue, sandbox) }, files)
     const refused = yield* refusalOf(deps, by, id)
     const sent = store.command(
       { grantId: by.grantId, id },
@@ -88,7 +108,8 @@ export const sendMessage = Effect.fn("Sandboxes.sendMessage")(
       keyed(ids, key, asked) ?? undefined,
       yield* RootSpan.traceparent
     )
-    const { result, turnId } = yield* Effect.tap(sent, count)
+    const using = FilesOfPrompt.using(deps, { grantId: by.grantId, id }, files, sent, ({ result }) => result.outcome === "duplicate")
+    const { result, turnId } = yield* Effect.tap(using, count)
     if (turnId === null) return yield* Effect.die(new Error(`message ${result.commandId} started no turn`))
     return { ...result, turnId }
   }

@@ -29,6 +29,7 @@ import type { StoreUnavailable } from "../../store/StoreUnavailable.ts"
 import { InvalidRequest } from "../../text/InvalidRequest.ts"
 import type { ConcurrencyLimitExceeded } from "../ports/ActiveSandboxes.ts"
 import type { BeforeCreate, CreationDenied } from "../ports/BeforeCreate.ts"
+import type { PromptFiles } from "../ports/PromptFiles.ts"
 import { TaskOrganization } from "../ports/SandboxFacts.ts"
 import type { SandboxStore } from "../ports/SandboxStore.ts"
 import { type IdempotencyConflict, keyed, type KeyedRequest, type SandboxDeleted } from "../rules/Idempotency.ts"
@@ -37,6 +38,7 @@ import { turnId } from "../rules/Turn.ts"
 import { IdempotencyKey } from "../schema/Idempotency.ts"
 import { type BranchRulesOf, resolve, type SourceUnreadable } from "./Continuation.ts"
 import { asCreation, type CreateSandbox, type ForkSandbox, inputsOf, NoCheckpoint, toCreation } from "./CreateSandbox.ts"
+import * as FilesOfPrompt from "./FilesOfPrompt.ts"
 import { countCreation } from "./SandboxMetrics.ts"
 
 /** The errors of a creation. A fork has all but the errors of a budget and of a continued branch. */
@@ -47,6 +49,7 @@ export type ForkRefused =
   | ApprovalsUnsupported
   | ConcurrencyLimitExceeded
   | CreationDenied
+  | FilesOfPrompt.FilesRefused
   | IdempotencyConflict
   | InvalidModel
   | InvalidReasoningEffort
@@ -66,6 +69,7 @@ export interface Dependencies {
   readonly branchRules: BranchRulesOf
   readonly beforeCreate: (typeof BeforeCreate)["Service"]
   readonly settings: Option.Option<RepositorySettings["Service"]>
+  readonly files: Option.Option<PromptFiles["Service"]>
   readonly mcpServers: Option.Option<McpServerStore["Service"]>
 }
 
@@ -119,14 +123,16 @@ const check = Effect.fnUntraced(
     const at = yield* DateTime.now
     const refused = refusalOfBudget(deps, request) ?? (yield* refusalOf(deps, by, null)) ?? (yield* refusalOfRepos(deps, request.repos)) ??
       (origin === null ? yield* refusalOfServers(deps, by, request) : null)
-    if (refused !== null || beforeCreate !== null || request.continue !== undefined) {
+    if (refused !== null || beforeCreate !== null || request.continue !== undefined || request.files !== undefined) {
       const known = bound === null ? null : yield* store.replay(by.grantId, bound, origin?.sandboxId ?? null)
       if (known !== null) return { known, creation: null }
       if (refused !== null) return yield* refused
     }
+    const files = yield* FilesOfPrompt.find(deps, by.grantId, model, request.files)
     const { feedback } = yield* settingsOf(deps, by, request)
     const continues = yield* resolve(deps, by.grantId, request)
-    const creation = toCreation(request, { id, grantId: by.grantId, createdBy: by.userId, model, at, continues, feedback }, origin)
+    const given = { id, grantId: by.grantId, createdBy: by.userId, model, at, continues, feedback, files }
+    const creation = toCreation(request, given, origin)
     if (beforeCreate !== null) {
       const { id: _id, ...proposed } = creation
       yield* beforeCreate(proposed, by)
@@ -151,7 +157,15 @@ const accept = Effect.fnUntraced(
     const { creation, known } = yield* check(deps, by, request, bound, origin)
     if (creation === null) return { sandbox: known, replayed: true }
     const trace = yield* RootSpan.traceparent
-    const record = (id: SandboxId) => deps.store.create({ creation: complete({ ...creation, id }), keyed: bound, trace })
+    const wanted = [...(yield* FilesOfPrompt.inherited(deps, origin?.sandboxId ?? null)), ...(creation.files ?? [])]
+    const record = (id: SandboxId) =>
+      FilesOfPrompt.using(
+        deps,
+        { grantId: by.grantId, id },
+        wanted,
+        deps.store.create({ creation: complete({ ...creation, id }), keyed: bound, trace }),
+        ({ replayed }) => replayed
+      )
     return yield* record(creation.id).pipe(
       Effect.catchTag("SandboxIdTaken", () =>
         Effect.retry(Effect.flatMap(drawId(deps), record), {

@@ -20,6 +20,7 @@ import type { StoreUnavailable } from "../../store/StoreUnavailable.ts"
 import { type InvalidRequest, reader } from "../../text/InvalidRequest.ts"
 import { BeforeCreate } from "../ports/BeforeCreate.ts"
 import { type Checkpoint, type CheckpointNotFound, Checkpoints } from "../ports/Checkpoints.ts"
+import { PromptFiles } from "../ports/PromptFiles.ts"
 import { type ListQuery, type Message, type SandboxNotFound, SandboxStore, type SandboxSummary } from "../ports/SandboxStore.ts"
 import { Setups, type SetupStatus, statusOf } from "../ports/Setups.ts"
 import type {
@@ -40,10 +41,12 @@ import { isSettled, type Sandbox, type SandboxNotFinished } from "../rules/Sandb
 import type { ApprovalDecision } from "../schema/Approval.ts"
 import type { IdempotencyKey } from "../schema/Idempotency.ts"
 import type { WhenBusy } from "../schema/MessageQueue.ts"
+import type { FileRefs } from "../schema/PromptFile.ts"
 import type { QuestionReply } from "../schema/Question.ts"
 import { SandboxStatus } from "../schema/SandboxEvent.ts"
 import { branchRulesOf } from "./Continuation.ts"
 import type { CreateSandbox, ForkSandbox, NoCheckpoint } from "./CreateSandbox.ts"
+import type { FilesRefused } from "./FilesOfPrompt.ts"
 import * as SandboxCommands from "./SandboxCommands.ts"
 import * as SandboxCreation from "./SandboxCreation.ts"
 import type { CreationRefused, ForkRefused } from "./SandboxCreation.ts"
@@ -107,10 +110,18 @@ export class Sandboxes extends Context.Service<Sandboxes, {
   /**
    * Starts the next turn. While a turn is active, `whenBusy` decides whether the message is refused or waits (default: `reject`).
    * `turnId`: the id of its turn, which is also the message's id. `duplicate`: an equal message with this key was sent before, and
-   * `turnId` is its turn.
+   * `turnId` is its turn. `files`: uploaded files of the grant.
    */
-  sendMessage(by: Principal, id: SandboxId, prompt: string, key?: Option.Option<IdempotencyKey>, whenBusy?: WhenBusy): Effect.Effect<
+  sendMessage(
+    by: Principal,
+    id: SandboxId,
+    prompt: string,
+    key?: Option.Option<IdempotencyKey>,
+    whenBusy?: WhenBusy,
+    files?: FileRefs
+  ): Effect.Effect<
     CommandResult & { readonly turnId: Uuid },
+    | FilesRefused
     | IdempotencyConflict
     | QueueFull
     | SandboxNotFound
@@ -146,6 +157,7 @@ export class Sandboxes extends Context.Service<Sandboxes, {
    * Without `Spending` there are neither budgets nor credits; without `SourceHost` any repository is accepted, and no branch is continued.
    * Without `AccessStore` each grant may push to the branches of sandboxes alone. Without `Checkpoints`
    * none are stored, without `Setups` no setup is known, without `RepositorySettings` and `McpServerStore` repositories have none.
+   * Without `PromptFiles` prompts have no files.
    */
   static readonly layer = Layer.effect(
     Sandboxes,
@@ -161,8 +173,9 @@ export class Sandboxes extends Context.Service<Sandboxes, {
       const settings = yield* Effect.serviceOption(RepositorySettings)
       const mcpServers = yield* Effect.serviceOption(McpServerStore)
       const access = yield* Effect.serviceOption(AccessStore)
+      const files = yield* Effect.serviceOption(PromptFiles)
       const branchRules = branchRulesOf(access)
-      const deps = { store, ids, catalogue, spending, source, branchRules, kept, beforeCreate, settings, mcpServers }
+      const deps = { store, ids, catalogue, spending, source, branchRules, kept, beforeCreate, settings, mcpServers, files }
       yield* declare
 
       return Sandboxes.of({
@@ -181,8 +194,8 @@ export class Sandboxes extends Context.Service<Sandboxes, {
         answerQuestion: (by, id, questionId, reply) => SandboxCommands.answerQuestion(deps, by, id, questionId, reply),
         restore: (by, id, checkpoint) => SandboxCommands.restore(deps, by, id, checkpoint),
         sync: (by, id) => SandboxCommands.sync(deps, by, id),
-        sendMessage: (by, id, prompt, key = Option.none(), whenBusy = "reject") =>
-          SandboxCommands.sendMessage(deps, by, id, prompt, key, whenBusy),
+        sendMessage: (by, id, prompt, key = Option.none(), whenBusy = "reject", files = []) =>
+          SandboxCommands.sendMessage(deps, by, id, prompt, key, whenBusy, files),
         cancelMessage: (by, id, messageId) => SandboxCommands.cancelMessage(deps, by, id, messageId),
         rename: (by, id, title) => SandboxCommands.rename(deps, by, id, title),
         delete: (by, id) => Effect.flatMap(DateTime.now, (now) => store.delete({ grantId: by.grantId, id }, now)),

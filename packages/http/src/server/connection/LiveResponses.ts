@@ -182,8 +182,8 @@ const watchRevocations = Effect.fnUntraced(function*(open: ReadonlySet<Open>, so
 export class LiveResponses extends Context.Service<LiveResponses, {
   /** Counts and watches an event stream until the scope closes, or refuses it. */
   stream(by: Principal, wire: Wire): Effect.Effect<LiveResponse, Refusal, Scope.Scope>
-  /** The same for a download, which breaks off when its sandbox is deleted. */
-  download(by: Principal, wire: Wire, sandboxId: SandboxId): Effect.Effect<LiveResponse, Refusal, Scope.Scope>
+  /** The same for a download, which breaks off when its sandbox is deleted. `null`: it is of no sandbox. */
+  download(by: Principal, wire: Wire, sandboxId: SandboxId | null): Effect.Effect<LiveResponse, Refusal, Scope.Scope>
   /** How many are open. */
   count(kind: "stream" | "download"): number
   isShuttingDown(): boolean

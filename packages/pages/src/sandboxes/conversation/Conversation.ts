@@ -44,6 +44,8 @@ export interface Item {
   readonly seq: number
   /** How long it took; left out where that is unknown. */
   readonly ms?: number
+  /** Names of the files of a prompt. */
+  readonly files?: ReadonlyArray<string>
   readonly call?: Call
   readonly boot?: Boot
   /** The checkpoint that it is about. */
@@ -139,6 +141,10 @@ const booting = (known: Known, at: DateTime.Utc, { done, ms = null, stage }: {
 }
 
 /** A new item of an event. */
+/** The files of a prompt, if it has any. */
+const filesOf = ({ files = [] }: { readonly files?: ReadonlyArray<{ readonly name: string }> }): Partial<Item> =>
+  files.length === 0 ? {} : { files: files.map(({ name }) => name) }
+
 const newItem = ({ at, seq }: RecordedEvent, key: string, kind: Kind, text: string, more: Partial<Item> = {}): Item => ({
   key,
   kind,
@@ -393,13 +399,13 @@ const itemOf = (recorded: RecordedEvent, known: Known): Item | null => {
     case "message.cancelled":
       return null
     case "message.steered":
-      return item(`prompt:${data.message_id}`, "prompt", data.text)
+      return item(`prompt:${data.message_id}`, "prompt", data.text, filesOf(data))
     case "turn.started":
       known.turn = { id: event.turn_id ?? "", since: at }
-      return item(`prompt:${event.turn_id}`, "prompt", data.text)
+      return item(`prompt:${event.turn_id}`, "prompt", data.text, filesOf(data))
     case "turn.updated":
       return data.text !== undefined
-        ? item(`prompt:${event.turn_id}`, "prompt", data.text)
+        ? item(`prompt:${event.turn_id}`, "prompt", data.text, filesOf(data))
         : data.reason === "interrupt"
         ? item(`interrupt:${event.turn_id}`, "note", "Stopping…")
         : null

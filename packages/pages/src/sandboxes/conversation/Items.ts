@@ -50,10 +50,12 @@ const prompt = (item: Item, address: string): Part =>
     const { text } = item
     const fold = foldOf(text)
     const head = html`<p class="item-head"><span class="who">You</span> ${timeOf(item)}</p>`
-    if (fold >= text.length) return html`${head}<div class="item-text">${shown}</div>`
+    const { files = [] } = item
+    const named = files.length > 0 && html`<p class="fine">${files.length === 1 ? "File" : "Files"}: ${files.join(", ")}</p>`
+    if (fold >= text.length) return html`${head}<div class="item-text">${shown}</div>${named}`
     const end = (text.codePointAt(fold - 1) ?? 0) > 0xffff ? fold - 1 : fold
     return html`${head}<div class="item-text">${text.slice(0, end).trimEnd()} …</div>
-<details class="all"><summary>Show all</summary><div class="item-text">${shown}</div></details>`
+<details class="all"><summary>Show all</summary><div class="item-text">${shown}</div></details>${named}`
   })
 
 const text = (item: Item, address: string): Part =>

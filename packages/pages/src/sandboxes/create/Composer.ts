@@ -2,10 +2,12 @@
 import { MemberStore } from "@slipway/domain/access/ports/MemberStore"
 import { principalOf } from "@slipway/domain/access/rules/Session"
 import type { Role } from "@slipway/domain/access/rules/User"
+import { Uploads } from "@slipway/domain/files/usecases/Uploads"
 import { Ids } from "@slipway/domain/ids/Ids"
 import { type Catalogue, type Model, ModelCatalogue } from "@slipway/domain/models/schema/ModelCatalogue"
 import { ReasoningEffort } from "@slipway/domain/models/schema/ReasoningEffort"
 import { SandboxDashboard, lastChoice, ownersOf, repositoriesOf } from "@slipway/domain/sandbox/ports/SandboxDashboard"
+import type { PromptFile } from "@slipway/domain/sandbox/schema/PromptFile"
 import * as Requests from "@slipway/domain/sandbox/usecases/Requests"
 import { Sandboxes } from "@slipway/domain/sandbox/usecases/Sandboxes"
 import { SourceHost } from "@slipway/domain/source/ports/SourceHost"
@@ -21,6 +23,7 @@ import * as FileNames from "../../shared/FileNames.ts"
 import { isServiceOwner } from "../../shared/ServiceOwners.ts"
 import * as ContinueFields from "./ContinueFields.ts"
 import * as InputFields from "./InputFields.ts"
+import * as PromptFiles from "./PromptFiles.ts"
 
 const isRepo = Schema.is(RepoName)
 const isRef = Schema.is(Ref)
@@ -44,6 +47,8 @@ interface Draft {
   /** Empty: the model's own. */
   readonly effort: string
   readonly approvals: string
+  /** Uploaded files. */
+  readonly files: ReadonlyArray<PromptFile>
 }
 
 type Field = "prompt" | "repos" | "pull" | "branch" | "budget" | "variables" | "model" | "effort" | "approvals"
@@ -73,7 +78,7 @@ const NAMES: Readonly<Record<Field, string>> = {
 const modelsOf = ({ models }: Catalogue): ReadonlyArray<Model> => models.slice(0, 500)
 
 /** Everything a form of ours sends, however little of it there is. */
-const read = Effect.fnUntraced(function*(form: Form): Effect.fn.Return<Draft & { readonly key: string }, Refused> {
+const read = Effect.fnUntraced(function*(form: Form): Effect.fn.Return<Omit<Draft, "files"> & { readonly key: string }, Refused> {
   const [names, refs] = [form.all("repo"), form.all("ref")]
   if (names.length !== refs.length || names.length > MAX_ROWS) return yield* Refused.bad(`Each repository once, up to ${MAX_ROWS}.`)
   return {
@@ -199,13 +204,14 @@ const form = (shown: Shown, { csrf, visit }: Page.Member): Html => {
   // Whose draft a browser keeps.
   const kept = html`data-draft="${`${visit.place.grantId} ${visit.user.id}`}"${problem !== null && html` data-refused`}`
   const described = describedBy(problem, "prompt")
-  return html`<form method="post" action="/new" class="compose" id="compose" ${kept}>${csrf}
+  return html`<form method="post" action="/new" enctype="multipart/form-data" class="compose" id="compose" ${kept}>${csrf}
 <input type="hidden" name="key" value="${key}">
 ${problem !== null && alertOf(problem)}
 <div class="field"><label for="compose-prompt">What should the agent do?</label>
 <textarea id="compose-prompt" name="prompt" required maxlength="60000" rows="4" data-names="/new/files"${described}>
 ${draft.prompt}</textarea>
-${demoHint(shown.catalogue, visit.place.role)}</div>
+${demoHint(shown.catalogue, visit.place.role)}
+${PromptFiles.field(draft.files)}</div>
 <div class="compose-line">
 ${rows.slice(0, 1)}
 ${optionsFor(shown)}
@@ -241,6 +247,7 @@ const creationOf = (draft: Draft, repos: Draft["repos"]) =>
     ...ContinueFields.requestOf(draft.continued, repos[0]?.name ?? ""),
     ...InputFields.requestOf(draft.inputs),
     prompt: draft.prompt,
+    ...(draft.files.length === 0 ? {} : { files: draft.files.map(({ id }) => ({ id })) }),
     repos: repos.map(({ name, ref }) => ({ fullName: name, ...(ref === "" ? {} : { ref }) })),
     ...(draft.model === "" ? {} : { model: draft.model }),
     ...(draft.effort === "" ? {} : { reasoningEffort: draft.effort }),
@@ -248,6 +255,7 @@ const creationOf = (draft: Draft, repos: Draft["repos"]) =>
   })
 
 interface Services {
+  readonly uploads: typeof Uploads.Service
   readonly sandboxes: typeof Sandboxes.Service
   readonly dashboard: typeof SandboxDashboard.Service
   readonly ids: typeof Ids.Service
@@ -281,6 +289,7 @@ const remembered = (catalogue: typeof ModelCatalogue.Service, recent: Recent, us
   const effort = last?.reasoningEffort ?? null
   return {
     prompt: "",
+    files: [],
     repos: (last?.repos ?? []).map(({ fullName, ref = "" }) => ({ name: fullName, ref })),
     continued: ContinueFields.NO_CONTINUE,
     inputs: InputFields.NO_INPUTS,
@@ -332,7 +341,8 @@ ${yield* composer(services, member, given)}`
 
 const post = (services: Services): Page.Handler<Page.Member> =>
   Effect.fnUntraced(function*(member, asked) {
-    const draft = yield* read(asked.form)
+    const by = principalOf(member.visit)
+    const draft = { ...yield* read(asked.form), files: yield* PromptFiles.of(services.uploads, by, asked.form) }
     const named = draft.repos.map((repo, row) => ({ ...repo, row })).filter(({ name, ref }) => name !== "" || ref !== "")
     const rows = named.map(({ row }) => row)
     const again = (problem: Problem) => page(services, member, { draft, problem })
@@ -341,7 +351,7 @@ const post = (services: Services): Page.Handler<Page.Member> =>
     const fault = ContinueFields.faultOf(continued, named[0]?.ref ?? "") ?? InputFields.faultOf(draft.inputs)
     if (fault !== null) return yield* wrong(fault.field, fault.text)
     return yield* Effect.all([creationOf(draft, named), Requests.idempotencyKey(draft.key)]).pipe(
-      Effect.flatMap(([request, key]) => services.sandboxes.create(principalOf(member.visit), request, key)),
+      Effect.flatMap(([request, key]) => services.sandboxes.create(by, request, key)),
       Effect.map(({ sandbox }) => Page.redirect(`/sandboxes/${sandbox.id}`)),
       Effect.catchTags({
         InvalidRequest: ({ field, reason }) =>
@@ -350,6 +360,9 @@ const post = (services: Services): Page.Handler<Page.Member> =>
             : again(problemOf(field, reason, rows)),
         InvalidModel: ({ message }) => wrong("model", message),
         InvalidReasoningEffort: ({ message }) => wrong("effort", message),
+        FilesUnsupported: ({ message }) => wrong("model", message),
+        PromptFileNotFound: () => wrong(null, "A file is no longer there. Choose it again.", 409),
+        TooManyFiles: ({ message }) => wrong(null, message, 409),
         ApprovalsUnsupported: ({ model }) =>
           wrong("approvals", `${model} can't ask for approval. Choose another model or "${APPROVALS.auto}".`),
         RepoNotAccessible: ({ message, repo }) =>
@@ -402,6 +415,7 @@ const files = ({ machine }: Services): Page.Handler<Page.Member> =>
 
 export const make = Effect.gen(function*() {
   const services: Services = {
+    uploads: yield* Uploads,
     sandboxes: yield* Sandboxes,
     dashboard: yield* SandboxDashboard,
     ids: yield* Ids,

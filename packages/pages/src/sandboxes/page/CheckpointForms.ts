@@ -83,12 +83,15 @@ removed from the files; later checkpoints are kept.</p>
       BudgetExceeded: conflict,
       ConcurrencyLimitExceeded: conflict,
       CreationDenied: ({ message }) => Effect.fail(new Refused({ status: 403, title: "Not allowed", text: message })),
+      FilesUnsupported: conflict,
       IdempotencyConflict: conflict,
       InvalidModel: conflict,
       InvalidReasoningEffort: conflict,
       NoCheckpoint: conflict,
       NoCredits: conflict,
-      SandboxDeleted: conflict
+      PromptFileNotFound: conflict,
+      SandboxDeleted: conflict,
+      TooManyFiles: conflict
     })
   )
 

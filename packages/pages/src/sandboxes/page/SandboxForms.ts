@@ -1,5 +1,6 @@
 /** The forms of a sandbox's page: they do the same as the public API, and answer with the page. */
 import { principalOf } from "@slipway/domain/access/rules/Session"
+import { Uploads } from "@slipway/domain/files/usecases/Uploads"
 import type { SandboxId } from "@slipway/domain/ids/SandboxId"
 import { Feedback } from "@slipway/domain/publishing/usecases/Feedback"
 import { Publishing } from "@slipway/domain/publishing/usecases/Publishing"
@@ -21,6 +22,7 @@ import { Form, incomplete } from "../../layout/Form.ts"
 import * as Page from "../../layout/Page.ts"
 import { Refused } from "../../layout/Refused.ts"
 import { labels } from "../../shared/SandboxLabels.ts"
+import * as PromptFiles from "../create/PromptFiles.ts"
 import * as MessageCommands from "./MessageCommands.ts"
 import { questionCard, replyOf } from "./QuestionCards.ts"
 import { breadcrumb, idOf, type MESSAGES, outcomesOf, noSandbox } from "./SandboxPage.ts"
@@ -57,6 +59,7 @@ const listOf = (next: string): URL | null => {
 
 /** The services behind the forms. */
 interface Services {
+  readonly uploads: typeof Uploads.Service
   readonly dashboard: typeof SandboxDashboard.Service
   readonly sandboxes: typeof Sandboxes.Service
   readonly publishing: typeof Publishing.Service
@@ -221,7 +224,8 @@ const send = (services: Services): Handler =>
         Effect.all([Requests.prompt(prompt), Requests.whenBusy(whenBusy)]),
         ({ field }) => Refused.bad(field === "prompt" ? unfit(prompt) : "Choose Queue or Steer.")
       )
-      const { turnId } = yield* services.sandboxes.sendMessage(by, id, request[0], Option.none(), request[1])
+      const files = (yield* PromptFiles.of(services.uploads, by, asked.form)).map(({ id }) => ({ id }))
+      const { turnId } = yield* services.sandboxes.sendMessage(by, id, request[0], Option.none(), request[1], files)
       const { like } = MessageCommands.read(prompt)
       if (like !== null) return yield* back(services, member, asked, id, `like_${like}`)
       const message = (yield* services.sandboxes.get(by, id)).waiting.find(({ id }) => id === turnId)
@@ -233,6 +237,9 @@ const send = (services: Services): Handler =>
       TurnActive: ({ message }) => Effect.fail(conflict(message)),
       QueueFull: ({ message }) => Effect.fail(conflict(message)),
       SteeringUnsupported: ({ message }) => Effect.fail(conflict(message)),
+      FilesUnsupported: ({ message }) => Effect.fail(conflict(message)),
+      PromptFileNotFound: () => Effect.fail(conflict("A file is no longer there. Choose it again.")),
+      TooManyFiles: ({ message }) => Effect.fail(conflict(message)),
       BudgetExceeded: ({ message }) => Effect.fail(conflict(message)),
       NoCredits: ({ message }) => Effect.fail(conflict(message)),
       IdempotencyConflict: Effect.die
@@ -390,6 +397,7 @@ const sendOrDo = (services: Services): Handler => {
 
 export const make = Effect.gen(function*() {
   const services: Services = {
+    uploads: yield* Uploads,
     dashboard: yield* SandboxDashboard,
     sandboxes: yield* Sandboxes,
     publishing: yield* Publishing,

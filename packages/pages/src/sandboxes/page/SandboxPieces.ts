@@ -32,6 +32,7 @@ import * as WaitingPiece from "../../shared/WaitingPiece.ts"
 import * as ApprovalDiff from "../changes/ApprovalDiff.ts"
 import { ChangesCache, type Reading } from "../changes/ChangesCache.ts"
 import * as ChangesList from "../changes/ChangesList.ts"
+import * as PromptFiles from "../create/PromptFiles.ts"
 import * as TimelinePiece from "../timeline/TimelinePiece.ts"
 import * as Bar from "./Bar.ts"
 import * as CheckpointList from "./CheckpointList.ts"
@@ -247,13 +248,14 @@ const message = ({ by, csrf, draft = "", sandbox: { id, status, turn, waiting } 
 ${steers && html`<button name="whenBusy" value="steer" class="quiet">Steer</button>`}`
     : html`<button name="whenBusy" value="queue">Send</button>`
   const describedBy = described !== "" && html` aria-describedby="${described}"`
-  return html`<form id="message" data-piece="message" method="post" action="/sandboxes/${id}/messages" data-live
-data-draft="${`${by.grantId} ${by.userId} ${id}`}"${hiddenUnless(status === "running")}>${csrf}
+  return html`<form id="message" data-piece="message" method="post" action="/sandboxes/${id}/messages" enctype="multipart/form-data"
+data-live data-draft="${`${by.grantId} ${by.userId} ${id}`}"${hiddenUnless(status === "running")}>${csrf}
 <label for="prompt" class="unseen">Message the agent</label>
 ${isBusy && html`<p class="hint" id="prompt-hint">${hint}</p>`}
 <textarea id="prompt" name="prompt" required rows="${draft.split("\n").length}" placeholder="Message the agent…"
 data-longest="${MAX_PROMPT}" data-names="/sandboxes/${id}/files/names"${describedBy}>
 ${draft}</textarea>
+${PromptFiles.field()}
 <div class="actions">${buttons}</div>
 </form>`
 }

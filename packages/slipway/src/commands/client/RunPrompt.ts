@@ -13,6 +13,7 @@ import { follow, type Outcome } from "./Following.ts"
 import { stateOf } from "./ListSandboxes.ts"
 import { publishAll } from "./PublishPulls.ts"
 import * as Server from "./Server.ts"
+import * as UploadFiles from "./UploadFiles.ts"
 
 const { CommandFailed, ExitCode } = Server
 
@@ -235,6 +236,7 @@ export const run = Command.make(
       Flag.withDescription("Variable for setup and the agent, as NAME=value; repeatable. It is not secret"),
       Flag.atMost(50)
     ),
+    files: UploadFiles.files,
     publish: Flag.Boolean("publish").pipe(
       Flag.withDescription("Publish a draft pull request after a successful turn, and print its address"),
       Flag.withDefault(false)
@@ -248,7 +250,7 @@ export const run = Command.make(
     giveUp: Server.giveUp,
     url: Server.url
   },
-  ({ approvals, branch, budget, detach, effort, env, giveUp, json, model, pr, prompt, publish, repo: named, repos, title, url }) =>
+  ({ approvals, branch, budget, detach, effort, env, files, giveUp, json, model, pr, prompt, publish, repo: named, repos, title, url }) =>
     Server.interruptible(Effect.gen(function*() {
       if (publish && detach) {
         return yield* failed("--publish waits for the turn, so it does not go with --detach. Later: slipway publish ID", ExitCode.unclear)
@@ -262,9 +264,11 @@ export const run = Command.make(
       const refs = yield* parsed([repo, ...repos])
       const server = yield* Server.connect(url)
       const { takesPrompt, task } = yield* promptOf(given)
+      const added = yield* UploadFiles.upload(server, files)
       const request: NewSandbox = {
         repos: refs,
         prompt: task,
+        ...(added.length === 0 ? {} : { files: added }),
         ...(Option.isSome(model) ? { model: model.value } : {}),
         ...(Option.isSome(effort) ? { reasoningEffort: effort.value } : {}),
         ...(Option.isSome(approvals) ? { toolApprovalMode: approvals.value } : {}),
@@ -298,6 +302,7 @@ export const run = Command.make(
     { command: `slipway run acme/shop "Update the docs" --publish`, description: "Publish and print the draft pull request's address" },
     { command: `slipway run acme/shop "Address the review" --pr 12 --publish`, description: "Continue a pull request" },
     { command: `slipway run acme/shop "Add a page" --budget 2.50 --env REGION=eu`, description: "With a budget and a variable of its own" },
+    { command: `slipway run acme/shop "Make it look like this" --file design.png`, description: "With a picture" },
     { command: `ID=$(slipway run acme/shop "Add a page" --detach)`, description: "Leave it to itself" },
     { command: `slipway run acme/shop "Add a page" --json | jq -r .type`, description: "For programs" }
   ])

@@ -9,6 +9,7 @@ import { beginning, columns, json, jsonLine, print } from "../terminal/Output.ts
 import * as Terminal from "../terminal/Terminal.ts"
 import { publishAll } from "./PublishPulls.ts"
 import * as Server from "./Server.ts"
+import * as UploadFiles from "./UploadFiles.ts"
 
 const { CommandFailed, ExitCode } = Server
 const help = (about: string) => `${about}\n\n${Server.exitCodesText}`
@@ -107,17 +108,19 @@ export const message = Command.make("message", {
   ),
   queue: on("queue", "During a turn: queue as a later turn"),
   steer: on("steer", "During a turn: add to that turn, if the agent can take it"),
+  files: UploadFiles.files,
   cancel: Flag.String("cancel").pipe(Flag.withDescription("Cancel the queued message with this id"), Flag.optional),
   waiting: on("waiting", "List the queued messages, with their ids"),
   json,
   url: Server.url
-}, ({ cancel, id: given, json, queue, steer, text, url, waiting }) =>
+}, ({ cancel, files, id: given, json, queue, steer, text, url, waiting }) =>
   Server.interruptible(Effect.gen(function*() {
     const does = [queue && "--queue", steer && "--steer", Option.isSome(cancel) && "--cancel", waiting && "--waiting"].filter((flag) =>
       flag !== false
     )
     if (does.length > 1) return yield* unclear(`${does.join(" and ")} do not go together: choose one.`)
     if (Option.isSome(text) && (waiting || Option.isSome(cancel))) return yield* unclear(`${does.join()} takes no text.`)
+    if (files.length > 0 && (waiting || Option.isSome(cancel))) return yield* unclear(`${does.join()} takes no files.`)
     const server = yield* Server.connect(url)
     const { call, client } = server
     const id = yield* Server.resolve(server, given)
@@ -146,9 +149,13 @@ export const message = Command.make("message", {
     }
     const prompt = Option.isNone(text) || text.value === "-" ? yield* Terminal.readPrompt : text.value
     if (prompt === null || prompt.trim() === "") return yield* unclear("there is no message: what should the agent do?")
+    const added = yield* UploadFiles.upload(server, files)
     const busy = queue ? { whenBusy: "queue" as const } : steer ? { whenBusy: "steer" as const } : {}
     const result = yield* Effect.flatMap(
-      withRemedy(id, call((signal) => client.sendMessage(id, prompt, { ...busy, signal }))),
+      withRemedy(
+        id,
+        call((signal) => client.sendMessage(id, prompt, { ...busy, ...(added.length === 0 ? {} : { files: added }), signal }))
+      ),
       (result) => Server.applied(result)
     )
     const found = json || !queue && !steer ? [] : yield* waitingOf(server, id)
@@ -163,6 +170,7 @@ export const message = Command.make("message", {
     Command.withExamples([
       { command: `slipway message c_abcdefgh2345 "Now add a test" && slipway attach c_abcdefgh2345`, description: "And follow it" },
       { command: "slipway message c_abcdefgh2345 - < review.md", description: "A message of a file" },
+      { command: `slipway message c_abcdefgh2345 "It still fails" --file build.log`, description: "With a file" },
       { command: `slipway message c_abcdefgh2345 "Then update the docs" --queue`, description: "For after the active turn" },
       { command: `slipway message c_abcdefgh2345 "Leave the API alone" --steer`, description: "For the agent, now" },
       { command: "slipway message c_abcdefgh2345 --waiting", description: "Queued messages, with ids" },

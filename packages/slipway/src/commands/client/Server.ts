@@ -126,6 +126,8 @@ export interface Server {
   readonly client: SlipwayClient
   /** Runs a request of the client and maps its failures. It times out after 20 seconds, including retries. */
   readonly call: <A>(request: (signal: AbortSignal) => Promise<A>) => Effect.Effect<A, CommandFailed>
+  /** As `call`, for a request with a file: only the time limit of the client holds. */
+  readonly transfer: <A>(request: (signal: AbortSignal) => Promise<A>) => Effect.Effect<A, CommandFailed>
   /** The next event of a stream, without a time limit. */
   readonly next: <A>(events: AsyncIterator<A>) => Effect.Effect<IteratorResult<A>, CommandFailed>
 }
@@ -148,7 +150,7 @@ export const connect = Effect.fnUntraced(function*(given: Option.Option<string>)
       duration: ServerAccess.PATIENCE_MILLIS,
       orElse: () => Effect.fail(unanswered(url))
     })
-  return { url, client, call, next: (events) => asked(() => events.next()) } satisfies Server
+  return { url, client, call, transfer: asked, next: (events) => asked(() => events.next()) } satisfies Server
 })
 
 // Ids -------------------------------------------------------------------------------------------------------------

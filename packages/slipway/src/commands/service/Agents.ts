@@ -26,6 +26,7 @@ const described = Effect.fnUntraced(function*(folder: string) {
           license: program?.license ?? null,
           notice: program?.notice ?? null,
           toolApprovals: capabilities.toolApprovals,
+          images: capabilities.images,
           reasoningEfforts: capabilities.reasoningEfforts,
           afterDenial: capabilities.afterDenial,
           modelProtocol: capabilities.modelProtocol

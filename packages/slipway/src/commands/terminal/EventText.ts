@@ -23,6 +23,10 @@ const short = (text: string): string => text.length <= LINE_CHARACTERS ? text : 
 const block = (text: string, prefix: string): string =>
   visible(text).replace(/\n$/u, "").split("\n").map((one) => `${prefix}${one}\n`).join("")
 
+/** The files of a prompt, below its text. */
+const filesOf = ({ files = [] }: { readonly files?: ReadonlyArray<{ readonly name: string }> }): string =>
+  files.length === 0 ? "" : `> Files: ${files.map(({ name }) => line(name)).join(", ")}\n`
+
 const lastLines = (text: string): string => {
   const lines = text.replace(/\n$/u, "").split("\n")
   const left = lines.slice(-OUTPUT_LINES).map(short)
@@ -325,13 +329,13 @@ const textOf = (told: Told, event: StreamEvent): string => {
       return problem(told, line(event.data.message))
     case "turn.started":
       told.turnBegan = Date.parse(event.ts)
-      return lines(told, `${paint("bold", block(event.data.text, "> ").trimEnd())}\n`)
+      return lines(told, `${paint("bold", block(event.data.text, "> ").trimEnd())}\n${filesOf(event.data)}`)
     case "message.queued": {
       const { position, steers, text } = event.data
       return note(told, `${steers ? "Steering" : `Queued as number ${position}`}: ${short(line(text))}`)
     }
     case "message.steered":
-      return lines(told, `${paint("bold", block(event.data.text, "> ").trimEnd())}\n`)
+      return lines(told, `${paint("bold", block(event.data.text, "> ").trimEnd())}\n${filesOf(event.data)}`)
     case "message.cancelled":
       return note(told, `Queued message cancelled: ${cancelled[event.data.reason] ?? line(event.data.reason)}`)
     case "turn.completed":

@@ -24,6 +24,7 @@ const listing = (ids: ReadonlyArray<string>, page = 100): Server.Server => {
     url: "https://slipway.example",
     client,
     call: (request) => Effect.promise(request),
+    transfer: (request) => Effect.promise(request),
     next: (events) => Effect.promise(() => events.next())
   }
 }

@@ -3,6 +3,7 @@
  * other runtimes understands too. Runs real agents on the real clock.
  */
 import type { ModelAccess } from "@slipway/domain/models/ports/ModelGateway"
+import { profileTakesImages } from "@slipway/domain/models/rules/Images"
 import { profileSteers } from "@slipway/domain/models/rules/Steering"
 import {
   type AgentEvent,
@@ -785,6 +786,48 @@ const resumedSessions = <R>(
   )
 }
 
+/** A PNG of 16 by 16 pixels. */
+const PICTURE =
+  "iVBORw0KGgoAAAANSUhEUgAAABAAAAAQCAIAAACQkWg2AAABlklEQVR42hXRURVEIQhFUSMYgQhGMAIRiGCEE8EIRiACEYhABCLMG7/ZrMt1jMEcyGAN9kAHNjgDBnfwBj" +
+  "6IQQ5q0IMxJnMikzXZE53Y5EyY3Mmb+CQmOalJzw8IUxBhCVtQwYQjIFzhCS6EkEIJLR9YzIUs1mIvdGGLs2BxF2/hi1jkoha9PrCZG9mszd7oxjZnw+Zu3sY3sclNbXp/" +
+  "QJmKKEvZiiqmHAXlKk9xJZRUSmn9gDENMZaxDTXMOAbGNZ7hRhhplNH2gcM8yGEd9kEPdjgHDvfwDn6IQx7q0OcD/wK/Sr4jv9hfkG/1N/x/Fx44BCQU9Pc94zIvclmXfd" +
+  "GLXc79j9/Lu/glLnmpS98PPOZDHuuxH/qwx3n/5ffxHv6IRz7q0e8DznTEWc521DHn+D/KdZ7jTjjplNP+gWAGEqxgBxpYcOIf/AYv8CCCDCro+EAyE0lWshNNLDn5P/Mm" +
+  "L/Ekkkwq6fxAMQspVrELLaw49S/lFq/wIoosquj6QDMbaVazG22sOf2v8Dav8SaabKrp5geIAnAQC3NfwAAAAABJRU5ErkJggg=="
+
+const pictureBytes = Uint8Array.from(atob(PICTURE), (letter) => letter.charCodeAt(0))
+
+/** Writes a file into the box. */
+const put = Effect.fnUntraced(function*(box: Box, folder: string, name: string, bytes: Uint8Array) {
+  const args = ["-c", `mkdir -p "$1" && cat > "$1/$2"`, "sh", folder, name]
+  const process = yield* box.spawn({ command: "/bin/sh", args, env: {} })
+  yield* process.write(bytes)
+  yield* process.endInput
+  assert.strictEqual((yield* process.exited).code, 0)
+}, Effect.scoped)
+
+const images = <R>(it: Writer<AgentRuntime | R>, fixture: Fixture<R>, { begin }: ReturnType<typeof sessionHelpersOf<R>>) => {
+  const takes = profileTakesImages(fixture.profile)
+  it.effect(takes ? "gives its model the images of a prompt" : "takes a prompt with images without them", () =>
+    Effect.gen(function*() {
+      const { sandbox, session } = yield* begin("auto")
+      const { asked, box } = sandbox
+      const folder = `${box.home}/files`
+      if (asked !== undefined) yield* put(box, folder, "a picture.png", pictureBytes)
+      const events: Array<AgentEvent> = []
+      const end = yield* session.prompt({
+        turnId: freshTurn(),
+        text: asked === undefined ? "[[images]]" : "[[say seen]]",
+        images: [{ mediaType: "image/png", data: pictureBytes, path: `${folder}/a picture.png` }],
+        onEvent: (event) => Effect.sync(() => void events.push(event))
+      })
+      assert.deepStrictEqual(end, succeeded)
+      assertWellFormed(events)
+      if (asked === undefined) return assert.include(said(events), `image/png of ${pictureBytes.length} bytes`)
+      const bodies = (yield* asked).map(({ body }) => body).join("\n")
+      assert.strictEqual(bodies.includes(PICTURE.slice(0, 32)), takes, bodies.slice(0, 4000))
+    }))
+}
+
 const abandonedPrompts = <R>(it: Writer<AgentRuntime | R>, { begin, prompt }: ReturnType<typeof sessionHelpersOf<R>>) => {
   it.effect("takes another prompt after one was abandoned, without its events", () =>
     Effect.gen(function*() {
@@ -805,6 +848,7 @@ export const sessions = <R>(name: string, layer: Layer.Layer<AgentRuntime | R, u
     turns(it, fixture, helpers)
     questions(it, fixture, helpers)
     steering(it, fixture, helpers)
+    images(it, fixture, helpers)
     interrupts(it, helpers)
     failures(it, fixture, helpers)
     resumedSessions(it, fixture, helpers)

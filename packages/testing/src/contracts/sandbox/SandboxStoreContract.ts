@@ -1050,6 +1050,46 @@ const queuedMessages = (it: Rules<Stores>) => {
     }))
 }
 
+const filesOfPrompts = (it: Rules<Stores>) => {
+  it.effect("keeps the files of prompts: of the creation, of turns, of what waits, and of what is said", () =>
+    Effect.gen(function*() {
+      const store = yield* SandboxStore
+      const ids = yield* Ids
+      const file = (n: number) => ({ id: `file_${"a".repeat(11)}${n}`, name: `ü ${n}.png`, mediaType: "image/png", size: n })
+      const [one, two, three] = [file(2), file(3), file(4)]
+      const sandbox = yield* make({ files: [one] })
+      assert.deepStrictEqual((yield* store.find(keyOf(sandbox))).files, [one])
+      const first = turnId(ids, sandbox.id, 1)
+      const started = yield* drive(sandbox, [
+        { _tag: "StartBoot" },
+        { _tag: "FinishBoot", turnId: first },
+        { _tag: "StartTurn", turnId: first }
+      ])
+      assert.deepStrictEqual(started.turn?.files, [one])
+      const wait = (files: ReadonlyArray<typeof one>, whenBusy: "queue" | "steer") =>
+        store.command(keyOf(sandbox), sendMessage(ids, "See this.", "user-2", { whenBusy, canSteer: () => true }, files), at)
+      const queued = yield* wait([two, one], "queue")
+      const steered = yield* wait([three], "steer")
+      assert(queued.turnId !== null && steered.turnId !== null)
+      const found = yield* store.find(keyOf(sandbox))
+      assert.deepStrictEqual(found.waiting.map(({ files }) => files), [[three], [two, one]])
+      assert.deepStrictEqual(found.files, [one, two, three])
+      const ended = yield* drive(found, [
+        { _tag: "RecordSteer", turnId: first, messageId: steered.turnId },
+        { _tag: "EndTurn", turnId: first, state: "succeeded" },
+        { _tag: "StartTurn", turnId: queued.turnId },
+        { _tag: "EndTurn", turnId: queued.turnId, state: "succeeded" }
+      ])
+      assert.deepStrictEqual([ended.turn?.files, ended.files], [[two, one], [one, two, three]])
+      yield* store.command(keyOf(sandbox), sendMessage(ids, "Without any.", "user-2"), at)
+      const last = yield* store.find(keyOf(sandbox))
+      assert.isUndefined(last.turn?.files)
+      yield* drive(last, [{ _tag: "StartTurn", turnId: last.turn?.id ?? "" }])
+      const said = yield* store.messages(sandbox.id, 0, 10)
+      assert.deepStrictEqual(said.map(({ files }) => files), [[one], [three], [two, one], undefined])
+    }))
+}
+
 const conversations = (it: Rules<Stores>) => {
   it.effect("reads checkpoints and what was restored out of a log, page by page", () =>
     Effect.gen(function*() {
@@ -1519,6 +1559,7 @@ export const suite = (name: string, layer: Layer.Layer<Stores, unknown>) =>
     messages(it)
     messageKeys(it)
     queuedMessages(it)
+    filesOfPrompts(it)
     conversations(it)
     traces(it)
     repetitions(it)

@@ -1,6 +1,7 @@
 /** A row of the table `sandboxes` as the domain's sandbox. */
 import { McpServerNames } from "@slipway/domain/mcp/schema/McpServer"
 import type { SandboxSummary } from "@slipway/domain/sandbox/ports/SandboxStore"
+import { AttachedFile } from "@slipway/domain/sandbox/schema/PromptFile"
 import { Sandbox } from "@slipway/domain/sandbox/schema/Sandbox"
 import { TurnState } from "@slipway/domain/sandbox/schema/Turn"
 import { FeedbackState } from "@slipway/domain/source/schema/FeedbackState"
@@ -82,13 +83,15 @@ const maybeNumber = orNull(number)
 const maybeBigint = orNull(bigint)
 const environment: Reader<Sandbox["environment"]> = (value) => value === null ? {} : metadata(value)
 const waitingTexts = list(of.waitingTexts)
+const files = orNull(list(Schema.Array(AttachedFile)))
+const attached = (files: ReadonlyArray<AttachedFile> | null): Pick<Sandbox, "files"> => files === null ? {} : { files }
 
 /** In the order in which {@link sandboxOf} reads them. */
 const names = `
   id grant_id created_by created_at title repos prompt model agent_runtime reasoning_effort tool_approval_mode metadata origin
   feedback continues status reason initiator status_at started_at setup_time completed_at error turn waiting turnless idle_since approvals
   publications usage tokens checkpoint owes_checkpoint pinned restoring restores renames syncing syncs revision last_seq recorded_at
-  log_bytes budget_micro_usd environment mcp_servers waiting_texts
+  log_bytes budget_micro_usd environment files mcp_servers waiting_texts
 `.trim().split(/\s+/u).map((name) => `s.${name}`)
 
 /** How many columns {@link COLUMNS} are: what a statement selects after them begins there. */
@@ -182,6 +185,7 @@ export const sandboxOf = (row: ReadonlyArray<unknown>): Sandbox => {
     logBytes: bigint(row[i++]),
     budgetMicroUsd: maybeBigint(row[i++]),
     environment: environment(row[i++]),
+    ...attached(files(row[i++])),
     ...chosen(mcpServers(row[i++])),
     waitingTexts: waitingTexts(row[i++])
   }

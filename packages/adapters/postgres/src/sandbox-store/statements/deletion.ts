@@ -51,7 +51,8 @@ export const TOMBSTONE = {
   setup_time: "NULL",
   waiting: "'[]'",
   waiting_texts: "'[]'",
-  archived_at: "NULL"
+  archived_at: "NULL",
+  files: "NULL"
 } as const
 
 /** Makes the row a tombstone. Every lease is stale from now on. */
@@ -68,7 +69,7 @@ export const bury = (sql: SqlClient.SqlClient, { grantId, id }: SandboxKey, now:
  */
 export const deleteRows = Effect.fnUntraced(function*(sql: SqlClient.SqlClient, { grantId, id }: SandboxKey) {
   const tables = ["search_texts", "commands", "approvals", "questions", "traces", "sandbox_setups", "notifications", "notification_lines",
-    "feedback_watches"]
+    "feedback_watches", "prompt_file_uses"]
   for (const table of tables) {
     yield* sql`DELETE FROM ${sql(table)} WHERE sandbox_id = ${id}`
   }

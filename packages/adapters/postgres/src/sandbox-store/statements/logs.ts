@@ -2,6 +2,7 @@
 import { SandboxId } from "@slipway/domain/ids/SandboxId"
 import { CHECKPOINT_TYPES } from "@slipway/domain/sandbox/ports/SandboxStore"
 import type { SandboxEvent } from "@slipway/domain/sandbox/rules/SandboxEvent"
+import { AttachedFile } from "@slipway/domain/sandbox/schema/PromptFile"
 import { PAGE_BYTES } from "@slipway/domain/store/Page"
 import { Effect, Schema } from "effect"
 import { type SqlClient, SqlSchema, type Statement } from "effect/sql"
@@ -35,8 +36,8 @@ export const selectEntries = (
   )
 
 /** Messages after a `seq`, ascending, by the primary key. */
-export const messageRows = (reads: SqlClient.SqlClient) =>
-  SqlSchema.findAll({
+export const messageRows = (reads: SqlClient.SqlClient) => {
+  const rows = SqlSchema.findAll({
     Request: Schema.Tuple([SandboxId, Schema.Int, Schema.Int]),
     Result: Schema.Struct({
       seq: Int8,
@@ -44,15 +45,19 @@ export const messageRows = (reads: SqlClient.SqlClient) =>
       turnId: Schema.String,
       role: Schema.Literals(["user", "assistant"]),
       text: Schema.String,
-      createdAt: Instant
+      createdAt: Instant,
+      files: Schema.NullOr(Schema.Array(AttachedFile))
     }),
     execute: ([id, after, limit]) =>
       reads`
-        SELECT seq, id, turn_id AS "turnId", role, text, created_at AS "createdAt" FROM (
+        SELECT seq, id, turn_id AS "turnId", role, text, created_at AS "createdAt", files FROM (
           SELECT *, ${bytesBefore(reads, reads`octet_length(text)`, reads`seq`)} FROM messages
           WHERE sandbox_id = ${id} AND seq > ${after} AND NOT ${ofDeleted(reads, id)} ORDER BY seq LIMIT ${limit}
         ) page WHERE bytes_before < ${PAGE_BYTES} ORDER BY seq`
   })
+  return (request: Parameters<typeof rows>[0]) =>
+    Effect.map(rows(request), (found) => found.map(({ files, ...message }) => files === null ? message : { ...message, files }))
+}
 
 /** `seq` of the newest event that was purged. */
 export const selectPurged = (sql: SqlClient.SqlClient, id: SandboxId) =>

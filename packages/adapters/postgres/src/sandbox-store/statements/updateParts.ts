@@ -61,9 +61,10 @@ export const listMessages = (
   messages.length === 0 ? sql`` : sql`, said AS (
           -- A message that became whole twice is listed at its first event, with all of its text.
           SELECT c.id AS sandbox_id, min(m.seq) AS seq, m.id, m."turnId", m.role,
-            (array_agg(coalesce(m.text, l.text) ORDER BY m.seq DESC))[1] AS text
+            (array_agg(coalesce(m.text, l.text) ORDER BY m.seq DESC))[1] AS text, (array_agg(m.files))[1] AS files
           FROM changed c
-          CROSS JOIN jsonb_to_recordset(${JSON.stringify(messages)}::jsonb) AS m(seq bigint, id text, "turnId" text, role text, text text)
+          CROSS JOIN jsonb_to_recordset(${JSON.stringify(messages)}::jsonb)
+            AS m(seq bigint, id text, "turnId" text, role text, text text, files jsonb)
           LEFT JOIN LATERAL (
             SELECT e.wire::jsonb -> 'data' ->> 'text' AS text FROM sandbox_events e
             WHERE m.text IS NULL AND e.sandbox_id = c.id AND e.part_id = m.id || ${TEXT_PART}
@@ -78,8 +79,8 @@ export const listMessages = (
           WHERE s.role = 'assistant' AND t.sandbox_id = s.sandbox_id AND t.id = s.id AND t.role = 'assistant'
           RETURNING t.sandbox_id, t.seq, t.id, t.text
         ), listed AS (
-          INSERT INTO messages (sandbox_id, seq, id, turn_id, role, text, created_at)
-          SELECT s.sandbox_id, s.seq, s.id, s."turnId", s.role, s.text, ${iso(at)} FROM said s
+          INSERT INTO messages (sandbox_id, seq, id, turn_id, role, text, created_at, files)
+          SELECT s.sandbox_id, s.seq, s.id, s."turnId", s.role, s.text, ${iso(at)}, s.files FROM said s
           WHERE s.role = 'user' OR s.id NOT IN (SELECT id FROM told_on)
           RETURNING sandbox_id, seq, text
         ), searched AS (

@@ -21,6 +21,10 @@ const queueOf = (sql: SqlClient.SqlClient, before: Sandbox, { turnless, waiting,
 const titleOf = (sql: SqlClient.SqlClient, before: Sandbox, { renames, title }: Sandbox) =>
   renames === before.renames ? sql`` : sql`title = ${title}, renames = ${renames},`
 
+/** Few events add files to a sandbox. */
+const filesOf = (sql: SqlClient.SqlClient, before: Sandbox, { files }: Sandbox) =>
+  files === before.files ? sql`` : sql`files = ${JSON.stringify(files)}::jsonb,`
+
 /** Most sandboxes have no feedback. */
 const feedbackOf = (sql: SqlClient.SqlClient, before: Sandbox, { feedback }: Sandbox, text: string | null) =>
   feedback === before.feedback ? sql`` : sql`feedback = ${text}::jsonb,`
@@ -64,6 +68,7 @@ export const updateSandbox = (
             restoring = ${sandbox.restoring}, restores = ${sandbox.restores}, syncing = ${sandbox.syncing}, syncs = ${sandbox.syncs},
             setup_time = ${state.setupTime}::jsonb,
             ${queueOf(sql, before, sandbox)} ${titleOf(sql, before, sandbox)} ${feedbackOf(sql, before, sandbox, state.feedback)}
+            ${filesOf(sql, before, sandbox)}
             deadline_at = ${deadlineOf(sandbox, limits)}, ${arrived}
             work = ${work}, work_since = ${workSince}, work_seq = ${sandbox.lastSeq}
           WHERE id = ${sandbox.id} AND last_seq = ${before.lastSeq} AND xmin = ${row.version}::xid

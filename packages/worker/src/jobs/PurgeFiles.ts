@@ -1,0 +1,17 @@
+/** Deletes files of prompts that nothing needs any more, with their bytes (docs/decisions/21 and 29). */
+import { Blobs } from "@slipway/domain/files/ports/Blobs"
+import { PromptFiles } from "@slipway/domain/sandbox/ports/PromptFiles"
+import { DateTime, Effect, Option } from "effect"
+
+/** Files in one transaction, which waits for the removal of their bytes. */
+const FILES = 20
+
+/** Any worker may do it: workers skip files that another worker deletes. */
+export const purgeFiles = Effect.fn("PurgeFiles.purgeFiles")(function*() {
+  const files = yield* Effect.serviceOption(PromptFiles)
+  const blobs = yield* Effect.serviceOption(Blobs)
+  if (Option.isNone(files) || Option.isNone(blobs)) return
+  const remove = ({ grantId, id, sha256, size }: Parameters<Parameters<typeof files.value.purge>[2]>[0]) =>
+    blobs.value.remove({ grantId, holder: id, sha256, size })
+  for (let deleted = FILES; deleted === FILES;) deleted = yield* files.value.purge(yield* DateTime.now, FILES, remove)
+})
