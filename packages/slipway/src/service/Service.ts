@@ -84,7 +84,7 @@ const worker = (
     Layer.provide([
       AgentRuntimeProfiles.layer({ agentsFolder: Installed.folderIn(dataDir) }),
       isolation.host,
-      isolation.throughBox(ModelGatewayHttp.layer({ keys: models.keys, addresses: settings.modelAddresses })),
+      isolation.throughBox(ModelGatewayHttp.layer({ keys: models.keys, clouds: models.clouds, addresses: settings.modelAddresses })),
       Layer.succeed(ModelCatalogue, Models.readAnew(catalogue)),
       Layer.succeed(ShowToolDetail, toolDetail === "full"),
       Layer.succeed(AllowNoIsolation, settings.isolation === "none"),
