@@ -99,7 +99,9 @@ const authorizing = (upstream: Upstream, { clouds, keys }: Opened): Pick<Session
     const secret = keys.get(keyVariable, baseUrl)
     if (secret === undefined) return null
     const key = Redacted.value(secret)
-    return { headers: protocols[protocol].credentials(key), secrets: [key] }
+    // Anthropic's protocol has the same header in Foundry.
+    const isAzures = authOf(upstream) === "azure" && protocol !== "anthropic-messages"
+    return { headers: isAzures ? { "api-key": key } : protocols[protocol].credentials(key), secrets: [key] }
   }
   return authorized() === null ? null : { authorize: () => Effect.sync(authorized), credentialsRefused: () => {} }
 }

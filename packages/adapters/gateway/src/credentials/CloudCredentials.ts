@@ -6,6 +6,7 @@ import { authOf } from "@slipway/domain/models/schema/CloudUpstream"
 import type { Upstream, UpstreamAuth } from "@slipway/domain/models/schema/ModelCatalogue"
 import { Effect, Schema } from "effect"
 import * as Aws from "./AwsCredentials.ts"
+import * as Azure from "./AzureCredentials.ts"
 import { type CachedCredentials, SourceTimeout } from "./CachedCredentials.ts"
 import * as Google from "./GoogleCredentials.ts"
 
@@ -44,7 +45,7 @@ export type Environment = Readonly<Record<string, string | undefined>>
 
 /** The variables with secrets for this kind of `auth`, which child processes must not inherit. */
 export const secretsIn = (environment: Environment, auth: UpstreamAuth): ReadonlyArray<string> =>
-  auth === "aws" ? Aws.secretsIn(environment) : []
+  auth === "aws" ? Aws.secretsIn(environment) : auth === "azure" ? Azure.secretsIn() : []
 
 interface Identity<A> {
   readonly cache: CachedCredentials<A>
@@ -71,7 +72,12 @@ const ready = <A>({ authorize, cache, explain }: Identity<A>) => {
 
 /** The identities by the environment as it is now. `now`: the clock by which credentials expire, in milliseconds since 1970. */
 export const ofEnvironment = (environment: Environment, now: () => number = Date.now): CloudCredentials => {
-  const identities = { key: null, aws: ready(Aws.identity(environment, now)), google: ready(Google.identity(now)) }
+  const identities = {
+    key: null,
+    aws: ready(Aws.identity(environment, now)),
+    google: ready(Google.identity(now)),
+    azure: ready(Azure.identity(environment, now))
+  }
   const of = (auth: UpstreamAuth) => identities[auth]
   return {
     authorize: (upstream, request) =>

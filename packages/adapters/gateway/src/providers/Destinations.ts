@@ -19,9 +19,20 @@ const own: Destination = {
   decoder: null
 }
 
+/** Foundry: the same, with a version in addresses of deployments. */
+const foundry = ({ apiVersion }: Upstream): Destination => ({
+  ...own,
+  url: (upstream, path, { streaming }) => {
+    const url = own.url(upstream, path, { streaming, isBeta: false })
+    if (apiVersion !== undefined) url.searchParams.set("api-version", apiVersion)
+    return url
+  }
+})
+
 export const destinationOf = (upstream: Upstream): Destination => {
-  if (upstream.protocol !== "anthropic-messages") return own
   const auth = authOf(upstream)
+  if (auth === "azure") return foundry(upstream)
+  if (upstream.protocol !== "anthropic-messages") return own
   if (auth === "google") return vertexClaude
   return auth === "aws" && awsEndpoint(upstream)?.service !== "bedrock-mantle" ? bedrockInvoke : own
 }

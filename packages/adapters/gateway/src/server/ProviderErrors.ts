@@ -14,8 +14,13 @@ const NOTHING_LEFT = /insufficient_quota|credit balance|billing|payment/iu
 
 /** How requests to an upstream are authorized, in a sentence about a refusal. */
 const accountOf = (upstream: Upstream): string => {
-  const clouds = { aws: "the AWS credentials of this worker", google: "the Google credentials of this worker", key: "" }
-  const cloud = clouds[authOf(upstream)]
+  const clouds = {
+    aws: "the AWS credentials of this worker",
+    google: "the Google credentials of this worker",
+    azure: "the Entra identity of this worker",
+    key: ""
+  }
+  const cloud = isCloud(upstream) ? clouds[authOf(upstream)] : ""
   const { keyVariable } = upstream
   return cloud !== "" ? cloud : keyVariable === null ? "it is asked without a key" : `the key in ${keyVariable}`
 }

@@ -6,7 +6,7 @@ export const authOf = ({ auth = "key" }: Pick<Upstream, "auth">): UpstreamAuth =
 /** Whether requests are authorized by an identity of the worker at a cloud, not by a key. */
 export const isCloud = (upstream: Pick<Upstream, "auth" | "keyVariable">): boolean => {
   const auth = authOf(upstream)
-  return auth === "aws" || auth === "google"
+  return auth === "aws" || auth === "google" || auth === "azure" && upstream.keyVariable === null
 }
 
 /** An endpoint of Amazon Bedrock. */
@@ -31,6 +31,7 @@ export const cloudMisfit = (upstream: Upstream): string | null => {
   if (isCloud(upstream) && upstream.keyVariable !== null) {
     return `An upstream with auth ${auth} has no key: set keyVariable to null, or auth to key.`
   }
+  if (auth !== "azure" && upstream.apiVersion !== undefined) return "Only an upstream with auth azure takes apiVersion."
   if (auth !== "aws" && upstream.region !== undefined) return "Only an upstream with auth aws takes region."
   if (auth === "aws" && awsEndpoint(upstream) === null) {
     return "Its address names no AWS region: set region, or take an address such as https://bedrock-runtime.us-east-1.amazonaws.com."

@@ -24,9 +24,10 @@ export type UpstreamProtocol = typeof UpstreamProtocol.Type
 
 /**
  * How requests are authorized: `key` by an API key; `aws` by a signature with the worker's AWS credentials (Bedrock); `google` by a
- * token of the worker's application default credentials (Vertex AI).
+ * token of the worker's application default credentials (Vertex AI); `azure` by a key in Azure's header, or without a key by a token of
+ * Microsoft Entra (Foundry).
  */
-export const UpstreamAuth = Schema.Literals(["key", "aws", "google"])
+export const UpstreamAuth = Schema.Literals(["key", "aws", "google", "azure"])
 export type UpstreamAuth = typeof UpstreamAuth.Type
 
 /** The API that the gateway sends a model's requests to. */
@@ -40,6 +41,8 @@ export const Upstream = Schema.Struct({
   auth: Schema.optionalKey(UpstreamAuth),
   /** The AWS region of the signature, if the address does not name it. */
   region: Schema.optionalKey(Schema.String.check(Schema.isPattern(/^[a-z\d-]{1,40}$/u))),
+  /** The version of Azure's API for addresses of deployments, e.g. `2024-10-21`. */
+  apiVersion: Schema.optionalKey(Schema.String.check(Schema.isPattern(/^[\w.-]{1,40}$/u))),
   /** The worker's environment variable with the API key; `null`: the API needs no key. */
   keyVariable: Schema.NullOr(Schema.NonEmptyString),
   prices: Prices,
