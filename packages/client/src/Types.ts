@@ -100,6 +100,13 @@ export interface NewSandbox {
    * `ref`; with one repository `repo` may be left out.
    */
   readonly continue?: { readonly repo?: string; readonly pullRequest?: number; readonly branch?: string }
+  /** The limit of its model costs in micro-USD, at least 1 and at most the operator's limit. Absent: the operator's limit alone. */
+  readonly budgetMicroUsd?: number
+  /**
+   * Variables for setup and the agent, by name: at most 50, of 32 KiB together. They are not secret: the agent and everybody who sees the
+   * sandbox can read them.
+   */
+  readonly environment?: { readonly [name: string]: string }
 }
 
 /** How a sandbox handles feedback on its pull requests. */

@@ -1,8 +1,9 @@
 import { assert, it } from "@effect/vitest"
 import { Ids } from "@slipway/domain/ids/Ids"
 import { Spending } from "@slipway/domain/models/ports/Spending"
+import { Budgets } from "@slipway/domain/models/rules/Budget"
 import { type Model, offlineDemo } from "@slipway/domain/models/schema/ModelCatalogue"
-import { Effect } from "effect"
+import { Effect, Layer } from "effect"
 import { creation, drive, json, layer, mintKey, postJson, refused, running, SANDBOXES } from "../testing/Harness.ts"
 
 const limited: Model = {
@@ -69,6 +70,20 @@ it.layer(layer({ catalogue }), { excludeTestServices: true })("budgets", (it) =>
       refused(yield* postJson(messages, other.key, { prompt: "Mine?" }), 404, "not_found")
     }))
 
+  it.effect("a used up budget of the sandbox itself refuses its messages with 402", () =>
+    Effect.gen(function*() {
+      const { grant, key } = yield* mintKey({ grant: "own" })
+      const { id, turn } = yield* running(key)
+      yield* drive(id, [{ _tag: "EndTurn", turnId: turn, state: "succeeded" }])
+      const spending = yield* Spending
+      const call = { id: yield* Ids.use((ids) => ids.uuid7), grantId: grant.id, sandboxId: id, budget: 1_000_000 }
+      yield* spending.reserve(call, 1_000_000)
+      yield* spending.charge(call, 1_000_000)
+      const reply = yield* postJson(`${SANDBOXES}/${id}/messages`, key, { prompt: "More" })
+      refused(reply, 402, "budget_exceeded")
+      assert.strictEqual(json(reply).error.message, "The spending budget of this sandbox is used up.")
+    }))
+
   it.effect("what a model cannot do is refused at creation, with its code and a sentence", () =>
     Effect.gen(function*() {
       const { key } = yield* mintKey()
@@ -87,3 +102,25 @@ it.layer(layer({ catalogue }), { excludeTestServices: true })("budgets", (it) =>
       assert.deepStrictEqual([made.status, json(made).agentRuntime, json(made).model], [201, "codex", limited.id])
     }))
 })
+
+const LIMIT = 5_000_000
+
+it.layer(layer().pipe(Layer.provide(Layer.succeed(Budgets, { sandbox: LIMIT, grant: null }))), { excludeTestServices: true })(
+  "a budget of its own",
+  (it) => {
+    it.effect("is at most the operator's limit, else 400 with the limit, and a replay is answered", () =>
+      Effect.gen(function*() {
+        const { key } = yield* mintKey()
+        const headers = { "idempotency-key": "own" }
+        const reply = yield* postJson(SANDBOXES, key, { ...creation, budgetMicroUsd: LIMIT + 1 }, headers)
+        refused(reply, 400, "invalid_request")
+        assert.strictEqual(
+          json(reply).error.message,
+          "budgetMicroUsd: at most 5000000 expected, the operator's limit of a sandbox (5.00 US dollars)"
+        )
+        assert.strictEqual((yield* postJson(SANDBOXES, key, { ...creation, budgetMicroUsd: LIMIT }, headers)).status, 201)
+        assert.strictEqual((yield* postJson(SANDBOXES, key, { ...creation, budgetMicroUsd: LIMIT }, headers)).status, 200)
+        refused(yield* postJson(SANDBOXES, key, creation, headers), 409, "idempotency_conflict")
+      }))
+  }
+)

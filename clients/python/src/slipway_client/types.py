@@ -2240,6 +2240,16 @@ class CreateSandbox(_CreateSandbox, _CreateSandboxKeywords, total=False):
     What of its pull requests becomes messages of the sandbox. Omitted fields are as set for its
     first repository.
     """
+    budgetMicroUsd: int
+    """
+    The limit of its model costs in micro-USD, at most the operator's. Default: the operator's limit
+    alone.
+    """
+    environment: dict[str, str]
+    """
+    Variables for setup and the agent, by name. They are not secret: the agent and everybody who
+    sees the sandbox can read them.
+    """
 
 
 class Continue(TypedDict, total=False):

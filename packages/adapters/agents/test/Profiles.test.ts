@@ -1,6 +1,6 @@
 import { assert, describe, it } from "@effect/vitest"
 import * as CachePath from "@slipway/domain/environment/rules/CachePath"
-import { isReserved } from "@slipway/domain/environment/rules/VariableName"
+import { isReserved } from "@slipway/domain/environment/schema/VariableName"
 import { AgentRuntime, type AgentSessionOptions } from "@slipway/domain/sandbox/ports/AgentRuntime"
 import { type BoxCommand, HostError } from "@slipway/domain/sandbox/ports/SandboxHost"
 import * as Egress from "@slipway/machine/egress/Egress"

@@ -106,7 +106,11 @@ const authorizing = (upstream: Upstream, { clouds, keys }: Opened): Pick<Session
   return authorized() === null ? null : { authorize: () => Effect.sync(authorized), credentialsRefused: () => {} }
 }
 
-const open = Effect.fnUntraced(function*({ ids, spending }: Gateway, opened: Opened, { grantId, sandboxId, upstream }: Opening) {
+const open = Effect.fnUntraced(function*(
+  { ids, spending }: Gateway,
+  opened: Opened,
+  { budget = null, grantId, sandboxId, upstream }: Opening
+) {
   const { admission, port, sessions } = opened
   const authorization = authorizing(upstream, opened)
   if (authorization === null) {
@@ -122,6 +126,7 @@ const open = Effect.fnUntraced(function*({ ids, spending }: Gateway, opened: Ope
   const session: Session = {
     sandboxId,
     grantId,
+    budget,
     upstream,
     protocol: protocols[upstream.protocol],
     destination,

@@ -466,6 +466,7 @@ describe("a ledger that is away", () => {
   const down = new StoreUnavailable({ cause: "cut" })
   const ledger = (failing: { reserve: number; charge: number }, charges: Array<number | null>) =>
     Layer.mock(Spending, {
+      sandboxLimit: null,
       creditMicros: () => 0,
       release: () => Effect.succeed(nothingSpent),
       reserve: () => Effect.suspend(() => failing.reserve-- > 0 ? Effect.fail(down) : Effect.void),

@@ -23,6 +23,8 @@ const sandbox: Sandbox = {
     metadata: { team: "payments" },
     origin: { sandboxId: SandboxId.make("c_333333333333"), checkpoint: 9 },
     continues: { repo: "acme/shop", branch: "feature/x", pullRequest: 12, headSha: "0".repeat(40) },
+    budgetMicroUsd: 2_500_000,
+    environment: { REGION: "eu" },
     createdAt: instant("41")
   }),
   reason: "boot_failed",
@@ -57,7 +59,7 @@ const values = (() => {
   return COLUMNS.split(", ").map(name).map((name) =>
     encoded[name] !== null && (name.endsWith("At") || name === "idleSince")
       ? new Date(String(encoded[name]))
-      : ["revision", "lastSeq", "turnless", "logBytes"].includes(name)
+      : ["revision", "lastSeq", "turnless", "logBytes", "budgetMicroUsd"].includes(name)
       ? BigInt(Number(encoded[name]))
       : encoded[name]
   )

@@ -82,7 +82,10 @@ it.live.each(Earlier.WITH_SCHEMA)(
 )
 
 /** The values of a row of the version before in columns that came since. */
-const DEFAULTS: Readonly<Record<string, object>> = {}
+const DEFAULTS: Readonly<Record<string, object>> = {
+  sandboxes: { budget_micro_usd: null, environment: null },
+  sandbox_spending: { budget: null }
+}
 
 it.live("a database of the version before keeps its rows as they are, and nothing is added but the defaults of columns", () =>
   Effect.gen(function*() {

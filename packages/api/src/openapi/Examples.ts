@@ -256,7 +256,13 @@ export const examples: Readonly<Record<string, unknown>> = {
   ...facts,
   Sandbox: sandbox,
   SandboxPage: { data: [sandbox], nextCursor: null },
-  CreateSandbox: { repos: [repo], prompt: "Fix the flaky checkout test.", metadata: { ticket: "SHOP-42" } },
+  CreateSandbox: {
+    repos: [repo],
+    prompt: "Fix the flaky checkout test.",
+    metadata: { ticket: "SHOP-42" },
+    budgetMicroUsd: 2_500_000,
+    environment: { REGION: "eu" }
+  },
   Continue: { pullRequest: 12 },
   RepoRef: repo,
   Usage: usage,

@@ -17,8 +17,10 @@ import {
   filled,
   flag,
   listOf,
-  Miss
+  Miss,
+  Skip
 } from "../client/Expect.ts"
+import { knows } from "../client/Names.ts"
 import { Box, NO_REPO, SANDBOXES, unique, type World } from "../world/World.ts"
 import { rulesOf } from "./Rule.ts"
 
@@ -165,7 +167,18 @@ const creation = [
   rule("approval-mode", "toolApprovalMode is auto or prompt.", async (world) => {
     await world.refuses({ toolApprovalMode: "never" }, "mode never")
     for (const mode of ["auto", "prompt"]) await world.accepts({ toolApprovalMode: mode }, `mode ${mode}`)
-  })
+  }),
+  rule("environment", "Commands of the agent have the variables of the creation.", async (world) => {
+    if (!knows(world.options.names, "shell")) throw new Skip("the server's agent runs no commands, without a directive for shell")
+    const value = "w\u00f6rd $HOME 'x'"
+    const box = await world.session.box(world.creation({
+      prompt: "Conformance: variables.\n[[shell printf %s \"$CONFORMANCE_WORD\" > conformance-variable.txt]]",
+      environment: { CONFORMANCE_WORD: value }
+    }))
+    await box.firstEnd()
+    const reply = answered(await world.get(box, "/files/download?path=conformance-variable.txt"), 200, "the file with the value")
+    same(reply.text, value, "the variable in the box")
+  }, { source: "docs/decisions/17", needs: ["repo"] })
 ]
 
 // ---------------------------------------------------------------------------------------------------------------
@@ -294,6 +307,35 @@ const limits = [
       (ref) => ({ repos: [{ fullName: "a/b", ref }] })
     )
   ),
+  edge(
+    "budget",
+    "budgetMicroUsd is a whole number from 1 to 2^53−1.",
+    [1, 2].map((budgetMicroUsd) => ({ budgetMicroUsd })),
+    [0, -1, 1.5, "1", null, 2 ** 53].map((budgetMicroUsd) => ({ budgetMicroUsd }))
+  ),
+  edge(
+    "environment-names",
+    "The name of a variable has 1 to 64 letters, digits and _, no digit first, and is not one that the service sets.",
+    [{ environment: {} }, ...["_", "region", `A${"1".repeat(63)}`].map((name) => ({ environment: { [name]: "x" } }))],
+    ["", "1A", "A-B", "A B", "\u00e9", `A${"1".repeat(64)}`, "PATH", "Home", "SLIPWAY_X", "LD_PRELOAD", "NODE_OPTIONS", "__proto__"]
+      .map((name) => ({ environment: { [name]: "x" } }))
+  ),
+  edge(
+    "environment-values",
+    "The value of a variable is a text of at most 8192 characters.",
+    [{ environment: { A: "" } }, { environment: { A: "x".repeat(8192) } }],
+    [{ environment: { A: "x".repeat(8193) } }, { environment: { A: 1 } }, { environment: { A: null } }, { environment: { A: "a\0b" } }]
+  ),
+  edge(
+    "environment-size",
+    "A sandbox has at most 50 variables, whose names and values have at most 32 KiB in UTF-8.",
+    [{ environment: pairs(50) }, { environment: { A: "x".repeat(8191), B: "x".repeat(8191), C: "x".repeat(8191), D: "x".repeat(8191) } }],
+    [
+      { environment: pairs(51) },
+      { environment: { A: "x".repeat(8191), B: "x".repeat(8191), C: "x".repeat(8191), D: "x".repeat(8192) } },
+      { environment: { A: "\u00e9".repeat(8192), B: "\u00e9".repeat(8192) } }
+    ]
+  ),
   limit("not-storable", "NUL and lone surrogates are refused wherever they stand.", async (world) => {
     for (const value of ["a\0b", "a\ud800b", "\udc00"]) {
       for (
@@ -356,7 +398,7 @@ const idempotency = [
     for (
       const more of [{ prompt: "another" }, { title: "another" }, { metadata: {} }, { toolApprovalMode: "prompt" }, {
         reasoningEffort: "low"
-      }]
+      }, { budgetMicroUsd: 1 }, { environment: { REGION: "eu" } }]
     ) {
       await conflict(world, `another ${Object.keys(more)[0]}`, (body) => ({ ...body, ...more }))
     }

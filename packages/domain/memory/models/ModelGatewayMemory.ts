@@ -23,12 +23,13 @@ export const layer = Layer.effectContext(
     const sessions = new Map<string, Open>()
 
     const gateway = ModelGateway.of({
-      open: Effect.fn("ModelGateway.open")(function*({ grantId, sandboxId, upstream }) {
+      open: Effect.fn("ModelGateway.open")(function*({ budget = null, grantId, sandboxId, upstream }) {
         const token = yield* ids.random("0123456789abcdef", 64)
         const spent = yield* spending.release(sandboxId)
         const session: Open = {
           sandboxId,
           grantId,
+          budget,
           upstream,
           cut: yield* Deferred.make<void>(),
           account: yield* SubscriptionRef.make<ModelAccount>({ ...spent, refusals: 0, refusedFor: null })
@@ -56,8 +57,8 @@ export const layer = Layer.effectContext(
       ask: Effect.fn("MemoryModel.ask")(function*({ token }, tokens, answered = Effect.void) {
         const session = sessions.get(Redacted.value(token))
         if (session === undefined) return "unauthorized"
-        const { account, cut, grantId, sandboxId, upstream } = session
-        const call = { id: yield* ids.uuid7, sandboxId, grantId }
+        const { account, budget, cut, grantId, sandboxId, upstream } = session
+        const call = { id: yield* ids.uuid7, sandboxId, grantId, budget }
         const cost = costOf(upstream.prices, tokens)
         const reserved = yield* Effect.result(spending.reserve(call, cost))
         if (reserved._tag === "Failure") {
@@ -94,6 +95,7 @@ export const layer = Layer.effectContext(
 interface Open {
   readonly sandboxId: SandboxId
   readonly grantId: string
+  readonly budget: number | null
   readonly upstream: Upstream
   readonly cut: Deferred.Deferred<void>
   readonly account: SubscriptionRef.SubscriptionRef<ModelAccount>

@@ -15,7 +15,8 @@ import {
   isExhausted,
   type Limits,
   noAccount,
-  refusalOf
+  refusalOf,
+  withOwn
 } from "../../src/models/rules/Budget.ts"
 import { afterReservingCredits, CreditPrice, creditMicrosOf, creditRefusal, outOfCredits } from "../../src/models/rules/Credits.ts"
 import { addTokenCounts, noTokenCounts, nothingSpent, type TokenCounts } from "../../src/models/rules/Usage.ts"
@@ -38,6 +39,8 @@ interface KnownCall {
 interface Totals {
   readonly account: Account
   readonly grantId: string
+  /** Its own; `null`: it has none. */
+  readonly budget: number | null
   readonly calls: number
   readonly micros: number
   readonly tokens: TokenCounts
@@ -51,16 +54,14 @@ const ledgerOf = (limits: Limits, price: number | null, credits: MemoryCredits["
   const sandboxes = new Map<SandboxId, Totals>()
   const calls = new Map<Uuid, KnownCall>()
 
-  const limitsOf = (grantId: string) => ({
-    sandbox: limits.sandbox,
-    grant: budgets.has(grantId) ? budgets.get(grantId) ?? null : limits.grant
-  })
+  const limitsOf = (grantId: string, own: number | null | undefined = null) =>
+    withOwn({ sandbox: limits.sandbox, grant: budgets.has(grantId) ? budgets.get(grantId) ?? null : limits.grant }, own)
   const accountsOf = ({ grantId, sandboxId }: { readonly grantId: string; readonly sandboxId: SandboxId | null }) => ({
     sandbox: sandboxId === null ? noAccount : sandboxes.get(sandboxId)?.account ?? noAccount,
     grant: grants.get(grantId) ?? noAccount
   })
   const save = (
-    { grantId, sandboxId }: ModelCall,
+    { budget, grantId, sandboxId }: ModelCall,
     { grant, sandbox }: ReturnType<typeof accountsOf>,
     { calls: more, micros, tokens } = nothing
   ) => {
@@ -69,6 +70,7 @@ const ledgerOf = (limits: Limits, price: number | null, credits: MemoryCredits["
     sandboxes.set(sandboxId, {
       account: sandbox,
       grantId,
+      budget: budget ?? before?.budget ?? null,
       calls: saturatingAdd(before?.calls ?? 0, more),
       micros: saturatingAdd(before?.micros ?? 0, micros),
       tokens: addTokenCounts(before?.tokens ?? noTokenCounts, tokens)
@@ -118,7 +120,7 @@ const payments = (ledger: Ledger): Pick<Spending["Service"], "charge" | "refusal
       const purse = purseOf(organizationId)
       const short = purse === null ? null : creditRefusal(purse.account, purse.credits, micros)
       const accounts = accountsOf(call)
-      const refusal = short ?? refusalOf(accounts, limitsOf(call.grantId), microUsd)
+      const refusal = short ?? refusalOf(accounts, limitsOf(call.grantId, call.budget), microUsd)
       if (purse !== null && refusal === short) organizations.set(organizationId, afterReservingCredits(purse.account, short, micros))
       if (refusal?._tag !== "NoCredits") save(call, afterReserving(accounts, refusal, microUsd))
       if (refusal !== null) return yield* refusal
@@ -155,7 +157,8 @@ const payments = (ledger: Ledger): Pick<Spending["Service"], "charge" | "refusal
       const short = purse === null ? null : outOfCredits(purse.account, purse.credits)
       if (short !== null) return short
       const accounts = accountsOf(work)
-      const applied = limitsOf(work.grantId)
+      const own = work.sandboxId === null ? null : sandboxes.get(work.sandboxId)?.budget
+      const applied = limitsOf(work.grantId, own)
       const of = isExhausted(accounts.grant, applied.grant) ?
         "grant"
         : work.sandboxId !== null && isExhausted(accounts.sandbox, applied.sandbox) ?
@@ -199,6 +202,6 @@ export const layer = Layer.effect(
     const price = yield* CreditPrice
     const credits = price === null ? null : Option.getOrNull(yield* Effect.serviceOption(MemoryCredits))
     const ledger = ledgerOf(limits, price, credits)
-    return Spending.of({ creditMicros: ledger.creditMicros, ...payments(ledger), ...bookkeeping(ledger) })
+    return Spending.of({ sandboxLimit: limits.sandbox, creditMicros: ledger.creditMicros, ...payments(ledger), ...bookkeeping(ledger) })
   })
 )

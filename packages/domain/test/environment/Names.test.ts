@@ -1,7 +1,7 @@
 import { assert, describe, it } from "@effect/vitest"
 import * as Schema from "effect/Schema"
 import { SecretName } from "../../src/environment/rules/Environment.ts"
-import { VariableName } from "../../src/environment/rules/VariableName.ts"
+import { VariableName } from "../../src/environment/schema/VariableName.ts"
 
 const isSecret = Schema.is(SecretName)
 const isVariable = Schema.is(VariableName)

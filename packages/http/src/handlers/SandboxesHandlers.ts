@@ -2,7 +2,7 @@
 import { Api } from "@slipway/api/Api"
 import type { SandboxPage } from "@slipway/api/groups/SandboxesApi"
 import { encoded, type SandboxResource, toResource } from "@slipway/api/schema/SandboxResource"
-import { InvalidCursor, Unavailable } from "@slipway/api/shared/Errors"
+import { InvalidCursor, InvalidRequest, Unavailable } from "@slipway/api/shared/Errors"
 import { CurrentPrincipal } from "@slipway/api/shared/Middleware"
 import { MAX_LIMIT } from "@slipway/api/shared/Parameters"
 import { bytesOf, type SandboxSummary } from "@slipway/domain/sandbox/ports/SandboxStore"
@@ -47,9 +47,15 @@ export const layer = HttpApiBuilder.group(
     }
 
     return handlers.handleAll({
-      createSandbox: Effect.fnUntraced(function*({ headers, payload }) {
-        return accepted(yield* sandboxes.create(yield* CurrentPrincipal, payload, keyOf(headers)))
-      }, Effect.catchTag("SourceUnreadable", unreadable)),
+      createSandbox: Effect.fnUntraced(
+        function*({ headers, payload }) {
+          return accepted(yield* sandboxes.create(yield* CurrentPrincipal, payload, keyOf(headers)))
+        },
+        Effect.catchTags({
+          SourceUnreadable: unreadable,
+          BudgetTooLarge: ({ message }) => Effect.succeed(respond(InvalidRequest.make(message)))
+        })
+      ),
       forkSandbox: Effect.fnUntraced(function*({ headers, params: { sandboxId }, payload }) {
         return accepted(yield* sandboxes.fork(yield* CurrentPrincipal, sandboxId, payload, keyOf(headers)))
       }),

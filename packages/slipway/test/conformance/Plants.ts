@@ -447,6 +447,10 @@ export const plants = ({ key, otherKey }: Keys): Readonly<Record<string, Readonl
     "takes any": lenient,
     "lacks one": instead(409, 400, "approvals_unsupported", asks("\"prompt\"}"))
   },
+  "creation.environment": {
+    "drops it": body((given) => given.replace(/,"environment":\{[^}]*\}/u, "")),
+    "drops what a shell could read": body((given) => given.replace(" $HOME", ""))
+  },
 
   "limits.prompt": edges,
   "limits.title": edges,
@@ -461,6 +465,10 @@ export const plants = ({ key, otherKey }: Keys): Readonly<Record<string, Readonl
   "limits.full-name-rules": edges,
   "limits.ref": edges,
   "limits.ref-rules": edges,
+  "limits.budget": edges,
+  "limits.environment-names": edges,
+  "limits.environment-values": edges,
+  "limits.environment-size": edges,
   "limits.not-storable": { "takes them": lenient, "fails": instead(400, 500, "internal_error") },
   "limits.all-at-once": { "cuts": edit("title", (old) => text(old).slice(0, 100), CREATE) },
 

@@ -37,8 +37,12 @@ export class MoneyWitness {
   /** Sandboxes and grants of whose calls one was refused. */
   readonly #refused = new Set<string>()
 
-  constructor(budgets: BudgetsOf, trace: Trace) {
+  /** The own budget of a sandbox; `null`: it has none. */
+  readonly #own: (id: SandboxId) => number | null
+
+  constructor(budgets: BudgetsOf, own: (id: SandboxId) => number | null, trace: Trace) {
     this.#budgets = budgets
+    this.#own = own
     this.#trace = trace
   }
 
@@ -60,7 +64,13 @@ export class MoneyWitness {
   }
 
   #limits({ grantId, sandboxId }: ModelCall): ReadonlyArray<readonly [string, number | null]> {
-    return [[sandboxId, this.#budgets.sandbox], [grantId, this.#budgets.grant]]
+    return [[sandboxId, this.#limitOf(sandboxId)], [grantId, this.#budgets.grant]]
+  }
+
+  /** The lower one of a sandbox's own budget and the operator's limit. */
+  #limitOf(id: SandboxId): number | null {
+    const [own, operator] = [this.#own(id), this.#budgets.sandbox]
+    return own === null ? operator : Math.min(own, operator ?? own)
   }
 
   #asks<A, E>(self: Effect.Effect<A, E>): Effect.Effect<A, E> {
@@ -165,7 +175,7 @@ export class MoneyWitness {
 
   #budgetOf({ grantId, sandboxId }: { readonly grantId: string; readonly sandboxId: SandboxId | null }) {
     const limits: Array<readonly [string, number | null]> = [[grantId, this.#budgets.grant]]
-    if (sandboxId !== null) limits.push([sandboxId, this.#budgets.sandbox])
+    if (sandboxId !== null) limits.push([sandboxId, this.#limitOf(sandboxId)])
     return limits
   }
 

@@ -496,7 +496,7 @@ export class World {
       diskOf: (worker) => this.#disks.get(worker) ?? null,
       trees: new TreesWitness(trace, startOf, REPOSITORIES),
       rights: rightsWitness,
-      money: new MoneyWitness(this.#budgets, trace),
+      money: new MoneyWitness(this.#budgets, (id) => this.witness.sandboxes.get(id)?.creation.budgetMicroUsd ?? null, trace),
       webhooks: new WebhookWitness({ rights: rightsWitness, timeline, trace, feed: feedOf, log: logOf, sandboxes: sandboxesOf }),
       feedOf,
       ids: Context.get(this.ids, Ids),

@@ -113,6 +113,38 @@ describe("metadata", () => {
   })
 })
 
+describe("variables", () => {
+  const refuses = (environment: object) => assert.isFalse(accepts({ ...body, environment }), JSON.stringify(environment).slice(0, 80))
+
+  it("have names that a shell can read and that the service does not set itself", () => {
+    assert.isTrue(accepts({ ...body, environment: { REGION: "eu", _x1: "", ["n".repeat(64)]: "v" } }))
+    const names = ["", "1A", "A-B", "A.B", "n".repeat(65), "PATH", "path", "SLIPWAY_KEY", "LD_PRELOAD", "OFFLINE_AGENT"]
+    for (const name of names) refuses({ [name]: "v" })
+    refuses(JSON.parse(`{"__proto__":"x"}`))
+  })
+
+  it("are texts, 50 at most, of 8,192 characters each and 32 KiB with their names", () => {
+    const of = (n: number) => Object.fromEntries(Array.from({ length: n }, (_, i) => [`V${i}`, "v"]))
+    assert.isTrue(accepts({ ...body, environment: of(50) }))
+    refuses(of(51))
+    assert.isTrue(accepts({ ...body, environment: { A: "x".repeat(8_192) } }))
+    refuses({ A: "x".repeat(8_193) })
+    const whole = { A: "x".repeat(8_191), B: "x".repeat(8_191), C: "\u00e9".repeat(8_191) }
+    assert.isTrue(accepts({ ...body, environment: whole }))
+    refuses({ ...whole, D: "xx" })
+    refuses({ A: 1 })
+    refuses({ A: "a\0b" })
+  })
+})
+
+describe("a budget", () => {
+  it.each([1, 2_500_000, Number.MAX_SAFE_INTEGER])(
+    "%d is accepted",
+    (budgetMicroUsd) => assert.isTrue(accepts({ ...body, budgetMicroUsd }))
+  )
+  it.each([0, -1, 0.5, "1", null, 2 ** 53])("%j is refused", (budgetMicroUsd) => assert.isFalse(accepts({ ...body, budgetMicroUsd })))
+})
+
 describe("repositories", () => {
   it("differ in more than case", () => {
     assert.isFalse(accepts({ ...body, repos: [{ fullName: "acme/shop" }, { fullName: "acme/shop" }] }))
@@ -170,6 +202,8 @@ describe("what is made of it", () => {
       origin: null,
       continues: null,
       feedback: null,
+      budgetMicroUsd: null,
+      environment: {},
       createdAt
     })
   })

@@ -408,6 +408,8 @@ describe("a history", () => {
     assert.deepStrictEqual(initial(creation), {
       ...creation,
       feedback: null,
+      budgetMicroUsd: null,
+      environment: {},
       status: "queued",
       reason: null,
       initiator: "user",

@@ -37,6 +37,8 @@ const wanted: CreateSandbox = {
 }
 const goOn: ForkSandbox = { prompt: "Go on.", metadata: {} }
 const key = Option.some(IdempotencyKey.make("order-1"))
+/** The operator's limit of a sandbox, in micro-USD. */
+const LIMIT = 5_000_000
 
 const Fixture = Layer.unwrap(Effect.map(Ids, (ids) => Layer.mock(StoreFixture)({ grant: ids.uuid7 })))
 
@@ -45,7 +47,9 @@ const world = (beforeCreate: (typeof BeforeCreate)["Service"] = null) => {
   const refusals: { spending: SpendingRefused | null; repos: RepoNotAccessible | null } = { spending: null, repos: null }
   const layer = Sandboxes.layer.pipe(
     Layer.provide(Layer.succeed(BeforeCreate, beforeCreate)),
-    Layer.provide(Layer.mock(Spending, { creditMicros: () => 0, refusal: () => Effect.sync(() => refusals.spending) })),
+    Layer.provide(
+      Layer.mock(Spending, { sandboxLimit: LIMIT, creditMicros: () => 0, refusal: () => Effect.sync(() => refusals.spending) })
+    ),
     Layer.provide(Layer.mock(SourceHost, { name: "mock", refusal: () => Effect.sync(() => refusals.repos) })),
     Layer.provideMerge(SandboxStoreMemory.layer),
     Layer.provideMerge(Fixture),
@@ -204,6 +208,48 @@ it.effect("a fork is refused as a creation is, and answered all the same when it
     }
     // The key is the fork's: a creation under it is another request.
     assert.isFalse((yield* sandboxes.create(by, wanted, key)).replayed)
+  }).pipe(Effect.provide(layer))
+})
+
+it.effect("a budget of its own is at most the operator's; one above it is refused and leaves the key free", () => {
+  const { layer } = world()
+  return Effect.gen(function*() {
+    const sandboxes = yield* Sandboxes
+    const refused = yield* Effect.flip(sandboxes.create(by, { ...wanted, budgetMicroUsd: LIMIT + 1 }, key))
+    assert.deepInclude(refused, { _tag: "BudgetTooLarge", limit: LIMIT })
+    const { sandbox } = yield* sandboxes.create(by, { ...wanted, budgetMicroUsd: LIMIT }, key)
+    assert.strictEqual(sandbox.budgetMicroUsd, LIMIT)
+    assert.isNull((yield* sandboxes.create(by, wanted)).sandbox.budgetMicroUsd)
+    // A budget is part of the request that a key is bound to, and so are variables.
+    for (const more of [{}, { budgetMicroUsd: 1 }, { budgetMicroUsd: LIMIT + 1 }, { budgetMicroUsd: LIMIT, environment: { A: "" } }]) {
+      assert.strictEqual((yield* Effect.flip(sandboxes.create(by, { ...wanted, ...more }, key)))._tag, "IdempotencyConflict")
+    }
+  }).pipe(Effect.provide(layer))
+})
+
+it.effect("a service without accounts takes no budget, because nothing would enforce it", () =>
+  Effect.gen(function*() {
+    const sandboxes = yield* Sandboxes
+    const refused = yield* Effect.flip(sandboxes.create(by, { ...wanted, budgetMicroUsd: 1 }))
+    assert.deepInclude(refused, { _tag: "BudgetTooLarge", limit: null })
+  }).pipe(Effect.provide(Sandboxes.layer.pipe(
+    Layer.provideMerge(SandboxStoreMemory.layer),
+    Layer.provideMerge(Layer.merge(HintsMemory.layer, IdsMemory.layer))
+  ))))
+
+it.effect("a fork keeps budget and variables, and a limit that was lowered since lowers its budget", () => {
+  const { layer } = world()
+  return Effect.gen(function*() {
+    const sandboxes = yield* Sandboxes
+    const forkOf = Effect.fnUntraced(function*(budgetMicroUsd: number | null) {
+      const of = yield* checkpointed(1, by.grantId, { budgetMicroUsd, environment: { REGION: "eu" } })
+      const { sandbox } = yield* sandboxes.fork(by, of.id, goOn)
+      assert.deepStrictEqual(sandbox.environment, { REGION: "eu" })
+      return sandbox.budgetMicroUsd
+    })
+    assert.strictEqual(yield* forkOf(LIMIT - 1), LIMIT - 1)
+    assert.strictEqual(yield* forkOf(LIMIT + 1), LIMIT)
+    assert.isNull(yield* forkOf(null))
   }).pipe(Effect.provide(layer))
 })
 

@@ -45,9 +45,33 @@ export const read = Effect.fn("Environments.read")(function*(box: Box, repos: Re
   return found.flat()
 })
 
-/** The plain variables of all repositories, for the agent. For one name, the first repository wins. */
-export const variablesOf = (environments: ReadonlyArray<RepositoryEnvironment>): Readonly<Record<string, string>> =>
+type Variables = Readonly<Record<string, string>>
+
+/**
+ * The plain variables for the agent: `own` are those of the sandbox, which win over those of repositories. For one name, the first
+ * repository wins.
+ */
+export const variablesOf = (environments: ReadonlyArray<RepositoryEnvironment>, own: Variables): Variables =>
   Object.assign(
     {},
-    ...environments.map(({ environment }) => environment instanceof EnvironmentInvalid ? {} : environment.env).reverse()
+    ...environments.map(({ environment }) => environment instanceof EnvironmentInvalid ? {} : environment.env).reverse(),
+    own
+  )
+
+/** Whether a repository names secrets for its setup. */
+export const nameSecrets = (environments: ReadonlyArray<RepositoryEnvironment>): boolean =>
+  environments.some(({ environment }) => !(environment instanceof EnvironmentInvalid) && environment.secrets.length > 0)
+
+/**
+ * The environments for setup, with the variables of the sandbox. They change nothing if a repository names secrets: variables such as
+ * `npm_config_node_options` decide what programs do, and whoever creates sandboxes may not see the secrets.
+ */
+export const withVariables = (
+  environments: ReadonlyArray<RepositoryEnvironment>,
+  own: Variables
+): ReadonlyArray<RepositoryEnvironment> =>
+  nameSecrets(environments) ? environments : environments.map((one) =>
+    one.environment instanceof EnvironmentInvalid
+      ? one
+      : { ...one, environment: { ...one.environment, env: { ...one.environment.env, ...own } } }
   )

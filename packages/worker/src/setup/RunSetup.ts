@@ -152,10 +152,10 @@ export const run = Effect.fn("RunSetup.run")(
   }) {
     const setups = yield* Setups
     const policy = yield* Policy
-    const { sandbox: { repos } } = yield* leased.view
-    const environments = yield* Environments.read(box, repos)
+    const { sandbox: { environment: own, repos } } = yield* leased.view
+    const environments = Environments.withVariables(yield* Environments.read(box, repos), own)
     const programs = yield* RepositoryPrograms.of(environments)
-    if (environments.length === 0) return { programs, env: {}, told: null } satisfies Prepared
+    if (environments.length === 0) return { programs, env: own, told: null } satisfies Prepared
 
     const began: SetupRecord = { ...STARTED, startedAt: yield* DateTime.now }
     const isFirst = isFresh && (yield* untilAvailable(setups.find(leased.id))) === null
@@ -175,6 +175,7 @@ export const run = Effect.fn("RunSetup.run")(
     )
     const progress = yield* SetupProgress
     const output = new SetupOutput(redaction, progress.output)
+    if (Object.keys(own).length > 0 && Environments.nameSecrets(environments)) output.say(SetupMessages.WITHOUT_VARIABLES)
     const limit = limitOf(environments)
     if (Duration.isPositive(limit)) yield* leased.write([{ _tag: "StartSetup", limit }])
 
@@ -227,7 +228,7 @@ export const run = Effect.fn("RunSetup.run")(
     if (!isClear) yield* Effect.logWarning("what setup left in the home could not be removed")
     const fatal = problem ?? (isClear ? null : LEFT)
 
-    const prepared: Prepared = { programs, env: Environments.variablesOf(environments), told: told.join("\n") }
+    const prepared: Prepared = { programs, env: Environments.variablesOf(environments, own), told: told.join("\n") }
     yield* save({
       ...began,
       state: fatal === null ? stateOf(results) : "failed",
@@ -248,12 +249,12 @@ export const run = Effect.fn("RunSetup.run")(
 /** The result of an earlier setup, for an agent that starts again. */
 export const recall = Effect.fn("RunSetup.recall")(function*(leased: LeasedSandbox, box: Box) {
   const setups = yield* Setups
-  const { sandbox: { repos } } = yield* leased.view
+  const { sandbox: { environment: own, repos } } = yield* leased.view
   const environments = yield* Environments.read(box, repos)
   const programs = yield* RepositoryPrograms.of(environments)
-  if (environments.length === 0) return { programs, env: {}, told: null } satisfies Prepared
+  if (environments.length === 0) return { programs, env: own, told: null } satisfies Prepared
   const record = yield* untilAvailable(setups.find(leased.id))
-  return { programs, env: Environments.variablesOf(environments), told: record?.told ?? null } satisfies Prepared
+  return { programs, env: Environments.variablesOf(environments, own), told: record?.told ?? null } satisfies Prepared
 })
 
 /** Marks the setup as unfinished because its folders are lost or about to be replaced. The next worker then runs it again. */

@@ -7,6 +7,9 @@ import { cut } from "@slipway/domain/text/Utf8"
 import { Duration } from "effect"
 import * as SetupCommand from "./SetupCommand.ts"
 
+/** Said in the output of a setup that does not get the variables of the sandbox. */
+export const WITHOUT_VARIABLES = "The variables of this sandbox are for its agent only: a repository names secrets for its setup."
+
 /** The result of one repository's setup. */
 export type Result =
   | { readonly _tag: "Succeeded" }

@@ -31,11 +31,11 @@ export interface Agent {
 /** Opens access to the model, until the scope closes. */
 const openModel = Effect.fnUntraced(function*(leased: LeasedSandbox, { upstream }: Model) {
   if (upstream === null) return null
-  const { sandbox: { agentRuntime, grantId, id, model } } = yield* leased.view
+  const { sandbox: { agentRuntime, budgetMicroUsd, grantId, id, model } } = yield* leased.view
   const refuse = (detail: string, retryable: boolean) => new AgentError({ runtime: agentRuntime, operation: "open", detail, retryable })
   const gateway = yield* Effect.serviceOption(ModelGateway)
   if (Option.isNone(gateway)) return yield* refuse(`There is no model gateway here, so ${model} cannot be reached.`, false)
-  return yield* untilAvailable(gateway.value.open({ sandboxId: id, grantId, upstream })).pipe(
+  return yield* untilAvailable(gateway.value.open({ sandboxId: id, grantId, budget: budgetMicroUsd, upstream })).pipe(
     Effect.catchTag("ModelGatewayError", ({ detail, retryable }) => refuse(detail, retryable))
   )
 })

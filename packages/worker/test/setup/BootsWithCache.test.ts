@@ -78,6 +78,35 @@ scenario(
     })
 )
 
+scenario(
+  "variables of a sandbox win over those of its repository for setup and agent, and name a cache of their own",
+  (world) =>
+    Effect.gen(function*() {
+      says(world, { ...npm, env: { CI: "true", REGION: "us" } })
+      yield* startWorker(world)
+      assert.deepStrictEqual((yield* boot(world)).told, ["miss"])
+      const { agent, told } = yield* boot(world, { environment: { REGION: "eu", WORD: "" } })
+      assert.deepStrictEqual(told, ["miss"])
+      const expected = { CI: "true", REGION: "eu", WORD: "" }
+      assert.deepInclude(world.spawned.findLast(({ args }) => args.includes("slipway-setup"))?.env, expected)
+      if (agent !== undefined) yield* Effect.scoped(agent.options.box.spawn({ command: "agent", args: [], env: {} }))
+      assert.deepStrictEqual(world.spawned.at(-1)?.env, expected)
+      // A process of the agent may have its own, such as the profile's.
+      if (agent !== undefined) yield* Effect.scoped(agent.options.box.spawn({ command: "agent", args: [], env: { REGION: "x" } }))
+      assert.deepStrictEqual(world.spawned.at(-1)?.env, { ...expected, REGION: "x" })
+      assert.deepStrictEqual((yield* boot(world, { environment: { WORD: "", REGION: "eu" } })).told, ["hit"])
+    })
+)
+
+scenario("an agent has the variables of its sandbox also without a file of the repository", (world) =>
+  Effect.gen(function*() {
+    yield* startWorker(world)
+    const { agent } = yield* boot(world, { environment: { REGION: "eu" } })
+    assert.isDefined(agent)
+    if (agent !== undefined) yield* Effect.scoped(agent.options.box.spawn({ command: "agent", args: [], env: {} }))
+    assert.deepStrictEqual(world.spawned.at(-1)?.env, { REGION: "eu" })
+  }))
+
 scenario("of twenty sandboxes at once one runs the setup", (world) =>
   Effect.gen(function*() {
     says(world, npm)

@@ -8,6 +8,7 @@ import * as SecretStoreMemory from "@slipway/domain/memory/environment/SecretSto
 import * as SetupCachesMemory from "@slipway/domain/memory/environment/SetupCachesMemory"
 import { offlineDemo } from "@slipway/domain/models/schema/ModelCatalogue"
 import { SandboxStore } from "@slipway/domain/sandbox/ports/SandboxStore"
+import { Setups } from "@slipway/domain/sandbox/ports/Setups"
 import { Sandboxes } from "@slipway/domain/sandbox/usecases/Sandboxes"
 import { SourceHostError } from "@slipway/domain/source/ports/SourceHost"
 import { RepoName } from "@slipway/domain/source/schema/RepoRef"
@@ -115,6 +116,25 @@ const nothingIsLeft = (world: World, ids: ReadonlyArray<SandboxId>) => {
     for (const id of [...boxes, ...homes.keys(), ...trees]) assert.include(ids, id)
   }
 }
+
+scenario(
+  "a setup with secrets has no variable of whoever made the sandbox, and says so; the agent has it",
+  (world) =>
+    Effect.gen(function*() {
+      says(world, { setup: ["npm ci"], secrets: ["NPM_TOKEN"], env: { CI: "true" } })
+      yield* keepSecret
+      yield* startWorker(world)
+      const id = yield* create({ environment: { npm_config_node_options: "--require ./steal.js", CI: "false" } })
+      yield* until(id, ({ status }) => status === "running")
+      const [setup] = world.spawned.filter(({ args }) => args.includes("slipway-setup"))
+      assert.deepStrictEqual(setup?.env, { CI: "true", NPM_TOKEN: CANARY })
+      const record = yield* Setups.use((setups) => setups.find(id))
+      assert.match(record?.output ?? "", /^The variables of this sandbox are for its agent only/u)
+      const agent = world.agents.find(({ options }) => options.box.sandboxId === id)
+      if (agent !== undefined) yield* Effect.scoped(agent.options.box.spawn({ command: "agent", args: [], env: {} }))
+      assert.deepStrictEqual(world.spawned.at(-1)?.env, { CI: "false", npm_config_node_options: "--require ./steal.js" })
+    })
+)
 
 for (const [name, again] of Object.entries(ways)) {
   scenario(

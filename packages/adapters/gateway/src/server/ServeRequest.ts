@@ -176,7 +176,7 @@ export const serve = Effect.fnUntraced(function*(
   path: string,
   isFree: boolean
 ) {
-  const { grantId, protocol, sandboxId, upstream } = session
+  const { budget, grantId, protocol, sandboxId, upstream } = session
   let readBytes = 0
   const refused = ({ headers, ...error }: Refusals.Refusal) =>
     Effect.sync(() => {
@@ -200,7 +200,7 @@ export const serve = Effect.fnUntraced(function*(
     gateway,
     session,
     prepared,
-    call: { id: yield* gateway.ids.uuid7, sandboxId, grantId },
+    call: { id: yield* gateway.ids.uuid7, sandboxId, grantId, budget },
     isFree,
     meter: null,
     outcome: "unsent",

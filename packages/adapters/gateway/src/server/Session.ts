@@ -20,6 +20,8 @@ import type { IdleConnections } from "./IdleConnections.ts"
 export interface Session {
   readonly sandboxId: ModelCall["sandboxId"]
   readonly grantId: string
+  /** The own budget of the sandbox; `null`: it has none. */
+  readonly budget: number | null
   readonly upstream: Upstream
   readonly protocol: Protocol
   readonly destination: Destination

@@ -12,8 +12,8 @@ import { functions, tables } from "../schema/Schema.ts"
 export type Version = typeof VERSIONS[number]["newest"]
 
 /**
- * `count`: of migrations. Commits 2213f8d, 7d7d40e, 59299c1, 037613a, d7c08e3 and 2dc7a55; then this one. The last four can be in `public` by the
- * setting.
+ * `count`: of migrations. Commits 2213f8d, 7d7d40e, 59299c1, 037613a, d7c08e3 and 2dc7a55; then this one. The last four can be in
+ * `public` by the setting.
  */
 const VERSIONS = [
   { newest: "0020_receipt_turns", count: 16 },
@@ -31,8 +31,28 @@ export const isCurrent = (version: Version | null) => version === VERSIONS.at(-1
 /** The newest migration of versions that knew no schema but `public`. */
 const LAST = 60
 
+type Added = Readonly<Record<string, ReadonlyArray<string>>>
+
+/** A budget of its own and variables of a sandbox. */
+const CREATION_INPUTS: Added = {
+  sandboxes: ["COLUMN budget_micro_usd bigint CHECK (budget_micro_usd >= 1)", "COLUMN environment jsonb"],
+  sandbox_spending: ["COLUMN budget bigint CHECK (budget >= 1)"]
+}
+
+/** The columns of migration 64, a piece for each capability, in the order in which fresh tables have them. */
+const ADDED_BY_64: ReadonlyArray<Added> = [CREATION_INPUTS]
+
+/** The columns of all pieces, by table. */
+const joined = (pieces: ReadonlyArray<Added>): Added => {
+  const all: Record<string, ReadonlyArray<string>> = {}
+  for (const piece of pieces) {
+    for (const [table, columns] of Object.entries(piece)) all[table] = [...all[table] ?? [], ...columns]
+  }
+  return all
+}
+
 /** Columns and checks that came after each version, in the order in which a fresh table has them. */
-const SINCE: Readonly<Record<Version, Readonly<Record<string, ReadonlyArray<string>>>>> = {
+const SINCE: Readonly<Record<Version, Added>> = {
   "0020_receipt_turns": {
     sandboxes: [
       "COLUMN checkpoint integer NOT NULL DEFAULT 0",
@@ -92,7 +112,7 @@ const SINCE: Readonly<Record<Version, Readonly<Record<string, ReadonlyArray<stri
     ],
     webhook_deliveries: ["COLUMN sandbox_id text", "COLUMN type text"]
   },
-  "0063_feedback_and_automations": {},
+  "0063_feedback_and_automations": joined(ADDED_BY_64),
   "0064_files_tools_questions": {}
 }
 

@@ -33,7 +33,9 @@ export const models: ReadonlyArray<string> = [
     micros              bigint NOT NULL DEFAULT 0 CHECK (micros >= 0),
     input_tokens        bigint NOT NULL DEFAULT 0 CHECK (input_tokens >= 0),
     cached_input_tokens bigint NOT NULL DEFAULT 0 CHECK (cached_input_tokens >= 0),
-    output_tokens       bigint NOT NULL DEFAULT 0 CHECK (output_tokens >= 0)
+    output_tokens       bigint NOT NULL DEFAULT 0 CHECK (output_tokens >= 0),
+    -- The own budget of the sandbox, as its last reservation named it. Null: none.
+    budget              bigint CHECK (budget >= 1)
   ) WITH (fillfactor = 70)`,
 
   // A request to a model. A row outlives its request, so that a repeated charge is recognized; charged rows go after a day.

@@ -94,6 +94,10 @@ export const sandboxes: ReadonlyArray<string> = [
     continues          jsonb,
     syncing            boolean        NOT NULL DEFAULT false,
     syncs              integer        NOT NULL DEFAULT 0,
+    -- Its own limit of model costs. Null: the operator's alone.
+    budget_micro_usd   bigint         CHECK (budget_micro_usd >= 1),
+    -- Plain variables by name. Null: none.
+    environment        jsonb,
 
     CHECK ((work IS NULL) = (work_since IS NULL)),
     CHECK ((moved IS NULL) = (moved_from IS NULL) AND (moved IS NULL) = (moved_fence IS NULL)),

@@ -23,6 +23,7 @@ export const layer = Layer.effect(
     const reads = (yield* Reads) ?? sql
     const store: Store = { sql, reads, configured: yield* Budgets, price: yield* CreditPrice }
     return Spending.of({
+      sandboxLimit: store.configured.sandbox,
       creditMicros: (microUsd) => creditMicrosOf(microUsd, store.price),
       reserve: (call, microUsd) => reserve(store, call, microUsd),
       charge: (call, microUsd, tokens = noTokenCounts) => charge(store, call, microUsd, tokens),

@@ -22,7 +22,7 @@ const reserveWithin = Effect.fnUntraced(function*(store: Store, call: ModelCall,
   const locked = yield* lockAccounts(sql, call)
   if (locked.call !== null) return null
   const short = purse === null ? null : creditRefusal(purse, purse.credits, micros)
-  const refusal = short ?? refusalOf(locked, limitsOf(locked.grant, configured), microUsd)
+  const refusal = short ?? refusalOf(locked, limitsOf(locked.grant, configured, call.budget), microUsd)
   if (purse !== null && refusal === short) yield* savePurse(sql, purse, afterReservingCredits(purse, short, micros))
   if (refusal?._tag !== "NoCredits") {
     yield* saveAccounts(sql, call, afterReserving(locked, refusal, microUsd), locked.sandbox.calls, noTokenCounts)

@@ -28,7 +28,7 @@ export const makeRefusal = ({ configured, price, reads }: Store) => {
     }
     const row = yield* accounts({ grantId, sandboxId })
     const grant = row === null || row["own"] === null ? noGrant : decodeGrant(row)
-    const limits = limitsOf(grant, configured)
+    const limits = limitsOf(grant, configured, row?.["sandboxBudget"] == null ? null : Number(row["sandboxBudget"]))
     if (isExhausted(grant, limits.grant)) return new BudgetExceeded({ of: "grant", held: false })
     if (sandboxId === null) return null
     const sandbox = { spent: Number(row?.["sandboxSpent"] ?? 0), reserved: 0, wanted: Number(row?.["sandboxWanted"] ?? 0) }

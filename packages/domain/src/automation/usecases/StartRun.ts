@@ -38,6 +38,7 @@ const refused = (code: string, message: string): Ended => ({ type: "refused", co
 const CODES = {
   ApprovalsUnsupported: "approvals_unsupported",
   BudgetExceeded: "budget_exceeded",
+  BudgetTooLarge: "invalid_request",
   ConcurrencyLimitExceeded: "concurrency_limit_exceeded",
   IdempotencyConflict: "idempotency_conflict",
   InvalidModel: "invalid_model",

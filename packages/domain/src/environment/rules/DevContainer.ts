@@ -5,6 +5,7 @@
 import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
 import { text } from "../../text/Text.ts"
+import { VariableName } from "../schema/VariableName.ts"
 import {
   DEFAULT_TIMEOUT,
   type Environment,
@@ -20,7 +21,6 @@ import {
   shown
 } from "./Environment.ts"
 import * as JsonWithComments from "./JsonWithComments.ts"
-import { VariableName } from "./VariableName.ts"
 
 /** The values of the box that a file may refer to. */
 export interface Surroundings {

@@ -7,9 +7,9 @@ import { nearest } from "../../text/EditDistance.ts"
 import { visible } from "../../text/EscapeInvisible.ts"
 import { text } from "../../text/Text.ts"
 import { cut, utf8Length } from "../../text/Utf8.ts"
+import { isFree, isReserved, VariableName } from "../schema/VariableName.ts"
 import * as CachePath from "./CachePath.ts"
 import { destination } from "./Destination.ts"
-import { isFree, isReserved, VariableName } from "./VariableName.ts"
 
 /** The name of a secret is the environment variable of setup: upper case, at most 64 characters. */
 export const SecretName = Schema.String.check(

@@ -69,6 +69,8 @@ export class ModelGateway extends Context.Service<ModelGateway, {
   open(options: {
     readonly sandboxId: SandboxId
     readonly grantId: string
+    /** The sandbox's own budget, in micro-USD; absent or `null`: it has none. */
+    readonly budget?: number | null
     readonly upstream: Upstream
   }): Effect.Effect<ModelSession, ModelGatewayError | StoreUnavailable, Scope.Scope>
   /** Releases the reservations of a sandbox that has ended, and returns its usage. Safe to repeat, also for an unknown sandbox. */

@@ -19,6 +19,8 @@ export interface ModelCall {
   readonly id: Uuid
   readonly sandboxId: SandboxId
   readonly grantId: string
+  /** The sandbox's own budget, in micro-USD; absent or `null`: it has none. It limits no more than the operator does. */
+  readonly budget?: number | null
 }
 
 /** The account of a grant, in micro-USD. */
@@ -39,9 +41,14 @@ export const codeOf = ({ _tag }: SpendingRefused) => _tag === "NoCredits" ? "no_
 
 /** Checked by `SpendingContract`. */
 export class Spending extends Context.Service<Spending, {
+  /** The operator's limit of one sandbox, in micro-USD; `null`: no limit. */
+  readonly sandboxLimit: number | null
   /** Converts a cost to micros of a credit; 0 where credits are not enforced. */
   creditMicros(microUsd: number): number
-  /** Reserves `microUsd`, an upper bound of the call's cost, in both accounts and of the credits, or nowhere. Safe to repeat. */
+  /**
+   * Reserves `microUsd`, an upper bound of the call's cost, in both accounts and of the credits, or nowhere. Safe to repeat.
+   * The account keeps the own budget that its last attempt to reserve named.
+   */
   reserve(call: ModelCall, microUsd: number): Effect.Effect<void, SpendingRefused | StoreUnavailable>
   /**
    * Charges a call and the organization's credits, and releases the rest of its reservation. Safe to repeat: the first charge counts. A
@@ -58,7 +65,10 @@ export class Spending extends Context.Service<Spending, {
    * deleted call would be charged again. Calls with a reservation are kept.
    */
   prune(before: DateTime.Utc, limit: number): Effect.Effect<number, StoreUnavailable>
-  /** Why new work in the sandbox is refused, or, if the sandbox is `null`, a new sandbox. `null`: allowed. */
+  /**
+   * Why new work in the sandbox is refused, or, if the sandbox is `null`, a new sandbox. `null`: allowed. The sandbox's own budget counts
+   * from its first reservation: nothing is spent before.
+   */
   refusal(work: { readonly grantId: string; readonly sandboxId: SandboxId | null }): Effect.Effect<SpendingRefused | null, StoreUnavailable>
   setBudget(grantId: string, budget: GrantBudget): Effect.Effect<GrantSpending, StoreUnavailable>
   of(grantId: string): Effect.Effect<GrantSpending, StoreUnavailable>

@@ -5,6 +5,7 @@
 import * as Context from "effect/Context"
 import * as Data from "effect/Data"
 import { saturatingAdd } from "../../text/Counters.ts"
+import { formatUsd } from "../../text/FormatUsd.ts"
 import type { Prices } from "../schema/ModelCatalogue.ts"
 import type { TokenCounts } from "./Usage.ts"
 
@@ -50,6 +51,22 @@ export interface Limits {
 export const Budgets = Context.Reference<Limits>("@slipway/domain/Budgets", {
   defaultValue: () => ({ sandbox: null, grant: null })
 })
+
+/** The limits for a sandbox with a budget of its own, which never exceeds the operator's. `own`: `null` or absent: it has none. */
+export const withOwn = (limits: Limits, own: number | null | undefined): Limits =>
+  own == null ? limits : { ...limits, sandbox: Math.min(own, limits.sandbox ?? own) }
+
+/** A sandbox's own budget is above the operator's limit, or nothing enforces budgets. A retry fails again. */
+export class BudgetTooLarge extends Data.TaggedError("BudgetTooLarge")<{
+  /** `null`: the service keeps no accounts. */
+  readonly limit: number | null
+}> {
+  override get message() {
+    return this.limit === null
+      ? "budgetMicroUsd: this service enforces no budgets"
+      : `budgetMicroUsd: at most ${this.limit} expected, the operator's limit of a sandbox (${formatUsd(this.limit)} US dollars)`
+  }
+}
 
 /** A grant's own limit; `null`: no limit, whatever the setting is; `default`: the setting. */
 export type GrantBudget = number | null | "default"

@@ -49,6 +49,8 @@ export const dateOf = ({ recordedAt }: Pick<Sandbox, "recordedAt">, now: DateTim
 export const initial = (creation: Creation): Sandbox => ({
   ...creation,
   feedback: creation.feedback ?? null,
+  budgetMicroUsd: creation.budgetMicroUsd ?? null,
+  environment: creation.environment ?? {},
   status: "queued",
   reason: null,
   initiator: "user",

@@ -1,6 +1,7 @@
 /** The stored state of a sandbox beside its log, as `evolve` in `../rules/Sandbox.ts` computes it. */
 import * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
+import { SandboxVariables } from "../../environment/schema/SandboxVariables.ts"
 import { SandboxId } from "../../ids/SandboxId.ts"
 import { AgentRuntimeName } from "../../models/schema/AgentRuntimeName.ts"
 import { ReasoningEffort } from "../../models/schema/ReasoningEffort.ts"
@@ -89,6 +90,10 @@ export const Creation = Schema.Struct({
   feedback: Schema.optionalKey(Schema.NullOr(FeedbackState)),
   /** `null`: it publishes to a branch of its own. */
   continues: Schema.NullOr(Continues).pipe(Schema.withDecodingDefaultKey(Effect.succeed(null))),
+  /** Its own limit of model costs, in micro-USD. Absent or `null`: the operator's alone. */
+  budgetMicroUsd: Schema.optionalKey(Schema.NullOr(Counter)),
+  /** Plain variables for setup and the agent. Absent: none. */
+  environment: Schema.optionalKey(SandboxVariables),
   createdAt: Timestamp
 })
 export type Creation = typeof Creation.Type
@@ -107,6 +112,8 @@ export const Sandbox = Schema.Struct({
   ...Creation.fields,
   /** The present state of feedback; `null`: none is asked for. */
   feedback: Schema.NullOr(FeedbackState).pipe(Schema.withDecodingDefaultKey(Effect.succeed(null))),
+  budgetMicroUsd: Schema.NullOr(Counter).pipe(Schema.withDecodingDefaultKey(Effect.succeed(null))),
+  environment: SandboxVariables.pipe(Schema.withDecodingDefaultKey(Effect.succeed({}))),
   status: SandboxStatus,
   reason: Schema.NullOr(StatusReason),
   initiator: Initiator,

@@ -2,6 +2,7 @@
 import type * as DateTime from "effect/DateTime"
 import * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
+import { SandboxVariables } from "../../environment/schema/SandboxVariables.ts"
 import type { SandboxId } from "../../ids/SandboxId.ts"
 import { type Catalogue, type Model, ModelId } from "../../models/schema/ModelCatalogue.ts"
 import { ReasoningEffort } from "../../models/schema/ReasoningEffort.ts"
@@ -101,6 +102,13 @@ export const CreateSandbox = Schema.Struct({
   }),
   continue: Schema.optionalKey(Continue).annotateKey({
     description: "A pull request or a branch to start from and to publish to. Its repository may have no `ref`."
+  }),
+  budgetMicroUsd: Schema.optionalKey(Counter.check(Schema.isGreaterThan(0))).annotateKey({
+    description: "The limit of its model costs in micro-USD, at most the operator's. Default: the operator's limit alone."
+  }),
+  environment: Schema.optionalKey(SandboxVariables).annotateKey({
+    description:
+      "Variables for setup and the agent, by name. They are not secret: the agent and everybody who sees the sandbox can read them."
   })
 }).check(Schema.makeFilter(problemOfContinue, { toJsonSchema: () => [{}, true] })).annotate({ identifier: "CreateSandbox" })
 export type CreateSandbox = typeof CreateSandbox.Type
@@ -171,7 +179,21 @@ export const toCreation = (request: CreateSandbox, given: Given, origin: Origin 
   origin,
   feedback: feedbackOf({ ...NO_FEEDBACK, ...given.feedback, ...request.feedback }, given.at),
   continues: given.continues ?? null,
+  budgetMicroUsd: request.budgetMicroUsd ?? null,
+  environment: request.environment ?? {},
   createdAt: given.at
+})
+
+/**
+ * The budget and variables of a sandbox, for another one that goes on with its work. An operator's limit that was lowered meanwhile lowers
+ * the budget.
+ */
+export const inputsOf = (
+  { budgetMicroUsd = null, environment = {} }: Pick<Creation, "budgetMicroUsd" | "environment">,
+  sandboxLimit: number | null
+): Pick<CreateSandbox, "budgetMicroUsd" | "environment"> => ({
+  ...(budgetMicroUsd === null ? {} : { budgetMicroUsd: Math.min(budgetMicroUsd, sandboxLimit ?? budgetMicroUsd) }),
+  ...(Object.keys(environment).length === 0 ? {} : { environment })
 })
 
 /**
@@ -180,8 +202,9 @@ export const toCreation = (request: CreateSandbox, given: Given, origin: Origin 
  */
 export const asCreation = (
   { checkpoint: _checkpoint, ...request }: ForkSandbox,
-  of: Pick<Creation, "model" | "reasoningEffort" | "repos" | "toolApprovalMode">,
-  catalogue: Catalogue
+  of: Pick<Creation, "budgetMicroUsd" | "environment" | "model" | "reasoningEffort" | "repos" | "toolApprovalMode">,
+  catalogue: Catalogue,
+  sandboxLimit: number | null = null
 ): CreateSandbox => {
   const model = request.model ?? of.model
   const efforts = catalogue.models.find(({ id }) => id === model)?.efforts ?? []
@@ -193,6 +216,7 @@ export const asCreation = (
     repos: of.repos,
     model,
     toolApprovalMode: request.toolApprovalMode ?? of.toolApprovalMode,
+    ...inputsOf(of, sandboxLimit),
     ...(reasoningEffort === undefined ? {} : { reasoningEffort })
   }
 }

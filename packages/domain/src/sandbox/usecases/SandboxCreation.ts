@@ -8,6 +8,7 @@ import type { Principal } from "../../access/schema/Principal.ts"
 import type { Ids } from "../../ids/Ids.ts"
 import { ID_ALPHABET, SandboxId } from "../../ids/SandboxId.ts"
 import type { Spending, SpendingRefused } from "../../models/ports/Spending.ts"
+import { BudgetTooLarge } from "../../models/rules/Budget.ts"
 import {
   type ApprovalsUnsupported,
   type Catalogue,
@@ -32,11 +33,11 @@ import type { Creation, Origin, Sandbox } from "../rules/Sandbox.ts"
 import { turnId } from "../rules/Turn.ts"
 import { IdempotencyKey } from "../schema/Idempotency.ts"
 import { type BranchRulesOf, resolve, type SourceUnreadable } from "./Continuation.ts"
-import { asCreation, type CreateSandbox, type ForkSandbox, NoCheckpoint, toCreation } from "./CreateSandbox.ts"
+import { asCreation, type CreateSandbox, type ForkSandbox, inputsOf, NoCheckpoint, toCreation } from "./CreateSandbox.ts"
 import { countCreation } from "./SandboxMetrics.ts"
 
-/** The errors of a creation. A fork has all but the errors of a continued branch. */
-export type CreationRefused = ForkRefused | PullRequestNotWritable | SourceUnreadable
+/** The errors of a creation. A fork has all but the errors of a budget and of a continued branch. */
+export type CreationRefused = BudgetTooLarge | ForkRefused | PullRequestNotWritable | SourceUnreadable
 
 /** The errors of a fork that are not about the sandbox that it forks. */
 export type ForkRefused =
@@ -67,6 +68,16 @@ export interface Dependencies {
 export const refusalOf = ({ spending }: Pick<Dependencies, "spending">, by: Principal, sandboxId: SandboxId | null) =>
   Option.isNone(spending) ? Effect.succeed(null) : spending.value.refusal({ grantId: by.grantId, sandboxId })
 
+/** The operator's limit of one sandbox; `null`: no limit. */
+const sandboxLimit = ({ spending }: Pick<Dependencies, "spending">) => Option.isNone(spending) ? null : spending.value.sandboxLimit
+
+/** Why the request cannot have its budget; `null`: it can, or asks for none. */
+const refusalOfBudget = (deps: Dependencies, { budgetMicroUsd }: CreateSandbox): BudgetTooLarge | null => {
+  if (budgetMicroUsd === undefined) return null
+  const limit = sandboxLimit(deps)
+  return Option.isNone(deps.spending) || limit !== null && budgetMicroUsd > limit ? new BudgetTooLarge({ limit }) : null
+}
+
 /** Why a repository cannot be used; `null`: all can. */
 const refusalOfRepos = ({ source }: Dependencies, repos: CreateSandbox["repos"]) =>
   Option.isNone(source) ? Effect.succeed(null) : source.value.refusal(repos.map(({ fullName }) => fullName))
@@ -89,7 +100,7 @@ const check = Effect.fnUntraced(
     }))
     const id = yield* drawId(deps)
     const at = yield* DateTime.now
-    const refused = (yield* refusalOf(deps, by, null)) ?? (yield* refusalOfRepos(deps, request.repos))
+    const refused = refusalOfBudget(deps, request) ?? (yield* refusalOf(deps, by, null)) ?? (yield* refusalOfRepos(deps, request.repos))
     if (refused !== null || beforeCreate !== null || request.continue !== undefined) {
       const known = bound === null ? null : yield* store.replay(by.grantId, bound, origin?.sandboxId ?? null)
       if (known !== null) return { known, creation: null }
@@ -171,6 +182,7 @@ export const createSuccessor = Effect.fn("Sandboxes.createSuccessor")(
       toolApprovalMode,
       metadata,
       continue: { repo, pullRequest },
+      ...inputsOf(of, sandboxLimit(deps)),
       ...(reasoningEffort === null ? {} : { reasoningEffort })
     }
     return yield* accept(deps, by, request, keyed(deps.ids, Option.some(key), { successorOf: of.id }), null, (creation) => ({
@@ -191,8 +203,8 @@ export const fork = Effect.fn("Sandboxes.fork")(
     const bound = keyed(deps.ids, key, { ...request, forkOf: id })
     if (sandbox.checkpoint === 0 && request.checkpoint === undefined) return yield* new NoCheckpoint()
     const origin = { sandboxId: id, checkpoint: request.checkpoint ?? sandbox.checkpoint }
-    return yield* accept(deps, by, asCreation(request, sandbox, deps.catalogue), bound, origin)
+    return yield* accept(deps, by, asCreation(request, sandbox, deps.catalogue, sandboxLimit(deps)), bound, origin)
   },
-  // A fork continues no branch: it publishes to one of its own.
-  Effect.catchTags({ PullRequestNotWritable: Effect.die, SourceUnreadable: Effect.die })
+  // A fork continues no branch: it publishes to one of its own. Its budget is within the limit.
+  Effect.catchTags({ BudgetTooLarge: Effect.die, PullRequestNotWritable: Effect.die, SourceUnreadable: Effect.die })
 )

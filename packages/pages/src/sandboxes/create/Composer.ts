@@ -20,6 +20,7 @@ import { notTheirs } from "../../repositories/RepositoriesPage.ts"
 import * as FileNames from "../../shared/FileNames.ts"
 import { isServiceOwner } from "../../shared/ServiceOwners.ts"
 import * as ContinueFields from "./ContinueFields.ts"
+import * as InputFields from "./InputFields.ts"
 
 const isRepo = Schema.is(RepoName)
 const isRef = Schema.is(Ref)
@@ -38,13 +39,14 @@ interface Draft {
   readonly prompt: string
   readonly repos: ReadonlyArray<{ readonly name: string; readonly ref: string }>
   readonly continued: ContinueFields.ContinueDraft
+  readonly inputs: InputFields.InputDraft
   readonly model: string
   /** Empty: the model's own. */
   readonly effort: string
   readonly approvals: string
 }
 
-type Field = "prompt" | "repos" | "pull" | "branch" | "model" | "effort" | "approvals"
+type Field = "prompt" | "repos" | "pull" | "branch" | "budget" | "variables" | "model" | "effort" | "approvals"
 
 /** A fault of a draft. */
 interface Problem {
@@ -61,6 +63,8 @@ const NAMES: Readonly<Record<Field, string>> = {
   repos: "Repository",
   pull: "Pull request",
   branch: "Branch to continue",
+  budget: "Budget",
+  variables: "Variables",
   model: "Model",
   effort: "Effort",
   approvals: "Approvals"
@@ -80,6 +84,10 @@ const read = Effect.fnUntraced(function*(form: Form): Effect.fn.Return<Draft & {
     continued: {
       pull: ((yield* form.maybe("pull")) ?? "").trim(),
       branch: ((yield* form.maybe("continue")) ?? "").trim()
+    },
+    inputs: {
+      budget: ((yield* form.maybe("budget")) ?? "").trim(),
+      variables: ((yield* form.maybe("variables")) ?? "").replaceAll("\r\n", "\n")
     },
     model: yield* form.one("model"),
     effort: (yield* form.maybe("effort")) ?? "",
@@ -103,6 +111,8 @@ const problemOf = (field: string, reason: string, rows: ReadonlyArray<number>): 
   }
   if (field === "continue.pullRequest") return at("pull", "Enter the number of a pull request, such as #12.")
   if (field === "continue.branch") return at("branch", "Enter the name of a branch.")
+  if (field === "budgetMicroUsd") return at("budget", InputFields.BUDGET_FAULT)
+  if (field === "environment" || field.startsWith("environment.")) return at("variables", InputFields.faultOfName(field, reason))
   if (field === "prompt") return at("prompt", "Describe the task (up to 60,000 characters).")
   if (field === "model") return at("model", "Choose a model from the list.")
   if (field === "reasoningEffort") return at("effort", "Choose an effort from the list.")
@@ -208,6 +218,7 @@ ${optionsOf(suggested)}</datalist>
 ${rows.slice(1)}</div>
 <p class="hint">Not there? <a href="/repositories">All repositories</a></p></details>
 ${ContinueFields.render(draft.continued, (field, hint) => describedBy(problem, field, null, hint))}
+${InputFields.render(draft.inputs, (field, hint) => describedBy(problem, field, null, hint))}
 <button>Start</button>
 </div>
 </form>`
@@ -228,6 +239,7 @@ ${isOwner ? html`<div class="actions">${sample}<a class="button quiet" href="/re
 const creationOf = (draft: Draft, repos: Draft["repos"]) =>
   Requests.creation({
     ...ContinueFields.requestOf(draft.continued, repos[0]?.name ?? ""),
+    ...InputFields.requestOf(draft.inputs),
     prompt: draft.prompt,
     repos: repos.map(({ name, ref }) => ({ fullName: name, ...(ref === "" ? {} : { ref }) })),
     ...(draft.model === "" ? {} : { model: draft.model }),
@@ -271,6 +283,7 @@ const remembered = (catalogue: typeof ModelCatalogue.Service, recent: Recent, us
     prompt: "",
     repos: (last?.repos ?? []).map(({ fullName, ref = "" }) => ({ name: fullName, ref })),
     continued: ContinueFields.NO_CONTINUE,
+    inputs: InputFields.NO_INPUTS,
     model: chosen?.id ?? "",
     effort: effort !== null && chosen?.efforts.includes(effort) === true ? effort : "",
     approvals: last?.toolApprovalMode === "prompt" && chosen?.approvals === true ? "prompt" : "auto"
@@ -325,7 +338,7 @@ const post = (services: Services): Page.Handler<Page.Member> =>
     const again = (problem: Problem) => page(services, member, { draft, problem })
     const wrong = (field: Field | null, text: string, status: Problem["status"] = 400) => again({ status, field, row: null, text })
     const { continued } = draft
-    const fault = ContinueFields.faultOf(continued, named[0]?.ref ?? "")
+    const fault = ContinueFields.faultOf(continued, named[0]?.ref ?? "") ?? InputFields.faultOf(draft.inputs)
     if (fault !== null) return yield* wrong(fault.field, fault.text)
     return yield* Effect.all([creationOf(draft, named), Requests.idempotencyKey(draft.key)]).pipe(
       Effect.flatMap(([request, key]) => services.sandboxes.create(principalOf(member.visit), request, key)),
@@ -353,6 +366,7 @@ const post = (services: Services): Page.Handler<Page.Member> =>
         ConcurrencyLimitExceeded: ({ message }) => wrong(null, message, 409),
         CreationDenied: ({ message }) => wrong(null, message, 403),
         BudgetExceeded: ({ message }) => wrong(null, message, 409),
+        BudgetTooLarge: ({ limit }) => wrong("budget", InputFields.tooLarge(limit)),
         NoCredits: ({ message }) => wrong(null, message, 409)
       })
     )

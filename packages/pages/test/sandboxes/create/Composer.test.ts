@@ -90,6 +90,31 @@ layer(
       assert.notStrictEqual(idOf(yield* post("/new", form({ prompt: "Something else", key }))), idOf(first))
     }))
 
+  it.effect("takes a budget in dollars and a variable a line, and says which is wrong without repeating values", () =>
+    Effect.gen(function*() {
+      const { get, grantId, post } = yield* visitor("inputs")
+      assert.include((yield* get("/new")).text, "<summary>Budget and variables</summary>")
+      const variables = "REGION=eu\r\n\r\n WORD =a=b \r\nREGION=us"
+      const id = idOf(yield* post("/new", form({ budget: "2.50", variables })))
+      const sandbox = yield* SandboxStore.use((store) => store.find({ grantId, id }))
+      assert.deepInclude(sandbox, { budgetMicroUsd: 2_500_000, environment: { REGION: "us", WORD: "a=b " } })
+      const wrong: ReadonlyArray<readonly [Fields, field: string, text: string]> = [
+        [{ budget: "two" }, "Budget", "Enter an amount in US dollars"],
+        [{ budget: "0" }, "Budget", "Enter an amount in US dollars"],
+        [{ variables: "A=1\nhidden-value" }, "Variables", "Write each variable as NAME=value (line 2)."],
+        [{ variables: "PATH=hidden-value" }, "Variables", "PATH: "],
+        [{ variables: Array.from({ length: 51 }, (_, i) => `V${i}=1`).join("\n") }, "Variables", "At most 50 variables"]
+      ]
+      for (const [fields, field, said] of wrong) {
+        const { status, text } = yield* post("/new", form({ ...fields, key: `wrong ${said}` }))
+        assert.strictEqual(status, 400, text)
+        const [, alert = ""] = /<p class="problem"[^>]*>(.*?)<\/p>/su.exec(text) ?? []
+        assert.include(alert, `<strong>${field}:</strong> ${said}`)
+        assert.notInclude(alert, "hidden-value")
+        assert.match(text, /<details open><summary>Budget and variables/u)
+      }
+    }))
+
   it.effect("tells which field is wrong, and has what was typed", () =>
     Effect.gen(function*() {
       const { post } = yield* visitor("wrong")

@@ -1,5 +1,7 @@
 /** `slipway run` and `slipway attach`: an agent's turn, followed live. */
 import type { NewSandbox, RepoRef, Sandbox, TokenCounts } from "@slipway/client"
+import { VariableName } from "@slipway/domain/environment/schema/VariableName"
+import { Usd } from "@slipway/domain/models/schema/Budget"
 import { RepoName } from "@slipway/domain/source/schema/RepoRef"
 import { Console, Effect, Option, Result, Schema } from "effect"
 import { Argument, Command, Flag } from "effect/cli"
@@ -24,6 +26,27 @@ export const repoRef = (value: string): Result.Result<RepoRef, string> => {
   return ref === ""
     ? Result.fail(`behind the @ of ${JSON.stringify(value)} a branch, a tag or a commit is missing`)
     : Result.succeed({ fullName, ref })
+}
+
+const isVariable: (name: string) => boolean = Schema.is(VariableName)
+
+/** The variables of `NAME=value`. A later one of a name replaces an earlier one. */
+export const variablesOf = (values: ReadonlyArray<string>): Result.Result<Readonly<Record<string, string>>, string> => {
+  const found: Record<string, string> = {}
+  for (const value of values) {
+    const at = value.indexOf("=")
+    const name = at === -1 ? value : value.slice(0, at)
+    // The value is not repeated: it may be a secret in the wrong place.
+    if (at === -1) return Result.fail("write each --env as NAME=value.")
+    if (!isVariable(name)) {
+      return Result.fail(
+        `${JSON.stringify(name.slice(0, 64))} cannot be a variable: a name has letters, digits and _, no digit first, ` +
+          "at most 64 characters, and is not set by the service itself."
+      )
+    }
+    found[name] = value.slice(at + 1)
+  }
+  return Result.succeed(found)
 }
 
 /** `owner/name` of a git remote's address: `https://host/owner/name.git`, `git@host:owner/name`. */
@@ -203,6 +226,15 @@ export const run = Command.make(
       Flag.withDescription("Continue this branch of the first repository: start from it and publish to it"),
       Flag.optional
     ),
+    budget: Flag.String("budget").pipe(
+      Flag.withDescription("Limit of the model costs of the sandbox, in US dollars such as 2.50; at most the server's"),
+      Flag.withSchema(Usd),
+      Flag.optional
+    ),
+    env: Flag.String("env").pipe(
+      Flag.withDescription("Variable for setup and the agent, as NAME=value; repeatable. It is not secret"),
+      Flag.atMost(50)
+    ),
     publish: Flag.Boolean("publish").pipe(
       Flag.withDescription("Publish a draft pull request after a successful turn, and print its address"),
       Flag.withDefault(false)
@@ -216,12 +248,16 @@ export const run = Command.make(
     giveUp: Server.giveUp,
     url: Server.url
   },
-  ({ approvals, branch, detach, effort, giveUp, json, model, pr, prompt, publish, repo: named, repos, title, url }) =>
+  ({ approvals, branch, budget, detach, effort, env, giveUp, json, model, pr, prompt, publish, repo: named, repos, title, url }) =>
     Server.interruptible(Effect.gen(function*() {
       if (publish && detach) {
         return yield* failed("--publish waits for the turn, so it does not go with --detach. Later: slipway publish ID", ExitCode.unclear)
       }
       if (Option.isSome(pr) && Option.isSome(branch)) return yield* failed("name --pr or --branch, not both.", ExitCode.unclear)
+      const variables = yield* Effect.mapError(
+        Effect.fromResult(variablesOf(env)),
+        (detail) => new CommandFailed({ detail, exitCode: ExitCode.unclear })
+      )
       const { given, repo } = yield* target(named, prompt)
       const refs = yield* parsed([repo, ...repos])
       const server = yield* Server.connect(url)
@@ -234,7 +270,9 @@ export const run = Command.make(
         ...(Option.isSome(approvals) ? { toolApprovalMode: approvals.value } : {}),
         ...(Option.isSome(title) ? { title: title.value } : {}),
         ...(Option.isSome(pr) ? { continue: { repo: refs[0]?.fullName ?? "", pullRequest: pr.value } } : {}),
-        ...(Option.isSome(branch) ? { continue: { repo: refs[0]?.fullName ?? "", branch: branch.value } } : {})
+        ...(Option.isSome(branch) ? { continue: { repo: refs[0]?.fullName ?? "", branch: branch.value } } : {}),
+        ...(Option.isSome(budget) ? { budgetMicroUsd: budget.value } : {}),
+        ...(env.length > 0 ? { environment: variables } : {})
       }
       const sandbox = yield* server.call((signal) => server.client.createSandbox(request, { signal })).pipe(
         Effect.onInterrupt(() => Terminal.say("\nInterrupted during the creation. Check whether there is a sandbox: slipway ps"))
@@ -259,6 +297,7 @@ export const run = Command.make(
     { command: `slipway run acme/shop@develop - --approvals prompt < task.md`, description: "A prompt of a file; the agent asks first" },
     { command: `slipway run acme/shop "Update the docs" --publish`, description: "Publish and print the draft pull request's address" },
     { command: `slipway run acme/shop "Address the review" --pr 12 --publish`, description: "Continue a pull request" },
+    { command: `slipway run acme/shop "Add a page" --budget 2.50 --env REGION=eu`, description: "With a budget and a variable of its own" },
     { command: `ID=$(slipway run acme/shop "Add a page" --detach)`, description: "Leave it to itself" },
     { command: `slipway run acme/shop "Add a page" --json | jq -r .type`, description: "For programs" }
   ])

@@ -7,7 +7,7 @@ import { readFileSync } from "node:fs"
 import path from "node:path"
 import { type Details, stateOf } from "../../../src/commands/client/ListSandboxes.ts"
 import { publishAll } from "../../../src/commands/client/PublishPulls.ts"
-import { repoOfRemote, repoRef } from "../../../src/commands/client/RunPrompt.ts"
+import { repoOfRemote, repoRef, variablesOf } from "../../../src/commands/client/RunPrompt.ts"
 import * as Server from "../../../src/commands/client/Server.ts"
 import { EXIT_CODES } from "../../../src/commands/terminal/ExitCodes.ts"
 import { jsonLine, shellWord } from "../../../src/commands/terminal/Output.ts"
@@ -121,6 +121,25 @@ describe("a repository on the command line", () => {
     assert.deepStrictEqual(Result.getOrThrow(repoRef("acme/shop")), { fullName: "acme/shop" })
     assert.deepStrictEqual(Result.getOrThrow(repoRef("acme/shop@feature/a@b")), { fullName: "acme/shop", ref: "feature/a@b" })
     for (const wrong of ["acme", "acme/shop/x", "@main", "acme/shop@", "", "../x"]) assert.isTrue(Result.isFailure(repoRef(wrong)), wrong)
+  })
+})
+
+describe("a variable on the command line", () => {
+  it("is a name and, behind the first =, any value; the last one of a name counts", () => {
+    assert.deepStrictEqual(Result.getOrThrow(variablesOf(["REGION=eu", "_x=", "WORD=a=b c", "REGION=us"])), {
+      REGION: "us",
+      _x: "",
+      WORD: "a=b c"
+    })
+    assert.deepStrictEqual(Result.getOrThrow(variablesOf([])), {})
+  })
+
+  it("is refused without a name that a sandbox can have, and the value is not repeated", () => {
+    for (const wrong of ["hidden-value", "=hidden-value", "1A=hidden-value", "PATH=hidden-value", "SLIPWAY_X=hidden-value"]) {
+      const refused = variablesOf(["GOOD=1", wrong])
+      assert.isTrue(Result.isFailure(refused), wrong)
+      assert.notInclude(JSON.stringify(refused), "hidden-value")
+    }
   })
 })
 

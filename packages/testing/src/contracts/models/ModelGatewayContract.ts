@@ -42,7 +42,7 @@ export const PRICES = { input: 10_000_000, cachedInput: 1_000_000, cacheWrite: 2
 const tokens: Tokens = { input: 100, cachedInput: 40, cacheWrite: 0, output: 7 }
 const COST = 60 * 10 + 40 + 7 * 30
 
-const opened = Effect.fnUntraced(function*(where?: { readonly sandboxId: SandboxId; readonly grantId: string }) {
+const opened = Effect.fnUntraced(function*(where?: { readonly sandboxId: SandboxId; readonly grantId: string; readonly budget?: number }) {
   const { sandbox, upstream } = yield* GatewayFixture
   const scope = yield* Scope.fork(yield* Effect.scope)
   const of = where ?? (yield* sandbox)
@@ -154,6 +154,21 @@ const budgetsAndUsage = (it: Writer<ModelGateway | GatewayFixture | Spending | I
       assert.strictEqual(yield* ask(access, tokens), "served")
       const { refusals, refusedFor } = yield* account
       assert.deepStrictEqual([refusals, refusedFor], [1, "budget_exceeded"])
+    }).pipe(Effect.scoped))
+
+  it.effect("refuses what the sandbox's own budget does not allow, also in a later session", () =>
+    Effect.gen(function*() {
+      const { ask, sandbox } = yield* GatewayFixture
+      const of = { ...yield* sandbox, budget: 2 * COST }
+      const first = yield* opened(of)
+      assert.strictEqual(yield* ask(first.access, tokens), "served")
+      yield* first.close
+      const { access, account } = yield* opened(of)
+      assert.strictEqual(yield* ask(access, { ...tokens, output: 10 * tokens.output }), "over_budget")
+      const { refusals, refusedFor } = yield* account
+      assert.deepStrictEqual([refusals, refusedFor], [1, "budget_exceeded"])
+      // It is the sandbox's alone.
+      assert.strictEqual(yield* ask((yield* opened()).access, tokens), "served")
     }).pipe(Effect.scoped))
 
   it.effect("says what is wrong with the provider until it answers again, a new one each time", () =>

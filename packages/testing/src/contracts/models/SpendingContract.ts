@@ -306,6 +306,46 @@ const otherBudgets = (it: Writer<Spending | Ids | SpendingFixture>) => {
     }))
 }
 
+/** Budgets of sandboxes of their own. */
+const ownBudgets = (it: Writer<Spending | Ids | SpendingFixture>) => {
+  it.effect("reserves up to the own budget of a sandbox and not a millionth more; others are not concerned", () =>
+    Effect.gen(function*() {
+      const spending = yield* Spending
+      const where = yield* account
+      const own = { ...where, budget: 100 }
+      assert.deepStrictEqual(yield* refused(spending.reserve(yield* callOf(own), 101)), ["sandbox", false])
+      const call = yield* callOf(own)
+      yield* spending.reserve(call, 100)
+      assert.deepStrictEqual(yield* refused(spending.reserve(yield* callOf(own), 1)), ["sandbox", true])
+      yield* spending.charge(call, 40)
+      yield* spending.reserve(yield* callOf(own), 60)
+      const other = { ...where, sandboxId: yield* (yield* SpendingFixture).sandbox(where.grantId) }
+      yield* spending.reserve(yield* callOf(other), 101)
+      assert.deepInclude(yield* spending.of(where.grantId), { spent: 40, reserved: 161 })
+    }))
+
+  it.effect("new work is refused when the own budget is spent, after its reservations were given back too", () =>
+    Effect.gen(function*() {
+      const spending = yield* Spending
+      const where = yield* account
+      const own = { ...where, budget: 100 }
+      assert.isNull(yield* spending.refusal(where))
+      const call = yield* callOf(own)
+      yield* spending.reserve(call, 100)
+      assert.isNull(yield* spending.refusal(where))
+      yield* spending.charge(call, 99)
+      assert.isNull(yield* spending.refusal(where))
+      assert.deepStrictEqual(yield* refused(spending.reserve(yield* callOf(own), 2)), ["sandbox", false])
+      assert.deepInclude(yield* spending.refusal(where), { _tag: "BudgetExceeded", of: "sandbox" })
+      yield* spending.reserve(yield* callOf(own), 1)
+      yield* spending.release(where.sandboxId)
+      assert.isNull(yield* spending.refusal(where))
+      yield* spending.charge(yield* callOf(own), 1)
+      assert.deepInclude(yield* spending.refusal(where), { _tag: "BudgetExceeded", of: "sandbox" })
+      assert.isNull(yield* spending.refusal({ ...where, sandboxId: null }))
+    }))
+}
+
 /** For every ledger. */
 export const suite = (name: string, layer: Layer.Layer<Spending | Ids | SpendingFixture, unknown>) =>
   define(`Spending (${name})`, layer, (it) => {
@@ -313,6 +353,8 @@ export const suite = (name: string, layer: Layer.Layer<Spending | Ids | Spending
     reservations(it)
     budgets(it)
     otherBudgets(it)
+    ownBudgets(it)
+    it.effect("has no limit of a sandbox that nobody set", () => Effect.map(Spending, ({ sandboxLimit }) => assert.isNull(sandboxLimit)))
   })
 
 const waitingRequests = (it: Writer<Spending | Ids | SpendingFixture>) => {
@@ -340,6 +382,17 @@ const waitingRequests = (it: Writer<Spending | Ids | SpendingFixture>) => {
 export const limited = (name: string, layer: Layer.Layer<Spending | Ids | SpendingFixture, unknown>) =>
   define(`Spending within budgets (${name})`, layer, (it) => {
     waitingRequests(it)
+    ownBudgets(it)
+    it.effect("an own budget limits no more than the operator does, whose limit it says", () =>
+      Effect.gen(function*() {
+        const spending = yield* Spending
+        assert.strictEqual(spending.sandboxLimit, LIMITS.sandbox)
+        const own = { ...yield* account, budget: 2000 }
+        assert.deepStrictEqual(yield* refused(spending.reserve(yield* callOf(own), 1001)), ["sandbox", false])
+        yield* spending.charge(yield* callOf(own), 1000)
+        assert.deepInclude(yield* spending.refusal(own), { _tag: "BudgetExceeded", of: "sandbox" })
+      }))
+
     it.effect("reserves up to the budget of the sandbox and not a millionth more", () =>
       Effect.gen(function*() {
         const spending = yield* Spending

@@ -7,7 +7,7 @@ import { Checkpoints } from "@slipway/domain/sandbox/ports/Checkpoints"
 import { SandboxStore } from "@slipway/domain/sandbox/ports/SandboxStore"
 import { restore, terminate } from "@slipway/domain/sandbox/rules/Command"
 import { Policy } from "@slipway/domain/sandbox/rules/Policy"
-import type { Sandbox } from "@slipway/domain/sandbox/rules/Sandbox"
+import type { Creation, Sandbox } from "@slipway/domain/sandbox/rules/Sandbox"
 import { decide } from "@slipway/domain/sandbox/rules/SystemCommand"
 import { turnId } from "@slipway/domain/sandbox/rules/Turn"
 import { IdempotencyKey } from "@slipway/domain/sandbox/schema/Idempotency"
@@ -22,10 +22,10 @@ import { appended } from "../access/AuditLogContract.ts"
 import { at, command, creationOf, drive, eventsOf, keyOf, leased, make, StoreFixture, type Stores } from "./SandboxStates.ts"
 
 /** One of that grant whose agent has done a turn, with as many checkpoints. It is at rest. */
-export const checkpointed = Effect.fnUntraced(function*(count: number, grantId?: string) {
+export const checkpointed = Effect.fnUntraced(function*(count: number, grantId?: string, more: Partial<Creation> = {}) {
   const ids = yield* Ids
   const checkpoints = yield* Checkpoints
-  const made = yield* make(grantId === undefined ? {} : { grantId })
+  const made = yield* make(grantId === undefined ? more : { ...more, grantId })
   const { lease } = yield* leased(made.id)
   const turn = turnId(ids, made.id, 1)
   let sandbox = yield* drive(made, [

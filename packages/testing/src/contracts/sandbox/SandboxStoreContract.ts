@@ -1356,6 +1356,23 @@ const hints = (it: Rules<Stores>) => {
 
 const headSha = "1".repeat(40)
 
+/** Docs/decisions/12 and 17. */
+const inputs = (it: Rules<Stores>) => {
+  it.effect("keeps the budget and the variables that a creation names, through changes too", () =>
+    Effect.gen(function*() {
+      const store = yield* SandboxStore
+      const grantId = yield* (yield* StoreFixture).grant
+      const given = { budgetMicroUsd: Number.MAX_SAFE_INTEGER, environment: { REGION: "\u{1F680} 'eu' \\", EMPTY: "" } }
+      const sandbox = yield* make({ grantId, ...given })
+      assert.deepInclude(sandbox, given)
+      yield* drive(sandbox, [{ _tag: "StartBoot" }])
+      const list = { after: null, limit: 10, status: null, repo: null }
+      for (const found of [yield* store.find(keyOf(sandbox)), ...yield* store.list(grantId, list)]) assert.deepInclude(found, given)
+      const plain = yield* make({ grantId })
+      assert.deepInclude(yield* store.find(keyOf(plain)), { budgetMicroUsd: null, environment: {} })
+    }))
+}
+
 /** Docs/decisions/24. */
 const continued = (it: Rules<Stores>) => {
   it.effect("keeps the branch that a sandbox continues, and tells of it in its first events", () =>
@@ -1505,6 +1522,7 @@ export const suite = (name: string, layer: Layer.Layer<Stores, unknown>) =>
     repetitions(it)
     hints(it)
     writtenByOthers(it)
+    inputs(it)
     continued(it)
     publishers(it)
     syncs(it)

@@ -76,6 +76,8 @@ const waiting = list(of.waiting)
 const approvals = list(of.approvals)
 const publications = list(of.publications)
 const maybeNumber = orNull(number)
+const maybeBigint = orNull(bigint)
+const environment: Reader<Sandbox["environment"]> = (value) => value === null ? {} : metadata(value)
 const waitingTexts = list(of.waitingTexts)
 
 /** In the order in which {@link sandboxOf} reads them. */
@@ -83,7 +85,7 @@ const names = `
   id grant_id created_by created_at title repos prompt model agent_runtime reasoning_effort tool_approval_mode metadata origin
   feedback continues status reason initiator status_at started_at setup_time completed_at error turn waiting turnless idle_since approvals
   publications usage tokens checkpoint owes_checkpoint pinned restoring restores renames syncing syncs revision last_seq recorded_at
-  log_bytes waiting_texts
+  log_bytes budget_micro_usd environment waiting_texts
 `.trim().split(/\s+/u).map((name) => `s.${name}`)
 
 /** How many columns {@link COLUMNS} are: what a statement selects after them begins there. */
@@ -175,6 +177,8 @@ export const sandboxOf = (row: ReadonlyArray<unknown>): Sandbox => {
     lastSeq: bigint(row[i++]),
     recordedAt: maybeInstant(row[i++]),
     logBytes: bigint(row[i++]),
+    budgetMicroUsd: maybeBigint(row[i++]),
+    environment: environment(row[i++]),
     waitingTexts: waitingTexts(row[i++])
   }
 }

@@ -30,6 +30,7 @@ export const TOMBSTONE = {
   publications: "'[]'",
   feedback: "NULL",
   continues: "NULL",
+  environment: "NULL",
   syncing: "false",
   deadline_at: "NULL",
   worker: "NULL",

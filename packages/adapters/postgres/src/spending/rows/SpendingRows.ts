@@ -1,6 +1,6 @@
 /** Rows of spending, and what the domain makes of them. */
 import type { GrantSpending } from "@slipway/domain/models/ports/Spending"
-import { type Limits, noAccount } from "@slipway/domain/models/rules/Budget"
+import { type Limits, noAccount, withOwn } from "@slipway/domain/models/rules/Budget"
 import { Schema } from "effect"
 import { Int8 } from "../../sql/Int8.ts"
 
@@ -32,11 +32,9 @@ export const PURSE_COLUMNS = `
 /** A grant that has spent nothing and has no budget of its own. */
 export const noGrant: GrantRow = { ...noAccount, own: false, budget: null }
 
-/** The limits of a grant: its own budget, or the configured one. */
-export const limitsOf = ({ budget, own }: GrantRow, configured: Limits): Limits => ({
-  sandbox: configured.sandbox,
-  grant: own ? budget : configured.grant
-})
+/** The limits of a grant: its own budget, or the configured one. `ofSandbox`: the own budget of a sandbox. */
+export const limitsOf = ({ budget, own }: GrantRow, configured: Limits, ofSandbox: number | null | undefined = null): Limits =>
+  withOwn({ sandbox: configured.sandbox, grant: own ? budget : configured.grant }, ofSandbox)
 
 export const spendingOf = (row: GrantRow, configured: Limits): GrantSpending => ({
   spent: row.spent,

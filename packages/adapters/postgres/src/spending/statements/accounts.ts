@@ -12,7 +12,7 @@ export const lockGrant = (sql: SqlClient.SqlClient, grantId: string) =>
   sql`SELECT ${sql.literal(GRANT_COLUMNS)} FROM grant_spending g WHERE grant_id = ${grantId} FOR UPDATE`
 
 /** Both accounts of a call, locked, and the call; accounts that are missing are made. */
-export const lockAccounts = Effect.fnUntraced(function*(sql: SqlClient.SqlClient, { grantId, id, sandboxId }: ModelCall) {
+export const lockAccounts = Effect.fnUntraced(function*(sql: SqlClient.SqlClient, { budget, grantId, id, sandboxId }: ModelCall) {
   for (;;) {
     const [grant] = yield* lockGrant(sql, grantId)
     const [found] = grant === undefined ? [] : yield* sql`
@@ -27,14 +27,19 @@ export const lockAccounts = Effect.fnUntraced(function*(sql: SqlClient.SqlClient
       return { grant: decodeGrant(grant), sandbox: decodeSandbox(found), call }
     }
     yield* sql`INSERT INTO grant_spending (grant_id) VALUES (${grantId}) ON CONFLICT DO NOTHING`
-    yield* sql`INSERT INTO sandbox_spending (sandbox_id, grant_id) VALUES (${sandboxId}, ${grantId}) ON CONFLICT DO NOTHING`
+    yield* sql`
+      INSERT INTO sandbox_spending (sandbox_id, grant_id, budget) VALUES (${sandboxId}, ${grantId}, ${budget ?? null})
+      ON CONFLICT DO NOTHING`
   }
 })
 
-/** Saves both accounts in one round trip. Token counts are added, and stay at the largest exact number. */
+/**
+ * Saves both accounts in one round trip. An own budget that the call does not name stays. Token counts are added, and stay at the largest
+ * exact number.
+ */
 export const saveAccounts = (
   sql: SqlClient.SqlClient,
-  { grantId, sandboxId }: Pick<ModelCall, "grantId" | "sandboxId">,
+  { budget, grantId, sandboxId }: Omit<ModelCall, "id">,
   { grant, sandbox }: Accounts,
   calls: number,
   { cachedInput, input, output }: TokenCounts
@@ -45,6 +50,7 @@ export const saveAccounts = (
         WHERE grant_id = ${grantId}
       )
       UPDATE sandbox_spending SET spent = ${sandbox.spent}, reserved = ${sandbox.reserved}, wanted = ${sandbox.wanted}, calls = ${calls},
+        budget = coalesce(${budget ?? null}::bigint, budget),
         input_tokens = least(input_tokens + ${input}::bigint, ${Number.MAX_SAFE_INTEGER}::bigint),
         cached_input_tokens = least(cached_input_tokens + ${cachedInput}::bigint, ${Number.MAX_SAFE_INTEGER}::bigint),
         output_tokens = least(output_tokens + ${output}::bigint, ${Number.MAX_SAFE_INTEGER}::bigint)
@@ -69,7 +75,8 @@ export interface AskedGrant {
 export const selectAccounts = (reads: SqlClient.SqlClient, asked: ReadonlyArray<AskedGrant>) =>
   Effect.map(
     reads`
-          SELECT k.n, ${reads.literal(GRANT_COLUMNS)}, s.spent AS "sandboxSpent", s.wanted AS "sandboxWanted"
+          SELECT k.n, ${reads.literal(GRANT_COLUMNS)}, s.spent AS "sandboxSpent", s.wanted AS "sandboxWanted",
+            s.budget AS "sandboxBudget"
           FROM unnest(${textArray(asked.map(({ grantId }) => grantId))}::uuid[],
             ${textArray(asked.map(({ sandboxId }) => sandboxId ?? ""))}::text[]) WITH ORDINALITY AS k(grant_id, sandbox_id, n)
           JOIN grants ON grants.id = k.grant_id LEFT JOIN grant_spending g ON g.grant_id = grants.id
