@@ -14,6 +14,7 @@ const MAXIMUM_BYTES = 256 * 1024
 
 const SECRETS = ["AZURE_CLIENT_SECRET", "IDENTITY_HEADER"]
 
+/** The variables with secrets. */
 export const secretsIn = (): ReadonlyArray<string> => SECRETS
 
 /** A source refused. The code is one of OAuth, or a status. */

@@ -63,7 +63,7 @@ export interface Surroundings {
   readonly profile: (name: string) => ProfileInfo | null
   /** Whether the environment variable holds a key, or a key is stored under its name. */
   readonly hasKey: (variable: string) => boolean
-  /** Why this machine has no credentials of the cloud, for the operator; `null`: it has them. Absent: nobody looked. */
+  /** Why this machine has no credentials of the cloud, for the operator; `null`: it has them. Absent: not known here. */
   readonly cloudProblem?: (auth: UpstreamAuth) => string | null
   /** Why agents with a model account must not run on this host, for the operator; `null`: they may. */
   readonly hostProblem: string | null

@@ -50,7 +50,7 @@ const writeTo = Effect.fnUntraced(function*(file: string, entries: Entries) {
 
 const tokens = (count: number | null): string => count === null ? "-" : count.toLocaleString("en-US")
 
-/** What people should know of the entries before they use them. */
+/** Remarks for people who are about to use the entries. */
 const remarks = (models: ReadonlyArray<ServedModels.Served["models"][number]>): ReadonlyArray<string> => [
   ...(models.some(({ prices }) => prices === null)
     ? ["Models without prices cost nothing here: set prices in the file if the server costs money, or budgets do not count them."]
