@@ -150,11 +150,13 @@ export const SandboxEvent = Schema.Union([
     initiator: Initiator.annotateKey({ description: "Who caused it." })
   }),
   durable("sandbox.boot", {
-    stage: Schema.Literals(["provision", "clone", "setup", "agent_start", "ready"]).annotateKey({
-      description: "The completed stage. `setup` also comes after the boot, when trees were made again."
+    stage: Schema.Literals(["provision", "clone", "setup", "mcp", "agent_start", "ready"]).annotateKey({
+      description:
+        "The completed stage. `setup` also comes after the boot, when trees were made again. `mcp`: one MCP server was looked at."
     }),
     ms: Counter.annotateKey({ description: "Duration of the stage, milliseconds." }),
     repo: Schema.optionalKey(Schema.String).annotateKey({ description: "The repository of the stage, if any." }),
+    server: Schema.optionalKey(Schema.String).annotateKey({ description: "With `mcp`: the name of the server." }),
     submodules: Schema.optionalKey(Schema.Array(Schema.String)).annotateKey({
       description: "With `clone`: folders of submodules, left empty. At most 32."
     }),
@@ -174,7 +176,8 @@ export const SandboxEvent = Schema.Union([
       description: "With `setup`: why it ran without its secrets, for people."
     }),
     error: Schema.optionalKey(Schema.String).annotateKey({
-      description: "With `setup`: why it failed, for people. The status says whether the sandbox goes on."
+      description: "With `setup`: why it failed, for people; the status says whether the sandbox goes on. With `mcp`: why the agent " +
+        "does not have the server."
     })
   }),
   durable("setup.started", {
@@ -288,6 +291,7 @@ export const SandboxEvent = Schema.Union([
     tool: Schema.String.annotateKey({ description: "The action, for display." }),
     status: Schema.Literals(["pending", "running", "completed", "error"]).annotateKey({ description: "Where the call is." }),
     error: Schema.optionalKey(Schema.String).annotateKey({ description: "Why it failed, for people." }),
+    kind: Schema.optionalKey(Schema.Literal("mcp")).annotateKey({ description: "`mcp`: a tool of an MCP server." }),
     detail: Schema.optionalKey(Detail).annotateKey({ description: "Its command, files and output; left out if the operator disabled it." })
   }),
   durable("approval.requested", ApprovalRequest.fields),
