@@ -48,7 +48,7 @@ const fetchToken = (environment: Environment) => async (signal: AbortSignal): Pr
     of(`AZURE_${name}`)
   )
   if (tenant !== "" && client !== "" && (secret !== "" || file !== "")) {
-    const authority = (of("AZURE_AUTHORITY_HOST") || "https://login.microsoftonline.com").replace(/\/+$/u, "")
+    const authority = (of("AZURE_AUTHORITY_HOST") || "https://login.microsoftonline.com").replace(/(?<!\/)\/+$/u, "")
     const proof = secret !== "" ? { client_secret: secret ?? "" } : {
       client_assertion_type: "urn:ietf:params:oauth:client-assertion-type:jwt-bearer",
       client_assertion: (await readFile(file ?? "", "utf8")).trim()
