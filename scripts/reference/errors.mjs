@@ -12,6 +12,7 @@ const HELPS = {
   "400 invalid_model": "Name a usable model: `slipway models` lists them.",
   "400 invalid_reasoning_effort": "Leave `reasoningEffort` out, or name an effort of the model.",
   "400 approvals_unsupported": "Choose a model whose agent can ask, or `toolApprovalMode` `auto`.",
+  "400 invalid_answer": "Answer the questions of the request: labels of their options, or a text where they allow one.",
   "400 invalid_path": "Give a path relative to the repository, without `..`.",
   "400 is_directory": "List it with `files/tree`.",
   "400 not_a_directory": "Download it with `files/download`.",

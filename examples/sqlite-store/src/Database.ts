@@ -76,6 +76,13 @@ const TABLES = `
     PRIMARY KEY (sandboxId, approvalId)
   ) STRICT;
 
+  CREATE TABLE IF NOT EXISTS questions (
+    sandboxId TEXT NOT NULL REFERENCES sandboxes,
+    questionId TEXT NOT NULL,
+    question TEXT NOT NULL,
+    PRIMARY KEY (sandboxId, questionId)
+  ) STRICT;
+
   CREATE TABLE IF NOT EXISTS receipts (
     commandId TEXT PRIMARY KEY,
     sandboxId TEXT NOT NULL REFERENCES sandboxes,

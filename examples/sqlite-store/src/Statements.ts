@@ -73,7 +73,7 @@ export const make = (database: Database): Statements => ({
   // Keys come before the receipts that they refer to.
   erase: (id) =>
     Effect.forEach(
-      ["keys", "events", "messages", "approvals", "receipts", "traces", "setups"],
+      ["keys", "events", "messages", "approvals", "questions", "receipts", "traces", "setups"],
       (table) => database.run(`DELETE FROM ${table} WHERE sandboxId = :id ${table === "keys" ? "AND commandId IS NOT NULL" : ""}`, { id }),
       { discard: true }
     ),
@@ -110,6 +110,8 @@ export const make = (database: Database): Statements => ({
     ),
   approvals: (id, approvalIds) =>
     database.all(`SELECT * FROM approvals WHERE sandboxId = :id AND approvalId ${IN_LIST}`, { id, ...listOf(approvalIds) }),
+  questions: (id, questionIds) =>
+    database.all(`SELECT * FROM questions WHERE sandboxId = :id AND questionId ${IN_LIST}`, { id, ...listOf(questionIds) }),
 
   receipts: (commandId) => database.all("SELECT * FROM receipts WHERE commandId = :commandId", { commandId }),
   receiptsOf: (id, turnId) => database.all("SELECT * FROM receipts WHERE turnId = :turnId AND sandboxId = :id", { id, turnId }),

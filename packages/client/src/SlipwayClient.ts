@@ -29,6 +29,7 @@ import type {
   PublishRequest,
   PullRequestReviews,
   PullRequestStatus,
+  QuestionReply,
   RepoQuery,
   Sandbox,
   SandboxPage,
@@ -204,6 +205,11 @@ export class SlipwayClient {
   /** Sends the decision of `approve` or `deny`. */
   decideApproval(id: string, approvalId: string, decision: ApprovalDecision, { signal }: CallOptions = {}): Promise<CommandResult> {
     return this.#post(() => `${sandboxPath(id)}/approvals/${segment(approvalId)}`, decision, { signal })
+  }
+
+  /** `questionId` is the `question_id` of a `question.asked`. The first answer wins; `dismiss` lets the agent go on without one. */
+  answerQuestion(id: string, questionId: string, reply: QuestionReply, { signal }: CallOptions = {}): Promise<CommandResult> {
+    return this.#post(() => `${sandboxPath(id)}/questions/${segment(questionId)}`, reply, { signal })
   }
 
   /** Starts the next turn of a running sandbox. While a turn is active the message is refused, unless `whenBusy` queues it. */

@@ -45,7 +45,7 @@ export interface Sandbox {
   /** The model's id in the catalogue. */
   readonly model: string | null
   readonly agentRuntime: "opencode" | "codex" | "claude" | "grok"
-  /** Active: a turn is pending, running or waiting for an approval. */
+  /** Active: a turn is pending, running or waiting for an approval or an answer. */
   readonly turn: { readonly active: boolean }
   readonly usage: Usage
   readonly metadata: { readonly [key: string]: string }
@@ -170,6 +170,8 @@ export interface CommandResult {
     | "no_active_turn"
     | "approval_expired"
     | "approval_already_resolved"
+    | "question_expired"
+    | "question_already_answered"
     | "turn_active"
     | "restore_active"
 }
@@ -189,6 +191,22 @@ export interface DenyOptions {
 /** One body for both decisions; the server checks which options belong to which. */
 export interface ApprovalDecision extends ApproveOptions, DenyOptions {
   readonly decision: "approve" | "deny"
+}
+
+/** Answers to one question: labels of its options, a text, or both. */
+export interface QuestionAnswer {
+  /** One label, or several if the question is `multiple`. */
+  readonly labels?: ReadonlyArray<string>
+  /** 1 to 10,000 characters, if the question allows a text. */
+  readonly text?: string
+}
+
+/** The body of `answerQuestion`: exactly one of the two. */
+export interface QuestionReply {
+  /** By the `id` of the question. A question without an entry counts as not answered. */
+  readonly answers?: { readonly [id: string]: QuestionAnswer }
+  /** The agent goes on without an answer. */
+  readonly dismiss?: true
 }
 
 // Messages ------------------------------------------------------------------------------------------------------
@@ -303,7 +321,15 @@ interface Durable<T extends string, D> extends Envelope<T, D> {
 export type Initiator = "user" | "policy" | "provider" | "system"
 
 /** The last four are final. */
-export type TurnState = "pending" | "running" | "awaiting_approval" | "succeeded" | "failed" | "interrupted" | "cancelled"
+export type TurnState =
+  | "pending"
+  | "running"
+  | "awaiting_approval"
+  | "awaiting_answer"
+  | "succeeded"
+  | "failed"
+  | "interrupted"
+  | "cancelled"
 
 /** A waiting message. */
 export interface QueuedMessage {
@@ -338,6 +364,26 @@ export interface ApprovalRequest {
     readonly arguments?: string
   }
   /** The approval counts as denied from then on. */
+  readonly expires_at: string
+}
+
+/** A question of an agent. */
+export interface Question {
+  /** Within its request. */
+  readonly id: string
+  readonly text: string
+  readonly header?: string
+  /** Empty: only a text answers it. */
+  readonly options: ReadonlyArray<{ readonly label: string; readonly description?: string }>
+  readonly multiple: boolean
+  readonly allows_text: boolean
+}
+
+/** Questions that wait for a person. */
+export interface QuestionRequest {
+  readonly question_id: string
+  readonly questions: ReadonlyArray<Question>
+  /** The agent goes on without an answer from then on. */
   readonly expires_at: string
 }
 
@@ -533,6 +579,14 @@ export type SandboxEvent =
     /** The person's reason for the denial. */
     readonly reason?: string
   }>
+  | Durable<"question.asked", QuestionRequest>
+  | Durable<"question.answered", {
+    readonly question_id: string
+    /** `user`: a person answered or dismissed it; the others: nobody did. */
+    readonly by: "user" | "timeout" | "interrupt" | "terminate" | "turn_end"
+    /** Absent: there is no answer. */
+    readonly answers?: { readonly [id: string]: QuestionAnswer }
+  }>
   | Durable<"pull_request.updated", {
     readonly repo: string
     readonly action_state: PullRequestStatus["actionState"]
@@ -572,6 +626,7 @@ export interface Snapshot {
   readonly tokens: TokenCounts
   readonly resume_cursor: string
   readonly pending_approvals: ReadonlyArray<ApprovalRequest>
+  readonly pending_questions: ReadonlyArray<QuestionRequest>
   /** Waiting messages, in the order of their turns. */
   readonly waiting_messages: ReadonlyArray<QueuedMessage>
 }

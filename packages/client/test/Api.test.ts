@@ -21,6 +21,8 @@ import {
   type PartnerPage,
   type PublishRequest,
   type PullRequestStatus,
+  type QuestionReply,
+  type QuestionRequest,
   type RepoQuery,
   type Sandbox,
   type SandboxEvent,
@@ -31,6 +33,7 @@ import {
   type TransientEvent
 } from "@slipway/client"
 import type * as Log from "@slipway/domain/sandbox/rules/SandboxEvent"
+import type { QuestionRequest as Asked } from "@slipway/domain/sandbox/schema/Question"
 import type { snapshotOf } from "@slipway/http/handlers/EventFrames"
 import type { Schema } from "effect"
 import { HttpApi, type HttpApiEndpoint, type HttpApiGroup } from "effect/http-api"
@@ -64,6 +67,7 @@ export type Replies = [
   Holds<Same<CommandResult, Reply<"terminateSandbox">>>,
   Holds<Same<CommandResult, Reply<"interruptTurn">>>,
   Holds<Same<CommandResult, Reply<"decideApproval">>>,
+  Holds<Same<CommandResult, Reply<"answerQuestion">>>,
   Holds<Same<CommandResult, Reply<"restoreCheckpoint">>>,
   Holds<Same<CommandResult, Reply<"syncSandbox">>>,
   Holds<Same<CommandResult, Reply<"cancelMessage">>>,
@@ -83,6 +87,7 @@ export type Requests = [
   Holds<Same<NewSandbox, Body<"createSandbox">>>,
   Holds<Same<Fork, Body<"forkSandbox">>>,
   Holds<Same<ApprovalDecision, Body<"decideApproval">>>,
+  Holds<Same<QuestionReply, Body<"answerQuestion">>>,
   Holds<Same<NewMessage, Body<"sendMessage">>>,
   Holds<Same<PublishRequest, Body<"publishPullRequest">>>,
   Holds<Same<SandboxQuery, Query<"listSandboxes">>>,
@@ -107,7 +112,8 @@ export type Events = [
   Holds<Same<SandboxEvent, Kept<typeof Log.SandboxEvent.Encoded>>>,
   Holds<Same<Omit<Snapshot, "type" | "data">, Omit<Around, "id" | "turn_id">>>,
   Holds<Same<Snapshot["data"], Frozen<ReturnType<typeof snapshotOf>>>>,
-  Holds<Same<ApprovalRequest, typeof Log.ApprovalRequest.Encoded>>
+  Holds<Same<ApprovalRequest, typeof Log.ApprovalRequest.Encoded>>,
+  Holds<Same<QuestionRequest, typeof Asked.Encoded>>
 ]
 
 // ---------------------------------------------------------------------------------------------------------------
@@ -167,6 +173,7 @@ describe("the addresses of the promise client", () => {
       client.syncSandbox(id),
       client.forkSandbox(id, { prompt: "" }),
       client.approve(id, "a/1 ?#é"),
+      client.answerQuestion(id, "q/1", { dismiss: true }),
       client.sendMessage(id, ""),
       client.cancelMessage(id, "t/1"),
       client.listMessages(id, page),
@@ -200,10 +207,8 @@ describe("the addresses of the promise client", () => {
       onGroup: () => {},
       onEndpoint: ({ endpoint: { identifier, method, path } }) => {
         if (!path.startsWith("/api/public/v1/")) return
-        const filled = path.replace(":sandboxId", id).replace(":approvalId", "a%2F1%20%3F%23%C3%A9").replace(":messageId", "t%2F1").replace(
-          /\/$/u,
-          ""
-        )
+        const filled = path.replace(":sandboxId", id).replace(":approvalId", "a%2F1%20%3F%23%C3%A9")
+          .replace(":questionId", "q%2F1").replace(":messageId", "t%2F1").replace(/\/$/u, "")
         defined.push(`${method} /below${filled}${queries[identifier] ?? ""}`)
       }
     })

@@ -18,6 +18,7 @@ import * as InternalRules from "./rules/InternalRules.ts"
 import * as LifecycleRules from "./rules/LifecycleRules.ts"
 import * as ListRules from "./rules/ListRules.ts"
 import * as OwnershipRules from "./rules/OwnershipRules.ts"
+import * as QuestionRules from "./rules/QuestionRules.ts"
 import { areas, type Rule } from "./rules/Rule.ts"
 import * as StreamRules from "./rules/StreamRules.ts"
 import * as WireRules from "./rules/WireRules.ts"
@@ -34,6 +35,7 @@ export const rules: ReadonlyArray<Rule> = [
   ...ListRules.rules,
   ...LifecycleRules.rules,
   ...CommandRules.rules,
+  ...QuestionRules.rules,
   ...EventRules.rules,
   ...StreamRules.rules,
   ...FileRules.rules,

@@ -228,6 +228,7 @@ layer(http(), { excludeTestServices: true })("who calls comes before everything 
     Effect.gen(function*() {
       assert.includeMembers(endpoints.map(({ method, path }) => `${method} ${path}`), [
         `POST ${SANDBOXES}/x/approvals/x`,
+        `POST ${SANDBOXES}/x/questions/x`,
         `POST ${SANDBOXES}/x/messages`,
         `DELETE ${SANDBOXES}/x/messages/x`,
         `POST ${SANDBOXES}/x/sync`,

@@ -4,7 +4,7 @@ const example = "examples/sqlite-store/src"
 const kit = "packages/domain/src/sandbox/kit"
 
 const erased = (without: string) =>
-  ["keys", "events", "messages", "approvals", "receipts", "traces", "setups"]
+  ["keys", "events", "messages", "approvals", "questions", "receipts", "traces", "setups"]
     .filter((table) => table !== without).map((table) => `"${table}"`).join(", ")
 const tables = erased("")
 const forks = "flatMap(({ forks, put }) => forks > 0 ? [] : [put])"
@@ -18,6 +18,7 @@ export const plants: Plants = {
       ["leaves the events of a deleted sandbox", tables, erased("events")],
       ["leaves its messages", tables, erased("messages")],
       ["leaves its approvals", tables, erased("approvals")],
+      ["leaves its questions", tables, erased("questions")],
       ["leaves its traces", tables, erased("traces")],
       ["leaves its setup", tables, erased("setups")],
       ["leaves it in lists", " AND deletedAt IS NULL", ""],

@@ -33,6 +33,11 @@ export const plants: Plants = {
         "{"
       ],
       [
+        "answers a question that expires",
+        "closeQuestion(s, { question_id, by: \"timeout\" })",
+        "closeQuestion(s, { question_id, by: \"timeout\", answers: { 1: { text: \"Yes.\" } } })"
+      ],
+      [
         "counts idleness from the status alone",
         "after(idleSince ?? statusAt, limits.idle)",
         "after(statusAt, limits.idle)"
@@ -114,8 +119,18 @@ export const plants: Plants = {
         "const { turn } = sandbox"
       ],
       [
+        "takes another answer to what is answered",
+        "if (question.by !== null || !isActive(sandbox.turn)) return",
+        "if (!isActive(sandbox.turn)) return"
+      ],
+      [
+        "calls another answer to what is answered a duplicate",
+        "question.by === \"user\" && replyText(question) === replyText(reply)",
+        "question.by === \"user\""
+      ],
+      [
         "leaves approvals open when it interrupts",
-        "...denyApprovals(sandbox, \"interrupt\"),",
+        "...closeRequests(sandbox, \"interrupt\"),",
         ""
       ],
       [
@@ -296,13 +311,23 @@ export const plants: Plants = {
       ],
       [
         "leaves approvals open at the end of a turn",
-        "...denyApprovals(sandbox, \"turn_end\"), ",
+        "...closeRequests(sandbox, \"turn_end\"), ",
         ""
       ],
       [
+        "leaves questions open at the end of a turn",
+        "...questionsOf(sandbox).map(({ question_id }): SandboxEvent =>",
+        "...questionsOf({ turn: null }).map(({ question_id }): SandboxEvent =>"
+      ],
+      [
         "waits on when all is decided",
-        "turn?.state === \"awaiting_approval\" && !others",
-        "turn?.state === \"awaiting_approval\" && others"
+        "isAwaiting(turn.state) && turn.state !== state ?",
+        "isAwaiting(turn.state) && turn.state === state ?"
+      ],
+      [
+        "waits for an answer while an approval waits",
+        "approvals > 0 ? \"awaiting_approval\" : questions > 0 ? \"awaiting_answer\"",
+        "questions > 0 ? \"awaiting_answer\" : approvals > 0 ? \"awaiting_approval\""
       ],
       [
         "forgets why it was ended",
@@ -550,7 +575,7 @@ export const plants: Plants = {
       ],
       [
         "denies the newest approval first",
-        "sandbox.approvals.map(({ approval_id }) => ({",
+        "sandbox.approvals.map(({ approval_id }): SandboxEvent => ({",
         "sandbox.approvals.toReversed().map(({ approval_id }) => ({"
       ],
       [
@@ -572,8 +597,23 @@ export const plants: Plants = {
       ],
       [
         "counts the time of an approval by the clock that decides",
-        "after(dateOf(sandbox, now), limits.approval)",
-        "after(now, limits.approval)"
+        "{ ...approval, expires_at: after(dateOf(sandbox, now), limits.approval)",
+        "{ ...approval, expires_at: after(now, limits.approval)"
+      ],
+      [
+        "counts the time of a question by the clock that decides",
+        "{ ...question, expires_at: after(dateOf(sandbox, now), limits.approval)",
+        "{ ...question, expires_at: after(now, limits.approval)"
+      ],
+      [
+        "waits for an answer in a turn that is being ended",
+        "  if (turn.interruptRequested) {\n    const data",
+        "  if (turn.interruptRequested && pending.length < 0) {\n    const data"
+      ],
+      [
+        "asks again what waits already",
+        "pending.some(({ question_id }) => question_id === question.question_id)",
+        "pending.some(({ question_id }) => question_id === \"\")"
       ]
     ]),
     ...plantsIn("packages/domain/src/sandbox/rules/Approval.ts", [

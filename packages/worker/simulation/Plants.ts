@@ -461,7 +461,7 @@ export const plants: ReadonlyArray<Plant> = [
   {
     name: "approval-by-first-limit",
     mistake: "a worker grants approvals the time that was the limit when it took the lease",
-    rule: "an approval expires when its time is over",
+    rule: "an approval or a question expires when its time is over",
     module: "worker/src/shared/LeasedSandbox.ts",
     from: "const limits = yield* Policy",
     to: "const limits = { ...(yield* Policy) }"
@@ -481,6 +481,39 @@ export const plants: ReadonlyArray<Plant> = [
     module: "domain/src/publishing/rules/Publication.ts",
     from: "head_ref: known?.pushed?.headRef ?? headRef(sandbox.id)",
     to: "head_ref: known?.number == null ? headRef(sandbox.id) : known.pushed!.headRef"
+  },
+  // Questions
+  {
+    name: "second-answer-wins",
+    mistake: "an answer to a question that is answered already takes the place of the first",
+    rule: "only reachable states are stored",
+    module: "domain/src/sandbox/rules/Command.ts",
+    from: "if (question.by !== null || !isActive(sandbox.turn)) return",
+    to: "if (!isActive(sandbox.turn)) return"
+  },
+  {
+    name: "answered-for-the-person",
+    mistake: "a question that expires is answered with what the agent may want to hear",
+    rule: "nobody answers in a person's name",
+    module: LIMIT,
+    from: "closeQuestion(s, { question_id, by: \"timeout\" })",
+    to: "closeQuestion(s, { question_id, by: \"timeout\", answers: { 1: { labels: [\"first\"] } } })"
+  },
+  {
+    name: "answer-told-twice",
+    mistake: "a worker tells the agent an answer again each time that the sandbox changes",
+    rule: "an agent is told an answer once",
+    module: "worker/src/turn/RunTurn.ts",
+    from: "    asking.delete(questionId)\n",
+    to: ""
+  },
+  {
+    name: "question-outlives-turn",
+    mistake: "a question stays open when its turn ends",
+    rule: "only reachable states are stored",
+    module: "domain/src/sandbox/rules/Transition.ts",
+    from: "...questionsOf(sandbox).map(({ question_id }): SandboxEvent =>",
+    to: "...questionsOf({ turn: null }).map(({ question_id }): SandboxEvent =>"
   },
   // Webhooks
   {

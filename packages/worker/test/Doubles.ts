@@ -44,6 +44,7 @@ import { SandboxStore } from "@slipway/domain/sandbox/ports/SandboxStore"
 import { Setups } from "@slipway/domain/sandbox/ports/Setups"
 import { Workers } from "@slipway/domain/sandbox/ports/Workers"
 import { Policy } from "@slipway/domain/sandbox/rules/Policy"
+import type { Answers } from "@slipway/domain/sandbox/rules/Question"
 import type { Sandbox } from "@slipway/domain/sandbox/rules/Sandbox"
 import type { RecordedEvent, SandboxEvent, SandboxEventOf } from "@slipway/domain/sandbox/rules/SandboxEvent"
 import { fromWire } from "@slipway/domain/sandbox/schema/SandboxEvent"
@@ -102,6 +103,7 @@ export interface Prompt {
 export class FakeAgent {
   readonly prompts = Queue.unbounded<Prompt>().pipe(Effect.runSync)
   readonly decisions: Array<string> = []
+  readonly answers: Array<readonly [questionId: string, answers: Answers | null]> = []
   /** The messages that the turn was handed, by id: each once, in order. Cleared with each prompt. */
   readonly steers = new Map<string, string>()
   readonly exit = Deferred.makeUnsafe<string>()
@@ -312,6 +314,8 @@ const Runtime = (world: World) =>
           decide: (approvalId, decision, reason) =>
             Effect.map(world.deciding, () =>
               void agent.decisions.push([approvalId, decision, ...reason === undefined ? [] : [reason]].join(" "))),
+          answer: (questionId, answers) =>
+            Effect.map(world.deciding, () => void agent.answers.push([questionId, answers])),
           steer: ({ id, text }) =>
             Effect.map(world.steering, () => {
               if (agent.current !== undefined) {
@@ -620,7 +624,8 @@ export const startWorker = Effect.fnUntraced(function*(
           })
         )
       ),
-    approvals: (id, ids) => through(store.approvals(id, ids))
+    approvals: (id, ids) => through(store.approvals(id, ids)),
+    questions: (id, ids) => through(store.questions(id, ids))
   })
   const leasing = Leases.of({
     ...leases,

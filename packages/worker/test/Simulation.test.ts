@@ -550,7 +550,7 @@ const plants: ReadonlyArray<readonly [string, string, Plant]> = [
   ["a worker that begins no turn until it is asked again", "a turn begins once a worker has nothing else to do", trees(() => ({
     save: () => Effect.uninterruptible(Effect.never)
   }))],
-  ["an approval that expires a second late", "an approval expires when its time is over",
+  ["an approval that expires a second late", "an approval or a question expires when its time is over",
     changes((events) =>
       events.map((event) =>
         event.type === "approval.requested"

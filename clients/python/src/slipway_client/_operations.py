@@ -196,6 +196,25 @@ class Operations(Transport):
             body=body,
         )
 
+    def answer_question(
+        self,
+        sandbox_id: str,
+        question_id: str,
+        body: types.QuestionReply,
+    ) -> types.CommandResult:
+        """
+        Answer or dismiss a question
+
+        The first answer wins. `questionId` is the `question_id` of the `question.asked` event. A
+        question that `answers` leaves out counts as not answered. `rejected` with
+        `question_expired` or `question_already_answered` if it is too late.
+        """
+        return self._json(
+            "POST",
+            f"/sandboxes/{segment(sandbox_id)}/questions/{segment(question_id)}",
+            body=body,
+        )
+
     def send_message(
         self,
         sandbox_id: str,

@@ -246,6 +246,8 @@ class CommandResult(_CommandResult, total=False):
         "no_active_turn",
         "approval_expired",
         "approval_already_resolved",
+        "question_expired",
+        "question_already_answered",
         "turn_active",
         "restore_active",
     ]
@@ -274,6 +276,8 @@ class ChangesRequested(_ChangesRequested, total=False):
         "no_active_turn",
         "approval_expired",
         "approval_already_resolved",
+        "question_expired",
+        "question_already_answered",
         "turn_active",
         "restore_active",
     ]
@@ -568,6 +572,8 @@ SandboxEventEnvelope = Union[
     "ToolUpdatedEvent",
     "ApprovalRequestedEvent",
     "ApprovalResolvedEvent",
+    "QuestionAskedEvent",
+    "QuestionAnsweredEvent",
     "PullRequestUpdatedEvent",
     "FeedbackReceivedEvent",
     "FeedbackRepliedEvent",
@@ -1131,6 +1137,7 @@ class _TurnUpdatedEventData(TypedDict):
         "pending",
         "running",
         "awaiting_approval",
+        "awaiting_answer",
         "succeeded",
         "failed",
         "interrupted",
@@ -1141,6 +1148,7 @@ class _TurnUpdatedEventData(TypedDict):
         "pending",
         "running",
         "awaiting_approval",
+        "awaiting_answer",
         "succeeded",
         "failed",
         "interrupted",
@@ -1561,6 +1569,116 @@ class ApprovalResolvedEventData(_ApprovalResolvedEventData, total=False):
     """The person's reason for a denial, which the agent gets."""
 
 
+class _QuestionAskedEvent(TypedDict):
+    object: Literal["sandbox.event"]
+    """Always `sandbox.event`."""
+    version: Literal["v1"]
+    """Always `v1`."""
+    id: str
+    """Digits: the cursor that resumes after this event."""
+    ts: Timestamp
+    """When it happened."""
+    sandbox_id: str
+    """The sandbox it happened in."""
+    type: Literal["question.asked"]
+    """What happened."""
+    data: QuestionAskedEventData
+    """What there is to know of it."""
+
+
+class QuestionAskedEvent(_QuestionAskedEvent, total=False):
+    turn_id: str
+    """The turn it happened in; left out outside of one."""
+
+
+class QuestionAskedEventData(TypedDict):
+    """What there is to know of it."""
+
+    question_id: str
+    """Id of the request."""
+    questions: list[QuestionAskedEventDataQuestions]
+    """1 to 10 questions, which are answered together."""
+    expires_at: Timestamp
+    """Time after which the agent goes on without an answer."""
+
+
+class _QuestionAskedEventDataQuestions(TypedDict):
+    id: str
+    """Id of the question within the request."""
+    text: str
+    """The question."""
+    options: list[QuestionAskedEventDataQuestionsOptions]
+    """The offered answers; empty: only a text answers it."""
+    multiple: bool
+    """Whether several options may be chosen."""
+    allows_text: bool
+    """Whether a text may answer it."""
+
+
+class QuestionAskedEventDataQuestions(_QuestionAskedEventDataQuestions, total=False):
+    header: str
+    """A title of a few words."""
+
+
+class _QuestionAskedEventDataQuestionsOptions(TypedDict):
+    label: str
+    """The answer, by which it is chosen."""
+
+
+class QuestionAskedEventDataQuestionsOptions(_QuestionAskedEventDataQuestionsOptions, total=False):
+    description: str
+    """What choosing it means."""
+
+
+class _QuestionAnsweredEvent(TypedDict):
+    object: Literal["sandbox.event"]
+    """Always `sandbox.event`."""
+    version: Literal["v1"]
+    """Always `v1`."""
+    id: str
+    """Digits: the cursor that resumes after this event."""
+    ts: Timestamp
+    """When it happened."""
+    sandbox_id: str
+    """The sandbox it happened in."""
+    type: Literal["question.answered"]
+    """What happened."""
+    data: QuestionAnsweredEventData
+    """What there is to know of it."""
+
+
+class QuestionAnsweredEvent(_QuestionAnsweredEvent, total=False):
+    turn_id: str
+    """The turn it happened in; left out outside of one."""
+
+
+class _QuestionAnsweredEventData(TypedDict):
+    question_id: str
+    """The request that is over."""
+    by: Literal["user", "timeout", "interrupt", "terminate", "turn_end"]
+    """
+    `user`: a person answered, or dismissed it; the others: nobody did, because an answer is no
+    longer possible.
+    """
+
+
+class QuestionAnsweredEventData(_QuestionAnsweredEventData, total=False):
+    """What there is to know of it."""
+
+    answers: dict[str, QuestionAnsweredEventDataAnswers]
+    """
+    The person's answers by the `id` of their question; left out: the agent was told that nobody
+    answered.
+    """
+
+
+class QuestionAnsweredEventDataAnswers(TypedDict, total=False):
+    labels: list[str]
+    """Labels of chosen options: one, or several if the question is `multiple`."""
+    text: str
+    """An answer in the person's own words, if the question allows it."""
+
+
 class _PullRequestUpdatedEvent(TypedDict):
     object: Literal["sandbox.event"]
     """Always `sandbox.event`."""
@@ -1877,6 +1995,8 @@ class SnapshotEventData(TypedDict):
     """Digits: the cursor that resumes after this event."""
     pending_approvals: list[SnapshotEventDataPendingApprovals]
     """What waits for a decision."""
+    pending_questions: list[SnapshotEventDataPendingQuestions]
+    """What waits for an answer."""
     waiting_messages: list[SnapshotEventDataWaitingMessages]
     """Waiting messages in order, with their current `position`."""
 
@@ -1888,6 +2008,7 @@ class SnapshotEventDataTurn(TypedDict):
         "pending",
         "running",
         "awaiting_approval",
+        "awaiting_answer",
         "succeeded",
         "failed",
         "interrupted",
@@ -1947,6 +2068,43 @@ class SnapshotEventDataPendingApprovalsPreview(TypedDict, total=False):
     """The tool of the MCP server."""
     arguments: str
     """The complete arguments of that tool, as JSON. Never cut."""
+
+
+class SnapshotEventDataPendingQuestions(TypedDict):
+    question_id: str
+    """Id of the request."""
+    questions: list[SnapshotEventDataPendingQuestionsQuestions]
+    """1 to 10 questions, which are answered together."""
+    expires_at: Timestamp
+    """Time after which the agent goes on without an answer."""
+
+
+class _SnapshotEventDataPendingQuestionsQuestions(TypedDict):
+    id: str
+    """Id of the question within the request."""
+    text: str
+    """The question."""
+    options: list[SnapshotEventDataPendingQuestionsQuestionsOptions]
+    """The offered answers; empty: only a text answers it."""
+    multiple: bool
+    """Whether several options may be chosen."""
+    allows_text: bool
+    """Whether a text may answer it."""
+
+
+class SnapshotEventDataPendingQuestionsQuestions(_SnapshotEventDataPendingQuestionsQuestions, total=False):
+    header: str
+    """A title of a few words."""
+
+
+class _SnapshotEventDataPendingQuestionsQuestionsOptions(TypedDict):
+    label: str
+    """The answer, by which it is chosen."""
+
+
+class SnapshotEventDataPendingQuestionsQuestionsOptions(_SnapshotEventDataPendingQuestionsQuestionsOptions, total=False):
+    description: str
+    """What choosing it means."""
 
 
 class SnapshotEventDataWaitingMessages(TypedDict):
@@ -2063,6 +2221,8 @@ class MessageResult(_MessageResult, total=False):
         "no_active_turn",
         "approval_expired",
         "approval_already_resolved",
+        "question_expired",
+        "question_already_answered",
         "turn_active",
         "restore_active",
     ]
@@ -2081,6 +2241,20 @@ class SendMessage(_SendMessage, total=False):
     waits for a turn of its own, after those that wait already. `steer`: the agent of the active
     turn has it as soon as it can take it; if the turn ends first, it is the next turn.
     """
+
+
+class QuestionReply(TypedDict, total=False):
+    answers: dict[str, QuestionReplyAnswers]
+    """By the `id` of each question."""
+    dismiss: Literal[True]
+    """The agent goes on without an answer."""
+
+
+class QuestionReplyAnswers(TypedDict, total=False):
+    labels: list[str]
+    """Labels of chosen options: one, or several if the question is `multiple`."""
+    text: str
+    """An answer in the person's own words, if the question allows it."""
 
 
 class _ApprovalDecision(TypedDict):
@@ -2145,7 +2319,7 @@ class SandboxTurn(TypedDict):
     """What the agent is doing."""
 
     active: bool
-    """A turn is pending, running or waits for an approval."""
+    """A turn is pending, running or waits for an approval or an answer."""
 
 
 class SandboxLinks(TypedDict):

@@ -1,6 +1,6 @@
 /**
  * The common part of drivers for every protocol. Prompts run one at a time. Each frame is handled before the next is read. Approvals
- * wait for their decision. An interrupt closes everything before the agent gets it.
+ * wait for their decision, questions for their answer. An interrupt closes everything before the agent gets it.
  */
 import { Redaction, Redactor } from "@slipway/domain/environment/redaction/Redaction"
 import {
@@ -12,7 +12,9 @@ import {
   type TurnEnd
 } from "@slipway/domain/sandbox/ports/AgentRuntime"
 import type { BoxProcess } from "@slipway/domain/sandbox/ports/SandboxHost"
+import { type Answer, type Answers, PENDING_QUESTIONS, type Question, refusalOf } from "@slipway/domain/sandbox/rules/Question"
 import { finishes } from "@slipway/domain/sandbox/rules/Turn"
+import { visible } from "@slipway/domain/text/EscapeInvisible"
 import { Duration, Effect, Option, Redacted, type Scope, Semaphore } from "effect"
 import type { OutputEnded } from "./stdio/JsonLines.ts"
 import * as TurnEvents from "./TurnEvents.ts"
@@ -59,7 +61,24 @@ export interface LiveTurn {
   readonly emit: (events: ReadonlyArray<AgentEvent>) => Effect.Effect<void>
 }
 
+/**
+ * Tells the agent what a person answered: an entry for each of its questions, `null` for one without an answer; `null`: nobody answered.
+ * `why`: a sentence for the agent if it may not ask this.
+ */
+export type AnswerTelling = (answers: ReadonlyArray<Answer | null> | null, why?: string) => Effect.Effect<void>
+
+interface OpenQuestion {
+  /** As the agent asked them. */
+  readonly asked: ReadonlyArray<Question>
+  /** As people see them. */
+  readonly shown: ReadonlyArray<Question>
+  readonly tell: AnswerTelling
+}
+
 interface Turn<Approval> extends LiveTurn {
+  readonly questions: Map<string, OpenQuestion>
+  /** Questions asked so far. */
+  asked: number
   readonly approvals: Map<string, { readonly nativeCallId: string; readonly approval: Approval }>
   /** Its steering texts in order: `taken` by the agent, or not yet. */
   readonly steers: Map<string, { readonly text: string; taken: boolean }>
@@ -80,6 +99,8 @@ export interface Conversation<Approval> {
   readonly live: () => LiveTurn | null
   /** The agent waits for a decision about the call with its id `nativeCallId`. */
   ask(nativeCallId: string, report: TurnEvents.ToolReport, approval: Approval): Effect.Effect<void>
+  /** The agent asks a person. Ids of its questions may be any texts. */
+  inquire(questions: ReadonlyArray<Question>, tell: AnswerTelling): Effect.Effect<void>
   /** Denies the agent's request at once, for this reason. */
   refuse(nativeCallId: string, report: TurnEvents.ToolReport, approval: Approval, why: string): Effect.Effect<void>
   /** The agent has this text of `steer`. Unknown ids change nothing. */
@@ -153,12 +174,15 @@ const interrupt = <Approval>(state: State<Approval>, given: Protocol<Approval>) 
     turn.interrupted = true
     turn.events.interrupt()
     const open = [...turn.approvals.values()]
+    const questions = [...turn.questions.values()]
     turn.approvals.clear()
-    // Before the cancel, so that no approval stays open and no aborted call is shown as completed.
-    return Effect.andThen(
+    turn.questions.clear()
+    // Before the cancel, so that no request stays open and no aborted call is shown as completed.
+    return Effect.all([
       Effect.forEach(open, ({ approval }) => given.answer(approval, "cancel"), { discard: true }),
+      Effect.forEach(questions, ({ tell }) => tell(null), { discard: true }),
       turn.sent ? given.cancel : Effect.void
-    )
+    ], { discard: true })
   })
 
 const begin = <Approval>(
@@ -168,6 +192,8 @@ const begin = <Approval>(
   events: TurnEvents.make(turnId, redacted, folders),
   emit: (events) => Effect.forEach(events, onEvent, { discard: true }),
   approvals: new Map(),
+  questions: new Map(),
+  asked: 0,
   steers: new Map(),
   sent: false,
   interrupted: false,
@@ -240,6 +266,20 @@ const decide = <Approval>(
   return given.answer(open.approval, decision, reason)
 }
 
+const answer = <Approval>({ turn }: State<Approval>, questionId: string, answers: Answers | null) => {
+  const open = turn?.questions.get(questionId)
+  if (turn === null || open === undefined) return Effect.void
+  turn.questions.delete(questionId)
+  if (answers === null) return open.tell(null)
+  return open.tell(open.shown.map(({ id, options }, index): Answer | null => {
+    const given = answers[id]
+    if (given === undefined) return null
+    // What people see of a label may differ from what the agent wrote.
+    const labels = given.labels?.map((label) => open.asked[index]?.options[options.findIndex((one) => one.label === label)]?.label ?? label)
+    return { ...given, ...(labels === undefined ? {} : { labels }) }
+  }))
+}
+
 const steerBy =
   <Approval>(state: State<Approval>, protocolSteer: NonNullable<Protocol<Approval>["steer"]>): NonNullable<AgentSession["steer"]> =>
   ({ id, text }) =>
@@ -270,6 +310,7 @@ const session = Effect.fnUntraced(function*<Approval>(state: State<Approval>, gi
     sessionId: given.sessionId,
     prompt: promptOf(state, given),
     decide: (approvalId, decision, reason) => Effect.suspend(() => decide(state, given, approvalId, decision, reason)),
+    answer: (questionId, answers) => Effect.suspend(() => answer(state, questionId, answers)),
     interrupt: interrupt(state, given),
     ...(given.steer === undefined ? {} : { steer: steerBy(state, given.steer) }),
     exited: Effect.map(state.process.exited, describeExit)
@@ -308,6 +349,27 @@ const ask = <Approval>(state: State<Approval>, nativeCallId: string, report: Tur
   return turn.emit(asked.events)
 }
 
+const inquire = <Approval>({ redacted, turn }: State<Approval>, asked: ReadonlyArray<Question>, tell: AnswerTelling) => {
+  if (turn === null || !turn.sent || turn.interrupted) return tell(null)
+  const clean = (text: string) => visible(redacted(text))
+  const shown = asked.map(({ allows_text, header, multiple, options, text }, index): Question => ({
+    id: String(index + 1),
+    text: clean(text),
+    ...(header === undefined ? {} : { header: clean(header) }),
+    options: options.map(({ description, label }) => ({
+      label: clean(label),
+      ...(description === undefined ? {} : { description: clean(description) })
+    })),
+    multiple,
+    allows_text
+  }))
+  const refused = turn.questions.size >= PENDING_QUESTIONS ? `${PENDING_QUESTIONS} requests wait already.` : refusalOf(shown)
+  if (refused !== null) return tell(null, refused)
+  const questionId = `${turn.events.turnId}:q${++turn.asked}`
+  turn.questions.set(questionId, { asked, shown, tell })
+  return turn.emit([{ _tag: "QuestionAsked", questionId, questions: shown }])
+}
+
 const took = <Approval>({ turn }: State<Approval>, id: string) => {
   const steered = turn?.steers.get(id)
   if (turn === null || steered === undefined || steered.taken) return Effect.void
@@ -341,6 +403,7 @@ export const make = Effect.fnUntraced(function*<Approval>(process: BoxProcess, o
       }),
     live: () => (state.turn !== null && state.turn.sent ? state.turn : null),
     ask: (nativeCallId, report, approval) => Effect.suspend(() => ask(state, nativeCallId, report, approval)),
+    inquire: (questions, tell) => Effect.suspend(() => inquire(state, questions, tell)),
     refuse: (nativeCallId, report, approval, why) => Effect.suspend(() => refuse(state, nativeCallId, report, approval, why)),
     took: (id) => Effect.suspend(() => took(state, id)),
     ended: (ended) => {

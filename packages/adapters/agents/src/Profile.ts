@@ -4,6 +4,7 @@ import type { UpstreamProtocol } from "@slipway/domain/models/schema/ModelCatalo
 import type { ReasoningEffort } from "@slipway/domain/models/schema/ReasoningEffort"
 import type { AgentSessionOptions } from "@slipway/domain/sandbox/ports/AgentRuntime"
 import type { BoxCommand } from "@slipway/domain/sandbox/ports/SandboxHost"
+import type { Answer, Question } from "@slipway/domain/sandbox/rules/Question"
 import type { Pin } from "./AgentVersions.ts"
 
 /** Checked against the model catalogue at start-up, so that nothing is silently ignored later. */
@@ -14,6 +15,8 @@ export interface Capabilities {
   readonly reasoningEfforts: ReadonlyArray<ReasoningEffort>
   /** The effect of a denial: the turn `goes on` when the model has it, otherwise the turn ends. */
   readonly afterDenial: "goes on" | "ends the turn"
+  /** Whether it can ask people questions while a turn waits. */
+  readonly asksQuestions: boolean
   /** Whether the requests of a turn are counted while it runs. */
   readonly countsRequests: boolean
   /**
@@ -50,6 +53,15 @@ export interface Program {
   readonly notice?: string
 }
 
+/** Questions in an agent's own extension of ACP. */
+export interface AcpQuestions {
+  readonly method: string
+  /** The questions of a request; `null`: it has none that can be read. */
+  read(params: unknown): { readonly sessionId: string; readonly questions: ReadonlyArray<Question> } | null
+  /** The result of the request: an entry for each question, `null` for one without an answer; `null`: nobody answered. */
+  result(questions: ReadonlyArray<Question>, answers: ReadonlyArray<Answer | null> | null, why?: string): object
+}
+
 /** The differences of an agent that speaks ACP. */
 export interface AcpQuirks {
   /** A login method that a session needs first, with values of the environment. */
@@ -64,6 +76,8 @@ export interface AcpQuirks {
   readonly subAgents?: { readonly method: string; readonly began: string; readonly ended: string }
   /** The notification that adds a text to the turn, with `messageId` and `text`, and the agent's notification that it took `messageId`. */
   readonly steering?: { readonly method: string; readonly taken: string }
+  /** The request by which it asks a person, and how the answer is told. Absent: it cannot ask. */
+  readonly questions?: AcpQuestions
   /** The key of `_meta` in the answer to a permission request, for the reason of a denial. */
   readonly denialReason?: string
 }

@@ -45,6 +45,7 @@ interface Refused {
 }
 
 export interface TurnEvents {
+  readonly turnId: Uuid
   /**
    * A piece of a message. A message is a thought, a text, or a text after a thought. Any other change of `kind` begins a new message,
    * and so does a change of `nativeId` within a kind. Runtimes without message ids pass null.
@@ -241,6 +242,7 @@ export const make = (
 ): TurnEvents => {
   const state: State = { turnId, redacted, folders, tools: new Map(), messages: 0, message: undefined, interrupted: false, ended: false }
   return {
+    turnId,
     chunk: (kind, nativeId, text) => chunk(state, kind, nativeId, text),
     tool: (nativeId, update) => (state.ended ? [] : report(state, nativeId, update).events),
     refuse: (nativeId, said, reason) => refuse(state, nativeId, said, reason),

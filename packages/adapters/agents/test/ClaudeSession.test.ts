@@ -145,25 +145,65 @@ describe("ClaudeSession", () => {
       }).pipe(Effect.scoped)
   )
 
-  it.live.each(["prompt", "auto"] as const)(
-    "answers no question for the person, in the mode %s",
-    (toolApprovalMode) =>
+  const questions = [
+    { question: "Which?", header: "H", options: [{ label: "A", description: "a" }, { label: "B" }], multiSelect: true },
+    { question: "Why?" }
+  ]
+
+  it.live.each([
+    ["prompt", { 1: { labels: ["B", "A"], text: "or C" } }, { behavior: "allow", updatedInput: { questions, answers: { "Which?": "B, A, or C" } } }],
+    ["auto", { 2: { text: "So" } }, { behavior: "allow", updatedInput: { questions, answers: { "Why?": "So" } } }],
+    ["auto", null, { behavior: "deny", message: "The person did not answer." }]
+  ] as const)(
+    "asks the person in the mode %s, and passes on %j",
+    ([toolApprovalMode, answers, told]) =>
       Effect.gen(function*() {
-        const questions = [{ question: "Which?", header: "H", options: [{ label: "A", description: "a" }] }]
         const fake = yield* agent(({ response, type }) =>
           type === "user"
             ? [init, start("m1"), use("AskUserQuestion", { questions }), ask("AskUserQuestion", { questions })]
             : response?.request_id === "r1"
-            ? [used(true), result()]
+            ? [used(answers === null), result()]
             : []
         )
         const session = yield* ClaudeSession.open(fake.process, { ...options, toolApprovalMode })
-        const { events } = yield* converse(session, approving(session))
+        const { events } = yield* converse(
+          session,
+          (event) => event._tag === "QuestionAsked" ? session.answer(event.questionId, answers) : Effect.void
+        )
         assert.deepStrictEqual(events.filter(({ _tag }) => _tag === "ApprovalRequested"), [])
+        assert.deepStrictEqual(events.flatMap((event) => event._tag === "QuestionAsked" ? [event.questions] : []), [[
+          {
+            id: "1",
+            text: "Which?",
+            header: "H",
+            options: [{ label: "A", description: "a" }, { label: "B" }],
+            multiple: true,
+            allows_text: true
+          },
+          { id: "2", text: "Why?", options: [], multiple: false, allows_text: true }
+        ]])
         const [answer] = fake.received.flatMap((frame) => (frame as Sent).response ?? [])
-        assert.deepInclude(answer?.response, { behavior: "deny" })
+        assert.deepStrictEqual(answer?.response, told)
       }).pipe(Effect.scoped)
   )
+
+  it.live("denies questions that cannot be read or are too many, and asks nobody", () =>
+    Effect.gen(function*() {
+      for (const asked of [{ questions: "x" }, { questions: Array.from({ length: 11 }, () => ({ question: "Which?" })) }]) {
+        const fake = yield* agent(({ response, type }) =>
+          type === "user"
+            ? [init, start("m1"), use("AskUserQuestion", asked), ask("AskUserQuestion", asked)]
+            : response?.request_id === "r1"
+            ? [used(true), result()]
+            : []
+        )
+        const session = yield* ClaudeSession.open(fake.process, options)
+        const { events } = yield* converse(session)
+        assert.deepStrictEqual(events.filter(({ _tag }) => _tag === "QuestionAsked"), [])
+        const [answer] = fake.received.flatMap((frame) => (frame as Sent).response ?? [])
+        assert.deepInclude(answer?.response, { behavior: "deny" })
+      }
+    }).pipe(Effect.scoped))
 
   it.live("shows which calls failed, and that they run where no approvals are asked for", () =>
     Effect.gen(function*() {

@@ -1,5 +1,5 @@
 import { assert, describe, it } from "@effect/vitest"
-import type { AgentEvent, AgentSessionOptions } from "@slipway/domain/sandbox/ports/AgentRuntime"
+import type { AgentEvent, AgentSession, AgentSessionOptions } from "@slipway/domain/sandbox/ports/AgentRuntime"
 import { Effect, Fiber, Result } from "effect"
 import * as CodexSession from "../src/codex/CodexSession.ts"
 import { type Frame, make } from "../testing/FakeProcess.ts"
@@ -36,10 +36,14 @@ const agent = (script: Script) =>
     return script(frame)
   })
 
-const run = Effect.fnUntraced(function*(script: Script, more: Partial<AgentSessionOptions> = {}) {
+const run = Effect.fnUntraced(function*(
+  script: Script,
+  more: Partial<AgentSessionOptions> = {},
+  react: (session: AgentSession) => (event: AgentEvent) => Effect.Effect<void> = approving
+) {
   const fake = yield* agent(script)
   const session = yield* CodexSession.open(fake.process, { ...options, ...more })
-  return { fake, session, ...(yield* converse(session, approving(session))) }
+  return { fake, session, ...(yield* converse(session, react(session))) }
 }, Effect.scoped)
 
 const onStart = (...frames: ReadonlyArray<object>): Script => ({ method }) => method === "turn/start" ? frames : []
@@ -192,6 +196,52 @@ describe("CodexSession", () => {
       assert.deepStrictEqual(answersOf(fake.received, 51), [{ id: 51, result: { decision: "decline" } }])
     }))
 
+  describe("when it asks the person", () => {
+    const asking = (questions: ReadonlyArray<object>): Script => ({ id, method }) =>
+      method === "turn/start"
+        ? [{ id: 51, method: "item/tool/requestUserInput", params: { threadId: "t1", turnId: "turn1", itemId: "c1", questions } }]
+        : id === 51
+        ? [completed()]
+        : []
+    const which = { id: "which", header: "H", question: "Which?", isOther: false, options: [{ label: "A", description: "a" }] }
+    const why = { id: "why", header: "", question: "Why?", isOther: true, options: null }
+
+    it.live.each([
+      [{ 1: { labels: ["A"] }, 2: { text: "So" } }, { which: ["A"], why: ["So"] }],
+      [{ 2: { text: "So" } }, { which: ["(Nobody answered this question.)"], why: ["So"] }],
+      [null, { which: ["(Nobody answered this question.)"], why: ["(Nobody answered this question.)"] }]
+    ] as const)("shows its questions, and passes on %j", ([answers, told]) =>
+      Effect.gen(function*() {
+        const { events, fake } = yield* run(
+          asking([which, why]),
+          {},
+          (session) => (event) => event._tag === "QuestionAsked" ? session.answer(event.questionId, answers) : Effect.void
+        )
+        assert.deepStrictEqual(events.flatMap((event) => event._tag === "QuestionAsked" ? [event.questions] : []), [[
+          {
+            id: "1",
+            text: "Which?",
+            header: "H",
+            options: [{ label: "A", description: "a" }],
+            multiple: false,
+            allows_text: false
+          },
+          { id: "2", text: "Why?", header: "", options: [], multiple: false, allows_text: true }
+        ]])
+        assert.deepStrictEqual(answersOf(fake.received, 51), [{
+          id: 51,
+          result: { answers: Object.fromEntries(Object.entries(told).map(([id, answers]) => [id, { answers }])) }
+        }])
+      }))
+
+    it.live("asks nobody for a secret", () =>
+      Effect.gen(function*() {
+        const { events, fake } = yield* run(asking([{ ...which, isSecret: true }]))
+        assert.deepStrictEqual(events.filter(({ _tag }) => _tag === "QuestionAsked"), [])
+        assert.include(JSON.stringify(answersOf(fake.received, 51)), "Secrets cannot be asked for here.")
+      }))
+  })
+
   it.live("asks about one call as often as the agent does, each time under a name of its own", () =>
     Effect.gen(function*() {
       const { events, fake } = yield* run(({ id, method }) =>
@@ -227,11 +277,11 @@ describe("CodexSession", () => {
       assert.deepStrictEqual(answersOf(fake.received, 51), [{ id: 51, result: { decision: "decline" } }])
     }).pipe(Effect.scoped))
 
-  it.live("offers no questions, logins or tools of its own", () =>
+  it.live("offers no logins or tools of its own", () =>
     Effect.gen(function*() {
       const { fake } = yield* run(({ id, method }) =>
         method === "turn/start"
-          ? [{ id: 90, method: "item/tool/requestUserInput", params: { threadId: "t1", itemId: "c1", questions: [] } }]
+          ? [{ id: 90, method: "item/tool/call", params: { threadId: "t1", itemId: "c1" } }]
           : id === 90
           ? [completed()]
           : []

@@ -82,12 +82,13 @@ describe("profiles", () => {
     }
   })
 
-  it("give no agent a tool that asks the person, and opencode no sub-agents where people are asked", () => {
+  it("give the tool that asks the person to the agents whose questions are answered, and opencode no sub-agents where people are asked", () => {
     const none: BoxCommand = { command: "", args: [], env: {} }
     const of = (name: string, more: Partial<AgentSessionOptions> = {}): BoxCommand =>
       AgentRuntimeProfiles.profiles[name]?.launch(options(name, more), "/agents/x") ?? none
     const { args } = of("claude")
-    assert.include(args[args.indexOf("--disallowed-tools") + 1] ?? "", "AskUserQuestion")
+    assert.notInclude(args[args.indexOf("--disallowed-tools") + 1] ?? "", "AskUserQuestion")
+    assert.include(of("codex").homeFiles?.[".codex/config.toml"], "default_mode_request_user_input = true\n")
     assert.include(of("grok").homeFiles?.[".grok/config.toml"], "ask_user_question = false\n")
     const task = (toolApprovalMode: "auto" | "prompt") =>
       JSON.parse(of("opencode", { toolApprovalMode }).env["OPENCODE_PERMISSION"] ?? "{}").task

@@ -3,6 +3,7 @@ import { SetupStatus } from "@slipway/domain/sandbox/ports/Setups"
 import { ApprovalDecision as Decision, ApprovalId } from "@slipway/domain/sandbox/schema/Approval"
 import { CommandResult } from "@slipway/domain/sandbox/schema/Command"
 import { IdempotencyKey } from "@slipway/domain/sandbox/schema/Idempotency"
+import { QuestionId, QuestionReply as Reply } from "@slipway/domain/sandbox/schema/Question"
 import { SandboxStatus } from "@slipway/domain/sandbox/schema/SandboxEvent"
 import { CreateSandbox, ForkSandbox } from "@slipway/domain/sandbox/usecases/CreateSandbox"
 import { RepoName } from "@slipway/domain/source/schema/RepoRef"
@@ -11,6 +12,7 @@ import { Schema } from "effect"
 import { HttpApiEndpoint, HttpApiGroup, HttpApiSchema, OpenApi } from "effect/http-api"
 import { SandboxResource } from "../schema/SandboxResource.ts"
 import {
+  AnswerInvalid,
   ApprovalNotFound,
   ApprovalsUnsupported,
   BudgetExceeded,
@@ -26,6 +28,7 @@ import {
   NoCheckpoint,
   NoCredits,
   PullRequestNotWritable,
+  QuestionNotFound,
   QueueFull,
   RepoNotAccessible,
   SandboxDeleted,
@@ -70,6 +73,9 @@ export const idempotencyHeader = { "idempotency-key": Schema.optionalKey(Idempot
 
 /** The body of a decision on an approval. */
 export const ApprovalDecision = Decision.annotate({ identifier: "ApprovalDecision" })
+
+/** The body of an answer to a question. */
+export const QuestionReply = Reply.annotate({ identifier: "QuestionReply" })
 
 /** The body of a restore. */
 export const RestoreCheckpoint = Schema.Struct({
@@ -198,6 +204,17 @@ export class SandboxesApi extends HttpApiGroup.make("sandboxes", { topLevel: tru
         "The first decision wins. `approvalId` is the `approval_id` of the `approval.requested` event. The agent is told the `reason` of " +
         "a denial with it, where its runtime can be; else it waits for the agent as a message does, which is refused when ten wait. " +
         "`scope` needs a request of the `kind` `edit`, `command` or `network`."
+    })),
+    HttpApiEndpoint.post("answerQuestion", "/:sandboxId/questions/:questionId", {
+      params: { ...inSandbox, questionId: QuestionId },
+      payload: QuestionReply,
+      success: CommandResult,
+      error: [AnswerInvalid, SandboxNotFound, QuestionNotFound]
+    }).middleware(JsonBody).annotate(Area, "questions").annotateMerge(OpenApi.annotations({
+      summary: "Answer or dismiss a question",
+      description:
+        "The first answer wins. `questionId` is the `question_id` of the `question.asked` event. A question that `answers` leaves out " +
+        "counts as not answered. `rejected` with `question_expired` or `question_already_answered` if it is too late."
     }))
   )
   .prefix("/api/public/v1/sandboxes")

@@ -56,6 +56,19 @@ const approval = {
   expires_at: at
 }
 
+const question = {
+  question_id: "turn_3:q1",
+  questions: [{
+    id: "1",
+    text: "Which database should the tests use?",
+    header: "Database",
+    options: [{ label: "Postgres", description: "As in production." }, { label: "SQLite" }],
+    multiple: false,
+    allows_text: true
+  }],
+  expires_at: at
+}
+
 const queued = { message_id: nextTurnId, position: 1, text: "Then update the changelog.", author: { id: "user_1" }, steers: false }
 
 const events = {
@@ -119,6 +132,8 @@ const events = {
   }),
   ApprovalRequestedEvent: event("approval.requested", approval),
   ApprovalResolvedEvent: event("approval.resolved", { approval_id: "call_7", outcome: "approved", by: "user" }),
+  QuestionAskedEvent: event("question.asked", question),
+  QuestionAnsweredEvent: event("question.answered", { question_id: "turn_3:q1", by: "user", answers: { 1: { labels: ["Postgres"] } } }),
   PullRequestUpdatedEvent: event("pull_request.updated", {
     repo: "acme/shop",
     action_state: "idle",
@@ -137,6 +152,7 @@ const events = {
     tokens,
     resume_cursor: "11",
     pending_approvals: [approval],
+    pending_questions: [question],
     waiting_messages: [queued]
   }),
   StreamResyncEvent: transient("stream.resync", { reason: "shutdown", resume_cursor: "11" })
@@ -269,6 +285,7 @@ export const examples: Readonly<Record<string, unknown>> = {
   ForkSandbox: { prompt: "Try it without a retry.", checkpoint: 2, metadata: { ticket: "SHOP-42" } },
   RestoreCheckpoint: { checkpoint: 2 },
   ApprovalDecision: { decision: "deny", reason: "Keep the old signature: the plugin uses it." },
+  QuestionReply: { answers: { 1: { labels: ["Postgres"] } } },
   CommandResult: command,
   SendMessage: { prompt: "Now add a test for the empty cart." },
   RequestChanges: {

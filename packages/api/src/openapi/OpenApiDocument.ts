@@ -16,6 +16,7 @@ const counter = { type: "integer", minimum: 0, maximum: Number.MAX_SAFE_INTEGER 
 const parameters: Record<string, { readonly name?: string; readonly description: string; readonly schema?: Schema }> = {
   sandboxId: { description: "Id of a sandbox of the key's grant." },
   approvalId: { description: "The `approval_id` of an `approval.requested` event." },
+  questionId: { description: "The `question_id` of a `question.asked` event." },
   messageId: { description: "The `turnId` that sending the message answered." },
   "idempotency-key": {
     name: "Idempotency-Key",

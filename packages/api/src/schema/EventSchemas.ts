@@ -4,6 +4,7 @@
  */
 import { SandboxId } from "@slipway/domain/ids/SandboxId"
 import { TokenCounts } from "@slipway/domain/models/schema/Usage"
+import { QuestionRequest } from "@slipway/domain/sandbox/schema/Question"
 import { ApprovalRequest, QueuedMessage, SandboxEvent } from "@slipway/domain/sandbox/schema/SandboxEvent"
 import { TurnState } from "@slipway/domain/sandbox/schema/Turn"
 import { timestamp } from "@slipway/domain/time/Timestamp"
@@ -55,6 +56,7 @@ const transient = [
       tokens: TokenCounts.annotateKey({ description: "Totals of the sandbox in tokens, as `usage.updated` tells them." }),
       resume_cursor: resumeCursor,
       pending_approvals: Schema.Array(ApprovalRequest).annotateKey({ description: "What waits for a decision." }),
+      pending_questions: Schema.Array(QuestionRequest).annotateKey({ description: "What waits for an answer." }),
       waiting_messages: Schema.Array(QueuedMessage).annotateKey({
         description: "Waiting messages in order, with their current `position`."
       })

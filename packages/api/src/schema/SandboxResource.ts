@@ -22,7 +22,7 @@ export const SandboxResource = Schema.Struct({
   model: Schema.NullOr(Schema.String).annotateKey({ description: "The model's id in the catalogue." }),
   agentRuntime: AgentRuntimeName.annotateKey({ description: "The program that drives the model." }),
   turn: Schema.Struct({
-    active: Schema.Boolean.annotateKey({ description: "A turn is pending, running or waits for an approval." })
+    active: Schema.Boolean.annotateKey({ description: "A turn is pending, running or waits for an approval or an answer." })
   }).annotateKey({ description: "What the agent is doing." }),
   usage: Usage.annotateKey({ description: "Eventually consistent." }),
   metadata: Schema.Record(Schema.String, Schema.String).annotateKey({ description: "As given." }),

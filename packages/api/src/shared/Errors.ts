@@ -50,9 +50,11 @@ import { CreationDenied as DeniedByEmbedder } from "@slipway/domain/sandbox/port
 import { CheckpointNotFound as NoSuchCheckpoint } from "@slipway/domain/sandbox/ports/Checkpoints"
 import { SandboxNotFound as NoSuchSandbox } from "@slipway/domain/sandbox/ports/SandboxStore"
 import {
+  AnswerInvalid as AnswerMisfits,
   ApprovalNotFound as NoSuchApproval,
   MessageNotFound as NoSuchMessage,
   MessageNotWaiting as NoLongerWaiting,
+  QuestionNotFound as NoSuchQuestion,
   QueueFull as TooManyWait,
   SandboxNotRunning as NotRunning,
   ScopeUnsupported as NoScope,
@@ -158,6 +160,10 @@ export const StoreUnavailable = onWire(503, "unavailable", StoreDown)
 export const SandboxNotFound = onWire(404, "not_found", NoSuchSandbox)
 /** The sandbox never asked for this approval. */
 export const ApprovalNotFound = onWire(404, "not_found", NoSuchApproval)
+/** The sandbox never asked this question. */
+export const QuestionNotFound = onWire(404, "not_found", NoSuchQuestion)
+/** The answers do not fit the questions: an unknown question or option, too many options, a text where none is taken. */
+export const AnswerInvalid = onWire(400, "invalid_answer", AnswerMisfits)
 /** The sandbox has no such checkpoint, or it is no longer kept. */
 export const CheckpointNotFound = onWire(404, "not_found", NoSuchCheckpoint)
 /** The sandbox has none yet. */

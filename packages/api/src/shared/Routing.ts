@@ -10,6 +10,7 @@ export const AREAS = [
   "events",
   "stream",
   "approvals",
+  "questions",
   "files",
   "pull_requests",
   "feed",

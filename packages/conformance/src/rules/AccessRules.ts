@@ -39,6 +39,7 @@ const endpoints: ReadonlyArray<readonly [method: string, path: string]> = [
   ["POST", `${UNKNOWN}/restore`],
   ["POST", `${UNKNOWN}/fork`],
   ["POST", `${UNKNOWN}/approvals/a`],
+  ["POST", `${UNKNOWN}/questions/a`],
   ["GET", `${UNKNOWN}/messages`],
   ["GET", `${UNKNOWN}/checkpoints`],
   ["GET", `${UNKNOWN}/setup`],

@@ -27,7 +27,7 @@ const outcome = (reply: Reply, wanted: string, to: string) => {
   return found
 }
 
-const COUNTED = /^(?:sandbox\.(?:status|restor)|turn\.|approval\.|pull_request\.)/u
+const COUNTED = /^(?:sandbox\.(?:status|restor)|turn\.|approval\.|question\.|pull_request\.)/u
 /** Revision of a sandbox, counted from its log. */
 const revisionOf = (log: ReadonlyArray<Event>) => log.filter(({ type }) => COUNTED.test(type)).length
 

@@ -33,7 +33,7 @@ const PAGE_BYTES = 2 * 2 ** 20
 const member = { open: true }
 const commit = matching(/^(?:[0-9a-f]{40}|[0-9a-f]{64})$/u, "a commit")
 const author = object({ id: matching(/^user_[0-9A-HJKMNP-TV-Z]{26}$/u, "user_ and a ULID") }, member)
-const turnStates = ["pending", "running", "awaiting_approval", "succeeded", "failed", "interrupted", "cancelled"]
+const turnStates = ["pending", "running", "awaiting_approval", "awaiting_answer", "succeeded", "failed", "interrupted", "cancelled"]
 
 /** The shape of an approval request. */
 export const approvalRequest = object({ approval_id: filled, tool: text, expires_at: timestamp }, {
@@ -208,7 +208,7 @@ export const rules = [
   rule("turn-id", "Events inside a turn name it, those before the first turn do not.", async (world) => {
     const { id } = await world.worked()
     for (const { data, turnId: turn, type } of await world.log()) {
-      if (/^(?:turn|message|tool|approval)\./u.test(type)) same(turn, turnId(id, 1), `turn_id of ${type}`)
+      if (/^(?:turn|message|tool|approval|question)\./u.test(type)) same(turn, turnId(id, 1), `turn_id of ${type}`)
       if (type === "sandbox.boot" || (type === "sandbox.status" && data.at("status").value !== "terminated")) {
         same(turn, undefined, `turn_id of ${type}`)
       }

@@ -56,7 +56,8 @@ const envelopes = (blocks: ReadonlyArray<Block>) => durable(blocks).map(({ data 
 const isCaughtUp = (block: Block) => typeOf(block) === "sandbox.status" && block.id === undefined
 
 /** The events that a new reader gets until it has caught up. */
-const fresh = (world: World, box: Box) => read(world, box, {}, isCaughtUp)
+/** The blocks of a stream without a cursor, until it has caught up with the log. */
+export const fresh = (world: World, box: Box) => read(world, box, {}, isCaughtUp)
 
 /** The reply of a stream that was refused or is empty. */
 const whole = async (world: World, box: Box, asked: Asked): Promise<Reply> => {

@@ -79,6 +79,11 @@ export const layer = Layer.effect(
               const open = current?.approvals.get(approvalId)
               return open === undefined ? Effect.void : Effect.asVoid(Deferred.succeed(open, { decision, reason }))
             }),
+          answer: (questionId, answers) =>
+            Effect.suspend(() => {
+              const open = current?.questions.get(questionId)
+              return open === undefined ? Effect.void : Effect.asVoid(Deferred.succeed(open, answers))
+            }),
           interrupt: stop("interrupted"),
           steer: (message) =>
             Effect.sync(() => {

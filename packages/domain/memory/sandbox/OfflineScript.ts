@@ -1,5 +1,7 @@
 /** Scripts of the agent in memory (docs/decisions/14): directives such as `[[write path=a.txt content=…]]` in a prompt. */
 
+import type { Answers, Question } from "../../src/sandbox/schema/Question.ts"
+
 export interface Step {
   readonly name: string
   readonly body: string
@@ -9,7 +11,29 @@ export interface Step {
 export const stepsOf = (text: string): Array<Step> =>
   Array.from(text.matchAll(DIRECTIVE), ([, name = "", body = ""]) => ({ name, body: body.trim() }))
 
-const DIRECTIVE = /\[\[(say|think|write|delete|shell|slow|hang|listen|error|crash|recall)(?:\s+([^]*?))?\]\]/gu
+const DIRECTIVE = /\[\[(say|think|ask|write|delete|shell|slow|hang|listen|error|crash|recall)(?:\s+([^]*?))?\]\]/gu
+
+/** The questions of an asking step: `Which one? | first | second || multiple=true text=false Which others? | third | fourth`. */
+export const questionsOf = (body: string): Array<Question> =>
+  body.split("||").map((part, index) => {
+    const [first = "", ...options] = part.split("|").map((one) => one.trim())
+    const [, flags = "", text = ""] = /^((?:(?:multiple|text)=\S+\s+)*)([^]*)$/u.exec(first) ?? []
+    return {
+      id: String(index + 1),
+      text,
+      options: options.map((label) => ({ label })),
+      multiple: /multiple=true/u.test(flags),
+      allows_text: !/text=false/u.test(flags)
+    }
+  })
+
+/** What the agent says to the answers. */
+export const answersSaid = (questions: ReadonlyArray<Question>, answers: Answers | null): string =>
+  questions.map(({ id, text }) => {
+    const { labels = [], text: own } = answers?.[id] ?? {}
+    const said = [...labels, ...(own === undefined ? [] : [own])]
+    return said.length === 0 ? `${text} Nobody answered.` : `${text} You said: ${said.join(", ")}.`
+  }).join("\n")
 
 /** A file of an editing step. `repo`: `null` means the first repository. */
 export interface EditedFile {

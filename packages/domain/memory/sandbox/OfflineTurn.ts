@@ -6,10 +6,12 @@ import * as Result from "effect/Result"
 import type { AgentSession, AgentSessionOptions, TurnEnd } from "../../src/sandbox/ports/AgentRuntime.ts"
 import type { BoxProcess } from "../../src/sandbox/ports/SandboxHost.ts"
 import * as PlainEdit from "../../src/sandbox/rules/PlainEdit.ts"
+import { refusalOf } from "../../src/sandbox/rules/Question.ts"
 import * as ToolCall from "../../src/sandbox/rules/ToolCall.ts"
 import type { ToolKind } from "../../src/sandbox/rules/ToolCall.ts"
+import type { Answers } from "../../src/sandbox/schema/Question.ts"
 import { normalizePath } from "../../src/source/rules/FileRules.ts"
-import { contentOf, type EditedFile, fileOf, type Step, stepsOf } from "./OfflineScript.ts"
+import { answersSaid, contentOf, type EditedFile, fileOf, questionsOf, type Step, stepsOf } from "./OfflineScript.ts"
 
 /** The session of the turn. */
 export interface Session extends Pick<AgentSessionOptions, "box" | "repositories" | "toolApprovalMode"> {
@@ -36,6 +38,7 @@ export interface Running {
   ended: "interrupted" | "died" | null
   readonly stopped: Latch.Latch
   readonly approvals: Map<string, Deferred.Deferred<Decided>>
+  readonly questions: Map<string, Deferred.Deferred<Answers | null>>
   /** Steering messages that were not taken yet. */
   readonly steers: Array<{ readonly id: string; readonly text: string }>
   /** Ids of all messages that the turn was given. */
@@ -49,6 +52,7 @@ export const begin = (): Running => ({
   ended: null,
   stopped: Latch.makeUnsafe(false),
   approvals: new Map(),
+  questions: new Map(),
   steers: [],
   handed: new Set(),
   told: Latch.makeUnsafe(false)
@@ -121,6 +125,22 @@ const call = Effect.fnUntraced(function*(performance: Performance, about: CallOp
   yield* speak(performance, `This did not work: ${tool}. ${problem}`)
 })
 
+/** Asks a person, and says the answers. */
+const ask = Effect.fnUntraced(function*(performance: Performance, body: string) {
+  const { onEvent, turn } = performance
+  performance.thought = null
+  const questions = questionsOf(body)
+  const refused = refusalOf(questions)
+  if (refused !== null) return yield* speak(performance, `I could not ask: ${refused}`)
+  const questionId = nextId(performance, "ask")
+  const answered = yield* Deferred.make<Answers | null>()
+  turn.questions.set(questionId, answered)
+  yield* onEvent({ _tag: "QuestionAsked", questionId, questions })
+  const answers = yield* pause(performance, Deferred.await(answered))
+  turn.questions.delete(questionId)
+  if (turn.ended === null) yield* speak(performance, answersSaid(questions, answers ?? null))
+})
+
 const edit = (
   performance: Performance,
   verb: "Write" | "Delete",
@@ -165,6 +185,9 @@ const perform = Effect.fnUntraced(function*(performance: Performance, { body, na
     case "say":
     case "think":
       yield* speak(performance, body, name === "say" ? "text" : "reasoning")
+      break
+    case "ask":
+      yield* ask(performance, body)
       break
     case "write":
     case "delete": {

@@ -15,6 +15,7 @@ import type { Receipt } from "../../src/sandbox/rules/Command.ts"
 import { projectionOf, withMessages } from "../../src/sandbox/rules/EventProjection.ts"
 import { RETENTION_DAYS } from "../../src/sandbox/rules/Idempotency.ts"
 import { isArrival, isUnsaved, type Leasable, workOf } from "../../src/sandbox/rules/LeaseRules.ts"
+import type { QuestionState } from "../../src/sandbox/rules/Question.ts"
 import { type Creation, initial, isSettled, type Sandbox } from "../../src/sandbox/rules/Sandbox.ts"
 import type { SandboxEvent } from "../../src/sandbox/rules/SandboxEvent.ts"
 import type { ChangeCounts } from "../../src/source/schema/ChangeCounts.ts"
@@ -47,6 +48,7 @@ export interface Row {
   readonly traces: Map<string, string>
   readonly keys: Map<string, Receipt & { readonly fingerprint: string; readonly boundAt: DateTime.Utc }>
   readonly approvals: Map<string, Approval>
+  readonly questions: Map<string, QuestionState>
   /** The text so far, by message. */
   readonly texts: Map<string, string>
   messages: ReadonlyArray<Message>
@@ -80,6 +82,7 @@ export const newRow = (creation: Creation): Row => ({
   traces: new Map(),
   keys: new Map(),
   approvals: new Map(),
+  questions: new Map(),
   texts: new Map(),
   messages: [],
   checkpoints: [],
@@ -139,7 +142,7 @@ export const record = (
   now: DateTime.Utc,
   fence: number | null = null
 ): ReadonlyArray<LogEntry> => {
-  const { approvals, at, entries, messages, sandbox, texts } = projectionOf(row.sandbox, events, decidedAt)
+  const { approvals, at, entries, messages, questions, sandbox, texts } = projectionOf(row.sandbox, events, decidedAt)
   if (fence !== null) keepCheckpoints(row, events, at, fence)
   if (fence !== null && isArrival(events)) row.moved = null
   row.sandbox = sandbox
@@ -147,6 +150,7 @@ export const record = (
   row.workSince = workOf(sandbox) === null ? null : row.workSince ?? now
   row.log.push(...entries)
   for (const approval of approvals) row.approvals.set(approval.approvalId, approval)
+  for (const question of questions) row.questions.set(question.questionId, question)
   row.messages = withMessages(row.messages, messages, (id) => row.texts.get(id), at)
   for (const [id, text] of texts) row.texts.set(id, text)
   return entries

@@ -170,9 +170,10 @@ const command = Effect.fn("SandboxStore.command")(function*<E>(
   const commandId = command.identity(row.sandbox)
   const receipt = row.receipts.get(commandId) ?? null
   const approval = command.approvalId === null ? null : row.approvals.get(command.approvalId) ?? null
+  const question = command.questionId === undefined ? null : row.questions.get(command.questionId) ?? null
   const isMessage = command.messageId !== undefined &&
     Array.from(row.receipts.values()).some(({ turnId }) => turnId === command.messageId)
-  const verdict = yield* Effect.fromResult(command.decide({ sandbox: row.sandbox, receipt, approval, isMessage }))
+  const verdict = yield* Effect.fromResult(command.decide({ sandbox: row.sandbox, receipt, approval, question, isMessage }))
   const events = verdict.outcome === "applied" ? verdict.events : []
   yield* write(deps, row, events, now)
   if (audit !== null) yield* audit.append(securityEvents(row.sandbox.id, events, now))
@@ -278,6 +279,8 @@ export const over = (state: SandboxRows.SandboxRows): Layer.Layer<Kept, never, H
         }),
 
       approvals: (id, approvalIds) => Effect.sync(() => approvalIds.flatMap((approvalId) => rows.get(id)?.approvals.get(approvalId) ?? [])),
+
+      questions: (id, questionIds) => Effect.sync(() => questionIds.flatMap((questionId) => rows.get(id)?.questions.get(questionId) ?? [])),
 
       publishers: (repo, branch) =>
         Effect.sync(() =>

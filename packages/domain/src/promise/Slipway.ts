@@ -141,6 +141,8 @@ export interface Slipway {
   approve(by: Caller, id: string, approvalId: string, options?: Pick<ApprovalDecision, "scope">): Promise<CommandResult>
   /** `reason`: the explanation for the agent, 1 to 2000 characters. */
   deny(by: Caller, id: string, approvalId: string, options?: Pick<ApprovalDecision, "reason">): Promise<CommandResult>
+  /** Answers what an agent asked (`question.asked`), or dismisses it: `{ answers: { id: { labels, text } } }` or `{ dismiss: true }`. */
+  answer(by: Caller, id: string, questionId: string, reply: unknown): Promise<CommandResult>
   /** Every event after `after` (0: all), as it comes. Ends after the last event of an ended sandbox, and when this object is closed. */
   events(by: Caller, id: string, options?: { readonly after?: number | undefined }): AsyncIterable<WireEvent>
   /** Ends all streams of events and releases the store. Until then the process stays alive. */
@@ -240,6 +242,7 @@ const storeOf = (store: PromisedStore) =>
       // Only publications ask, and an embedder of the domain has none.
       publishers: () => Effect.succeed([]),
       approvals: (id, approvalIds) => asked(() => store.approvals(id, approvalIds)),
+      questions: (id, questionIds) => asked(() => store.questions(id, questionIds)),
       purged: (id) => asked(() => store.purged(id))
     }))
 
@@ -345,6 +348,12 @@ export async function open(options: Options | StoresOptions<never>): Promise<Sli
       withId(id, (id) => Effect.flatMap(Requests.title(title), (title) => sandboxes.rename(principalOf(by), id, title))),
     approve: (by, id, approvalId, options) => decide(by, id, approvalId, { ...options, decision: "approve" }),
     deny: (by, id, approvalId, options) => decide(by, id, approvalId, { ...options, decision: "deny" }),
+    answer: (by, id, questionId, reply) =>
+      withId(id, (id) =>
+        Effect.flatMap(
+          Effect.all([Requests.questionId(questionId), Requests.questionReply(reply)]),
+          ([questionId, reply]) => sandboxes.answerQuestion(principalOf(by), id, questionId, reply)
+        )),
     events: (by, id, { after = 0 } = {}) =>
       whileOpen().pipe(
         Effect.andThen(Effect.fromResult(readId(id))),

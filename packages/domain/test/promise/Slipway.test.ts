@@ -95,6 +95,7 @@ const world = () => {
     change: (id, by, decide, now) => run((store) => store.change(id, by, decide, now)),
     delete: (key, now) => run((store) => store.delete(key, now)),
     approvals: (id, approvalIds) => run((store) => store.approvals(id, approvalIds)),
+    questions: (id, questionIds) => run((store) => store.questions(id, questionIds)),
     purged: (id) => run((store) => store.purged(id))
   }
   const work = (id: string, command: SystemCommand) =>

@@ -3,7 +3,9 @@ import { SandboxResource, toResource } from "@slipway/api/schema/SandboxResource
 import type { SandboxId } from "@slipway/domain/ids/SandboxId"
 import type { LogEntry } from "@slipway/domain/sandbox/ports/SandboxStore"
 import { queuedOf } from "@slipway/domain/sandbox/rules/MessageQueue"
+import { questionsOf } from "@slipway/domain/sandbox/rules/Question"
 import type { Sandbox } from "@slipway/domain/sandbox/rules/Sandbox"
+import { QuestionRequest } from "@slipway/domain/sandbox/schema/Question"
 import { ApprovalRequest } from "@slipway/domain/sandbox/schema/SandboxEvent"
 import type { Entries } from "@slipway/domain/sandbox/usecases/SandboxEvents"
 import { Schema } from "effect"
@@ -62,6 +64,7 @@ export const transient = (sandboxId: SandboxId, at: Date, type: string, data: un
   `data: ${JSON.stringify({ object: "sandbox.event", version: "v1", ts: at.toISOString(), sandbox_id: sandboxId, type, data })}\n\n`
 
 const encodeResource = Schema.encodeSync(SandboxResource)
+const encodeQuestions = Schema.encodeSync(Schema.Array(QuestionRequest))
 const encodeApprovals = Schema.encodeSync(Schema.Array(ApprovalRequest))
 
 /** All of a sandbox, and the cursor right after it: both from one read. */
@@ -71,5 +74,6 @@ export const snapshotOf = (sandbox: Sandbox, publicUrl: string) => ({
   tokens: sandbox.tokens,
   resume_cursor: String(sandbox.lastSeq),
   pending_approvals: encodeApprovals(sandbox.approvals),
+  pending_questions: encodeQuestions(questionsOf(sandbox)),
   waiting_messages: queuedOf(sandbox)
 })

@@ -95,6 +95,9 @@ export const layer = HttpApiBuilder.group(
       }),
       decideApproval: Effect.fnUntraced(function*({ params: { approvalId, sandboxId }, payload }) {
         return yield* sandboxes.decideApproval(yield* CurrentPrincipal, sandboxId, approvalId, payload)
+      }),
+      answerQuestion: Effect.fnUntraced(function*({ params: { questionId, sandboxId }, payload }) {
+        return yield* sandboxes.answerQuestion(yield* CurrentPrincipal, sandboxId, questionId, payload)
       })
     })
   })

@@ -57,4 +57,9 @@ export const layer = HttpRouter.use(Effect.fnUntraced(function*(router) {
   yield* members("/sandboxes/:sandboxId/restore", { GET: checkpoints.askToRestore, POST: checkpoints.restore })
   yield* members("/sandboxes/:sandboxId/fork", { GET: checkpoints.askToFork, POST: checkpoints.fork })
   yield* members("/sandboxes/:sandboxId/approvals/:approvalId", { GET: forms.approval, POST: forms.decide })
+  yield* members("/sandboxes/:sandboxId/questions/:questionId", {
+    GET: forms.question,
+    POST: forms.answer,
+    formBytes: Form.PROMPT_BYTES
+  })
 })).pipe(Layer.provide([ChangesCache.layer, PullRequestCache.layer]))

@@ -1,6 +1,7 @@
 /** The state of a sandbox and its reason, as pages show them. */
 import { pullsOf, type Queue } from "@slipway/domain/sandbox/ports/SandboxDashboard"
 import { type AttentionState, attentionStateOf, stateWords } from "@slipway/domain/sandbox/rules/AttentionState"
+import { questionsOf } from "@slipway/domain/sandbox/rules/Question"
 import type { Sandbox } from "@slipway/domain/sandbox/rules/Sandbox"
 import { pullStateOf } from "@slipway/domain/source/rules/PullState"
 import { DateTime } from "effect"
@@ -44,11 +45,18 @@ export const placeInLine = (sandbox: Pick<Sandbox, "id">, queue: Queue): string 
   return place === undefined ? "" : `${ordinal(place)}, ${atWorkLabel(queue)}`
 }
 
+/** Characters of a question in a list. */
+const QUESTION_CHARACTERS = 120
+
+const beginningOf = (text: string): string =>
+  text.length <= QUESTION_CHARACTERS ? text : `${text.slice(0, QUESTION_CHARACTERS).toWellFormed()}…`
+
 /** The reason for its state in a few words; may be empty. */
 export const because = (sandbox: Sandbox, queue: Queue): string => {
   const { approvals, error, reason, status } = sandbox
   switch (attentionStateOf(sandbox)) {
     case "asking":
+      if (approvals.length === 0) return `Asks: ${beginningOf(questionsOf(sandbox)[0]?.questions[0]?.text ?? "")}`
       return approvals.length === 1 ? `Asks for approval: ${approvals[0]?.tool ?? ""}` : `${approvals.length} approvals waiting`
     case "failed":
       return status === "failed" ? error ?? (reason === null ? "" : labels.reason[reason]) : "The last turn failed."

@@ -1,6 +1,7 @@
 /** Labels for the states, reasons and amounts of a sandbox, as pages and the command show them. */
 import type { TokenCounts } from "@slipway/domain/models/rules/Usage"
 import type { Rejection } from "@slipway/domain/sandbox/rules/Command"
+import type { Answers, Question, QuestionResolver } from "@slipway/domain/sandbox/rules/Question"
 import type {
   ApprovalOutcome,
   ApprovalResolver,
@@ -54,6 +55,7 @@ const turn: Record<TurnState, string> = {
   pending: "Working",
   running: "Working",
   awaiting_approval: "Needs you",
+  awaiting_answer: "Needs you",
   succeeded: "Done",
   failed: "The turn failed",
   interrupted: "The turn was interrupted",
@@ -103,6 +105,26 @@ const approvalBy: Record<ApprovalResolver, string> = {
 
 const approvedForTurn = "with all others of its kind until the turn ends"
 
+/** Why there is no answer to a question. */
+const unanswered: Record<QuestionResolver, string> = {
+  user: "Dismissed",
+  timeout: "Not answered in time",
+  interrupt: "Not answered: the turn was interrupted",
+  terminate: "Not answered: the sandbox was terminated",
+  turn_end: "Not answered: the turn ended"
+}
+
+/** A person's answers, a line for each question; without its text if there is one question. */
+const answers = (given: Answers, questions: ReadonlyArray<Pick<Question, "id" | "text">> = []): string => {
+  const textOf = (id: string) => questions.find((one) => one.id === id)?.text
+  const entries = Object.entries(given)
+  return entries.map(([id, { labels = [], text }]) => {
+    const said = [...labels, ...(text === undefined ? [] : [text])].join(", ")
+    const asked = textOf(id)
+    return asked === undefined || questions.length === 1 ? said : `${asked} ${said}`
+  }).join("\n")
+}
+
 const action: Record<ActionState, string> = { idle: "", publishing: "Publishing", updating: "Updating", failed: "Publishing failed" }
 
 const rejection: Record<Rejection, string> = {
@@ -110,6 +132,8 @@ const rejection: Record<Rejection, string> = {
   no_active_turn: "The agent isn't working.",
   approval_expired: "This approval expired and was denied.",
   approval_already_resolved: "Already decided; the first decision stands.",
+  question_expired: "This question expired; the agent went on without an answer.",
+  question_already_answered: "Already answered; the first answer stands.",
   turn_active: "The agent is working. Wait for it or stop it, then restore.",
   restore_active: "Another checkpoint is being restored. Wait for it."
 }
@@ -145,6 +169,8 @@ export const labels = {
   approval,
   approvalBy,
   approvedForTurn,
+  unanswered,
+  answers,
   feedback,
   paused,
   action,

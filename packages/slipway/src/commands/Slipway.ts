@@ -14,6 +14,7 @@ const work = {
   logs: { about: "Show the log of a sandbox", load: async () => (await sandboxes()).logs },
   message: { about: "Send a message: it starts the next turn, waits for it, or steers", load: async () => (await sandboxes()).message },
   approve: { about: "Approve or deny a tool call", load: async () => (await sandboxes()).approve },
+  answer: { about: "Answer or dismiss a question of the agent", load: async () => (await import("./client/AnswerQuestion.ts")).answer },
   diff: { about: "Show the changes of a sandbox as a patch", load: async () => (await sandboxes()).diff },
   publish: { about: "Publish changes as a draft pull request", load: async () => (await sandboxes()).publish },
   comments: {
@@ -108,6 +109,7 @@ const synonyms: Partial<Record<Name, ReadonlyArray<string>>> = {
   logs: ["events"],
   message: ["send", "reply", "prompt"],
   approve: ["approvals", "deny"],
+  answer: ["questions", "question", "dismiss"],
   feedback: ["review", "resume"],
   open: ["view", "web", "browse"],
   stop: ["terminate", "kill", "end", "interrupt"],

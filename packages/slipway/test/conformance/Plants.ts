@@ -55,6 +55,7 @@ const SYNC = at(/\/sync$/u)
 const FEEDBACK = at(/\/feedback$/u)
 const RESUME = at(/\/feedback\/resume$/u)
 const DECIDE = at(/\/approvals\//u)
+const ANSWER = at(/\/questions\//u)
 const OPENAPI = at(/^\/openapi\.json$/u)
 const ENVIRONMENT = at(/^\/schemas\/environment\.json$/u)
 
@@ -678,6 +679,43 @@ export const plants = ({ key, otherKey }: Keys): Readonly<Record<string, Readonl
   "commands.approval-id": {
     "takes longer": instead(400, 404, "not_found"),
     "takes shorter": instead(404, 400, "invalid_request")
+  },
+
+  "commands.question": {
+    "asks without an end": each("question.asked", ({ data: { expires_at: _, ...data }, ...event }) => ({ ...event, data })),
+    "not in the snapshot": transient("snapshot", "data.pending_questions", () => []),
+    "as an approval": transient("snapshot", "data.turn.state", () => "awaiting_approval")
+  },
+  "commands.answer": {
+    "drawn id": drawn("commandId", ANSWER),
+    "the last one wins": edit("", (old) => ({ ...old as object, outcome: "applied", rejection: undefined }), ANSWER),
+    "another rejection": edit("rejection", (old) => old === undefined ? old : "question_expired", ANSWER),
+    "chooses for the person": body((given) => given.replace("second", "first")),
+    "keeps the answer to itself": each("question.answered", ({ data: { answers: _, ...data }, ...event }) => ({ ...event, data }))
+  },
+  "commands.answer-concurrent": {
+    "all applied": edit("", (old) => ({ ...old as object, outcome: "applied", rejection: undefined }), ANSWER)
+  },
+  "commands.dismiss": {
+    "answers": dataOf("question.answered", "answers", { 1: { labels: ["first"] } }),
+    "by time": dataOf("question.answered", "by", "timeout")
+  },
+  "commands.interrupt-question": {
+    "answers": dataOf("question.answered", "answers", { 1: { labels: ["first"] } }),
+    "by the user": dataOf("question.answered", "by", "user"),
+    "takes an answer": edit("", (old) => ({ ...old as object, outcome: "applied", rejection: undefined }), ANSWER)
+  },
+  "commands.answer-misfit": { "takes any": instead(400, 404, "not_found", ANSWER) },
+  "commands.question-unknown": {
+    "rejected": succeeds(404, { commandId: ANOTHER_UUID, revision: 1, outcome: "rejected", rejection: "question_expired" }, ANSWER)
+  },
+  "commands.answer-body": {
+    "takes more": body((given) => given.replace(",\"by\":\"user\"", "")),
+    "takes any": instead(400, 404, "not_found", ANSWER)
+  },
+  "commands.question-id": {
+    "takes longer": instead(400, 404, "not_found", ANSWER),
+    "takes shorter": instead(404, 400, "invalid_request", ANSWER)
   },
 
   "checkpoints.restore-body": {

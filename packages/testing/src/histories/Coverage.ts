@@ -29,11 +29,13 @@ export interface Reached {
 
 /** A new refusal of a rule does not compile before it is here. */
 const refusals: Readonly<Record<Refusal, true>> = {
+  AnswerInvalid: true,
   ApprovalNotFound: true,
   CheckpointNotFound: true,
   IllegalTransition: true,
   MessageNotFound: true,
   MessageNotWaiting: true,
+  QuestionNotFound: true,
   QueueFull: true,
   SandboxNotRunning: true,
   ScopeUnsupported: true,
@@ -43,6 +45,8 @@ const refusals: Readonly<Record<Refusal, true>> = {
 
 /** All commands, and whether each can be refused as an `IllegalTransition`. */
 const commands: Readonly<Record<SystemCommand["_tag"] | Asked["_tag"], boolean>> = {
+  Answer: false,
+  AskQuestion: true,
   Cancel: false,
   Decide: false,
   EndTurn: false,
@@ -156,8 +160,8 @@ const stepOf = (state: string | undefined, event: SandboxEvent): string | null =
     ? "running"
     : event.type === "turn.updated" && event.data.state !== "pending" || event.type === "turn.completed"
     ? event.data.state
-    // Another request of a turn that waits for a decision.
-    : event.type === "approval.requested" && state === "awaiting_approval"
+    // Another request of a turn that waits for a person.
+    : event.type === "approval.requested" && state === "awaiting_approval" || event.type === "question.asked" && state === "awaiting_answer"
     ? state
     : null
 

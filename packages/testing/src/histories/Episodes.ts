@@ -3,11 +3,25 @@
  * actions that make sense in the present state, so that a short list of them is a long life.
  */
 import { MAX_WAITING } from "@slipway/domain/sandbox/rules/MessageQueue"
+import { type QuestionReply, questionsOf } from "@slipway/domain/sandbox/rules/Question"
 import type { SystemCommand } from "@slipway/domain/sandbox/rules/SystemCommand"
 import type { ToolKind } from "@slipway/domain/sandbox/rules/ToolCall"
 import { turnId } from "@slipway/domain/sandbox/rules/Turn"
 import * as Duration from "effect/Duration"
-import { type Asked, decisionOf, type Deciding, type History, ids, limits, recordCheckpoint, request, synced, TITLES } from "./History.ts"
+import {
+  type Asked,
+  decisionOf,
+  type Deciding,
+  type History,
+  ids,
+  inquiry,
+  limits,
+  recordCheckpoint,
+  REPLY,
+  request,
+  synced,
+  TITLES
+} from "./History.ts"
 
 /** Plays one episode. `n` chooses among its variants. */
 export type Episode = (history: History, n: number) => void
@@ -31,6 +45,12 @@ const passes = (limit: Duration.Input): Episode => (history) => void history.wai
 export const freshCall = (history: History, n: number): string => {
   const known = history.approvals.find(({ approvalId }) => approvalId === `call-${n}`)
   return known === undefined || known.outcome === null ? `call-${n}` : freshCall(history, n + 1)
+}
+
+/** The `n`th question, or the next one that is not over: an agent never reuses the id of such a question. */
+export const freshQuestion = (history: History, n: number): string => {
+  const known = history.questions.find(({ questionId }) => questionId === `question-${n}`)
+  return known === undefined || known.by === null ? `question-${n}` : freshQuestion(history, n + 1)
 }
 
 // ---------------------------------------------------------------------------------------------------------------
@@ -153,6 +173,21 @@ const disagrees = (by: "approve" | "deny"): Episode => (history, n) => {
   const approval = decided[n % decided.length]
   if (approval !== undefined) history.person({ _tag: "Decide", approvalId: approval.approvalId, decision: by })
 }
+const inquires: Episode = (history) => void history.system(inquiry(history.turn, freshQuestion(history, history.questions.length + 1)))
+/** Replies to the oldest request for answers. */
+export const replies = (reply: QuestionReply): Episode => (history) => {
+  const [oldest] = questionsOf(history.sandbox)
+  if (oldest !== undefined) history.person({ _tag: "Answer", questionId: oldest.question_id, reply })
+}
+const dismisses = replies({ dismiss: true })
+/** Someone answers what is over. */
+const answersLate: Episode = (history, n) => {
+  const over = history.questions.filter(({ by }) => by !== null)
+  const question = over[n % over.length]
+  if (question !== undefined) {
+    history.person({ _tag: "Answer", questionId: question.questionId, reply: n % 2 === 0 ? REPLY : { dismiss: true } })
+  }
+}
 const interrupts = person({ _tag: "Interrupt" })
 const limited: Episode = (history, n) =>
   void history.system({
@@ -194,6 +229,16 @@ const working: ReadonlyArray<Episode> = [
   inOrder(asks(), interrupts, asks(), ends("interrupted")),
   inOrder(asks(), terminates, winds),
   inOrder(asks(), decides("approve"), disagrees("deny")),
+  inOrder(inquires, replies(REPLY), works),
+  inOrder(inquires, dismisses, answersLate),
+  ...often(inOrder(inquires, passes(limits.approval), answersLate), 2),
+  inOrder(inquires, asks(), replies(REPLY), decides("approve"), works),
+  inOrder(asks(), inquires, decides("deny"), replies(REPLY)),
+  inOrder(inquires, inquires, replies(REPLY), ends("succeeded")),
+  inOrder(inquires, interrupts, inquires, answersLate, ends("interrupted")),
+  ...often(inOrder(inquires, terminates, answersLate, winds), 2),
+  ...often(inOrder(inquires, stopsWorker), 3),
+  inquires,
   inOrder(sends("queue"), sends("queue"), cancelsLast),
   inOrder(sends("steer"), takesSteer),
   inOrder(sends("queue"), sends("steer"), ends("succeeded")),
@@ -231,7 +276,25 @@ const asking: ReadonlyArray<Episode> = [
   gone
 ]
 
-const interrupting: ReadonlyArray<Episode> = [...often(ends("interrupted")), asks(), works, passes(limits.turn), gone,
+const inquiring: ReadonlyArray<Episode> = [
+  ...often(replies(REPLY)),
+  dismisses,
+  replies({ answers: { 1: { text: "MariaDB" } } }),
+  inquires,
+  inOrder(asks(), decides("approve")),
+  inOrder(asks(), asks(), replies(REPLY)),
+  inOrder(passes(limits.approval), answersLate),
+  ...often(ends("succeeded"), 2),
+  ...often(ends("failed", { reason: "The model refused." }), 2),
+  ...often(inOrder(interrupts, ends("interrupted")), 2),
+  ...often(ends("interrupted"), 2),
+  inOrder(terminates, winds),
+  inOrder(sends("steer"), takesSteer),
+  loses,
+  gone
+]
+
+const interrupting: ReadonlyArray<Episode> = [...often(ends("interrupted")), asks(), inquires, works, passes(limits.turn), gone,
   inOrder(terminates, winds)]
 
 // ---------------------------------------------------------------------------------------------------------------
@@ -330,6 +393,8 @@ export const episodesOf = ({ sandbox }: History): ReadonlyArray<Episode> => {
           return sandbox.turn.interruptRequested ? interrupting : working
         case "awaiting_approval":
           return asking
+        case "awaiting_answer":
+          return inquiring
         default:
           return idle
       }
@@ -348,6 +413,9 @@ export const misuses: ReadonlyArray<Episode> = [
   person({ _tag: "Send", prompt: "Now!" }),
   person({ _tag: "Send", prompt: "Now!", whenBusy: "steer", steerable: false }),
   person({ _tag: "Decide", approvalId: "none", decision: "approve" }),
+  person({ _tag: "Answer", questionId: "none", reply: REPLY }),
+  ...often(inOrder(starts, inquires, replies({ answers: { 4: { text: "Yes." } } })), 2),
+  inquires,
   inOrder(starts, asks("other"), (history) => {
     const other = history.sandbox.approvals.find(({ kind }) => kind === "other")
     history.person({ _tag: "Decide", approvalId: other?.approval_id ?? "none", ...decisionOf("approve all") })

@@ -4,6 +4,7 @@
  * never reuses the id of a decided tool call.
  */
 import { MAX_WAITING } from "@slipway/domain/sandbox/rules/MessageQueue"
+import type { QuestionReply } from "@slipway/domain/sandbox/rules/Question"
 import type { SystemCommand } from "@slipway/domain/sandbox/rules/SystemCommand"
 import { turnId } from "@slipway/domain/sandbox/rules/Turn"
 import { WhenBusy } from "@slipway/domain/sandbox/schema/MessageQueue"
@@ -13,16 +14,18 @@ import * as Arbitrary from "effect/Arbitrary"
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
-import { decides, episodesOf, freshCall, misuses } from "./Episodes.ts"
+import { decides, episodesOf, freshCall, freshQuestion, misuses, replies } from "./Episodes.ts"
 import {
   type Asked,
   Deciding,
   decisionOf,
   type History,
   ids,
+  inquiry,
   limits,
   reach,
   recordCheckpoint,
+  REPLY,
   request,
   Scene,
   synced,
@@ -51,6 +54,14 @@ const Go = Schema.TaggedStruct("Episode", { pick: Pick, variant: Variant })
 /** Commands that make no sense now. */
 const Misuse = Schema.TaggedStruct("Misuse", { pick: Pick, variant: Variant })
 
+/** How people reply: as asked, not at all, and with what was not offered. */
+const Replying = Schema.Literals(["answer", "dismiss", "misfit"])
+const REPLIES: Readonly<Record<typeof Replying.Type, QuestionReply>> = {
+  answer: REPLY,
+  dismiss: { dismiss: true },
+  misfit: { answers: { 1: { labels: ["Postgres", "SQLite"] } } }
+}
+
 const Named = Schema.Literals(["latest", "earlier", "unknown"])
 const Call = Schema.Literals([1, 2, 3])
 
@@ -64,6 +75,7 @@ const Anything = Schema.TaggedUnion({
   StartTurn: { turn: Named },
   RecordWork: { turn: Named },
   RequestApproval: { turn: Named, call: Call, kind: Schema.Literals(["edit", "command", "other"]), plain: Schema.Boolean },
+  AskQuestion: { turn: Named, question: Call },
   EndTurn: { turn: Named, state: TurnOutcome },
   ReportBoxLimit: { turn: Named, limit: Schema.Literals(["out_of_memory", "too_many_processes"]) },
   ReportUsage: { counted: Schema.Boolean },
@@ -77,6 +89,7 @@ const Anything = Schema.TaggedUnion({
   Terminate: {},
   Interrupt: {},
   Decide: { call: Call, by: Deciding },
+  Answer: { question: Call, how: Replying },
   Send: { whenBusy: WhenBusy },
   Cancel: { turn: Schema.Literals([1, 2, 3, 4, 5, 99]) },
   RecordSteer: { turn: Named, message: Schema.Literals([1, 2, 3, 4, 5]) },
@@ -196,6 +209,9 @@ const take = (history: History, step: Step): void => {
     case "Decide":
       history.person({ _tag: "Decide", approvalId: `call-${step.call}`, ...decisionOf(step.by) })
       return
+    case "Answer":
+      history.person({ _tag: "Answer", questionId: `question-${step.question}`, reply: REPLIES[step.how] })
+      return
     case "Send":
       history.person({ _tag: "Send", prompt: "And now?", whenBusy: step.whenBusy })
       return
@@ -228,6 +244,9 @@ const take = (history: History, step: Step): void => {
       return
     case "RequestApproval":
       history.system(request(named(history, step.turn), freshCall(history, step.call), step.kind, step.plain && step.kind === "edit"))
+      return
+    case "AskQuestion":
+      history.system(inquiry(named(history, step.turn), freshQuestion(history, step.question)))
       return
     case "EndTurn":
       history.system({ _tag: "EndTurn", turnId: named(history, step.turn), state: step.state })
@@ -275,6 +294,7 @@ const ordinary = (history: History): ReadonlyArray<() => void> => {
   const person = (asked: Asked) => () => void history.person(asked)
   const often = (choice: () => void) => [choice, choice, choice, choice]
   const ask = system(request(turn, freshCall(history, history.approvals.length + 1)))
+  const inquire = system(inquiry(turn, freshQuestion(history, history.questions.length + 1)))
   const expire = (limit: Duration.Duration) => () => void history.wait(limit).system({ _tag: "Expire" })
   const leave = [person({ _tag: "Terminate" }), person({ _tag: "Rename", title: TITLES[1] })]
   const [first, second] = sandbox.waiting
@@ -311,6 +331,8 @@ const ordinary = (history: History): ReadonlyArray<() => void> => {
         case "running":
           return [
             ...often(ask),
+            inquire,
+            inquire,
             ...busy,
             system(work(turn)),
             system(used(true, 0)),
@@ -331,6 +353,21 @@ const ordinary = (history: History): ReadonlyArray<() => void> => {
             decide("deny because"),
             ask,
             ask,
+            inquire,
+            ...busy,
+            expire(limits.approval),
+            ...lost,
+            person({ _tag: "Interrupt" }),
+            ...leave
+          ]
+        }
+        case "awaiting_answer": {
+          const reply = (how: typeof Replying.Type) => () => replies(REPLIES[how])(history, 0)
+          return [
+            ...often(reply("answer")),
+            reply("dismiss"),
+            ask,
+            inquire,
             ...busy,
             expire(limits.approval),
             ...lost,

@@ -7,6 +7,7 @@ import { offlineDemo } from "@slipway/domain/models/schema/ModelCatalogue"
 import { conclude } from "@slipway/domain/sandbox/ports/SandboxStore"
 import { type Approval, type ApprovalDecision, approvalOf } from "@slipway/domain/sandbox/rules/Approval"
 import {
+  answerQuestion,
   cancelMessage,
   type Command,
   type CommandResult,
@@ -22,6 +23,7 @@ import {
   terminate
 } from "@slipway/domain/sandbox/rules/Command"
 import type { Limits } from "@slipway/domain/sandbox/rules/Policy"
+import { type Question, type QuestionReply, type QuestionState, questionStateOf } from "@slipway/domain/sandbox/rules/Question"
 import { type Creation, created, dateOf, evolveAll, initial, type Sandbox } from "@slipway/domain/sandbox/rules/Sandbox"
 import type { SandboxEvent } from "@slipway/domain/sandbox/rules/SandboxEvent"
 import { decide, type SystemCommand } from "@slipway/domain/sandbox/rules/SystemCommand"
@@ -79,6 +81,7 @@ export type Asked =
   | { readonly _tag: "Terminate" }
   | { readonly _tag: "Interrupt" }
   | { readonly _tag: "Decide"; readonly approvalId: string } & ApprovalDecision
+  | { readonly _tag: "Answer"; readonly questionId: string; readonly reply: QuestionReply }
   /** `steerable`: the agent takes messages during a turn, as it does by default. */
   | { readonly _tag: "Send"; readonly prompt: string; readonly whenBusy?: WhenBusy; readonly steerable?: boolean }
   | { readonly _tag: "Cancel"; readonly messageId: string }
@@ -90,6 +93,7 @@ const asking: ReadonlyArray<string> = [
   "Terminate",
   "Interrupt",
   "Decide",
+  "Answer",
   "Send",
   "Cancel",
   "Restore",
@@ -100,6 +104,7 @@ const asking: ReadonlyArray<string> = [
 export const isAsked = (did: SystemCommand | Asked): did is Asked => asking.includes(did._tag)
 
 type Decisions =
+  | typeof answerQuestion
   | typeof cancelMessage
   | typeof decideApproval
   | typeof interrupt
@@ -132,7 +137,7 @@ export interface Moment {
 /** A process with a clock of its own. */
 type Process = "server" | "worker"
 
-/** A sandbox, its receipts and its approvals, as a store keeps them. */
+/** A sandbox, its receipts, its approvals and its questions, as a store keeps them. */
 export class History {
   /** The true time. */
   now = createdAt
@@ -143,6 +148,7 @@ export class History {
   readonly moments: Array<Moment> = []
   readonly #receipts = new Map<string, Receipt>()
   readonly #approvals = new Map<string, Approval>()
+  readonly #questions = new Map<string, QuestionState>()
   #sandbox: Sandbox
 
   constructor(more: Partial<Creation> = {}) {
@@ -169,6 +175,10 @@ export class History {
   get approvals(): ReadonlyArray<Approval> {
     return [...this.#approvals.values()]
   }
+  /** Every request for answers, oldest first. */
+  get questions(): ReadonlyArray<QuestionState> {
+    return [...this.#questions.values()]
+  }
 
   wait(duration: Duration.Input): this {
     this.now = DateTime.addDuration(this.now, Duration.fromInputUnsafe(duration))
@@ -193,8 +203,9 @@ export class History {
     const commandId = command.identity(before)
     const receipt = this.#receipts.get(commandId) ?? null
     const approval = command.approvalId === null ? null : this.#approvals.get(command.approvalId) ?? null
+    const question = command.questionId === undefined ? null : this.#questions.get(command.questionId) ?? null
     const isMessage = this.isMessage(command.messageId)
-    const decided = command.decide({ sandbox: before, receipt, approval, isMessage })
+    const decided = command.decide({ sandbox: before, receipt, approval, question, isMessage })
     if (Result.isFailure(decided)) return this.#record("server", asked, [], decided.failure._tag, null)
     const verdict = decided.success
     const events = verdict.outcome === "applied" ? verdict.events : []
@@ -221,6 +232,9 @@ export class History {
     for (const event of events) {
       if (event.type === "approval.requested" || event.type === "approval.resolved") {
         this.#approvals.set(event.data.approval_id, approvalOf(event))
+      }
+      if (event.type === "question.asked" || event.type === "question.answered") {
+        this.#questions.set(event.data.question_id, questionStateOf(event))
       }
     }
     const moment = { now, at, did, before, events, after: this.#sandbox, refused, result }
@@ -256,6 +270,8 @@ const commandOf = (asked: Asked): Command<{ readonly _tag: Refusal }> => {
       return interrupt(ids)
     case "Decide":
       return decideApproval(ids, asked.approvalId, asked, decider)
+    case "Answer":
+      return answerQuestion(ids, asked.questionId, asked.reply)
     case "Send":
       return sendMessage(ids, asked.prompt, "user-2", {
         whenBusy: asked.whenBusy ?? "reject",
@@ -285,6 +301,7 @@ export const Scene = Schema.Literals([
   "working",
   "resumed",
   "asking",
+  "inquiring",
   "interrupting",
   "idle",
   "stuck",
@@ -319,6 +336,8 @@ const scenes: Readonly<Record<Scene, () => History>> = {
     }),
   /** `call-1` waits for a decision. */
   asking: () => after("working", (history) => history.system(request(history.turn, "call-1"))),
+  /** `question-1` waits for an answer. */
+  inquiring: () => after("working", (history) => history.system(inquiry(history.turn, "question-1"))),
   /** A person asked for the turn's end; the agent has not answered yet. */
   interrupting: () => after("working", (history) => history.person({ _tag: "Interrupt" })),
   /** Running; the last turn succeeded. */
@@ -347,6 +366,23 @@ export const request = (turn: string, call: string, kind: ToolKind = "edit", pla
   _tag: "RequestApproval",
   turnId: turn,
   approval: { approval_id: call, tool: "write", kind, paths: ["a.txt"], ...(plain ? { plain: true } : {}) }
+})
+
+/** The questions of {@link inquiry}: with one option to choose, with several, and only with a text. */
+export const QUESTIONS: ReadonlyArray<Question> = [
+  { id: "1", text: "Which database?", options: [{ label: "Postgres" }, { label: "SQLite" }], multiple: false, allows_text: true },
+  { id: "2", text: "Which pages?", options: [{ label: "Cart" }, { label: "Shop" }], multiple: true, allows_text: false },
+  { id: "3", text: "Why?", options: [], multiple: false, allows_text: true }
+]
+
+/** A person's answers to {@link inquiry}. */
+export const REPLY: QuestionReply = { answers: { 1: { labels: ["Postgres"] }, 2: { labels: ["Shop", "Cart"] }, 3: { text: "As before." } } }
+
+/** The agent asks a person. */
+export const inquiry = (turn: string, questionId: string): SystemCommand => ({
+  _tag: "AskQuestion",
+  turnId: turn,
+  question: { question_id: questionId, questions: QUESTIONS }
 })
 
 /** A worker stored it. */

@@ -20,6 +20,7 @@ import {
   terminate
 } from "@slipway/domain/sandbox/rules/Command"
 import { workOf } from "@slipway/domain/sandbox/rules/LeaseRules"
+import type { QuestionState } from "@slipway/domain/sandbox/rules/Question"
 import { created, type Creation, evolve, initial, isSettled } from "@slipway/domain/sandbox/rules/Sandbox"
 import type { SandboxEvent } from "@slipway/domain/sandbox/rules/SandboxEvent"
 import { decide, type SystemCommand } from "@slipway/domain/sandbox/rules/SystemCommand"
@@ -48,12 +49,14 @@ import {
   decider,
   Deciding,
   decisionOf,
+  inquiry,
   type History,
   hostile,
   isAsked,
   legal,
   limits,
   play,
+  REPLY,
   request,
   synced,
   thorough,
@@ -64,6 +67,7 @@ import { define, type Suite } from "../suite/Suite.ts"
 import {
   approvalsResolveOnce,
   policyApprovesAsTold,
+  questionsCloseOnce,
   checkpointsCount,
   endsForGood,
   eventsAreInOrder,
@@ -105,7 +109,7 @@ const states = ({ first, moments }: History) => [first, ...moments.map(({ after 
 
 // Stated again: laws that asked the rules would agree with whatever those say.
 const SETTLED: ReadonlySet<string> = new Set(["succeeded", "failed", "terminated"])
-const ACTIVE: ReadonlySet<string> = new Set(["pending", "running", "awaiting_approval"])
+const ACTIVE: ReadonlySet<string> = new Set(["pending", "running", "awaiting_approval", "awaiting_answer"])
 const MOST_WAITING = 10
 /** docs/decisions/15. */
 const needOf = ({ owesCheckpoint, publications, restoring, status, syncing, turn }: Sandbox): "boot" | "turn" | "errand" | null => {
@@ -126,7 +130,7 @@ const unknownCall = (turn: string, call: string): SystemCommand => ({
 const CHANGES = [
   /^sandbox\.(?:status|restoring|restored|renamed|syncing|synced)/u,
   /^message\.(?:queued|steered|cancelled)/u,
-  /^(?:turn|approval|feedback|pull_request)\./u
+  /^(?:turn|approval|question|feedback|pull_request)\./u
 ]
 
 /** Laws of the pure rules. */
@@ -291,6 +295,28 @@ export const historyLaws: ReadonlyArray<HistoryLaw> = [
     }
   },
   {
+    name: "closes every question once, and answers none in a person's name",
+    holds: (history) => questionsCloseOnce(eventsOf(history), history.sandbox)
+  },
+  {
+    name: "keeps the first answer to a question",
+    holds: (history) => {
+      const over = eventsOf(history).filter(of("question.answered")).map(({ data }) => data)
+      const expected = over.map(({ answers, by, question_id }): QuestionState => ({
+        questionId: question_id,
+        by,
+        ...(answers === undefined ? {} : { answers })
+      }))
+      assert.sameDeepMembers(history.questions.filter(({ by }) => by !== null), expected)
+      for (const { before, did, events, result } of history.moments) {
+        if (did._tag !== "Answer" || result === null) continue
+        const pending = before.turn?.questions?.some(({ question_id }) => question_id === did.questionId) ?? false
+        assert.strictEqual(result.outcome === "applied", pending)
+        assert.strictEqual(events.length > 0, pending)
+      }
+    }
+  },
+  {
     name: "approves by itself what a person approved for the turn, and nothing else",
     holds: (history) => {
       policyApprovesAsTold(eventsOf(history))
@@ -392,6 +418,9 @@ export const historyLaws: ReadonlyArray<HistoryLaw> = [
         for (const event of events) table.record(event, at)
         assert.strictEqual(next(after), table.next)
         for (const { approval_id: id, expires_at: end } of after.approvals) assert.strictEqual(end.epochMilliseconds, table.expiryOf(id))
+        for (const { expires_at: end, question_id: id } of after.turn?.questions ?? []) {
+          assert.strictEqual(end.epochMilliseconds, table.expiryOf(id))
+        }
       }
     }
   },
@@ -539,11 +568,14 @@ export const historyLaws: ReadonlyArray<HistoryLaw> = [
     }
   },
   {
-    name: "has pending approvals exactly while its turn waits for them",
+    name: "has pending approvals and questions exactly while its turn waits for them",
     holds: (history) => {
       history.system({ _tag: "EndTurn", turnId: history.turn, state: "failed" })
       for (const { approvals, turn } of states(history)) {
+        const { questions = [] } = turn ?? {}
         assert.strictEqual(approvals.length > 0, turn?.state === "awaiting_approval")
+        assert.strictEqual(approvals.length === 0 && questions.length > 0, turn?.state === "awaiting_answer")
+        assert.strictEqual(new Set(questions.map(({ question_id }) => question_id)).size, questions.length)
         assert.strictEqual(new Set(approvals.map(({ approval_id }) => approval_id)).size, approvals.length)
       }
     }
@@ -645,6 +677,33 @@ export const historyLaws: ReadonlyArray<HistoryLaw> = [
     }
   },
   {
+    name: "ends a question without an answer when its time is over",
+    holds: (history) => {
+      for (const { expires_at: at, question_id: questionId } of history.sandbox.turn?.questions ?? []) {
+        history.now = DateTime.max(history.now, at)
+        history.system({ _tag: "Expire" })
+        const found = history.questions.find((question) => question.questionId === questionId)
+        assert.isTrue(found !== undefined && found.by !== null && found.by !== "user" && found.answers === undefined)
+      }
+    }
+  },
+  {
+    name: "takes no other answer to what is over, and says why",
+    holds: (history) => {
+      for (const { answers, by, questionId } of history.questions) {
+        if (by === null) continue
+        const isOver = history.sandbox.status === "terminating" || SETTLED.has(history.sandbox.status)
+        const rejection = isOver ? "sandbox_terminal" : by === "timeout" ? "question_expired" : "question_already_answered"
+        for (const reply of [REPLY, { dismiss: true } as const]) {
+          const { after, before, result } = history.person({ _tag: "Answer", questionId, reply })
+          const isSame = by === "user" && JSON.stringify(answers) === JSON.stringify("answers" in reply ? reply.answers : undefined)
+          assert.deepStrictEqual([result?.outcome, result?.rejection], isSame ? ["duplicate", undefined] : ["rejected", rejection])
+          assert.strictEqual(after, before)
+        }
+      }
+    }
+  },
+  {
     name: "approves for the turn what waits of the same kind, nothing else, and what is asked of that kind later",
     holds: (history) => {
       const { status, turn } = history.sandbox
@@ -707,14 +766,16 @@ export const historyLaws: ReadonlyArray<HistoryLaw> = [
     }
   },
   {
-    name: "waits for no decision in a turn that is being ended",
+    name: "waits for no decision and no answer in a turn that is being ended",
     holds: (history) => {
       if (history.sandbox.turn?.state === "running") {
         history.person({ _tag: "Interrupt" })
+        history.system(inquiry(history.turn, "law-question"))
         for (const kind of ["edit", "command"] as const) history.system(request(history.turn, `law-${kind}`, kind))
       }
       for (const { approvals, turn } of states(history)) {
-        if (turn?.interruptRequested === true) assert.deepStrictEqual([turn.state === "awaiting_approval", approvals], [false, []])
+        if (turn?.interruptRequested !== true) continue
+        assert.deepStrictEqual([turn.state.startsWith("awaiting"), approvals, turn.questions ?? []], [false, [], []])
       }
     }
   },
@@ -725,6 +786,9 @@ export const historyLaws: ReadonlyArray<HistoryLaw> = [
         const { after, before, events } = history.system(request(history.turn, call, kind))
         assert.deepStrictEqual(events, [])
         assert.strictEqual(after, before)
+      }
+      for (const { question_id: id } of history.sandbox.turn?.questions ?? []) {
+        assert.deepStrictEqual(history.system(inquiry(history.turn, id)).events, [])
       }
     }
   },

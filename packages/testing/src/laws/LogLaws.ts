@@ -31,9 +31,12 @@ const steps = new Set([
   "pending>running",
   "pending>cancelled",
   "running>running",
-  "running>awaiting_approval",
-  "awaiting_approval>running",
-  ...["running", "awaiting_approval"].flatMap((from) => ["succeeded", "failed", "interrupted"].map((to) => `${from}>${to}`))
+  ...["running", "awaiting_approval", "awaiting_answer"].flatMap((from) =>
+    ["running", "awaiting_approval", "awaiting_answer"].flatMap((to) => from === to ? [] : [`${from}>${to}`])
+  ),
+  ...["running", "awaiting_approval", "awaiting_answer"].flatMap((from) =>
+    ["succeeded", "failed", "interrupted"].map((to) => `${from}>${to}`)
+  )
 ])
 
 /** The events of one sandbox, from its first. */
@@ -75,7 +78,7 @@ export const turnsAreReachable = (log: Log, sandbox: Sandbox, idOf: (n: number) 
     if (event.type !== "turn.updated" && event.type !== "turn.started" && event.type !== "turn.completed") continue
     if (event.type === "turn.updated" && event.data.state === "pending") {
       hold(
-        turn === null || !["pending", "running", "awaiting_approval"].includes(turn.state),
+        turn === null || !["pending", "running", "awaiting_approval", "awaiting_answer"].includes(turn.state),
         `a turn began while ${turn?.id} was ${turn?.state}`
       )
       if (!waiting.delete(event.turn_id ?? "")) named(event.turn_id)
@@ -207,6 +210,26 @@ export const approvalsResolveOnce = (log: Log, sandbox: Sandbox): void => {
   hold(kept.join() === Array.from(pending).join(), `pending are ${kept.join()}, by the log ${Array.from(pending).join()}`)
 }
 
+/**
+ * Throws where a question was over twice or without having been asked, where somebody answered in a person's name, or where an answer came
+ * after somebody wanted the turn to end (docs/decisions/22).
+ */
+export const questionsCloseOnce = (log: Log, sandbox: Sandbox): void => {
+  const pending = new Set<string>()
+  let over: string | undefined
+  for (const event of log) {
+    if (event.type === "turn.completed" || event.type === "turn.updated" && event.data.reason === "interrupt") over = event.turn_id
+    if (event.type === "question.asked") pending.add(event.data.question_id)
+    if (event.type !== "question.answered") continue
+    const { answers, by, question_id } = event.data
+    hold(pending.delete(question_id), `${question_id} was over although it was not pending`)
+    hold(answers === undefined || by === "user", `${question_id} was answered by ${by}`)
+    hold(by !== "user" || event.turn_id !== over, `${question_id} was answered in a turn that was to end`)
+  }
+  const kept = (sandbox.turn?.questions ?? []).map(({ question_id }) => question_id)
+  hold(kept.join() === Array.from(pending).join(), `pending are ${kept.join()}, by the log ${Array.from(pending).join()}`)
+}
+
 /** Throws where checkpoints do not count 1, 2, … (docs/decisions/16). */
 export const checkpointsCount = (log: Log, sandbox: Sandbox): void => {
   const numbers = log.flatMap((event) => event.type === "sandbox.checkpoint" ? event.data.checkpoint ?? [] : [])
@@ -314,6 +337,7 @@ const wordOf = (event: SandboxEvent): string => {
     case "turn.updated":
       return event.data.reason ?? event.data.state
     case "approval.resolved":
+    case "question.answered":
       return event.data.by
     case "message.cancelled":
       return `cancelled:${event.data.reason}`
@@ -334,10 +358,12 @@ const LIMITED = `sandbox.error ${CLOSED}(pending )?`
 
 /** The order of the events of each decision. */
 const orders: Readonly<Record<string, string>> = {
+  Answer: "user (running )?",
+  AskQuestion: `(question.asked (awaiting_answer |interrupt )?|${LIMITED})?`,
   Cancel: "cancelled:command ",
-  Decide: "user (policy )*(running )?(message.queued )?",
+  Decide: "user (policy )*(running |awaiting_answer )?(message.queued )?",
   EndTurn: `(${CLOSED}(pending |(cancelled:(budget_exceeded|no_credits) )*))?`,
-  Expire: `(timeout (running )?)*(${CLOSED}(pending )?)?(${SETTLED}(failed|succeeded) |${ENDING})?`,
+  Expire: `(timeout (running |awaiting_answer )?)*(${CLOSED}(pending )?)?(${SETTLED}(failed|succeeded) |${ENDING})?`,
   Fail: `sandbox.error ${SETTLED}failed `,
   FailRestore: "(sandbox.restored )?",
   FinishBoot: "running pending ",
@@ -366,8 +392,8 @@ const orders: Readonly<Record<string, string>> = {
 }
 
 /**
- * Throws where the events of one decision come in another order than docs/decisions/2 and 5 say: a turn's approvals are denied before it
- * ends, it ends before its sandbox, and the next one begins after both; what is denied or cancelled together is so oldest first.
+ * Throws where the events of one decision come in another order than docs/decisions/2 and 5 say: a turn's approvals and questions are
+ * closed before it ends, it ends before its sandbox, and the next one begins after both; what is denied or cancelled together is so oldest first.
  */
 export const eventsAreInOrder = (did: string, before: Pick<Sandbox, "approvals" | "waiting">, events: Log): void => {
   const words = events.map((event) => `${wordOf(event)} `).join("")

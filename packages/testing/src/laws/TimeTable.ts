@@ -11,7 +11,7 @@ const SETUPS = 3_600_000
 
 /** A deadline and its consequence; epoch milliseconds. */
 export interface Due {
-  /** The reason of the status that follows, `turn_timeout`, or `approval <id>`. */
+  /** The reason of the status that follows, `turn_timeout`, `approval <id>`, or `question <id>`. */
   readonly what: string
   readonly at: number
 }
@@ -31,6 +31,7 @@ class Known {
   failedLast = false
   /** When each was asked for, and when its people were told that it expires; oldest first. */
   readonly approvals = new Map<string, { readonly since: number; readonly until: number }>()
+  readonly questions = new Map<string, { readonly since: number; readonly until: number }>()
   readonly publishing = new Set<string>()
   /** Time of the finished setups of this boot, and of the running one. */
   setupMillis = 0
@@ -87,6 +88,12 @@ export class TimeTable {
       case "approval.resolved":
         this.#known.approvals.delete(event.data.approval_id)
         return
+      case "question.asked":
+        this.#known.questions.set(event.data.question_id, { since: at, until: event.data.expires_at.epochMilliseconds })
+        return
+      case "question.answered":
+        this.#known.questions.delete(event.data.question_id)
+        return
       case "pull_request.updated": {
         const repo = event.data.repo.toLowerCase()
         const { action_state: state } = event.data
@@ -104,9 +111,9 @@ export class TimeTable {
     this.#known.setup = null
   }
 
-  /** When an approval that was asked for under these limits is denied by time; `undefined`: none of this id waits. */
-  expiryOf(approval: string): number | undefined {
-    const asked = this.#known.approvals.get(approval)
+  /** When an approval or a question that was asked under these limits expires; `undefined`: none of this id waits. */
+  expiryOf(id: string): number | undefined {
+    const asked = this.#known.approvals.get(id) ?? this.#known.questions.get(id)
     return asked === undefined ? undefined : asked.since + this.#limit("approval")
   }
 
@@ -125,6 +132,7 @@ export class TimeTable {
     if (status !== "running") return dues
     // Whatever the limits are by now.
     for (const [id, { until }] of this.#known.approvals) dues.push({ what: `approval ${id}`, at: until })
+    for (const [id, { until }] of this.#known.questions) dues.push({ what: `question ${id}`, at: until })
     if (this.#known.turn !== null) {
       if (this.#known.turn.startedAt !== null) due("turn_timeout", this.#known.turn.startedAt, "turn")
     } else if (this.#known.publishing.size === 0) {
@@ -147,7 +155,7 @@ export class TimeTable {
 }
 
 /** The sandbox goes on after it. */
-const isGentle = (what: string) => what === "turn_timeout" || what.startsWith("approval ")
+const isGentle = (what: string) => what === "turn_timeout" || /^(?:approval|question) /u.test(what)
 
 const byTime: ReadonlyArray<string | null> = [
   "max_lifetime",
@@ -165,6 +173,8 @@ export const broughtByTime = (event: SandboxEvent): string | null => {
       return event.data.status !== "terminated" && byTime.includes(event.data.reason) ? event.data.reason : null
     case "approval.resolved":
       return event.data.by === "timeout" ? `approval ${event.data.approval_id}` : null
+    case "question.answered":
+      return event.data.by === "timeout" ? `question ${event.data.question_id}` : null
     case "turn.completed":
       return event.data.reason === "turn_timeout" ? "turn_timeout" : null
     default:

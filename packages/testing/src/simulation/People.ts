@@ -16,6 +16,7 @@ import { Publishing } from "@slipway/domain/publishing/usecases/Publishing"
 import type { ListPosition } from "@slipway/domain/sandbox/ports/SandboxStore"
 import { type ApprovalDecision, coveredKind } from "@slipway/domain/sandbox/rules/Approval"
 import type { WhenBusy } from "@slipway/domain/sandbox/rules/MessageQueue"
+import { type QuestionReply, type QuestionRequest, replyText } from "@slipway/domain/sandbox/rules/Question"
 import type { Sandbox } from "@slipway/domain/sandbox/rules/Sandbox"
 import { IdempotencyKey } from "@slipway/domain/sandbox/schema/Idempotency"
 import type { ApprovalRequest } from "@slipway/domain/sandbox/schema/SandboxEvent"
@@ -90,6 +91,7 @@ const script = (chance: Chance, n: number): string =>
     chance.weighted([
       [4, `[[say hello ${n}]]`],
       [8, `[[write path=file-${chance.between(1, 3)}.txt content=line ${n}]]`],
+      [2, `[[ask Which of ${n}? | first | second || multiple=true What else? | a | b | c]]`],
       [1, "[[delete path=README.md]]"],
       [3, `[[slow ${chance.between(1, 8)} ${chance.between(1, 900)}]]`],
       [1, "[[hang]]"],
@@ -264,7 +266,7 @@ const owner = Effect.fnUntraced(function*(scene: Scene, owned: Owned) {
   })
 })
 
-/** Decides what the agent asks for, unless the person is absent. */
+/** Decides what the agent asks for and answers its questions, unless the person is absent. */
 const deciderOf = ({ asking, by, chance, id, must, n, sandboxes, scene: { active, trace, witness } }: Work) => {
   const decide = Effect.fnUntraced(function*(approvalId: string, asked: ApprovalDecision) {
     const { decision } = asked
@@ -282,6 +284,32 @@ const deciderOf = ({ asking, by, chance, id, must, n, sandboxes, scene: { active
     )
   })
 
+  const reply = Effect.fnUntraced(function*(questionId: string, given: QuestionReply) {
+    witness.replies(id, questionId, given)
+    // The answers are of the request: never refused.
+    const answer = yield* asking(sandboxes.answerQuestion(by, id, questionId, given))
+    const stands = witness.seen(id)?.questions.get(questionId)
+    const own = stands?.by === "user" && replyText(stands) === replyText(given)
+    const told = answer.outcome === "rejected" ? answer.rejection : answer.outcome
+    trace.add(`person-${n} ${replyText(given)} ${questionId}: ${told}`)
+    trace.count(`answers ${told}`)
+    must(
+      "the first answer wins and the others are told",
+      own === (answer.outcome !== "rejected"),
+      `${questionId} ${replyText(given)}: ${told}, but it is over by ${stands?.by}`
+    )
+  })
+
+  const replyTo = ({ questions }: QuestionRequest): QuestionReply => {
+    if (chance.is(0.2)) return { dismiss: true }
+    const [first, ...others] = questions.map(({ id, multiple, options }) => {
+      const labels = options.map(({ label }) => label)
+      const chosen = multiple ? labels.filter(() => chance.is(0.6)) : [chance.pick(labels.length === 0 ? [""] : labels)]
+      return [id, chosen.length === 0 || chance.is(0.2) ? { text: `Mine, ${n}.` } : { labels: chosen }] as const
+    })
+    return first === undefined ? { dismiss: true } : { answers: Object.fromEntries([first, ...others.filter(() => chance.is(0.8))]) }
+  }
+
   const decision = (approves: number, approval: ApprovalRequest): ApprovalDecision => {
     const goesOn = chance.is(0.3)
     return chance.is(approves)
@@ -293,7 +321,12 @@ const deciderOf = ({ asking, by, chance, id, must, n, sandboxes, scene: { active
     const isAbsent = chance.is(0.2)
     while (active() && !isAbsent) {
       yield* seconds(chance, 4)
-      const { approvals } = yield* asking(sandboxes.get(by, id))
+      const { approvals, turn } = yield* asking(sandboxes.get(by, id))
+      for (const request of turn?.questions ?? []) {
+        if (chance.is(0.3)) continue
+        const one = reply(request.question_id, replyTo(request))
+        yield* chance.is(0.3) ? Effect.all([one, reply(request.question_id, replyTo(request))], { concurrency: 2 }) : one
+      }
       for (const approval of approvals) {
         if (chance.is(0.3)) continue
         const one = decide(approval.approval_id, decision(0.6, approval))

@@ -127,6 +127,7 @@ const sandboxesOf = ({ call, process, witness }: Way, store: SandboxStore["Servi
     }),
   delete: (key, now) => call(`delete ${key.id}`, store.delete(key, now)),
   approvals: (id, ids) => call(`approvals ${id}`, store.approvals(id, ids), look),
+  questions: (id, ids) => call(`questions ${id}`, store.questions(id, ids), look),
   traces: (id, turnId) => call(`traces ${id}`, store.traces(id, turnId), look),
   purged: (id) => call(`purged ${id}`, store.purged(id), look)
 })
@@ -522,6 +523,11 @@ export const agentsOf = (
             return faults.call(process, `agent.decide ${id} ${approvalId} ${decision}`, session.decide(approvalId, decision, reason), {
               repeatable: true
             })
+          }),
+        answer: (questionId, answers) =>
+          Effect.suspend(() => {
+            witness.answered(id, questionId, answers)
+            return faults.call(process, `agent.answer ${id} ${questionId}`, session.answer(questionId, answers), { repeatable: true })
           }),
         interrupt: Effect.suspend(() =>
           faults.happens("interruptIgnored", `${process.name} agent.interrupt ${id}`) ? Effect.never : session.interrupt

@@ -291,6 +291,8 @@ export const clients = (servers: Servers): Context.Context<Partners | Publishing
       interrupt: (by, id) => ask(by, `interrupt ${id}`, (own) => Sandboxes.use((it) => it.interrupt(own, id))),
       decideApproval: (by, id, approvalId, decision) =>
         ask(by, `decide ${id}`, (own) => Sandboxes.use((it) => it.decideApproval(own, id, approvalId, decision))),
+      answerQuestion: (by, id, questionId, reply) =>
+        ask(by, `answer ${id}`, (own) => Sandboxes.use((it) => it.answerQuestion(own, id, questionId, reply))),
       restore: (by, id, checkpoint) => ask(by, `restore ${id}`, (own) => Sandboxes.use((it) => it.restore(own, id, checkpoint))),
       sync: (by, id) => ask(by, `sync ${id}`, (own) => Sandboxes.use((it) => it.sync(own, id))),
       sendMessage: (by, id, prompt, key, whenBusy) =>

@@ -39,6 +39,8 @@ const COUNTS = new Set<SandboxEvent["type"]>([
   "turn.completed",
   "approval.requested",
   "approval.resolved",
+  "question.asked",
+  "question.answered",
   "pull_request.updated",
   "message.queued",
   "message.steered",
@@ -58,7 +60,7 @@ const COUNTS = new Set<SandboxEvent["type"]>([
 export const isChange = ({ type }: SandboxEvent): boolean => COUNTS.has(type)
 
 /** Pending, running or waiting for a person. */
-const ACTIVE = ["pending", "running", "awaiting_approval"]
+const ACTIVE = ["pending", "running", "awaiting_approval", "awaiting_answer"]
 const OVER = ["succeeded", "failed", "terminated"]
 const UNDER_WAY = ["publishing", "updating"]
 
@@ -76,6 +78,7 @@ export class Told {
   idleSince: number | null = null
   /** Pending ones, oldest first. */
   readonly approvals: Array<string> = []
+  readonly questions: Array<string> = []
   readonly publications: Array<PublicationTold> = []
   usage = { llmRequestCount: 0, costMicroUsd: 0, creditsChargedMicros: 0 }
   tokens = { input: 0, cachedInput: 0, output: 0 }
@@ -157,6 +160,12 @@ export class Told {
         return
       case "approval.resolved":
         this.approvals.splice(0, Infinity, ...this.approvals.filter((id) => id !== event.data.approval_id))
+        return
+      case "question.asked":
+        this.questions.push(event.data.question_id)
+        return
+      case "question.answered":
+        this.questions.splice(0, Infinity, ...this.questions.filter((id) => id !== event.data.question_id))
         return
       case "pull_request.updated":
         return this.#publication(event, at)
@@ -310,6 +319,7 @@ export class Told {
       ["revision", stored.revision, this.revision],
       ["lastSeq", stored.lastSeq, this.lastSeq],
       ["approvals", stored.approvals.map(({ approval_id }) => approval_id).join(), this.approvals.join()],
+      ["questions", (stored.turn?.questions ?? []).map(({ question_id }) => question_id).join(), this.questions.join()],
       ["repos", JSON.stringify(stored.repos), JSON.stringify(creation.repos)],
       ["turn", JSON.stringify(turn), JSON.stringify(this.turn)],
       ["publications", JSON.stringify(publications), JSON.stringify(this.publications)]

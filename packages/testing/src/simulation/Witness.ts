@@ -12,6 +12,7 @@ import { Leases, type Lease, type Leased } from "@slipway/domain/sandbox/ports/L
 import { Maintenance } from "@slipway/domain/sandbox/ports/Maintenance"
 import { SandboxStore } from "@slipway/domain/sandbox/ports/SandboxStore"
 import type { CommandResult } from "@slipway/domain/sandbox/rules/Command"
+import { type Answers, type QuestionReply, replyText } from "@slipway/domain/sandbox/rules/Question"
 import { type Creation, evolve, initial, type Sandbox } from "@slipway/domain/sandbox/rules/Sandbox"
 import type { SandboxEvent } from "@slipway/domain/sandbox/rules/SandboxEvent"
 import { fromWire } from "@slipway/domain/sandbox/schema/SandboxEvent"
@@ -28,6 +29,7 @@ import {
   approvalsResolveOnce,
   endsForGood,
   policyApprovesAsTold,
+  questionsCloseOnce,
   queueIsKept,
   statusesAreReachable,
   turnsAreReachable
@@ -78,6 +80,12 @@ interface Seen {
   readonly changes: Array<SandboxEvent>
   /** Those that were resolved. */
   readonly approvals: Map<string, { readonly outcome: string; readonly by: string; readonly reason?: string | undefined }>
+  /** Those that are over. */
+  readonly questions: Map<string, { readonly by: string; readonly answers?: Answers }>
+  /** What people replied to each, in one text for each reply. */
+  readonly replies: Map<string, Set<string>>
+  /** Those whose end an agent was told. */
+  readonly answersTold: Set<string>
   readonly messages: Array<{ readonly id: string; readonly text: string }>
   readonly texts: Map<string, string>
   /** The earlier version did not store where the agent's text is that was not over: it is listed where it ends. */
@@ -634,7 +642,7 @@ export class Witness {
     )
     const since = seen.writers > 0 ? seen.writingSince : seen.wroteSince
     this.#claims.told(id, seen.state, Math.min(since, this.#timeline.now), this.#timeline.now)
-    for (const law of [statusesAreReachable, endsForGood, approvalsResolveOnce, policyApprovesAsTold, queueIsKept]) {
+    for (const law of [statusesAreReachable, endsForGood, approvalsResolveOnce, policyApprovesAsTold, questionsCloseOnce, queueIsKept]) {
       this.#law(id, () => law(seen.changes, found.value))
     }
     this.#law(id, () => turnsAreReachable(seen.changes, found.value, (n) => seen.turnIds[n - 1] ??= this.#ids.derive(`${id}/turn/${n}`)))
@@ -646,10 +654,14 @@ export class Witness {
       this.#rule("a life begins when the sandbox was asked for", createdAt.epochMilliseconds === at, id)
     }
     const { inForce } = this.#versions
-    if (event.type === "approval.requested") {
+    if (event.type === "approval.requested" || event.type === "question.asked") {
       const expiries = inForce.map(({ approval }) => at + Duration.toMillis(approval))
       const { epochMilliseconds: expiry } = event.data.expires_at
-      this.#rule("an approval expires when its time is over", expiries.includes(expiry), `${id} ${expiry}, not ${expiries.join()}`)
+      this.#rule(
+        "an approval or a question expires when its time is over",
+        expiries.includes(expiry),
+        `${id} ${expiry}, not ${expiries.join()}`
+      )
     }
     const brought = broughtByTime(event)
     if (brought === null) return
@@ -674,6 +686,14 @@ export class Witness {
         seen.approvals.set(event.data.approval_id, event.data)
         this.#trace.count(`approvals resolved by ${event.data.by}`)
         return
+      case "question.answered": {
+        const { answers, by, question_id: questionId } = event.data
+        seen.questions.set(questionId, event.data)
+        this.#trace.count(`questions over by ${by === "user" && answers === undefined ? "dismissal" : by}`)
+        const own = by !== "user" || seen.replies.get(questionId)?.has(replyText(event.data)) === true
+        this.#rule("nobody answers in a person's name", own && (by === "user" || answers === undefined), `${id} ${questionId} by ${by}`)
+        return
+      }
       case "sandbox.restored":
         if (event.data.checkpoint !== undefined) seen.home = seen.machine
         return
@@ -817,6 +837,22 @@ export class Witness {
     const { outcome, reason } = this.seen(id)?.approvals.get(approvalId) ?? {}
     this.#rule("an agent is told what was decided", outcome === (approved ? "approved" : "denied"), `${id} ${approvalId}: ${outcome}`)
     this.#rule("an agent is told why it was denied", reason === told, `${id} ${approvalId}: ${reason}, told ${told}`)
+  }
+
+  /** A person is about to reply to a question. */
+  replies(id: SandboxId, questionId: string, reply: QuestionReply): void {
+    const replies = this.seen(id)?.replies
+    replies?.set(questionId, (replies.get(questionId) ?? new Set()).add(replyText(reply)))
+  }
+
+  /** An agent is told the answers to its question, or that nobody answered. */
+  answered(id: SandboxId, questionId: string, answers: Answers | null): void {
+    const seen = this.seen(id)
+    const over = seen?.questions.get(questionId)
+    const told = replyText(answers === null ? {} : { answers })
+    this.#rule("an agent is told what a person answered", over !== undefined && replyText(over) === told, `${id} ${questionId}: ${told}`)
+    this.#rule("an agent is told an answer once", seen?.answersTold.has(questionId) === false, `${id} ${questionId}`)
+    seen?.answersTold.add(questionId)
   }
 
   lookedFor(process: Process, repo: string, head: string): void {
@@ -1046,6 +1082,7 @@ export class Witness {
       )
       this.queue.end(id)
       this.#rule("no approval stays open after the end", state.approvals.length === 0, id)
+      this.#rule("no question stays open after the end", state.questions.length === 0, id)
       this.#rule("no publication looks as if it went on after the end", !state.isPublishing, id)
       const messages = this.#timeline.run(Context.empty(), this.#store.messages(id, 0, 100_000))
       const inOrder = (lines: ReadonlyArray<string>) => (seen.isUnordered ? lines.toSorted() : lines).join("\n")
@@ -1100,6 +1137,9 @@ const seenFirst = (creation: Creation, { newest }: Versions): Seen => ({
   wires: [],
   changes: [],
   approvals: new Map(),
+  questions: new Map(),
+  replies: new Map(),
+  answersTold: new Set(),
   messages: [],
   texts: new Map(),
   isUnordered: false,

@@ -530,6 +530,8 @@ describe("the answer", () => {
       "no_active_turn",
       "approval_expired",
       "approval_already_resolved",
+      "question_expired",
+      "question_already_answered",
       "turn_active",
       "restore_active"
     ])

@@ -1,6 +1,6 @@
 import { assert, describe, it } from "@effect/vitest"
 import { decide, type SystemCommand } from "@slipway/domain/sandbox/rules/SystemCommand"
-import { denyApprovals, moveTo, resolveApprovals, type TransitionCause } from "@slipway/domain/sandbox/rules/Transition"
+import { closeRequests, moveTo, resolveApprovals, type TransitionCause } from "@slipway/domain/sandbox/rules/Transition"
 import { createdAt, type History, limits, reach, type Scene } from "@slipway/testing/histories/Histories"
 import * as DateTime from "effect/DateTime"
 import * as Result from "effect/Result"
@@ -72,7 +72,7 @@ describe("an approval", () => {
 
   it("resolved outside a turn names none", () => {
     assert.deepStrictEqual(resolveApprovals({ ...sandbox, turn: null }, [resolved.data]), [resolved])
-    assert.deepStrictEqual(denyApprovals({ ...sandbox, turn: null }, "timeout"), [resolved])
+    assert.deepStrictEqual(closeRequests({ ...sandbox, turn: null }, "timeout"), [resolved])
   })
 })
 

@@ -8,9 +8,11 @@ import {
   creation,
   given,
   type History,
+  inquiry,
   isAsked,
   limits,
   reach,
+  REPLY,
   request,
   type Scene
 } from "@slipway/testing/histories/Histories"
@@ -30,6 +32,7 @@ const table: ReadonlyArray<readonly [string, SystemCommand | Asked, Partial<Reco
     pending: "running",
     working: null,
     asking: null,
+    inquiring: null,
     interrupting: null,
     idle: "refused",
     stuck: "refused",
@@ -39,16 +42,29 @@ const table: ReadonlyArray<readonly [string, SystemCommand | Asked, Partial<Reco
     pending: "refused",
     working: "awaiting_approval",
     asking: "awaiting_approval",
+    inquiring: "awaiting_approval",
     interrupting: "running",
     idle: "refused",
     stuck: "refused",
     terminating: "refused"
   }],
   ["the last approval is resolved", approve, { asking: "running" }],
+  ["a question is asked", inquiry(turn, "question-2"), {
+    pending: "refused",
+    working: "awaiting_answer",
+    asking: "awaiting_approval",
+    inquiring: "awaiting_answer",
+    interrupting: "running",
+    idle: "refused",
+    stuck: "refused",
+    terminating: "refused"
+  }],
+  ["the last question is answered", { _tag: "Answer", questionId: "question-1", reply: REPLY }, { inquiring: "running" }],
   ["the agent succeeds", end("succeeded"), {
     pending: "cancelled",
     working: "succeeded",
     asking: "succeeded",
+    inquiring: "succeeded",
     interrupting: "succeeded",
     idle: null,
     stuck: null,
@@ -58,6 +74,7 @@ const table: ReadonlyArray<readonly [string, SystemCommand | Asked, Partial<Reco
     pending: "cancelled",
     working: "failed",
     asking: "failed",
+    inquiring: "failed",
     interrupting: "failed",
     idle: null,
     stuck: null,
@@ -67,6 +84,7 @@ const table: ReadonlyArray<readonly [string, SystemCommand | Asked, Partial<Reco
     pending: "cancelled",
     working: "interrupted",
     asking: "interrupted",
+    inquiring: "interrupted",
     interrupting: "interrupted",
     idle: null,
     stuck: null,
@@ -76,6 +94,7 @@ const table: ReadonlyArray<readonly [string, SystemCommand | Asked, Partial<Reco
     pending: "cancelled",
     working: "interrupted",
     asking: "interrupted",
+    inquiring: "interrupted",
     interrupting: "interrupted",
     idle: null,
     stuck: null,
@@ -85,6 +104,7 @@ const table: ReadonlyArray<readonly [string, SystemCommand | Asked, Partial<Reco
     pending: "cancelled",
     working: "failed",
     asking: "failed",
+    inquiring: "failed",
     interrupting: "failed",
     idle: "succeeded",
     stuck: "failed"
@@ -93,6 +113,7 @@ const table: ReadonlyArray<readonly [string, SystemCommand | Asked, Partial<Reco
     pending: "cancelled",
     working: "running",
     asking: "running",
+    inquiring: "running",
     interrupting: null,
     idle: null,
     stuck: null
@@ -102,23 +123,24 @@ const table: ReadonlyArray<readonly [string, SystemCommand | Asked, Partial<Reco
 
 describe("turns", () => {
   it("have the states and outcomes of docs/decisions/2.2", () => {
-    assert.deepStrictEqual(TurnState.literals, ["pending", "running", "awaiting_approval", "succeeded", "failed", "interrupted",
-      "cancelled"])
+    assert.deepStrictEqual(TurnState.literals, ["pending", "running", "awaiting_approval", "awaiting_answer", "succeeded", "failed",
+      "interrupted", "cancelled"])
     assert.deepStrictEqual(TurnOutcome.literals, ["succeeded", "failed", "interrupted", "cancelled"])
   })
 
   it("the steps are those of docs/decisions/2.2, and an ended turn never starts again", () => {
     assert.deepStrictEqual(turnTransitions.pending, ["running", "cancelled"])
-    const running = ["awaiting_approval", "failed", "interrupted", "running", "succeeded"]
+    const running = ["awaiting_answer", "awaiting_approval", "failed", "interrupted", "running", "succeeded"]
     assert.deepStrictEqual([...turnTransitions.running].sort(), running)
     assert.deepStrictEqual([...turnTransitions.awaiting_approval].sort(), running)
+    assert.deepStrictEqual([...turnTransitions.awaiting_answer].sort(), running)
     for (const state of ["succeeded", "failed", "interrupted", "cancelled"] as const) assert.deepStrictEqual(turnTransitions[state], [])
   })
 
-  it("pending, running and awaiting_approval are active; before running there is none", () => {
+  it("pending, running, awaiting_approval and awaiting_answer are active; before running there is none", () => {
     const { sandbox } = reach("working")
     const active = TurnState.literals.filter((state) => sandbox.turn !== null && isActive({ ...sandbox.turn, state }))
-    assert.deepStrictEqual(active, ["pending", "running", "awaiting_approval"])
+    assert.deepStrictEqual(active, ["pending", "running", "awaiting_approval", "awaiting_answer"])
     assert.isFalse(isActive(null))
     for (const scene of ["queued", "creating", "failed"] as const) assert.isNull(reach(scene).sandbox.turn)
   })

@@ -327,6 +327,8 @@ const steps: Arbitrary.Arbitrary<ReadonlyArray<Step>> = Arbitrary.map(
           return { ...step, event: { ...event, callId: few(event.callId), tool: `${index}` } }
         case "ApprovalRequested":
           return { ...step, event: { ...event, approvalId: `${index}` } }
+        case "QuestionAsked":
+          return { ...step, event: { ...event, questionId: `${index}` } }
         case "MessageSteered":
           return { ...step, event: { ...event, messageId: `${index}` } }
         case "UsageReported":
@@ -346,6 +348,7 @@ const linesOf = (commands: ReadonlyArray<SystemCommand>, at: number): ReadonlyAr
   commands.flatMap((command): ReadonlyArray<Line> => {
     if (command._tag === "ReportUsage") return [{ of: partId.usage, at, value: command.usage }]
     if (command._tag === "RequestApproval") return [{ of: `approval ${command.approval.approval_id}`, at, value: command.approval }]
+    if (command._tag === "AskQuestion") return [{ of: `question ${command.question.question_id}`, at, value: command.question }]
     if (command._tag === "RecordSteer") return [{ of: `steer ${command.messageId}`, at, value: command }]
     if (command._tag !== "RecordWork") return [{ of: "end", at, value: command }]
     return command.events.map((event) => ({ of: event.type === "message.completed" ? "whole" : event.data.part_id, at, value: event.data }))
@@ -369,6 +372,8 @@ const unthrottled = (event: AgentEvent): Line => {
       const { _tag, approvalId: approval_id, ...rest } = event
       return { of: `approval ${approval_id}`, at, value: { approval_id, ...rest } }
     }
+    case "QuestionAsked":
+      return { of: `question ${event.questionId}`, at, value: { question_id: event.questionId, questions: event.questions } }
     case "MessageSteered":
       return { of: `steer ${event.messageId}`, at, value: { _tag: "RecordSteer", turnId, messageId: event.messageId } }
     case "UsageReported": {

@@ -7,6 +7,7 @@ import { Leases, type Leased, type Lease, StaleLease } from "@slipway/domain/san
 import { type LogEntry, SandboxStore } from "@slipway/domain/sandbox/ports/SandboxStore"
 import type { Approval } from "@slipway/domain/sandbox/rules/Approval"
 import { Policy } from "@slipway/domain/sandbox/rules/Policy"
+import type { QuestionState } from "@slipway/domain/sandbox/rules/Question"
 import { evolveAll, type Sandbox } from "@slipway/domain/sandbox/rules/Sandbox"
 import type { SandboxEvent } from "@slipway/domain/sandbox/rules/SandboxEvent"
 import { type Context, decide, type SystemCommand } from "@slipway/domain/sandbox/rules/SystemCommand"
@@ -41,6 +42,7 @@ export interface LeasedSandbox {
   /** Records that this machine has all trees and the conversation of the sandbox. */
   readonly arrived: Effect.Effect<void, StaleLease>
   approvals(ids: ReadonlyArray<string>): Effect.Effect<ReadonlyArray<Approval>>
+  questions(ids: ReadonlyArray<string>): Effect.Effect<ReadonlyArray<QuestionState>>
   /** The agent's own session as `SavedSession` writes it; `null`: no session to resume. */
   readonly agentSession: Effect.Effect<string | null>
   /** Saves the agent session whose files are in the home, as `SavedSession` writes it; `null`: none. */
@@ -148,6 +150,7 @@ export const make = Effect.fnUntraced(function*(given: Leased) {
     ),
     arrived: untilAvailable(leases.arrived(lease)),
     approvals: (ids) => untilAvailable(store.approvals(id, ids)),
+    questions: (ids) => untilAvailable(store.questions(id, ids)),
     agentSession: Effect.sync(() => agentSession),
     saveAgentSession: (sessionId) =>
       Effect.map(untilAvailable(leases.saveAgentSession(lease, sessionId)), () => {

@@ -106,6 +106,7 @@ export const activity = Effect.gen(function*() {
   const collected = yield* RootSpan.Collected
   const calls = new Map<string, RootSpan.Open>()
   const asked = new Map<string, RootSpan.Open>()
+  const questions = new Map<string, RootSpan.Open>()
 
   const begin = Effect.fnUntraced(
     function*(open: Map<string, RootSpan.Open>, id: string, name: string, attributes: Record<string, string>) {
@@ -126,6 +127,7 @@ export const activity = Effect.gen(function*() {
     if (event._tag === "ApprovalRequested") {
       return begin(asked, event.approvalId, "approval wait", event.kind === undefined ? {} : { "slipway.tool.kind": event.kind })
     }
+    if (event._tag === "QuestionAsked") return begin(questions, event.questionId, "answer wait", {})
     if (event._tag !== "ToolUpdated") return Effect.void
     const { callId, status } = event
     if (status === "pending" || status === "running") {
@@ -139,11 +141,16 @@ export const activity = Effect.gen(function*() {
   return {
     on,
     decided: (approvalId: string, outcome: string) => end(asked, approvalId, { "slipway.approval.outcome": outcome }),
+    answered: (questionId: string, by: string) => end(questions, questionId, { "slipway.question.by": by }),
     /** Ends what is open still. */
     ended: Effect.suspend(() =>
-      Effect.forEach([calls, asked], (open) => Effect.forEach(Array.from(open.keys()), (id) => end(open, id, {}), { discard: true }), {
-        discard: true
-      })
+      Effect.forEach(
+        [calls, asked, questions],
+        (open) => Effect.forEach(Array.from(open.keys()), (id) => end(open, id, {}), { discard: true }),
+        {
+          discard: true
+        }
+      )
     )
   }
 })

@@ -3,6 +3,7 @@ import { AgentError } from "@slipway/domain/sandbox/ports/AgentRuntime"
 import type { Box } from "@slipway/domain/sandbox/ports/SandboxHost"
 import { workOf } from "@slipway/domain/sandbox/rules/LeaseRules"
 import { Policy } from "@slipway/domain/sandbox/rules/Policy"
+import { isAwaiting } from "@slipway/domain/sandbox/rules/Turn"
 import { Duration, Effect, type Latch, Stream } from "effect"
 import { elapsedMillis } from "../shared/Elapsed.ts"
 import { type LeasedSandbox, isLeaving, type View } from "../shared/LeasedSandbox.ts"
@@ -61,7 +62,7 @@ const meter = Effect.fnUntraced(function*(leased: LeasedSandbox, { model }: Agen
   return yield* Effect.never
 })
 
-const isWaiting = ({ sandbox }: View) => sandbox.turn?.state === "awaiting_approval"
+const isWaiting = ({ sandbox: { turn } }: View) => turn !== null && isAwaiting(turn.state)
 
 /** Frees the slot while the agent waits for a person. */
 const lendSlot = (leased: LeasedSandbox, reservation: SlotReservation) =>

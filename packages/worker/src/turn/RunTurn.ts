@@ -7,6 +7,7 @@ import * as RootSpan from "@slipway/domain/observability/RootSpan"
 import type { AgentError, AgentEvent, TurnEnd } from "@slipway/domain/sandbox/ports/AgentRuntime"
 import { type BoxLimit, metSince } from "@slipway/domain/sandbox/rules/BoxLimit"
 import { steersOf } from "@slipway/domain/sandbox/rules/MessageQueue"
+import { questionsOf } from "@slipway/domain/sandbox/rules/Question"
 import type { Sandbox } from "@slipway/domain/sandbox/rules/Sandbox"
 import type { Initiator } from "@slipway/domain/sandbox/rules/SandboxEvent"
 import { isActive, type Turn, type TurnOutcome } from "@slipway/domain/sandbox/rules/Turn"
@@ -93,6 +94,8 @@ interface Running {
   readonly begun: Latch.Latch
   /** Approvals the agent waits for. */
   readonly waiting: Set<string>
+  /** Questions the agent waits for. */
+  readonly asking: Set<string>
   /** Opens when the journal has something new. */
   readonly added: Latch.Latch
   /** Opens after a write. */
@@ -104,9 +107,10 @@ interface Running {
 }
 
 const onEvent = Effect.fnUntraced(function*(running: Running, told: AgentEvent) {
-  const { added, confirmPlain, spans, waiting, written } = running
+  const { added, asking, confirmPlain, spans, waiting, written } = running
   const event = yield* confirmPlain(told)
   if (event._tag === "ApprovalRequested") waiting.add(event.approvalId)
+  if (event._tag === "QuestionAsked") asking.add(event.questionId)
   running.journal = TurnJournal.add(running.journal, event)
   yield* spans.on(event)
   yield* added.open
@@ -149,6 +153,20 @@ const passOnDecisions = Effect.fnUntraced(function*({ agent, leased, spans, wait
       : agent.session.decide(approvalId, decision, reason)
     waiting.delete(approvalId)
     yield* spans.decided(approvalId, outcome)
+  }
+})
+
+/** Each answer is passed on once by this worker; a worker that dies takes its agent along. */
+const passOnAnswers = Effect.fnUntraced(function*({ agent, asking, leased, spans }: Running, sandbox: Sandbox) {
+  const pending = new Set(questionsOf(sandbox).map(({ question_id }) => question_id))
+  const over = Array.from(asking).filter((id) => !pending.has(id))
+  if (over.length === 0) return
+  // The store does not know a question that is not recorded yet: the next round passes it on.
+  for (const { answers = null, by, questionId } of yield* leased.questions(over)) {
+    if (by === null) continue
+    asking.delete(questionId)
+    yield* agent.session.answer(questionId, answers)
+    yield* spans.answered(questionId, by)
   }
 })
 
@@ -197,7 +215,7 @@ const refused = ({ agent: { model }, before }: Running) =>
     Effect.flatMap(Option.match({ onNone: () => Effect.never, onSome: (account) => Effect.succeed(tooExpensive(account)) }))
   )
 
-/** Passes on decisions until the turn must end. Ends when the agent has had its time to end the turn. */
+/** Passes on decisions and answers until the turn must end. Ends when the agent has had its time to end the turn. */
 const attending = Effect.fnUntraced(function*(running: Running, steerer: Fiber.Fiber<unknown>, interruptWithin: Duration.Duration) {
   const { agent, begun, leased, turn } = running
   let view = yield* leased.view
@@ -207,7 +225,7 @@ const attending = Effect.fnUntraced(function*(running: Running, steerer: Fiber.F
     if (running.wish !== null) break
     // An agent that does not take decisions must end all the same.
     yield* Effect.raceAllFirst([
-      passOnDecisions(running, view.sandbox),
+      Effect.andThen(passOnDecisions(running, view.sandbox), passOnAnswers(running, view.sandbox)),
       leased.until((next) => wishOf(next, turn) !== null),
       refused(running)
     ])
@@ -253,6 +271,7 @@ const begin = Effect.fnUntraced(function*(leased: LeasedSandbox, agent: Agent, t
     pace: { commands: RateLimiter.make(COMMANDS_PER_SECOND), bytes: RateLimiter.make(BYTES_PER_SECOND) },
     begun: Latch.makeUnsafe(false),
     waiting: new Set(),
+    asking: new Set(),
     added: Latch.makeUnsafe(false),
     written: Latch.makeUnsafe(false),
     // Metered from the beginning, so that the agent's own numbers are not mixed with the gateway's.

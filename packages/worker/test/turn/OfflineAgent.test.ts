@@ -5,6 +5,7 @@ import { Access } from "@slipway/domain/access/usecases/Access"
 import { WorkingTrees } from "@slipway/domain/files/ports/WorkingTrees"
 import { Publishing } from "@slipway/domain/publishing/usecases/Publishing"
 import { SandboxStore } from "@slipway/domain/sandbox/ports/SandboxStore"
+import { questionsOf } from "@slipway/domain/sandbox/rules/Question"
 import type { Sandbox } from "@slipway/domain/sandbox/rules/Sandbox"
 import { fromWire } from "@slipway/domain/sandbox/schema/SandboxEvent"
 import { CreateSandbox } from "@slipway/domain/sandbox/usecases/CreateSandbox"
@@ -116,6 +117,14 @@ it.live("boots, works, asks, is interrupted, crashes, goes on and is terminated"
       "I was not allowed to do this, so I left it: Write b.txt. I was told: Only a.txt."
     )
 
+    yield* send("[[ask Which one? | first | second || multiple=true text=false What else? | a | b]]")
+    const asked = yield* until(({ turn }) => turn?.state === "awaiting_answer")
+    const [question] = questionsOf(asked)
+    const reply = { answers: { 1: { text: "neither" }, 2: { labels: ["a", "b"] } } }
+    yield* sandboxes.answerQuestion(by, id, question?.question_id ?? "", reply)
+    yield* until(({ turn }) => turn?.state === "succeeded")
+    assert.strictEqual((yield* store.messages(id, 0, 100)).at(-1)?.text, "Which one? You said: neither.\nWhat else? You said: a, b.")
+
     yield* send("[[hang]]")
     yield* until(({ turn }) => turn?.state === "running")
     yield* sandboxes.interrupt(by, id)
@@ -129,6 +138,7 @@ it.live("boots, works, asks, is interrupted, crashes, goes on and is terminated"
     assert.include(messages.at(-1)?.text, "[[hang]]")
 
     assert.deepStrictEqual(yield* ended, [
+      { state: "succeeded" },
       { state: "succeeded" },
       { state: "succeeded" },
       { state: "interrupted", reason: "interrupt", initiator: "user" },

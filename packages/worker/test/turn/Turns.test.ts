@@ -1,8 +1,9 @@
 import { assert } from "@effect/vitest"
 import type { SandboxId } from "@slipway/domain/ids/SandboxId"
-import { AgentError } from "@slipway/domain/sandbox/ports/AgentRuntime"
+import { AgentError, type AgentEvent } from "@slipway/domain/sandbox/ports/AgentRuntime"
 import type { ApprovalDecision } from "@slipway/domain/sandbox/rules/Approval"
 import { PENDING_APPROVALS } from "@slipway/domain/sandbox/rules/OutputLimit"
+import { type QuestionReply, questionsOf } from "@slipway/domain/sandbox/rules/Question"
 import { Sandboxes } from "@slipway/domain/sandbox/usecases/Sandboxes"
 import { ShowToolDetail } from "@slipway/worker/turn/RunTurn"
 import { DateTime, Deferred, Effect, Queue } from "effect"
@@ -194,6 +195,50 @@ scenario("passes on approvals and denials, once each", (world) =>
     yield* pass("3 seconds")
     assert.deepStrictEqual(agent.decisions, ["t2 deny", "t1 approve"])
     assert.strictEqual((yield* find(id)).turn?.state, "running")
+  }))
+
+const asking = (questionId: string): AgentEvent => ({
+  _tag: "QuestionAsked",
+  questionId,
+  questions: [{ id: "1", text: "Which?", options: [{ label: "a" }, { label: "b" }], multiple: false, allows_text: true }]
+})
+
+scenario(
+  "hands each answer to the agent once, and tells it of a dismissal and of time that nobody answered",
+  (world) =>
+    Effect.gen(function*() {
+      yield* startWorker(world)
+      const { agent, id } = yield* running(world)
+      const reply = (questionId: string, given: QuestionReply) =>
+        Sandboxes.use((sandboxes) => sandboxes.answerQuestion(principal, id, questionId, given))
+      yield* agent.emit(asking("q1"), asking("q2"), asking("q3"))
+      const waiting = yield* until(id, (sandbox) => questionsOf(sandbox).length === 3)
+      assert.strictEqual(waiting.turn?.state, "awaiting_answer")
+
+      yield* reply("q2", { answers: { 1: { labels: ["b"] } } })
+      yield* settle
+      assert.deepStrictEqual(agent.answers, [["q2", { 1: { labels: ["b"] } }]])
+      const late = yield* reply("q2", { answers: { 1: { labels: ["a"] } } })
+      assert.strictEqual(late.rejection, "question_already_answered")
+      yield* reply("q1", { dismiss: true })
+      yield* settle
+      yield* pass("31 minutes")
+      assert.deepStrictEqual(agent.answers, [["q2", { 1: { labels: ["b"] } }], ["q1", null], ["q3", null]])
+      assert.strictEqual((yield* find(id)).turn?.state, "running")
+      assert.deepStrictEqual((yield* eventsOf(id, "question.answered")).map(({ data }) => data.by), ["user", "user", "timeout"])
+    })
+)
+
+scenario("does not hand an answer over in a turn that is interrupted, and leaves no question open", (world) =>
+  Effect.gen(function*() {
+    yield* startWorker(world)
+    const { agent, id } = yield* running(world)
+    yield* agent.emit(asking("q1"))
+    yield* until(id, (sandbox) => questionsOf(sandbox).length === 1)
+    yield* Sandboxes.use((sandboxes) => sandboxes.interrupt(principal, id))
+    yield* ended(id)
+    assert.isTrue(agent.answers.every(([, answers]) => answers === null))
+    assert.deepStrictEqual((yield* eventsOf(id, "question.answered")).map(({ data }) => data.by), ["interrupt"])
   }))
 
 scenario("tells the agent why it is denied, and goes on by itself with what was approved for the turn", (world) =>

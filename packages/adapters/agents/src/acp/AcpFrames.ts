@@ -2,6 +2,7 @@
 import type { RequestPermissionResponse } from "@agentclientprotocol/sdk"
 import { Effect, Option, Result, Schema } from "effect"
 import type { Ended } from "../Conversation.ts"
+import type { AcpQuestions } from "../Profile.ts"
 import * as JsonRpc from "../stdio/JsonRpc.ts"
 import type { ToolReport } from "../TurnEvents.ts"
 import * as Acp from "./Acp.ts"
@@ -88,8 +89,19 @@ const notified = (state: AcpState, method: string, params: unknown): Effect.Effe
   return turn.emit(turn.events.chunk(kind, update.messageId ?? null, update.content.text ?? ""))
 }
 
+const inquired = (state: AcpState, request: JsonRpc.RequestId, of: AcpQuestions, params: unknown): Effect.Effect<void> => {
+  const { conversation, rpc, sessionId } = state
+  const asked = of.read(params)
+  const { questions } = asked ?? { questions: [] }
+  if (asked === null || asked.sessionId !== sessionId && !isTheirs(state, asked.sessionId)) {
+    return rpc.reply(request, of.result(questions, null))
+  }
+  return conversation.inquire(questions, (answers, why) => rpc.reply(request, of.result(questions, answers, why)))
+}
+
 const requested = (state: AcpState, request: JsonRpc.RequestId, method: string, params: unknown): Effect.Effect<void> => {
-  const { conversation, rpc, servers, sessionId } = state
+  const { conversation, quirks, rpc, servers, sessionId } = state
+  if (quirks.questions !== undefined && method === quirks.questions.method) return inquired(state, request, quirks.questions, params)
   // Also `fs/*`, which some agents try although we do not offer it; they then read and write files themselves.
   if (method !== "session/request_permission") {
     return rpc.refuse(request, JsonRpc.METHOD_NOT_FOUND, `method not found: ${method}`)

@@ -2,6 +2,7 @@
  * The part of claude's stream-json protocol that Slipway reads. Fields are optional and unknown messages do not decode, so that
  * additions of the protocol do no harm. Names are the protocol's.
  */
+import type { Answer, Question } from "@slipway/domain/sandbox/rules/Question"
 import { type McpCall, type ToolKind, unifiedDiff } from "@slipway/domain/sandbox/rules/ToolCall"
 import { Option, Schema } from "effect"
 import { NativeId } from "../stdio/JsonLines.ts"
@@ -101,6 +102,37 @@ export type ControlRequest = typeof Control.Type
 
 /** The tool that asks the person a question. */
 export const QUESTION = "AskUserQuestion"
+
+const decodeAsked = Schema.decodeUnknownOption(Schema.Struct({
+  questions: Schema.Array(Schema.Struct({
+    question: Schema.String,
+    header: nullish(Schema.String),
+    options: nullish(Schema.Array(Schema.Struct({ label: Schema.String, description: nullish(Schema.String) }))),
+    multiSelect: nullish(Schema.Boolean)
+  }))
+}))
+
+/** The questions of a call of {@link QUESTION}, by their texts; `null`: it has none that can be read. */
+export const questionsOf = (input: Input): ReadonlyArray<Question> | null =>
+  Option.getOrNull(Option.map(decodeAsked(input), ({ questions }) =>
+    questions.map(({ header, multiSelect, options, question }) => ({
+      id: question,
+      text: question,
+      ...(header == null ? {} : { header }),
+      options: (options ?? []).map(({ description, label }) => ({ label, ...(description == null ? {} : { description }) })),
+      multiple: multiSelect === true,
+      // Its own client always offers to write another answer.
+      allows_text: true
+    }))))
+
+/** The input of the call with the answers in it, by the texts of the questions: so its own client answers (2.1.329). */
+export const answered = (input: Input, questions: ReadonlyArray<Question>, answers: ReadonlyArray<Answer | null>): Input => ({
+  ...input,
+  answers: Object.fromEntries(questions.flatMap(({ text }, index) => {
+    const answer = answers[index]
+    return answer == null ? [] : [[text, [...answer.labels ?? [], ...(answer.text === undefined ? [] : [answer.text])].join(", ")]]
+  }))
+})
 
 const tools: Readonly<Record<string, { readonly kind: ToolKind; readonly verb?: string; readonly about: string }>> = {
   Bash: { kind: "command", about: "command" },

@@ -26,6 +26,20 @@ const report = (paths: WorkspacePaths, name: string, input: Claude.Input, status
   return { ...about, title: paths.shorten(title), paths: touched === undefined ? undefined : paths.inside(touched), status }
 }
 
+const NOT_ANSWERED = "The person did not answer."
+
+const inquired = (state: ClaudeState, request: string, input: Claude.Input) => {
+  const answer = (response: object) => respond(state, request, { subtype: "success", response })
+  const questions = Claude.questionsOf(input)
+  if (questions === null) return answer({ behavior: "deny", message: NOT_ANSWERED })
+  return state.conversation.inquire(questions, (answers, why) =>
+    answer(
+      answers === null || answers.every((one) => one === null)
+        ? { behavior: "deny", message: why === undefined ? NOT_ANSWERED : `${NOT_ANSWERED} ${why}` }
+        : { behavior: "allow", updatedInput: Claude.answered(input, questions, answers) }
+    ))
+}
+
 const control = (state: ClaudeState, { request, request_id }: Claude.ControlRequest) => {
   const { conversation, paths, unreported } = state
   const { agent_id, input = {}, subtype, tool_name = "tool", tool_use_id } = request
@@ -34,10 +48,7 @@ const control = (state: ClaudeState, { request, request_id }: Claude.ControlRequ
   const about = { ...report(paths, tool_name, input), input: JSON.stringify(input, null, 2) }
   const [id, approval] = [tool_use_id ?? request_id, { request: request_id, input }]
   if (agent_id != null && unreported.size < MAX_UNREPORTED) unreported.set(id, agent_id)
-  // Questions are not offered. Allowing one would tell the model that the person gave no answer.
-  return tool_name === Claude.QUESTION
-    ? conversation.refuse(id, about, approval, "Questions cannot be answered here. Ask in your answer, and end the turn.")
-    : conversation.ask(id, about, approval)
+  return tool_name === Claude.QUESTION ? inquired(state, request_id, input) : conversation.ask(id, about, approval)
 }
 
 /** The next state of a text that steers. */

@@ -79,6 +79,22 @@ export const ApprovalRequest = Schema.Struct({
 })
 export type ApprovalRequest = typeof ApprovalRequest.Type
 
+/** `item/tool/requestUserInput`. */
+export const UserInputRequest = Schema.Struct({
+  threadId: Schema.String,
+  questions: Schema.Array(Schema.Struct({
+    id: Schema.String,
+    header: nullish(Schema.String),
+    question: Schema.String,
+    /** Whether a text may answer it. */
+    isOther: nullish(Schema.Boolean),
+    /** The answer must be shown nowhere. */
+    isSecret: nullish(Schema.Boolean),
+    options: nullish(Schema.Array(Schema.Struct({ label: Schema.String, description: nullish(Schema.String) })))
+  }))
+})
+export type UserInputRequest = typeof UserInputRequest.Type
+
 /** Any notification of a thread. */
 export const OfThread = Schema.Struct({ threadId: NativeId })
 

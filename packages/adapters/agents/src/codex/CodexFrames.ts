@@ -1,6 +1,6 @@
 /** Frames of the agent: its notifications, its requests and its answers to ours. */
 import { Effect, Option, Result, Schema } from "effect"
-import type { LiveTurn } from "../Conversation.ts"
+import type { AnswerTelling, LiveTurn } from "../Conversation.ts"
 import * as JsonRpc from "../stdio/JsonRpc.ts"
 import * as Codex from "./Codex.ts"
 import * as CodexReports from "./CodexReports.ts"
@@ -12,6 +12,7 @@ const decodeItemNews = Schema.decodeUnknownOption(Codex.ItemNews)
 const decodeTurnStarted = Schema.decodeUnknownOption(Codex.TurnStarted)
 const decodeThreadRead = Schema.decodeUnknownOption(Codex.ThreadRead)
 const decodeApproval = Schema.decodeUnknownOption(Codex.ApprovalRequest)
+const decodeUserInput = Schema.decodeUnknownOption(Codex.UserInputRequest)
 const decodeResolved = Schema.decodeUnknownOption(Codex.RequestResolved)
 
 export const inputOf = (text: string) => [{ type: "text", text, text_elements: [] }]
@@ -83,12 +84,45 @@ const notified = (thread: CodexThread, method: string, params: unknown): Effect.
   }
 }
 
+const NOT_ANSWERED = "(Nobody answered this question.)"
+
+/** The protocol knows no refusal, so a question without an answer says so where its answer would be. */
+const inquired = (thread: CodexThread, request: JsonRpc.RequestId, { questions }: Codex.UserInputRequest) => {
+  const tell: AnswerTelling = (answers, why) =>
+    thread.rpc.reply(request, {
+      answers: Object.fromEntries(questions.map(({ id }, index) => {
+        const answer = answers?.[index] ?? null
+        const said = answer === null
+          ? [why === undefined ? NOT_ANSWERED : `${NOT_ANSWERED} ${why}`]
+          : [...answer.labels ?? [], ...(answer.text === undefined ? [] : [answer.text])]
+        return [id, { answers: said }]
+      }))
+    })
+  // What people answer is stored and shown.
+  if (questions.some(({ isSecret }) => isSecret === true)) return tell(null, "Secrets cannot be asked for here.")
+  return thread.conversation.inquire(
+    questions.map(({ header, id, isOther, options, question }) => ({
+      id,
+      text: question,
+      ...(header == null ? {} : { header }),
+      options: (options ?? []).map(({ description, label }) => ({ label, ...(description == null ? {} : { description }) })),
+      multiple: false,
+      allows_text: isOther !== false || (options ?? []).length === 0
+    })),
+    tell
+  )
+}
+
 const requested = (thread: CodexThread, request: JsonRpc.RequestId, method: string, params: unknown) => {
   const { asked, conversation, paths, rpc } = thread
   const about = method === "item/commandExecution/requestApproval" || method === "item/fileChange/requestApproval"
     ? Option.getOrNull(decodeApproval(params))
     : null
-  // Questions to the person, logins and tools of the client are not offered.
+  if (method === "item/tool/requestUserInput") {
+    const asked = Option.getOrNull(decodeUserInput(params))
+    if (asked !== null) return inquired(thread, request, asked)
+  }
+  // Logins and tools of the client are not offered.
   if (about === null) return rpc.refuse(request, JsonRpc.METHOD_NOT_FOUND, `method not found: ${method}`)
   const name = nameOf(thread, about.threadId, about.itemId)
   const report = CodexReports.ofApproval(paths, about)

@@ -50,7 +50,8 @@ const send = (message: object) => {
   process.stdout.write(`${JSON.stringify({ jsonrpc: "2.0", ...message })}\n`)
 }
 
-const asked = new Map<number, (response: RequestPermissionResponse | null) => void>()
+/** Resolves requests to the client; `null`: the prompt was cancelled. */
+const asked = new Map<number, (response: object | null) => void>()
 let sequence = 0
 
 interface Live {
@@ -88,19 +89,30 @@ const begin = (session: Sessions.Session, cwd: unknown): Live => {
   return live
 }
 
+const request = async <A extends object>(method: string, params: object, abort: AbortSignal): Promise<A | null> => {
+  const id = sequence++
+  const response = await new Promise<object | null>((answer) => {
+    asked.set(id, answer)
+    abort.addEventListener("abort", () => answer(null))
+    send({ id, method, params })
+  })
+  asked.delete(id)
+  return response as A | null
+}
+
+/** The answer to `_slipway/ask`: what was chosen and written for each question, or `null`. `why`: it may not be asked. */
+interface Inquired {
+  readonly answers: ReadonlyArray<ReadonlyArray<string>> | null
+  readonly why?: string
+}
+
 const ask = async (
   sessionId: string,
   toolCall: RequestPermissionRequest["toolCall"],
   abort: AbortSignal
 ): Promise<Turn.Choice | null> => {
-  const id = sequence++
   const params: RequestPermissionRequest = { sessionId, toolCall, options: OPTIONS }
-  const response = await new Promise<RequestPermissionResponse | null>((answer) => {
-    asked.set(id, answer)
-    abort.addEventListener("abort", () => answer(null))
-    send({ id, method: "session/request_permission", params })
-  })
-  asked.delete(id)
+  const response = await request<RequestPermissionResponse>("session/request_permission", params, abort)
   const outcome = response?.outcome
   const option = outcome?.outcome === "selected" ? OPTIONS.find(({ optionId }) => optionId === outcome.optionId) : undefined
   const reason = response?._meta?.["slipway/reason"]
@@ -128,6 +140,10 @@ const prompt = async (live: Live, blocks: ReadonlyArray<ContentBlock>): Promise<
           // Without a choice the prompt is cancelled, although `session/cancel` comes only after this answer.
           if (choice === null) abort.abort()
           return choice
+        },
+        inquire: async (questions) => {
+          const response = await request<Inquired>("_slipway/ask", { sessionId: id, questions }, abort.signal)
+          return response?.why ?? response?.answers ?? null
         },
         take: () => {
           const steer = live.steers.shift()
@@ -200,7 +216,7 @@ interface Message {
   readonly id?: number
   readonly method?: string
   readonly params?: Params
-  readonly result?: RequestPermissionResponse
+  readonly result?: object
 }
 
 const receive = async (message: Message) => {

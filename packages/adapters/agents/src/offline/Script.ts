@@ -5,9 +5,18 @@ export type Step =
   | { readonly kind: "write"; readonly repo: string | null; readonly path: string; readonly content: string }
   | { readonly kind: "delete"; readonly repo: string | null; readonly path: string }
   | { readonly kind: "slow"; readonly words: number; readonly millis: number }
+  | { readonly kind: "ask"; readonly questions: ReadonlyArray<AskedQuestion> }
   | { readonly kind: "hang" | "listen" | "crash" | "recall" }
   /** A directive that cannot be executed. `problem` is a sentence for its author. */
   | { readonly kind: "invalid"; readonly problem: string }
+
+/** A question of `[[ask]]`. */
+export interface AskedQuestion {
+  readonly text: string
+  readonly options: ReadonlyArray<string>
+  readonly multiple: boolean
+  readonly allowsText: boolean
+}
 
 /** Longest answer of `[[slow]]`, and the longest pause between two of its words. */
 const MAX_WORDS = 10_000
@@ -37,6 +46,20 @@ const readOptions = (body: string) => {
   return options
 }
 
+const FLAG = /^(multiple|text)=(true|false)\s*/u
+
+/** A question with its options, such as `multiple=true text=false Which? | first | second`. */
+const readQuestion = (part: string): AskedQuestion => {
+  const [first = "", ...options] = part.split("|").map((one) => unescape(one.trim()))
+  const flags = { multiple: false, text: true }
+  let text = first
+  for (let match; (match = FLAG.exec(text)) !== null;) {
+    flags[match[1] === "text" ? "text" : "multiple"] = match[2] === "true"
+    text = text.slice(match[0].length)
+  }
+  return { text, options, multiple: flags.multiple, allowsText: flags.text }
+}
+
 const invalid = (problem: string): Step => ({ kind: "invalid", problem })
 
 const withText = (kind: "say" | "think" | "shell" | "error") => (body: string): Step =>
@@ -54,6 +77,10 @@ const directives: Readonly<Record<string, (body: string) => Step>> = {
   listen: alone("listen"),
   crash: alone("crash"),
   recall: alone("recall"),
+  ask: (body) =>
+    body === ""
+      ? invalid("[[ask]] needs a question, as in [[ask Which one? | first | second]].")
+      : { kind: "ask", questions: body.split("||").map(readQuestion) },
   write: (body) => {
     const { path, repo, rest } = readOptions(body)
     return path !== "" && rest.startsWith("content=")

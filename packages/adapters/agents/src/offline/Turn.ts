@@ -2,7 +2,7 @@
 import type { PermissionOptionKind, SessionUpdate, StopReason, ToolCallLocation, ToolCallUpdate, ToolKind } from "@agentclientprotocol/sdk"
 import { join } from "node:path"
 import * as Command from "./Command.ts"
-import { parse, type Step } from "./Script.ts"
+import { type AskedQuestion, parse, type Step } from "./Script.ts"
 import * as Trees from "./Trees.ts"
 
 export interface Choice {
@@ -14,6 +14,8 @@ interface Client {
   update(update: SessionUpdate): void
   /** The person's choice with the reason, if any; `null`: the turn was cancelled. */
   ask(toolCall: ToolCallUpdate): Promise<Choice | null>
+  /** A person's answers, each with what was chosen and written; `null`: nobody answered. A text: the question may not be asked. */
+  inquire(questions: ReadonlyArray<AskedQuestion>): Promise<ReadonlyArray<ReadonlyArray<string>> | string | null>
   /** Takes the oldest waiting steering text into this turn; `null`: none waits. */
   take(): string | null
   /** Resolves when a text waits, or when the turn is cancelled. */
@@ -149,6 +151,18 @@ const perform = async (turn: TurnOptions, step: Step): Promise<void> => {
       return speak(client, step.text)
     case "think":
       return speak(client, step.text, "agent_thought_chunk")
+    case "ask": {
+      const answers = await client.inquire(step.questions)
+      if (abort.aborted) return
+      if (typeof answers === "string") return speak(client, `I could not ask: ${answers}`)
+      return speak(
+        client,
+        step.questions.map(({ text }, index) => {
+          const said = answers?.[index] ?? []
+          return said.length === 0 ? `${text} Nobody answered.` : `${text} You said: ${said.join(", ")}.`
+        }).join("\n")
+      )
+    }
     case "write":
       return edit(turn, "Write", step, () => `${step.content}\n`, (repository) => Trees.write(repository, step.path, `${step.content}\n`))
     case "delete":

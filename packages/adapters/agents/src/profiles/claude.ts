@@ -8,10 +8,10 @@ import type { Profile } from "../Profile.ts"
 const families = ["OPUS", "SONNET", "HAIKU"]
 
 /**
- * Disabled tools: its questions cannot be answered yet, and tools that start later or run in the background would change files after
- * the turn. Sub-agents are enabled: without background tasks a turn waits for them.
+ * Disabled tools, which start later or run in the background and would change files after the turn. Sub-agents are enabled: without
+ * background tasks a turn waits for them.
  */
-const withheld = ["AskUserQuestion", "CronCreate", "CronDelete", "CronList", "Monitor", "ScheduleWakeup", "Workflow"]
+const withheld = ["CronCreate", "CronDelete", "CronList", "Monitor", "ScheduleWakeup", "Workflow"]
 
 const INSTRUCTIONS = ".slipway/AGENTS.md"
 const MCP = ".slipway/mcp.json"
@@ -36,6 +36,7 @@ export const claude: Profile = {
     toolApprovals: true,
     reasoningEfforts: ["low", "medium", "high", "xhigh", "max", "ultracode"],
     afterDenial: "goes on",
+    asksQuestions: true,
     countsRequests: true,
     bearsOtherPaths: { workspace: true, home: true },
     modelProtocol: "anthropic-messages"

@@ -80,6 +80,7 @@ exporter = "none"
 metrics_exporter = "none"
 [features]
 apps = false
+default_mode_request_user_input = true
 plugins = false
 remote_plugin = false
 shell_snapshot = false
@@ -115,6 +116,7 @@ export const codex: Profile = {
     toolApprovals: true,
     reasoningEfforts: EFFORTS,
     afterDenial: "goes on",
+    asksQuestions: true,
     countsRequests: true,
     bearsOtherPaths: { workspace: true, home: true },
     modelProtocol: "openai-responses"

@@ -63,6 +63,7 @@ export const grok: Profile = {
     toolApprovals: true,
     reasoningEfforts: EFFORTS,
     afterDenial: "ends the turn",
+    asksQuestions: false,
     countsRequests: true,
     // Its files contain the path of the workspace in names and content (1.0.41): "Path not found".
     bearsOtherPaths: { workspace: false, home: true },

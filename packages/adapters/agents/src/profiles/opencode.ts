@@ -43,6 +43,7 @@ export const opencode: Profile = {
     reasoningEfforts: EFFORTS,
     afterDenial: "ends the turn",
     // It reports the tokens of the last request only.
+    asksQuestions: false,
     countsRequests: false,
     bearsOtherPaths: { workspace: true, home: true },
     modelProtocol: "openai-chat"

@@ -52,12 +52,16 @@ const scriptedUsage = (prompt: string): Usage | null => {
   return { input: count("input"), cached: count("cached"), output: count("output"), reasoning: count("reasoning") }
 }
 
-/** Writes, deletions, commands and other calls each end one answer: the agent comes back with what became of them. */
-const roundOf = (prompt: string, round: number): ReadonlyArray<Directives.Step> => {
-  const rounds: Array<Array<Directives.Step>> = [[]]
+type Step = Directives.Step | { readonly kind: "answered" }
+
+/** Writes, deletions, commands, questions and other calls each end one answer: the agent comes back with what became of them. */
+const roundOf = (prompt: string, round: number): ReadonlyArray<Step> => {
+  const rounds: Array<Array<Step>> = [[]]
   for (const step of Directives.parse(prompt)) {
     rounds.at(-1)?.push(step)
-    if (["call", "delete", "shell", "write"].includes(step.kind)) rounds.push([])
+    if (["ask", "call", "delete", "shell", "write"].includes(step.kind)) rounds.push([])
+    // Says what it was answered, as the offline agent does.
+    if (step.kind === "ask") rounds.at(-1)?.push({ kind: "answered" })
   }
   return rounds[Math.min(round, rounds.length - 1)] ?? []
 }
@@ -104,6 +108,10 @@ export const answer = (call: Call, workspace: Tools.Workspace, usage: Usage | un
       case "recall":
         said.push(call.prompts.length === 1 ? "This is the first prompt of the session." : call.prompts.slice(0, -1).join("\n"))
         break
+      case "answered":
+        said.push(call.results.at(-1) ?? "")
+        break
+      case "ask":
       case "call":
       case "write":
       case "delete":

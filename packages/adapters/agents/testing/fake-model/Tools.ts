@@ -1,4 +1,5 @@
 /** The agents' names of the steps of a script: every agent names its tools differently. */
+import type * as Script from "../../src/offline/Script.ts"
 import type { Call, OfferedTool } from "./Call.ts"
 
 export interface Workspace {
@@ -21,6 +22,7 @@ export type Wish =
   | { readonly kind: "write"; readonly repo: string | null; readonly path: string; readonly content: string }
   | { readonly kind: "delete"; readonly repo: string | null; readonly path: string }
   | { readonly kind: "shell"; readonly text: string }
+  | Extract<Script.Step, { readonly kind: "ask" }>
   | { readonly kind: "call"; readonly tool: string; readonly arguments: object }
 
 const quoted = (text: string) => `'${text.replaceAll("'", "'\\''")}'`
@@ -83,6 +85,20 @@ const write = (call: Call, folder: string, path: string, content: string): ToolU
   return null
 }
 
+/** A question in the words of each agent: all of them have a title and options with a description. */
+const ask = (call: Call, asked: Extract<Wish, { readonly kind: "ask" }>["questions"]): ToolUse | null => {
+  const questions = asked.map(({ multiple, options, text }, index) => ({
+    id: `q${index + 1}`,
+    header: `Header ${index + 1}`,
+    question: text,
+    multiSelect: multiple,
+    options: options.map((label) => ({ label, description: `It takes ${label}` }))
+  }))
+  const tool = call.tools.find(({ name }) => ["AskUserQuestion", "ask_user_question", "request_user_input"].includes(name))
+  if (tool !== undefined) return { tool, arguments: { questions } }
+  return null
+}
+
 /** `null`: the agent offers nothing that could do it. */
 export const use = (call: Call, wish: Wish, { path, repositories }: Workspace): ToolUse | null => {
   const named = "repo" in wish ? wish.repo : null
@@ -102,5 +118,7 @@ export const use = (call: Call, wish: Wish, { path, repositories }: Workspace): 
       return shell(call, `rm ${quoted(wish.path)}`, folder)
     case "shell":
       return shell(call, wish.text, folder)
+    case "ask":
+      return ask(call, wish.questions)
   }
 }

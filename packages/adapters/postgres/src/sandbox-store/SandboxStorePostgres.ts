@@ -20,6 +20,7 @@ import { RowCache } from "./rows/RowCache.ts"
 import { approvalRows } from "./statements/approvals.ts"
 import { boundTo } from "./statements/idempotencyKeys.ts"
 import { messageRows, ofCheckpoints, selectEntries } from "./statements/logs.ts"
+import { questionRows } from "./statements/questions.ts"
 
 export const layer = Layer.effect(
   SandboxStore,
@@ -37,7 +38,8 @@ export const layer = Layer.effect(
       known: new RowCache(),
       tellOpened: yield* makeOpened,
       boundTo: boundTo(sql),
-      approvalRows: approvalRows(sql)
+      approvalRows: approvalRows(sql),
+      questionRows: questionRows(sql)
     }
     const messages = messageRows(reads)
     const checkpoints = ofCheckpoints(reads)
@@ -57,6 +59,7 @@ export const layer = Layer.effect(
       traces: (id, turnId) => Read.traces(store, id, turnId),
       publishers: (repo, branch) => Read.publishers(store, repo, branch),
       approvals: (id, approvalIds) => guard(Read.approvalsOf(store, id, approvalIds)),
+      questions: (id, questionIds) => guard(Read.questionsOf(store, id, questionIds)),
       purged: (id) => Read.purged(store, id)
     })
   })

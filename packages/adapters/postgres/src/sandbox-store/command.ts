@@ -6,7 +6,7 @@ import { type KeyedRequest, resolve } from "@slipway/domain/sandbox/rules/Idempo
 import { type DateTime, Effect, Option } from "effect"
 import { inTransaction } from "../sql/Transaction.ts"
 import type { CreatingStore } from "./create.ts"
-import { approvalsOf, type ReadingStore } from "./read.ts"
+import { approvalsOf, questionsOf, type ReadingStore } from "./read.ts"
 import { bindKey, messagesRoute } from "./statements/idempotencyKeys.ts"
 import { findReceipt, hasReceipt, keepReceipt } from "./statements/receipts.ts"
 import { selectSandbox } from "./statements/selectSandbox.ts"
@@ -24,7 +24,7 @@ const boundCommand = Effect.fnUntraced(
   }
 )
 
-/** Locks the sandbox, reads the receipt and the approval that the command names, and writes what it decides with its receipt. */
+/** Locks the sandbox, reads the receipt and the request that the command names, and writes what it decides with its receipt. */
 export const command = Effect.fn("SandboxStore.command")(
   function*<E>(
     store: CreatingStore & ReadingStore,
@@ -47,8 +47,9 @@ export const command = Effect.fn("SandboxStore.command")(
     const [approval = null] = command.approvalId === null
       ? []
       : yield* approvalsOf(store, key.id, [command.approvalId])
+    const [question = null] = command.questionId === undefined ? [] : yield* questionsOf(store, key.id, [command.questionId])
     const isMessage = command.messageId !== undefined && (yield* hasReceipt(sql, key.id, command.messageId))
-    const verdict = yield* Effect.fromResult(command.decide({ sandbox, receipt, approval, isMessage }))
+    const verdict = yield* Effect.fromResult(command.decide({ sandbox, receipt, approval, question, isMessage }))
     const events = verdict.outcome === "applied" ? verdict.events : []
     const after = yield* writeLocked(store, row, events, now)
     yield* audit.append(securityEvents(key.id, events, now))

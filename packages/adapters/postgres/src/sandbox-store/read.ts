@@ -2,6 +2,7 @@
 import type { SandboxId } from "@slipway/domain/ids/SandboxId"
 import { type ListQuery, SandboxNotFound } from "@slipway/domain/sandbox/ports/SandboxStore"
 import type { Approval } from "@slipway/domain/sandbox/rules/Approval"
+import type { QuestionState } from "@slipway/domain/sandbox/rules/Question"
 import type { RepoName } from "@slipway/domain/source/schema/RepoRef"
 import { Effect } from "effect"
 import * as Batches from "../sql/Batches.ts"
@@ -11,6 +12,7 @@ import type { approvalRows } from "./statements/approvals.ts"
 import { selectPage, selectSummaries } from "./statements/lists.ts"
 import { selectPurged } from "./statements/logs.ts"
 import { selectPublishers } from "./statements/publishers.ts"
+import type { questionRows } from "./statements/questions.ts"
 import { type SandboxKey, selectSandboxes } from "./statements/selectSandboxes.ts"
 import { selectTraces } from "./statements/traces.ts"
 import type { Store } from "./Store.ts"
@@ -18,9 +20,10 @@ import type { Store } from "./Store.ts"
 /** Sandboxes that one statement reads, and statements at once. */
 const READS_AT_ONCE = { most: 16, underWay: 3 }
 
-/** A store with its prepared lookup of approvals. */
+/** A store with its prepared lookups of approvals and questions. */
 export interface ReadingStore extends Store {
   readonly approvalRows: ReturnType<typeof approvalRows>
+  readonly questionRows: ReturnType<typeof questionRows>
 }
 
 /** `SandboxStore.find`. Call once per store: lookups at the same time share a statement. */
@@ -46,6 +49,12 @@ export const approvalsOf = (store: ReadingStore, id: SandboxId, approvalIds: Rea
   Effect.map(
     store.approvalRows({ id, approvalIds }),
     (rows) => rows.map(({ reason, ...approval }): Approval => reason === null ? approval : { ...approval, reason })
+  )
+
+export const questionsOf = (store: ReadingStore, id: SandboxId, questionIds: ReadonlyArray<string>) =>
+  Effect.map(
+    store.questionRows({ id, questionIds }),
+    (rows) => rows.map(({ answers, ...state }): QuestionState => answers === null ? state : { ...state, answers })
   )
 
 export const traces = Effect.fn("SandboxStore.traces")(function*({ sql }: Store, id: SandboxId, turnId: string | null) {

@@ -82,6 +82,16 @@ export const events: ReadonlyArray<string> = [
     CHECK (reason IS NULL OR outcome = 'denied' AND length(reason) BETWEEN 1 AND 2000)
   )`,
 
+  // What an agent asked a person. Resolver and answers are null while it is pending; answers are the person's own.
+  `CREATE TABLE IF NOT EXISTS questions (
+    sandbox_id  text NOT NULL REFERENCES sandboxes,
+    question_id text NOT NULL,
+    resolved_by text,
+    answers     jsonb,
+    PRIMARY KEY (sandbox_id, question_id),
+    CHECK (answers IS NULL OR resolved_by = 'user')
+  )`,
+
   // Written in the transaction of what the key stands for: there is no state "in progress".
   `CREATE TABLE IF NOT EXISTS idempotency_keys (
     grant_id    uuid           NOT NULL REFERENCES grants,

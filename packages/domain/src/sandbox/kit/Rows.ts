@@ -218,7 +218,7 @@ export const record = Effect.fnUntraced(function*(
 ) {
   if (events.length === 0) return { before, events, sandbox: before, entries: [] } satisfies Written
   const projection = projectionOf(before, events, at)
-  const { approvals, entries, sandbox } = projection
+  const { approvals, entries, questions, sandbox } = projection
   const { id } = sandbox
   const messages = yield* messagesOf(statements, projection)
   yield* statements.save("sandboxes", [rowOf(sandbox, row, now, limits)])
@@ -232,6 +232,12 @@ export const record = Effect.fnUntraced(function*(
         approvalId: approval.approvalId,
         approval: JSON.stringify(approval)
       }))
+    )
+  }
+  if (questions.length > 0) {
+    yield* statements.save(
+      "questions",
+      questions.map((question) => ({ sandboxId: id, questionId: question.questionId, question: JSON.stringify(question) }))
     )
   }
   yield* keepPushes(statements, before, sandbox)

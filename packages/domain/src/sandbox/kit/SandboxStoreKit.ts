@@ -33,12 +33,14 @@ import type { Limits } from "../rules/Policy.ts"
 import { created, initial, mayDelete, type Sandbox } from "../rules/Sandbox.ts"
 import type { SandboxEvent } from "../rules/SandboxEvent.ts"
 import { Approval } from "../schema/Approval.ts"
+import { QuestionState } from "../schema/Question.ts"
 import * as AuditLogKit from "./AuditLogKit.ts"
 import { holdStart } from "./CheckpointRows.ts"
 import { continuedName, guard, messageOf, noLease, record, sandboxOf, tombstoneOf, type Written } from "./Rows.ts"
 import { attempt, type EventRow, type KeyRow, type StatementError, type Statements } from "./Statements.ts"
 
 const approvalOf = Schema.decodeUnknownSync(Schema.fromJsonString(Approval))
+const questionOf = Schema.decodeUnknownSync(Schema.fromJsonString(QuestionState))
 
 /** Keys of creations, of forks of each sandbox, and of messages to each are separate. */
 const creationRoute = (forkOf: SandboxId | null) => forkOf === null ? "sandboxes" : `sandboxes/${forkOf}/fork`
@@ -165,10 +167,12 @@ const command = Effect.fn("SandboxStore.command")(function*<E>(
       const commandId = command.identity(before)
       const [receipt = null] = yield* statements.receipts(commandId)
       const [approval] = command.approvalId === null ? [] : yield* statements.approvals(id, [command.approvalId])
+      const [question] = command.questionId === undefined ? [] : yield* statements.questions(id, [command.questionId])
       const verdict = yield* Effect.fromResult(command.decide({
         sandbox: before,
         receipt,
         approval: approval === undefined ? null : approvalOf(approval.approval),
+        question: question === undefined ? null : questionOf(question.question),
         isMessage: command.messageId !== undefined && (yield* statements.receiptsOf(id, command.messageId)).length > 0
       }))
       const events = verdict.outcome === "applied" ? verdict.events : []
@@ -266,6 +270,11 @@ export const make = (store: Store): SandboxStore["Service"] => {
       Effect.map(guarded(statements.approvals(id, approvalIds)), (rows) => {
         const known = new Map(rows.map(({ approval, approvalId }) => [approvalId, approvalOf(approval)]))
         return approvalIds.flatMap((approvalId) => known.get(approvalId) ?? [])
+      }),
+    questions: (id, questionIds) =>
+      Effect.map(guarded(statements.questions(id, questionIds)), (rows) => {
+        const known = new Map(rows.map(({ question, questionId }) => [questionId, questionOf(question)]))
+        return questionIds.flatMap((questionId) => known.get(questionId) ?? [])
       }),
     purged: (id) => Effect.map(guarded(statements.sandboxes([id])), ([row]) => row?.purgedSeq ?? 0)
   })

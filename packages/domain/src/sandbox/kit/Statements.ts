@@ -86,6 +86,14 @@ export interface ApprovalRow {
   readonly approval: string
 }
 
+/** A request for answers. Its key is `sandboxId` and `questionId`. */
+export interface QuestionRow {
+  readonly sandboxId: SandboxId
+  readonly questionId: string
+  /** JSON, with the answers. */
+  readonly question: string
+}
+
 /** The receipt of a command. Its key is `commandId`. */
 export interface ReceiptRow extends Receipt {
   readonly sandboxId: SandboxId
@@ -174,6 +182,7 @@ export interface Tables {
   readonly events: EventRow
   readonly messages: MessageRow
   readonly approvals: ApprovalRow
+  readonly questions: QuestionRow
   readonly receipts: ReceiptRow
   readonly keys: KeyRow
   readonly traces: TraceRow
@@ -243,7 +252,7 @@ export interface Statements {
   heads(after: string, limit: number): Answer<ReadonlyArray<Pick<SandboxRow, "id" | "lastSeq">>>
   /** Deletes the events, traces and setups of these sandboxes. */
   purge(ids: ReadonlyArray<SandboxId>): Answer<void>
-  /** Deletes the events, messages, approvals, receipts with the keys that name them, traces and setup of this sandbox. */
+  /** Deletes the events, messages, approvals, questions, receipts with the keys that name them, traces and setup of this sandbox. */
   erase(id: SandboxId): Answer<void>
   /** Counts sandboxes that have not ended, in groups. */
   census(now: number): Answer<ReadonlyArray<CensusRow>>
@@ -265,6 +274,8 @@ export interface Statements {
   answers(id: SandboxId, messageIds: ReadonlyArray<string>): Answer<ReadonlyArray<MessageRow>>
   /** The known ones of these approvals. */
   approvals(id: SandboxId, approvalIds: ReadonlyArray<string>): Answer<ReadonlyArray<ApprovalRow>>
+  /** The known ones of these requests for answers. */
+  questions(id: SandboxId, questionIds: ReadonlyArray<string>): Answer<ReadonlyArray<QuestionRow>>
 
   /** The receipts of this command: one or none. */
   receipts(commandId: Uuid): Answer<ReadonlyArray<ReceiptRow>>

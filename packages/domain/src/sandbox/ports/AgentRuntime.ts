@@ -12,7 +12,9 @@ import type { ModelAccess } from "../../models/ports/ModelGateway.ts"
 import type { ReasoningEffort } from "../../models/schema/ReasoningEffort.ts"
 import type { ToolApprovalMode } from "../../models/schema/ToolApprovalMode.ts"
 import type { RepoName } from "../../source/schema/RepoRef.ts"
+import { refusalOf } from "../rules/Question.ts"
 import type { AgentEvent, TurnEnd } from "../schema/AgentEvent.ts"
+import type { Answers, Question } from "../schema/Question.ts"
 import type { Box } from "./SandboxHost.ts"
 
 export { AgentEvent, Finish } from "../schema/AgentEvent.ts"
@@ -83,8 +85,13 @@ export interface AgentSession {
    */
   decide(approvalId: string, decision: "approve" | "deny", reason?: string): Effect.Effect<void>
   /**
-   * Asks the agent to end the running turn. Open approvals count as denied. Does nothing between turns. It does not wait: `prompt` ends
-   * when the agent obeys, and the worker closes the scope if that takes too long.
+   * Answers an open question of the agent. Safe to repeat: the agent gets the first answer, and ids that are not open are ignored.
+   * `null`, and a question without an entry: the agent is told that nobody answered.
+   */
+  answer(questionId: string, answers: Answers | null): Effect.Effect<void>
+  /**
+   * Asks the agent to end the running turn. Open approvals count as denied, open questions as not answered. Does nothing between turns.
+   * It does not wait: `prompt` ends when the agent obeys, and the worker closes the scope if that takes too long.
    */
   readonly interrupt: Effect.Effect<void>
   /**
@@ -148,6 +155,11 @@ export interface AgentPrompt {
    * unique within the sandbox.
    */
   approve(call: { readonly id: string; readonly tool: string } & Pick<Approval, "kind" | "paths" | "preview">): Effect.Effect<boolean>
+  /**
+   * A person's answers by the id of their question, which must wait for that; `null`: nobody answered, or `Question.refusalOf` refuses the
+   * questions. `id` is unique within the sandbox.
+   */
+  ask(request: { readonly id: string; readonly questions: ReadonlyArray<Question> }): Effect.Effect<Answers | null>
 }
 
 type Approval = Extract<AgentEvent, { readonly _tag: "ApprovalRequested" }>
@@ -157,6 +169,7 @@ const openSession = Effect.fnUntraced(function*(
   answer: (prompt: AgentPrompt) => Effect.Effect<string, { readonly message: string }>
 ) {
   const approvals = new Map<string, Deferred.Deferred<boolean>>()
+  const questions = new Map<string, Deferred.Deferred<Answers | null>>()
   const closed = yield* Deferred.make<string>()
   const ended = new AgentError({ runtime: session.profile, operation: "prompt", detail: "The session is closed.", retryable: true })
   yield* Effect.addFinalizer(() => Deferred.succeed(closed, "the session was closed"))
@@ -171,12 +184,21 @@ const openSession = Effect.fnUntraced(function*(
       return yield* Effect.ensuring(Deferred.await(decided), Effect.sync(() => approvals.delete(id)))
     })
 
+  const ask = (onEvent: AgentPrompt["emit"]): AgentPrompt["ask"] =>
+    Effect.fnUntraced(function*(request) {
+      if (refusalOf(request.questions) !== null) return null
+      const answered = yield* Deferred.make<Answers | null>()
+      questions.set(request.id, answered)
+      yield* onEvent({ _tag: "QuestionAsked", questionId: request.id, questions: request.questions })
+      return yield* Effect.ensuring(Deferred.await(answered), Effect.sync(() => questions.delete(request.id)))
+    })
+
   const opened: AgentSession = {
     sessionId: Effect.succeed(null),
     prompt: Effect.fnUntraced(function*({ onBegin = Effect.void, onEvent, text, turnId }) {
       interrupted = yield* Deferred.make<void>()
       yield* onBegin
-      const answered = answer({ text, turnId, session, emit: onEvent, approve: approve(onEvent) }).pipe(
+      const answered = answer({ text, turnId, session, emit: onEvent, approve: approve(onEvent), ask: ask(onEvent) }).pipe(
         Effect.flatMap((said) =>
           said === "" ? Effect.void : onEvent({ _tag: "MessageUpdated", messageId: turnId, kind: "text", text: said })
         ),
@@ -194,6 +216,11 @@ const openSession = Effect.fnUntraced(function*(
       Effect.suspend(() => {
         const open = approvals.get(id)
         return open === undefined ? Effect.void : Effect.asVoid(Deferred.succeed(open, decision === "approve"))
+      }),
+    answer: (id, answers) =>
+      Effect.suspend(() => {
+        const open = questions.get(id)
+        return open === undefined ? Effect.void : Effect.asVoid(Deferred.succeed(open, answers))
       }),
     steer: () => Effect.void,
     interrupt: Effect.suspend(() => Effect.asVoid(Deferred.succeed(interrupted, undefined))),

@@ -19,6 +19,7 @@ import type { Command, CommandResult, Receipt, Verdict } from "../rules/Command.
 import type { LogEntry, Message } from "../rules/EventProjection.ts"
 import type { IdempotencyConflict, KeyedRequest, SandboxDeleted } from "../rules/Idempotency.ts"
 import { workOf } from "../rules/LeaseRules.ts"
+import type { QuestionState } from "../rules/Question.ts"
 import type { Creation, Sandbox, SandboxNotFinished } from "../rules/Sandbox.ts"
 import type { SandboxEvent, SandboxStatus } from "../rules/SandboxEvent.ts"
 import type { Turn } from "../rules/Turn.ts"
@@ -85,7 +86,7 @@ export const bytesOf = {
   message: ({ text }: Message): number => utf8Length(text),
   sandbox: ({ approvals, metadata, prompt, publications, repos, title, turn }: Sandbox): number =>
     utf8Length(prompt) + utf8Length(turn?.prompt ?? "") +
-    utf8Length(JSON.stringify([approvals, metadata, publications, repos, title])),
+    utf8Length(JSON.stringify([approvals, metadata, publications, repos, title, turn?.questions])),
   summary: ({ error, metadata, repos, title }: SandboxSummary): number => utf8Length(JSON.stringify([error, metadata, repos, title]))
 }
 
@@ -192,8 +193,8 @@ export class SandboxStore extends Context.Service<SandboxStore, {
   messages(id: SandboxId, after: number, limit: number): Effect.Effect<ReadonlyArray<Message>, StoreUnavailable>
 
   /**
-   * Executes one command of a person. It locks the sandbox, reads the receipt and the approval of the command, and writes the decision
-   * together with its receipt. A duplicate gets the answer of the first receipt. A key, unique per sandbox, that is bound to an equal
+   * Executes one command of a person. It locks the sandbox, reads the receipt, the approval and the question of the command, and writes the
+   * decision together with its receipt. A duplicate gets the answer of the first receipt. A key, unique per sandbox, that is bound to an equal
    * request makes it a duplicate of that request's command, whatever `command` would decide now. An applied command binds the key.
    *
    * `turnId`: the turn that a message started or waits for; a duplicate returns the first one's, whatever happened since. Other
@@ -223,8 +224,8 @@ export class SandboxStore extends Context.Service<SandboxStore, {
   ): Effect.Effect<Recorded, E | SandboxNotFound | StaleLease | StoreUnavailable>
 
   /**
-   * Deletes a sandbox that `mayDelete` allows, for good: its state, log, messages, approvals, receipts, traces, setup, pins, and the
-   * checkpoints that no live fork starts with. Afterwards, for every reader at once, the sandbox is unknown: its log is empty, and leases
+   * Deletes a sandbox that `mayDelete` allows, for good: its state, log, messages, approvals, questions, receipts, traces, setup, pins,
+   * and the checkpoints that no live fork starts with. Afterwards, for every reader at once, the sandbox is unknown: its log is empty, and leases
    * on it are stale. Kept are its id, grant, times and status, the key that created it (then `SandboxDeleted`), its costs, its partner
    * events and its pushed commits. Open readers are hinted. The deletion is in the audit log.
    */
@@ -232,6 +233,9 @@ export class SandboxStore extends Context.Service<SandboxStore, {
 
   /** The state of these approvals, in the given order. Unknown ids are left out. */
   approvals(id: SandboxId, approvalIds: ReadonlyArray<string>): Effect.Effect<ReadonlyArray<Approval>, StoreUnavailable>
+
+  /** The state of these requests for answers, in the given order. Unknown ids are left out. */
+  questions(id: SandboxId, questionIds: ReadonlyArray<string>): Effect.Effect<ReadonlyArray<QuestionState>, StoreUnavailable>
 
   /**
    * The sandboxes of all grants that publish to this branch of this repository, in any case of its name, newest first: at most

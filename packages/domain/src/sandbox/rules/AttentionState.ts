@@ -36,7 +36,7 @@ export const attentionStateOf = ({ approvals, publications, restoring, status, t
     case "succeeded":
       return publications.some(isOpen) ? "ready" : "ended"
     case "running":
-      if (approvals.length > 0) return "asking"
+      if (approvals.length > 0 || turn?.state === "awaiting_answer") return "asking"
       if (turn !== null && Turn.isUnderWay(turn.state) || restoring !== null || publications.some(isUnderWay)) return "working"
       if (turn?.state === "failed") return "failed"
       return publications.some(isOpen) || turn?.state === "succeeded" && !publications.some(isClosed) ? "ready" : "idle"

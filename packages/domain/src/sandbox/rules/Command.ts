@@ -1,6 +1,6 @@
 /**
- * The commands of people (docs/decisions/3 and 18): terminate, interrupt, decide an approval, send a message, withdraw a waiting
- * message, restore a checkpoint, rename. Each has a natural identity, so that a repetition finds the first. Every command is decided
+ * The commands of people (docs/decisions/3, 18 and 22): terminate, interrupt, decide an approval, answer a question, send a message,
+ * withdraw a waiting message, restore a checkpoint, rename. Each has a natural identity, so that a repetition finds the first. Every command is decided
  * under the lock of its sandbox and stored before it is answered.
  */
 import * as Data from "effect/Data"
@@ -10,9 +10,10 @@ import type { DenialTelling } from "../../models/rules/Steering.ts"
 import type { Rejection } from "../schema/Command.ts"
 import { type Approval, type ApprovalDecision, coveredKind, denialMessage, outcomeOf } from "./Approval.ts"
 import { isWaiting, MAX_WAITING, placeOf, type WhenBusy } from "./MessageQueue.ts"
+import { misfitOf, type QuestionReply, type QuestionState, questionsOf, replyText } from "./Question.ts"
 import { isSettled, type Sandbox } from "./Sandbox.ts"
 import type { SandboxEvent } from "./SandboxEvent.ts"
-import { denyApprovals, moveTo, nextTurn, resolveApprovals, turnPending, turnUpdated } from "./Transition.ts"
+import { closeQuestion, closeRequests, moveTo, nextTurn, resolveApprovals, turnPending, turnUpdated } from "./Transition.ts"
 import { isActive, turnId } from "./Turn.ts"
 
 export type { CommandResult, Rejection } from "../schema/Command.ts"
@@ -38,6 +39,18 @@ export class CheckpointNotFound extends Data.TaggedError("CheckpointNotFound") {
 export class ApprovalNotFound extends Data.TaggedError("ApprovalNotFound") {
   override get message() {
     return "No such approval."
+  }
+}
+/** No such question in this sandbox. */
+export class QuestionNotFound extends Data.TaggedError("QuestionNotFound") {
+  override get message() {
+    return "No such question."
+  }
+}
+/** The answers do not fit the questions. `detail`: a sentence that says why. Nothing was recorded; other answers may fit. */
+export class AnswerInvalid extends Data.TaggedError("AnswerInvalid")<{ readonly detail: string }> {
+  override get message() {
+    return this.detail
   }
 }
 /** Calls like this one cannot be approved for the rest of the turn. `isEdit`: the call is an edit, but not of plain files. */
@@ -100,6 +113,8 @@ export interface Current {
   readonly receipt: Receipt | null
   /** The approval that the command names. */
   readonly approval: Approval | null
+  /** The request for answers that the command names; absent: it names none. */
+  readonly question?: QuestionState | null
   /** Whether the receipt of another command has the turn that this command names. */
   readonly isMessage: boolean
 }
@@ -110,6 +125,8 @@ export interface Command<E> {
   identity(sandbox: Sandbox): Uuid
   /** The id of the approval that the command decides, or `null`. */
   readonly approvalId: string | null
+  /** The id of the request for answers that the command answers. */
+  readonly questionId?: string
   /** The id of the message that the command withdraws: the turn of an earlier command. */
   readonly messageId?: string
   /** Applies the first case of docs/decisions/3 that matches. */
@@ -154,7 +171,7 @@ export const interrupt = (ids: Derive): Command<never> => ({
     const asked = { reason: "interrupt", initiator: "user" } as const
     // A pending turn has no agent, so it ends here. Other turns end when their agent answers.
     return applied([
-      ...denyApprovals(sandbox, "interrupt"),
+      ...closeRequests(sandbox, "interrupt"),
       turn.state === "pending"
         ? { type: "turn.completed", turn_id: turn.id, data: { state: "cancelled", ...asked } }
         : turnUpdated(turn, "running", asked),
@@ -209,6 +226,30 @@ export const decideApproval = (
       queued(ids, sandbox, denialMessage(request?.tool ?? "", reason), userId, telling === "steer"),
       (message): Verdict => ({ outcome: "applied", events: [...resolved, message] })
     )
+  }
+})
+
+/** Answers or dismisses an agent's request for answers. The first answer is final. */
+export const answerQuestion = (
+  ids: Derive,
+  questionId: string,
+  reply: QuestionReply
+): Command<AnswerInvalid | QuestionNotFound> => ({
+  identity: ({ id }) => ids.derive(`${id}/question/${questionId}/${replyText(reply)}`),
+  approvalId: null,
+  questionId,
+  decide: ({ question = null, sandbox }) => {
+    if (question === null) return Result.fail(new QuestionNotFound())
+    if (question.by === "user" && replyText(question) === replyText(reply)) return duplicate
+    if (isOver(sandbox)) return rejected("sandbox_terminal")
+    if (question.by === "timeout") return rejected("question_expired")
+    if (question.by !== null || !isActive(sandbox.turn)) return rejected("question_already_answered")
+    const { answers } = reply
+    const request = questionsOf(sandbox).find(({ question_id }) => question_id === questionId)
+    // A write of an earlier version may have lost the request; its agent waits all the same.
+    const misfit = request === undefined || answers === undefined ? null : misfitOf(request, answers)
+    if (misfit !== null) return Result.fail(new AnswerInvalid({ detail: misfit }))
+    return applied(closeQuestion(sandbox, { question_id: questionId, by: "user", ...(answers === undefined ? {} : { answers }) }))
   }
 })
 

@@ -1,7 +1,8 @@
-/** The rows that stores write for a sandbox's events: log entries, approvals and messages. */
+/** The rows that stores write for a sandbox's events: log entries, approvals, questions and messages. */
 import type * as DateTime from "effect/DateTime"
 import { toWire } from "../schema/SandboxEvent.ts"
 import { type Approval, approvalOf } from "./Approval.ts"
+import { type QuestionState, questionStateOf } from "./Question.ts"
 import { dateOf, evolve, type Sandbox } from "./Sandbox.ts"
 import { partOf, type SandboxEvent } from "./SandboxEvent.ts"
 
@@ -45,6 +46,8 @@ export interface EventProjection {
   readonly entries: ReadonlyArray<RecordedEntry>
   /** Each approval of these events once, in its final state. */
   readonly approvals: ReadonlyArray<Approval>
+  /** Each request for answers of these events once, in its final state. */
+  readonly questions: ReadonlyArray<QuestionState>
   /** Prompts and completed messages of the agent, ascending. A message appears at most twice: once without a text and once with one. */
   readonly messages: ReadonlyArray<WholeMessage>
   /** The newest text of each agent message in these events, complete or not. */
@@ -67,6 +70,7 @@ export const projectionOf = (before: Sandbox, events: ReadonlyArray<SandboxEvent
   let sandbox = before
   const entries: Array<RecordedEntry> = []
   const approvals = new Map<string, Approval>()
+  const questions = new Map<string, QuestionState>()
   const messages: Array<WholeMessage> = []
   const texts = new Map<string, string>()
   // An index by id: an agent may write thousands of short messages at once.
@@ -79,6 +83,9 @@ export const projectionOf = (before: Sandbox, events: ReadonlyArray<SandboxEvent
     entries.push({ seq, type: event.type, part: partOf(event), wire: toWire(sandbox.id, { seq, at, event }) })
     if (event.type === "approval.requested" || event.type === "approval.resolved") {
       approvals.set(event.data.approval_id, approvalOf(event))
+    }
+    if (event.type === "question.asked" || event.type === "question.answered") {
+      questions.set(event.data.question_id, questionStateOf(event))
     }
     if (event.type === "message.updated" && event.data.kind === "text") texts.set(event.data.message_id, event.data.text)
     const whole = wholeMessage(previous, event, sandbox)
@@ -100,7 +107,7 @@ export const projectionOf = (before: Sandbox, events: ReadonlyArray<SandboxEvent
       messages.push({ seq, id: event.data.message_id, turnId, role: "user", text: event.data.text })
     }
   }
-  return { at, sandbox, entries, approvals: Array.from(approvals.values()), messages, texts }
+  return { at, sandbox, entries, approvals: Array.from(approvals.values()), questions: Array.from(questions.values()), messages, texts }
 }
 
 /**

@@ -8,7 +8,7 @@ import { isUnderWay } from "../../source/rules/PullState.ts"
 import * as Instant from "../../time/Instant.ts"
 import type { Sandbox } from "./Sandbox.ts"
 import type { SandboxEvent, SandboxStatus } from "./SandboxEvent.ts"
-import { isActive } from "./Turn.ts"
+import { isActive, isAwaiting } from "./Turn.ts"
 
 /**
  * The work that a sandbox needs a worker for. `boot`: booting. `turn`: running its agent. `errand`: work without an agent, such as
@@ -42,7 +42,7 @@ export const workOf = (
 /** Whether running the sandbox takes a slot. Waiting for a person takes none. */
 export const takesSlot = (sandbox: Parameters<typeof workOf>[0]): boolean => {
   const work = workOf(sandbox)
-  return work === "boot" || work === "turn" && sandbox.turn?.state !== "awaiting_approval"
+  return work === "boot" || work === "turn" && (sandbox.turn === null || !isAwaiting(sandbox.turn.state))
 }
 
 /** Whether these events of a lease's holder show that its machine has all of the sandbox's data. */

@@ -4,6 +4,7 @@
  * with a mark.
  */
 import { cut, utf8Length } from "../../text/Utf8.ts"
+import { PENDING_QUESTIONS, type QuestionRequest, questionsOf, refusalOf } from "./Question.ts"
 import type { Sandbox } from "./Sandbox.ts"
 import { type ApprovalRequest, type SandboxEvent, type SandboxEventOf, sizeOf } from "./SandboxEvent.ts"
 import { type Detail, OUTPUT_BYTES, PREVIEW_BYTES } from "./ToolCall.ts"
@@ -101,6 +102,12 @@ export const boundApproval = <A extends Omit<ApprovalRequest, "expires_at">>(app
   ...(approval.paths === undefined ? {} : { paths: approval.paths.slice(0, PATHS).map(name) })
 })
 
+/** The request with its id cut to its limit. Its texts are never cut: see `refusalOf`. */
+export const boundQuestion = <Q extends Omit<QuestionRequest, "expires_at">>(request: Q): Q => ({
+  ...request,
+  question_id: id(request.question_id)
+})
+
 const ofTurn = `${TURN_EVENTS} events or ${TURN_BYTES / MIB} MiB`
 const ofSandbox = `${SANDBOX_EVENTS} events or ${SANDBOX_BYTES / MIB} MiB`
 
@@ -161,6 +168,19 @@ export const admitApproval = (
     utf8Length(Object.values(requested.data.preview ?? {}).join("")) > PREVIEW_BYTES ||
     utf8Length(JSON.stringify(approvals)) + sizeOf(requested) > PENDING_BYTES
   const events = [requested, ...more]
+  const limit = isTooMuch ? "approvals" : firstAbove(sandbox, events)?.limit
+  return limit === undefined ? events : ended(sandbox, limit)
+}
+
+/** A request for answers with the events that belong to it, or the turn's end if they do not all fit. */
+export const admitQuestion = (
+  sandbox: Sandbox,
+  asked: SandboxEventOf<"question.asked">,
+  more: ReadonlyArray<SandboxEvent>
+): ReadonlyArray<SandboxEvent> => {
+  // Drivers refuse such a request and tell their agent why.
+  const isTooMuch = questionsOf(sandbox).length >= PENDING_QUESTIONS || refusalOf(asked.data.questions) !== null
+  const events = [asked, ...more]
   const limit = isTooMuch ? "approvals" : firstAbove(sandbox, events)?.limit
   return limit === undefined ? events : ended(sandbox, limit)
 }

@@ -123,6 +123,7 @@ const sentences: Partial<Record<StatusReason, string>> = {
   release_failed: "The host did not confirm that everything of the sandbox is gone."
 }
 
+const withoutQuestions = ({ questions: _questions, ...turn }: Turn): Turn => turn
 const silent = ({ speaking: _speaking, spokeAt: _spokeAt, ...turn }: Turn): Turn => turn
 
 const evolveQueue = (sandbox: Sandbox, event: SandboxEventOf<"message.queued" | "message.steered" | "message.cancelled">): Sandbox => {
@@ -184,7 +185,7 @@ const evolveTurn = (
       return {
         ...sandbox,
         turn: {
-          ...silent(turn),
+          ...silent(withoutQuestions(turn)),
           state: event.data.state,
           interruptRequested: turn.interruptRequested || event.data.reason === "interrupt"
         },
@@ -224,6 +225,16 @@ const evolveApproval = (sandbox: Sandbox, { data }: SandboxEventOf<"approval.res
       ? { ...turn, approvedKinds: [...turn.approvedKinds ?? [], kind] }
       : turn
   }
+}
+
+const evolveQuestion = (sandbox: Sandbox, event: SandboxEventOf<"question.asked" | "question.answered">): Sandbox => {
+  const { turn } = sandbox
+  if (turn === null || turn.id !== event.turn_id) return sandbox
+  const { questions = [] } = turn
+  const pending = event.type === "question.asked"
+    ? [...questions, event.data]
+    : questions.filter(({ question_id }) => question_id !== event.data.question_id)
+  return { ...sandbox, turn: { ...withoutQuestions(turn), ...(pending.length === 0 ? {} : { questions: pending }) } }
 }
 
 const evolveStatus = (sandbox: Sandbox, { data }: SandboxEventOf<"sandbox.status">, at: DateTime.Utc): Sandbox => ({
@@ -348,6 +359,9 @@ const apply = (sandbox: Sandbox, event: SandboxEvent, at: DateTime.Utc): Sandbox
       return { ...sandbox, approvals: [...sandbox.approvals, event.data] }
     case "approval.resolved":
       return evolveApproval(sandbox, event)
+    case "question.asked":
+    case "question.answered":
+      return evolveQuestion(sandbox, event)
     case "pull_request.updated":
       return evolvePublication(sandbox, event, at)
     case "usage.updated":

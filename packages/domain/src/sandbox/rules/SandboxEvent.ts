@@ -41,6 +41,8 @@ export const changesRevision: Readonly<Record<SandboxEvent["type"], boolean>> = 
   "message.cancelled": true,
   "approval.requested": true,
   "approval.resolved": true,
+  "question.asked": true,
+  "question.answered": true,
   "pull_request.updated": true,
   "sandbox.restoring": true,
   "sandbox.restored": true,

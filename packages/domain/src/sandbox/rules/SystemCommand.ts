@@ -7,12 +7,24 @@ import { SERVICE_AUTHOR } from "../../source/rules/FeedbackState.ts"
 import { coveredKind } from "./Approval.ts"
 import { type BoxLimit, tell } from "./BoxLimit.ts"
 import { textOf } from "./MessageQueue.ts"
-import { admit, admitApproval, boundApproval, boundWork, endForMessage, endIfFull } from "./OutputLimit.ts"
+import { admit, admitApproval, admitQuestion, boundApproval, boundQuestion, boundWork, endForMessage, endIfFull } from "./OutputLimit.ts"
 import type { Limits } from "./Policy.ts"
+import { type QuestionRequest, questionsOf } from "./Question.ts"
 import { dateOf, evolve, type Sandbox } from "./Sandbox.ts"
 import type { ApprovalRequest, Initiator, SandboxEvent, SandboxEventOf } from "./SandboxEvent.ts"
 import { after, expire, MAX_SETUP } from "./TimeLimit.ts"
-import { cancelWaiting, closeTurn, endTurn, IllegalTransition, live, moveTo, nextTurn, turnPending, turnUpdated } from "./Transition.ts"
+import {
+  cancelWaiting,
+  closeTurn,
+  endTurn,
+  IllegalTransition,
+  live,
+  moveTo,
+  nextTurn,
+  stateWith,
+  turnPending,
+  turnUpdated
+} from "./Transition.ts"
 import { isActive, type Turn, type TurnOutcome, turnTransitions, type TurnState } from "./Turn.ts"
 
 type Work = Extract<SandboxEvent["type"], "message.updated" | "message.completed" | "tool.updated">
@@ -41,6 +53,12 @@ export type SystemCommand =
     readonly _tag: "RequestApproval"
     readonly turnId: string
     readonly approval: Omit<ApprovalRequest, "expires_at">
+  }
+  /** The agent asks a person. */
+  | {
+    readonly _tag: "AskQuestion"
+    readonly turnId: string
+    readonly question: Omit<QuestionRequest, "expires_at">
   }
   | {
     readonly _tag: "EndTurn"
@@ -149,8 +167,29 @@ const requestApproval = (
     }]))
   }
   return Result.succeed(
-    admitApproval(sandbox, requested, sandbox.turn.state === "running" ? [turnUpdated(sandbox.turn, "awaiting_approval")] : [])
+    admitApproval(sandbox, requested, sandbox.turn.state === "awaiting_approval" ? [] : [turnUpdated(sandbox.turn, "awaiting_approval")])
   )
+}
+
+const askQuestion = (sandbox: Sandbox, command: CommandOf<"AskQuestion">, { limits, now }: Context): Decided => {
+  const { turnId } = command
+  const question = boundQuestion(command.question)
+  if (sandbox.status !== "running" || !inTurn(sandbox, turnId, "awaiting_answer")) return refuse(command._tag, sandbox)
+  const { turn } = sandbox
+  const pending = questionsOf(sandbox)
+  if (pending.some(({ question_id }) => question_id === question.question_id)) return Result.succeed([])
+  const asked: SandboxEventOf<"question.asked"> = {
+    type: "question.asked",
+    turn_id: turnId,
+    data: { ...question, expires_at: after(dateOf(sandbox, now), limits.approval) }
+  }
+  // A turn that is being interrupted takes no answers.
+  if (turn.interruptRequested) {
+    const data = { question_id: question.question_id, by: "interrupt" } as const
+    return Result.succeed(admitQuestion(sandbox, asked, [{ type: "question.answered", turn_id: turnId, data }]))
+  }
+  const state = stateWith(sandbox.approvals.length, pending.length + 1)
+  return Result.succeed(admitQuestion(sandbox, asked, state === turn.state ? [] : [turnUpdated(turn, state)]))
 }
 
 const recordCheckpoint = (sandbox: Sandbox, command: CommandOf<"RecordCheckpoint">): Decided => {
@@ -220,6 +259,8 @@ export const decide = (
       )
     case "RequestApproval":
       return requestApproval(sandbox, command, { limits, now })
+    case "AskQuestion":
+      return askQuestion(sandbox, command, { limits, now })
     case "EndTurn": {
       const { initiator, reason, state, turnId } = command
       if (sandbox.turn?.id !== turnId) return Result.succeed([])

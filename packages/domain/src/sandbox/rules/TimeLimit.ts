@@ -5,9 +5,10 @@ import * as Result from "effect/Result"
 import { isUnderWay } from "../../source/rules/PullState.ts"
 import * as Instant from "../../time/Instant.ts"
 import type { Limits } from "./Policy.ts"
+import { questionsOf } from "./Question.ts"
 import { evolveAll, type Sandbox } from "./Sandbox.ts"
 import type { SandboxEvent } from "./SandboxEvent.ts"
-import { endTurn, type IllegalTransition, live, moveTo, resolveApprovals } from "./Transition.ts"
+import { closeQuestion, endTurn, type IllegalTransition, live, moveTo, resolveApprovals } from "./Transition.ts"
 import { isActive } from "./Turn.ts"
 
 /** The end of a limit that began at `start`. */
@@ -45,6 +46,9 @@ const deadlines = (sandbox: Sandbox, limits: Limits): ReadonlyArray<Deadline> =>
       at: approval.expires_at,
       expire: (s) => Result.succeed(resolveApprovals(s, [{ approval_id: approval.approval_id, outcome: "denied", by: "timeout" }]))
     })
+  }
+  for (const { expires_at: at, question_id } of questionsOf(sandbox)) {
+    found.push({ at, expire: (s) => Result.succeed(closeQuestion(s, { question_id, by: "timeout" })) })
   }
   if (isActive(turn)) {
     if (turn.startedAt !== null) {

@@ -2,6 +2,7 @@
 import * as Data from "effect/Data"
 import * as Result from "effect/Result"
 import { textOf } from "./MessageQueue.ts"
+import { type QuestionResolver, questionsOf } from "./Question.ts"
 import type { Sandbox } from "./Sandbox.ts"
 import type {
   ApprovalResolver,
@@ -12,7 +13,7 @@ import type {
   SandboxStatus,
   StatusReason
 } from "./SandboxEvent.ts"
-import { isActive, type Turn, type TurnOutcome, type TurnState } from "./Turn.ts"
+import { isActive, isAwaiting, type Turn, type TurnOutcome, type TurnState } from "./Turn.ts"
 
 interface Cause {
   readonly to: SandboxStatus
@@ -70,13 +71,22 @@ const statusEvent = (
   }
 }
 
-/** The events that deny all pending approvals, oldest first. */
-export const denyApprovals = (sandbox: Sandbox, by: ApprovalResolver): Array<SandboxEvent> =>
-  sandbox.approvals.map(({ approval_id }) => ({
-    type: "approval.resolved",
-    ...(sandbox.turn === null ? {} : { turn_id: sandbox.turn.id }),
-    data: { approval_id, outcome: "denied", by }
-  }))
+/** The events that deny all pending approvals and leave all pending questions without an answer, each oldest first. */
+export const closeRequests = (sandbox: Sandbox, by: ApprovalResolver & QuestionResolver): Array<SandboxEvent> => {
+  const inTurn = sandbox.turn === null ? {} : { turn_id: sandbox.turn.id }
+  return [
+    ...sandbox.approvals.map(({ approval_id }): SandboxEvent => ({
+      type: "approval.resolved",
+      ...inTurn,
+      data: { approval_id, outcome: "denied", by }
+    })),
+    ...questionsOf(sandbox).map(({ question_id }): SandboxEvent => ({ type: "question.answered", ...inTurn, data: { question_id, by } }))
+  ]
+}
+
+/** The state of a turn whose agent has these pending requests. */
+export const stateWith = (approvals: number, questions: number): TurnState =>
+  approvals > 0 ? "awaiting_approval" : questions > 0 ? "awaiting_answer" : "running"
 
 /** A step of a turn. The caller has checked it against `turnTransitions`. */
 export const turnUpdated = (
@@ -117,7 +127,7 @@ export const endTurn = (sandbox: Sandbox, state: TurnOutcome, more: EndOfTurn): 
   ...nextTurn(sandbox)
 ]
 
-/** The end of the active turn, after denying pending approvals. Empty without an active turn. */
+/** The end of the active turn, after closing pending approvals and questions. Empty without an active turn. */
 export const closeTurn = (
   sandbox: Sandbox,
   state: TurnOutcome,
@@ -127,7 +137,7 @@ export const closeTurn = (
   const { id } = sandbox.turn
   // An agent never took a pending turn, so its end is always `cancelled`.
   const outcome = sandbox.turn.state === "pending" ? "cancelled" : state === "cancelled" ? "interrupted" : state
-  return [...denyApprovals(sandbox, "turn_end"), { type: "turn.completed", turn_id: id, data: { state: outcome, ...more } }]
+  return [...closeRequests(sandbox, "turn_end"), { type: "turn.completed", turn_id: id, data: { state: outcome, ...more } }]
 }
 
 /** A publication that no worker will execute must not stay pending. */
@@ -146,10 +156,10 @@ export const moveTo = (sandbox: Sandbox, cause: TransitionCause): Result.Result<
     return Result.fail(new IllegalTransition({ command: cause, state: sandbox.status }))
   }
   const before = to === "terminating" ?
-    // The worker ends the turn when the agent has ended; approvals can no longer be decided.
+    // The worker ends the turn when the agent has ended; a person can no longer decide or answer.
     [
-      ...denyApprovals(sandbox, "terminate"),
-      ...(sandbox.turn?.state === "awaiting_approval" ? [turnUpdated(sandbox.turn, "running")] : [])
+      ...closeRequests(sandbox, "terminate"),
+      ...(sandbox.turn !== null && isAwaiting(sandbox.turn.state) ? [turnUpdated(sandbox.turn, "running")] : [])
     ]
     // Whatever the result of the release, a remaining turn ends with the cause of the sandbox's end.
     : sandbox.status === "terminating" ?
@@ -166,17 +176,33 @@ export const moveTo = (sandbox: Sandbox, cause: TransitionCause): Result.Result<
   ])
 }
 
-/** The resolved approvals, and the continuation of the turn if no other approval is pending. */
+/** The step of a turn whose agent waits for this many requests from now on. Empty: its state does not change. */
+const goOn = (turn: Turn | null, approvals: number, questions: number): Array<SandboxEvent> => {
+  const state = stateWith(approvals, questions)
+  return turn !== null && isAwaiting(turn.state) && turn.state !== state ? [turnUpdated(turn, state)] : []
+}
+
+/** The resolved approvals, and the continuation of the turn if no other request is pending. */
 export const resolveApprovals = (
   sandbox: Sandbox,
   resolved: ReadonlyArray<SandboxEventOf<"approval.resolved">["data"]>
 ): Array<SandboxEvent> => {
   const { turn } = sandbox
   const ids = new Set(resolved.map(({ approval_id }) => approval_id))
-  const others = sandbox.approvals.some(({ approval_id }) => !ids.has(approval_id))
+  const others = sandbox.approvals.filter(({ approval_id }) => !ids.has(approval_id))
   const inTurn = turn === null ? {} : { turn_id: turn.id }
   return [
     ...resolved.map((data): SandboxEvent => ({ type: "approval.resolved", ...inTurn, data })),
-    ...(turn?.state === "awaiting_approval" && !others ? [turnUpdated(turn, "running")] : [])
+    ...goOn(turn, others.length, questionsOf(sandbox).length)
+  ]
+}
+
+/** The end of one request for answers, and the continuation of the turn if no other request is pending. */
+export const closeQuestion = (sandbox: Sandbox, data: SandboxEventOf<"question.answered">["data"]): Array<SandboxEvent> => {
+  const { approvals, turn } = sandbox
+  const others = questionsOf(sandbox).filter(({ question_id }) => question_id !== data.question_id)
+  return [
+    { type: "question.answered", ...(turn === null ? {} : { turn_id: turn.id }), data },
+    ...goOn(turn, approvals.length, others.length)
   ]
 }

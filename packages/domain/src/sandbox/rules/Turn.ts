@@ -9,8 +9,9 @@ export type { Turn, TurnOutcome, TurnState } from "../schema/Turn.ts"
 /** Every allowed step. Ended turns have no steps: a turn never restarts. */
 export const turnTransitions: Readonly<Record<TurnState, ReadonlyArray<TurnState>>> = {
   pending: ["running", "cancelled"],
-  running: ["running", "awaiting_approval", "succeeded", "failed", "interrupted"],
-  awaiting_approval: ["running", "awaiting_approval", "succeeded", "failed", "interrupted"],
+  running: ["running", "awaiting_approval", "awaiting_answer", "succeeded", "failed", "interrupted"],
+  awaiting_approval: ["running", "awaiting_approval", "awaiting_answer", "succeeded", "failed", "interrupted"],
+  awaiting_answer: ["running", "awaiting_approval", "awaiting_answer", "succeeded", "failed", "interrupted"],
   succeeded: [],
   failed: [],
   interrupted: [],
@@ -18,10 +19,13 @@ export const turnTransitions: Readonly<Record<TurnState, ReadonlyArray<TurnState
 }
 
 /** A turn that has not ended. */
-export type ActiveTurn = Turn & { readonly state: "pending" | "running" | "awaiting_approval" }
+export type ActiveTurn = Turn & { readonly state: "pending" | "running" | "awaiting_approval" | "awaiting_answer" }
 
 /** Whether a turn in this state has not ended yet. */
 export const isUnderWay = (state: Turn["state"]): boolean => turnTransitions[state].length > 0
+
+/** Whether the agent of a turn in this state waits for a person. */
+export const isAwaiting = (state: TurnState): boolean => state === "awaiting_approval" || state === "awaiting_answer"
 
 /** Whether the turn has not ended yet. */
 export const isActive = (turn: Turn | null): turn is ActiveTurn => turn !== null && isUnderWay(turn.state)

@@ -203,6 +203,10 @@ export const add = (journal: TurnJournal, event: AgentEvent): TurnJournal => {
       const request = { ...rest, ...(preview === undefined || !showsDetail ? {} : { preview }) }
       return push(journal, [{ _tag: "RequestApproval", turnId, approval: { approval_id: approvalId, ...request } }])
     }
+    case "QuestionAsked": {
+      const { questionId, questions } = event
+      return push(hurry(journal, null), [{ _tag: "AskQuestion", turnId, question: { question_id: questionId, questions } }])
+    }
     case "MessageSteered":
       return push(hurry(journal, null), [{ _tag: "RecordSteer", turnId, messageId: event.messageId }])
     case "UsageReported": {

@@ -1,5 +1,6 @@
 /** Events of an agent in a turn, and the result of the turn. */
 import * as Schema from "effect/Schema"
+import { Question } from "./Question.ts"
 import { Detail, Preview, ToolKind } from "./ToolCall.ts"
 
 /** How the last message of a turn ended. */
@@ -40,6 +41,8 @@ export const AgentEvent = Schema.TaggedUnion({
     plain: Schema.optionalKey(Schema.Literal(true)),
     preview: Schema.optionalKey(Preview)
   },
+  /** The agent waits until `answer` gets this id. Sent in every mode. What `Question.refusalOf` refuses is never asked. */
+  QuestionAsked: { questionId: Schema.String, questions: Schema.Array(Question) },
   /** The agent has taken a text of `steer` into the turn. Sent once for each text, in the order of `steer`. */
   MessageSteered: { messageId: Schema.String },
   /** Totals of the turn as the agent counts them: for display while it runs, not for charges. */

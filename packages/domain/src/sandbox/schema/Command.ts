@@ -24,6 +24,8 @@ export const Rejection = Schema.Literals([
   "no_active_turn",
   "approval_expired",
   "approval_already_resolved",
+  "question_expired",
+  "question_already_answered",
   "turn_active",
   "restore_active"
 ])

@@ -11,6 +11,7 @@ import { RepoName } from "../../source/schema/RepoRef.ts"
 import { Counter } from "../../text/Text.ts"
 import { Timestamp, timestamp } from "../../time/Timestamp.ts"
 import { Finish } from "./AgentEvent.ts"
+import { Answers, QuestionRequest, QuestionResolver } from "./Question.ts"
 import { Detail, Preview, ToolKind } from "./ToolCall.ts"
 import { TurnOutcome, TurnState } from "./Turn.ts"
 
@@ -306,6 +307,16 @@ export const SandboxEvent = Schema.Union([
     }),
     reason: Schema.optionalKey(Schema.String).annotateKey({
       description: "The person's reason for a denial, which the agent gets."
+    })
+  }),
+  durable("question.asked", QuestionRequest.fields),
+  durable("question.answered", {
+    question_id: Schema.String.annotateKey({ description: "The request that is over." }),
+    by: QuestionResolver.annotateKey({
+      description: "`user`: a person answered, or dismissed it; the others: nobody did, because an answer is no longer possible."
+    }),
+    answers: Schema.optionalKey(Answers).annotateKey({
+      description: "The person's answers by the `id` of their question; left out: the agent was told that nobody answered."
     })
   }),
   durable("pull_request.updated", {

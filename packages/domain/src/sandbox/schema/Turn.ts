@@ -1,7 +1,9 @@
 /** A turn as it is stored, and its states. The rules are in `../rules/Turn.ts`. */
 import * as Schema from "effect/Schema"
+import * as SchemaTransformation from "effect/SchemaTransformation"
 import { Counter } from "../../text/Text.ts"
 import { Timestamp } from "../../time/Timestamp.ts"
+import { QuestionRequest } from "./Question.ts"
 import { ToolKind } from "./ToolCall.ts"
 
 /** The state of a turn (docs/decisions/2.2). */
@@ -9,6 +11,7 @@ export const TurnState = Schema.Literals([
   "pending",
   "running",
   "awaiting_approval",
+  "awaiting_answer",
   "succeeded",
   "failed",
   "interrupted",
@@ -20,8 +23,7 @@ export type TurnState = typeof TurnState.Type
 export const TurnOutcome = Schema.Literals(["succeeded", "failed", "interrupted", "cancelled"])
 export type TurnOutcome = typeof TurnOutcome.Type
 
-/** One prompt and its result. A sandbox has one turn at a time. */
-export const Turn = Schema.Struct({
+const Fields = Schema.Struct({
   /** Counts from 1 within the sandbox; `id` is derived from it. */
   n: Schema.Int,
   id: Schema.String,
@@ -42,6 +44,23 @@ export const Turn = Schema.Struct({
   /** The event with its newest text. Absent in rows of earlier versions. */
   spokeAt: Schema.optionalKey(Counter),
   /** The kinds of tool calls that a person approved for the rest of the turn. Absent: none. */
-  approvedKinds: Schema.optionalKey(Schema.Array(ToolKind))
+  approvedKinds: Schema.optionalKey(Schema.Array(ToolKind)),
+  /** Pending requests for answers, oldest first. Absent: none. */
+  questions: Schema.optionalKey(Schema.Array(QuestionRequest))
 })
+
+/** As it is stored: processes of earlier versions cannot read the state `awaiting_answer`. */
+const Stored = Schema.Struct({ ...Fields.fields, awaits: Schema.optionalKey(Schema.Literal("awaiting_answer")) })
+
+/** One prompt and its result. A sandbox has one turn at a time. */
+export const Turn = Stored.pipe(
+  Schema.decodeTo(
+    Schema.toType(Fields),
+    SchemaTransformation.transform({
+      decode: ({ awaits, ...turn }) => awaits === undefined || turn.state !== "awaiting_approval" ? turn : { ...turn, state: awaits },
+      encode: (turn): typeof Stored.Type =>
+        turn.state === "awaiting_answer" ? { ...turn, state: "awaiting_approval", awaits: turn.state } : turn
+    })
+  )
+)
 export type Turn = typeof Turn.Type

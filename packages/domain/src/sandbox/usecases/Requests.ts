@@ -9,6 +9,7 @@ import { ApprovalDecision, ApprovalId } from "../schema/Approval.ts"
 import { MessageId, Prompt, Title } from "../schema/Command.ts"
 import { IdempotencyKey } from "../schema/Idempotency.ts"
 import { WhenBusy } from "../schema/MessageQueue.ts"
+import { QuestionId, QuestionReply } from "../schema/Question.ts"
 import { CreateSandbox, ForkSandbox } from "./CreateSandbox.ts"
 
 const decoder = <A, I>(schema: Schema.Codec<A, I>, name: string) => {
@@ -32,6 +33,10 @@ export const messageId = decoder(MessageId, "messageId")
 export const approvalId = decoder(ApprovalId, "approvalId")
 /** The body of a decision. */
 export const decision = decoder(ApprovalDecision, "decision")
+/** The id of a request for answers. */
+export const questionId = decoder(QuestionId, "questionId")
+/** The body of a reply to a request for answers. */
+export const questionReply = decoder(QuestionReply, "reply")
 /** The number of a checkpoint. */
 export const checkpoint = decoder(Counter, "checkpoint")
 

@@ -18,6 +18,7 @@ import type { Sandbox } from "../rules/Sandbox.ts"
 import type { ApprovalDecision } from "../schema/Approval.ts"
 import type { IdempotencyKey } from "../schema/Idempotency.ts"
 import type { WhenBusy } from "../schema/MessageQueue.ts"
+import type { QuestionReply } from "../schema/Question.ts"
 import { refusalOf } from "./SandboxCreation.ts"
 import { count } from "./SandboxMetrics.ts"
 
@@ -48,6 +49,10 @@ export const decideApproval = (deps: Dependencies, by: Principal, id: SandboxId,
   const decider = { userId: by.userId, tellingOf: (sandbox: Sandbox) => denialTelling(deps.catalogue, sandbox) }
   return execute(deps, by, id, Command.decideApproval(deps.ids, approvalId, decision, decider))
 }
+
+/** Answers or dismisses an agent's request for answers. */
+export const answerQuestion = (deps: Dependencies, by: Principal, id: SandboxId, questionId: string, reply: QuestionReply) =>
+  execute(deps, by, id, Command.answerQuestion(deps.ids, questionId, reply))
 
 /** Whether a checkpoint is stored. The log may list deleted ones. */
 const isKept = ({ kept }: Dependencies, id: SandboxId, checkpoint: number) =>

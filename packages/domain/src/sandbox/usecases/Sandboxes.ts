@@ -23,10 +23,12 @@ import { type Checkpoint, type CheckpointNotFound, Checkpoints } from "../ports/
 import { type ListQuery, type Message, type SandboxNotFound, SandboxStore, type SandboxSummary } from "../ports/SandboxStore.ts"
 import { Setups, type SetupStatus, statusOf } from "../ports/Setups.ts"
 import type {
+  AnswerInvalid,
   ApprovalNotFound,
   CommandResult,
   MessageNotFound,
   MessageNotWaiting,
+  QuestionNotFound,
   QueueFull,
   SandboxNotRunning,
   ScopeUnsupported,
@@ -38,6 +40,7 @@ import { isSettled, type Sandbox, type SandboxNotFinished } from "../rules/Sandb
 import type { ApprovalDecision } from "../schema/Approval.ts"
 import type { IdempotencyKey } from "../schema/Idempotency.ts"
 import type { WhenBusy } from "../schema/MessageQueue.ts"
+import type { QuestionReply } from "../schema/Question.ts"
 import { SandboxStatus } from "../schema/SandboxEvent.ts"
 import { branchRulesOf } from "./Continuation.ts"
 import type { CreateSandbox, ForkSandbox, NoCheckpoint } from "./CreateSandbox.ts"
@@ -82,6 +85,11 @@ export class Sandboxes extends Context.Service<Sandboxes, {
   decideApproval(by: Principal, id: SandboxId, approvalId: string, decision: ApprovalDecision): Effect.Effect<
     CommandResult,
     ApprovalNotFound | QueueFull | SandboxNotFound | ScopeUnsupported | StoreUnavailable
+  >
+  /** Answers or dismisses what an agent asked. The first answer wins. */
+  answerQuestion(by: Principal, id: SandboxId, questionId: string, reply: QuestionReply): Effect.Effect<
+    CommandResult,
+    AnswerInvalid | QuestionNotFound | SandboxNotFound | StoreUnavailable
   >
   /** Restores trees and conversation to a checkpoint, between turns. */
   restore(by: Principal, id: SandboxId, checkpoint: number): Effect.Effect<
@@ -170,6 +178,7 @@ export class Sandboxes extends Context.Service<Sandboxes, {
         terminate: (by, id) => SandboxCommands.terminate(deps, by, id),
         interrupt: (by, id) => SandboxCommands.interrupt(deps, by, id),
         decideApproval: (by, id, approvalId, decision) => SandboxCommands.decideApproval(deps, by, id, approvalId, decision),
+        answerQuestion: (by, id, questionId, reply) => SandboxCommands.answerQuestion(deps, by, id, questionId, reply),
         restore: (by, id, checkpoint) => SandboxCommands.restore(deps, by, id, checkpoint),
         sync: (by, id) => SandboxCommands.sync(deps, by, id),
         sendMessage: (by, id, prompt, key = Option.none(), whenBusy = "reject") =>

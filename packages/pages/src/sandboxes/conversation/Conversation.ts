@@ -1,4 +1,5 @@
 /** The conversation of a sandbox: one item for each part, in the order in which the parts began. `Items.ts` renders them. */
+import type { Question } from "@slipway/domain/sandbox/rules/Question"
 import type { RecordedEvent } from "@slipway/domain/sandbox/rules/SandboxEvent"
 import type { TurnOutcome } from "@slipway/domain/sandbox/rules/Turn"
 import type { DateTime } from "effect"
@@ -83,6 +84,8 @@ const unknown: ToolCall = {
 /** The state that later events add to. */
 interface Known {
   readonly calls: Map<string, ToolCall>
+  /** Questions that wait for an answer, by the id of their request. */
+  readonly questions: Map<string, ReadonlyArray<Pick<Question, "id" | "text">>>
   boot: Boot | null
   turn: { readonly id: string; readonly since: DateTime.Utc } | null
   thought: { readonly id: string; readonly since: DateTime.Utc } | null
@@ -329,6 +332,18 @@ const toolItem = (
   }
 }
 
+/** What the agent asked, and the answer once there is one. */
+const questionItem = (recorded: RecordedEvent, { data, type }: Of<"question.asked" | "question.answered">, known: Known): Item => {
+  const asked = type === "question.asked" ? data.questions : known.questions.get(data.question_id) ?? []
+  if (type === "question.asked") known.questions.set(data.question_id, asked)
+  else known.questions.delete(data.question_id)
+  const texts = asked.map(({ text }) => text)
+  const answer = type === "question.asked" ? [] : [
+    data.answers === undefined ? labels.unanswered[data.by] : `Answered: ${labels.answers(data.answers, asked)}`
+  ]
+  return newItem(recorded, `question:${data.question_id}`, "note", [...texts, ...answer].join("\n"))
+}
+
 /** The pull request of a repository, or why publishing failed. */
 const pullRequestItem = (recorded: RecordedEvent, { data }: Of<"pull_request.updated">): Item =>
   newItem(
@@ -406,6 +421,9 @@ const itemOf = (recorded: RecordedEvent, known: Known): Item | null => {
     case "approval.requested":
     case "approval.resolved":
       return toolItem(recorded, event, known)
+    case "question.asked":
+    case "question.answered":
+      return questionItem(recorded, event, known)
     case "pull_request.updated":
       return pullRequestItem(recorded, event)
     case "usage.updated":
@@ -419,7 +437,7 @@ const KEPT_CALLS = 50
 /** Takes events in their order. Each event of a message has all of its text so far: only the last one is kept. */
 export class Conversation {
   #items = new Map<string, Item>()
-  readonly #known: Known = { calls: new Map(), boot: null, turn: null, thought: null, submodules: [] }
+  readonly #known: Known = { calls: new Map(), questions: new Map(), boot: null, turn: null, thought: null, submodules: [] }
   /** By key: the first event of each item. */
   readonly #began = new Map<string, number>()
 

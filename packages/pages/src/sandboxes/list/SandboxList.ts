@@ -77,6 +77,10 @@ const stateCell = (sandbox: Sandbox, place: Place): Html => {
     return html`${stateBadge(sandbox)} ${first}`
   }
   const why = because(sandbox, place.queue)
+  if (attentionStateOf(sandbox) === "asking") {
+    return html`${stateBadge(sandbox)} <span class="wants">${why}</span>
+<a href="/sandboxes/${sandbox.id}#questions">Answer<span class="unseen"> ${sandbox.title}</span>…</a>`
+  }
   return html`${stateBadge(sandbox)}${why !== "" && html` <span class="fine">${why}</span>`}`
 }
 

@@ -8,6 +8,7 @@ import { SandboxDashboard } from "@slipway/domain/sandbox/ports/SandboxDashboard
 import { outcomeOf } from "@slipway/domain/sandbox/rules/Approval"
 import type { CommandResult } from "@slipway/domain/sandbox/rules/Command"
 import { textOf } from "@slipway/domain/sandbox/rules/MessageQueue"
+import { questionsOf } from "@slipway/domain/sandbox/rules/Question"
 import { publicationOf } from "@slipway/domain/sandbox/rules/Sandbox"
 import { ApprovalDecision, ApprovalId } from "@slipway/domain/sandbox/schema/Approval"
 import { MAX_PROMPT, MAX_TITLE } from "@slipway/domain/sandbox/schema/Command"
@@ -21,6 +22,7 @@ import * as Page from "../../layout/Page.ts"
 import { Refused } from "../../layout/Refused.ts"
 import { labels } from "../../shared/SandboxLabels.ts"
 import * as MessageCommands from "./MessageCommands.ts"
+import { questionCard, replyOf } from "./QuestionCards.ts"
 import { breadcrumb, idOf, type MESSAGES, outcomesOf, noSandbox } from "./SandboxPage.ts"
 import * as SandboxPieces from "./SandboxPieces.ts"
 import { APPROVALS_BYTES } from "./SandboxPieces.ts"
@@ -32,6 +34,7 @@ const notPublished = (text: string) => new Refused({ status: 409, title: "Publis
 
 const notFound = () => Effect.fail(noSandbox)
 
+const noQuestion = Refused.notFound("Question not found.")
 const noMessage = Refused.notFound("Message not found.")
 
 /** Why the text is refused as a message. */
@@ -80,9 +83,9 @@ const back = Effect.fnUntraced(function*(
     return Page.redirect(`/sandboxes/${id}?${new URLSearchParams({ done, ...(repo === null ? {} : { repo }) })}`)
   }
   const shown = SandboxPieces.shownTo(member, yield* sandboxes.get(principalOf(member.visit), id))
-  const { approvals, commands, facts, message, pin, queue, rename, state, title } = pieces
+  const { approvals, commands, facts, message, pin, questions, queue, rename, state, title } = pieces
   const changed = yield* Effect.forEach(
-    [title, state, facts, commands, approvals, queue, message, rename, pin],
+    [title, state, facts, commands, approvals, questions, queue, message, rename, pin],
     ({ render }) => render(shown)
   )
   return Page.fragment(
@@ -147,6 +150,40 @@ const approval = (services: Services): Handler =>
 <h1>Needs your approval</h1>
 <ul class="approvals">${card}</ul>`
     return Page.show({ title: `Needs your approval: ${sandbox.title}`, place: "sandboxes", body }, member)
+  }, Effect.catchTag("SandboxNotFound", notFound))
+
+const answer = (services: Services): Handler =>
+  Effect.fnUntraced(
+    function*(member, asked) {
+      const id = yield* idOf(asked)
+      const by = principalOf(member.visit)
+      const questionId = yield* Requests.questionId(asked.params["questionId"])
+      const given = yield* asked.form.one("reply")
+      const request = questionsOf(yield* services.sandboxes.get(by, id)).find(({ question_id }) => question_id === questionId)
+      // The answers to a request that is over are refused, whatever they are.
+      const reply = given === "dismiss" || request === undefined ? { dismiss: true } : replyOf(asked.form, request.questions)
+      if (reply === null) return yield* Refused.bad("Choose an option or write an answer. Dismiss lets the agent go on without one.")
+      const result = yield* services.sandboxes.answerQuestion(by, id, questionId, yield* Requests.questionReply(reply))
+      return yield* answered(services, member, asked, id, result, given === "dismiss" ? "dismissed" : "answered")
+    },
+    Effect.catchTags({
+      SandboxNotFound: notFound,
+      QuestionNotFound: () => Effect.fail(noQuestion),
+      AnswerInvalid: ({ message }) => Effect.fail(Refused.bad(message)),
+      InvalidRequest: ({ message }) => Effect.fail(Refused.bad(message))
+    })
+  )
+
+/** The page of one question, for questions that the sandbox's page has no space for. */
+const question = (services: Services): Handler =>
+  Effect.fnUntraced(function*(member, asked) {
+    const sandbox = yield* services.sandboxes.get(principalOf(member.visit), yield* idOf(asked))
+    const found = questionsOf(sandbox).find(({ question_id }) => question_id === asked.params["questionId"])
+    if (found === undefined) return yield* Refused.notFound("This question is no longer waiting.")
+    const body = html`${breadcrumb(sandbox)}
+<h1>Needs your answer</h1>
+<ul class="approvals">${questionCard(sandbox, found, member.csrf)}</ul>`
+    return Page.show({ title: `Needs your answer: ${sandbox.title}`, place: "sandboxes", body }, member)
   }, Effect.catchTag("SandboxNotFound", notFound))
 
 const interrupt = (services: Services): Handler =>
@@ -362,6 +399,8 @@ export const make = Effect.gen(function*() {
   return {
     approval: approval(services),
     decide: decide(services),
+    question: question(services),
+    answer: answer(services),
     interrupt: interrupt(services),
     askToTerminate: askToTerminate(services),
     terminate: terminate(services),

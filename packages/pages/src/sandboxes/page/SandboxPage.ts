@@ -38,6 +38,8 @@ export const MESSAGES = {
   approved: "Approved.",
   approved_turn: "Approved, and all further ones of this kind until the turn ends.",
   denied: "Denied.",
+  answered: "Answered.",
+  dismissed: "Dismissed. The agent goes on without an answer.",
   interrupted: "Stopping…",
   terminated: "Ending the sandbox…",
   sent: "Sent.",
@@ -109,6 +111,7 @@ const render = (pieces: Services["pieces"], parts: SandboxPieces.Shown, view: Vi
     line: pieces.line.render(parts),
     commands: pieces.commands.render(parts),
     approvals: pieces.approvals.render(parts),
+    questions: pieces.questions.render(parts),
     queue: pieces.queue.render(parts),
     message: pieces.message.render(parts),
     setup: pieces.setup.render(parts),
@@ -240,6 +243,7 @@ ${isEarlier && html`<p><a href="/sandboxes/${sandbox.id}">Latest</a></p>`}
 </section>
 <section class="dock" aria-label="Answers and messages">
 ${piece.approvals}
+${piece.questions}
 <div id="outcome" role="status">${outcome}</div>
 ${piece.queue}
 ${piece.message}

@@ -12,6 +12,7 @@ import type { SandboxNotFound } from "@slipway/domain/sandbox/ports/SandboxStore
 import { coveredKind } from "@slipway/domain/sandbox/rules/Approval"
 import { stateWordOf } from "@slipway/domain/sandbox/rules/AttentionState"
 import { MAX_WAITING, queuedOf } from "@slipway/domain/sandbox/rules/MessageQueue"
+import { questionsOf } from "@slipway/domain/sandbox/rules/Question"
 import type { Sandbox } from "@slipway/domain/sandbox/rules/Sandbox"
 import type { ApprovalRequest, SandboxEvent } from "@slipway/domain/sandbox/rules/SandboxEvent"
 import type { ToolKind } from "@slipway/domain/sandbox/rules/ToolCall"
@@ -34,6 +35,7 @@ import * as ChangesList from "../changes/ChangesList.ts"
 import * as TimelinePiece from "../timeline/TimelinePiece.ts"
 import * as Bar from "./Bar.ts"
 import * as CheckpointList from "./CheckpointList.ts"
+import { questionCards } from "./QuestionCards.ts"
 import * as SandboxPulls from "./SandboxPulls.ts"
 import * as SandboxSetup from "./SandboxSetup.ts"
 
@@ -69,6 +71,7 @@ interface Piece {
 }
 
 const LIFE = ["sandbox.status", "turn.started", "turn.updated", "turn.completed"] as const
+const ASKING = ["approval.requested", "approval.resolved", "question.asked", "question.answered"] as const
 const QUEUE = ["message.queued", "message.steered", "message.cancelled"] as const
 
 const hiddenUnless = (shown: boolean) => !shown && html` hidden`
@@ -183,12 +186,20 @@ const approvals = ({ csrf, sandbox }: Shown): Html =>
 <h2 id="approvals-title" class="unseen" tabindex="-1">Needs your approval</h2>
 ${approvalCards(sandbox, csrf, { bytes: APPROVALS_BYTES })}</section>`
 
+const questions = ({ csrf, sandbox }: Shown): Html =>
+  html`<section id="questions" data-piece="questions" aria-labelledby="questions-title"${hiddenUnless(questionsOf(sandbox).length > 0)}>
+<h2 id="questions-title" class="unseen" tabindex="-1">Needs your answer</h2>
+${questionCards(sandbox, csrf)}</section>`
+
 /** For screen readers. It leaves out the agent's text, which would never end. */
 const announcement = ({ sandbox }: Shown): Html => {
   const { approvals, reason, status, turn } = sandbox
   const because = reason === null ? "" : ` ${labels.reason[reason]}`
+  const [asked] = questionsOf(sandbox)
   const text = approvals.length > 0
     ? `The agent asks to be allowed: ${approvals.slice(0, MAX_ELSEWHERE).map(({ tool }) => tool).join("; ")}`
+    : asked !== undefined
+    ? `The agent asks: ${asked.questions.map(({ text }) => text).join(" ")}`
     : status !== "running"
     ? `${stateWordOf(sandbox)}.${because}`
     : turn === null || isActive(turn)
@@ -267,6 +278,7 @@ export type PieceName =
   | "line"
   | "commands"
   | "approvals"
+  | "questions"
   | "queue"
   | "message"
   | "setup"
@@ -333,7 +345,7 @@ export const make = Effect.gen(function*() {
     Effect.map(pullsOf(by, sandbox, patience), (pulls) => SandboxPulls.render(sandbox, pulls, csrf))
 
   const pieces: Record<PieceName, Piece> & Record<"changes" | "pulls", Required<Pick<Piece, "soon">>> = {
-    announcement: quick([...LIFE, "approval.requested", "approval.resolved"], announcement),
+    announcement: quick([...LIFE, ...ASKING], announcement),
     title: quick(["sandbox.renamed"], Bar.title),
     rename: quick(["sandbox.renamed"], Bar.rename),
     pin: {
@@ -344,10 +356,11 @@ export const make = Effect.gen(function*() {
         return Bar.pin(id, csrf, (yield* dashboard.pins(by)).has(id), isArchived)
       })
     },
-    state: quick([...LIFE, "approval.requested", "approval.resolved", "usage.updated", "pull_request.updated", "sandbox.restoring",
-      "sandbox.restored"], Bar.state),
-    facts: quick([...LIFE, "approval.requested", "approval.resolved", "pull_request.updated", "sandbox.error", "sandbox.restored",
-      "sandbox.restoring", "usage.updated"], (shown) => Bar.facts(shown, isScripted(catalogue, shown))),
+    state: quick([...LIFE, ...ASKING, "usage.updated", "pull_request.updated", "sandbox.restoring", "sandbox.restored"], Bar.state),
+    facts: quick(
+      [...LIFE, ...ASKING, "pull_request.updated", "sandbox.error", "sandbox.restored", "sandbox.restoring", "usage.updated"],
+      (shown) => Bar.facts(shown, isScripted(catalogue, shown))
+    ),
     line: {
       on: ["sandbox.status"],
       isSlow: true,
@@ -358,19 +371,20 @@ export const make = Effect.gen(function*() {
       })
     },
     waiting: {
-      on: [...LIFE, "approval.requested", "approval.resolved", "sandbox.renamed"],
+      on: [...LIFE, ...ASKING, "sandbox.renamed"],
       isSlow: true,
       render: ({ by }) => waitingOf(by.grantId)
     },
     rail: {
       on: [],
       // Later than a reading from before the event is used.
-      often: [...LIFE, "approval.requested", "approval.resolved", "pull_request.updated", "sandbox.renamed"],
+      often: [...LIFE, ...ASKING, "pull_request.updated", "sandbox.renamed"],
       isSlow: true,
       render: ({ by, sandbox }) => railOf.of(by, sandbox.id)
     },
     commands: quick([...LIFE, "pull_request.updated"], Bar.commands),
     approvals: quick([...LIFE, "approval.requested", "approval.resolved"], approvals),
+    questions: quick([...LIFE, "question.asked", "question.answered"], questions),
     queue: quick([...LIFE, ...QUEUE], queue),
     message: quick([...LIFE, ...QUEUE], (shown) => message(shown, canSteer(catalogue, shown.sandbox))),
     setup: {
@@ -397,7 +411,7 @@ export const make = Effect.gen(function*() {
       })
     },
     timeline: {
-      on: [...LIFE, "sandbox.boot", "approval.requested", "approval.resolved"],
+      on: [...LIFE, "sandbox.boot", ...ASKING],
       isSlow: true,
       isLate: true,
       render: ({ by, sandbox }) => timelineOf(by, sandbox)

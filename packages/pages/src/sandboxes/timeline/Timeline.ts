@@ -44,7 +44,7 @@ export interface TurnTold {
 const RESOLUTION = 300
 /** Segments that are kept while reading; merged beyond that. */
 const MAX_SEGMENTS = 4000
-/** Open tool calls and approvals that are counted. */
+/** Open tool calls, approvals and questions that are counted, of each. */
 const MAX_OPEN = 1000
 const MAX_TURNS = 100
 
@@ -98,6 +98,7 @@ export class Run {
   readonly #turns: Array<TurnTold> = []
   readonly #tools = new Set<string>()
   readonly #approvals = new Set<string>()
+  readonly #questions = new Set<string>()
   #status: SandboxStatus | null
   #turn: TurnState | null = null
   #kind: Kind
@@ -136,7 +137,7 @@ export class Run {
     return this.#turn === null ? "idle" : this.#working()
   }
   #working(): Kind {
-    return this.#approvals.size > 0 ? "person" : this.#tools.size > 0 ? "tool" : "turn"
+    return this.#approvals.size + this.#questions.size > 0 ? "person" : this.#tools.size > 0 ? "tool" : "turn"
   }
 
   #endTurn(at: number, state: TurnState) {
@@ -145,6 +146,7 @@ export class Run {
     this.#turn = null
     this.#tools.clear()
     this.#approvals.clear()
+    this.#questions.clear()
   }
 
   add({ at, event: { data, type }, seq }: RecordedEvent): void {
@@ -179,6 +181,12 @@ export class Run {
         break
       case "approval.resolved":
         this.#approvals.delete(data.approval_id)
+        break
+      case "question.asked":
+        if (this.#questions.size < MAX_OPEN) this.#questions.add(data.question_id)
+        break
+      case "question.answered":
+        this.#questions.delete(data.question_id)
         break
       case "usage.updated": {
         const { costMicroUsd, llmRequestCount } = data.usage

@@ -33,7 +33,7 @@ const NAMES: Record<Timeline.Kind, string> = {
 
 /** Types of events that change the timeline; others are not decoded. */
 const COUNTS = new Set<SandboxEvent["type"]>(["sandbox.status", "sandbox.boot", "turn.started", "turn.updated", "turn.completed",
-  "tool.updated", "approval.requested", "approval.resolved", "usage.updated"])
+  "tool.updated", "approval.requested", "approval.resolved", "question.asked", "question.answered", "usage.updated"])
 
 /** Units of the picture's width; its height is of the style. */
 const WIDTH = 1000

@@ -1,11 +1,21 @@
 /** Follows a turn live: shows events, and asks for approvals if a person is at the terminal. */
-import type { ApprovalRequest, SandboxStatus, SlipwayError, StreamEvent, TokenCounts, TurnState } from "@slipway/client"
+import type {
+  ApprovalRequest,
+  QuestionAnswer,
+  QuestionRequest,
+  SandboxStatus,
+  SlipwayError,
+  StreamEvent,
+  TokenCounts,
+  TurnState
+} from "@slipway/client"
 import { coveredKind } from "@slipway/domain/sandbox/rules/Approval"
 import { Effect, Queue } from "effect"
 import * as Answer from "../terminal/Answer.ts"
 import * as EventText from "../terminal/EventText.ts"
 import { jsonLine, shellWord } from "../terminal/Output.ts"
 import * as Terminal from "../terminal/Terminal.ts"
+import * as TypedAnswer from "../terminal/TypedAnswer.ts"
 import * as Server from "./Server.ts"
 
 type Input =
@@ -21,7 +31,7 @@ export type Outcome =
   | { readonly _tag: "NoTurn"; readonly state: TurnState | null; readonly status: SandboxStatus }
   | { readonly _tag: "SandboxEnded"; readonly status: SandboxStatus | undefined }
 
-const ACTIVE: ReadonlySet<TurnState> = new Set(["pending", "running", "awaiting_approval"])
+const ACTIVE: ReadonlySet<TurnState> = new Set(["pending", "running", "awaiting_approval", "awaiting_answer"])
 const FINISHED: ReadonlySet<SandboxStatus> = new Set(["succeeded", "failed", "terminated"])
 
 /** Inputs that wait to be shown. With more, the stream is read more slowly. */
@@ -39,6 +49,12 @@ interface Options {
   readonly takesPrompt: boolean
 }
 
+/** A request for answers, and the answers typed so far, in the order of its questions. */
+interface Inquiry {
+  readonly request: QuestionRequest
+  readonly answers: Array<QuestionAnswer>
+}
+
 /** A followed turn. */
 interface Following extends Pick<Options, "server" | "id" | "json"> {
   readonly textOf: EventText.EventText
@@ -49,6 +65,10 @@ interface Following extends Pick<Options, "server" | "id" | "json"> {
   /** The kinds that were approved for the rest of the turn. */
   readonly covered: Set<ApprovalRequest["kind"]>
   asked: ApprovalRequest | undefined
+  /** Requests for answers that need one, with the answers typed so far. */
+  readonly questions: Map<string, Inquiry>
+  /** The request of the question that is shown. */
+  inquiry: Inquiry | undefined
   isQuestionShown: boolean
   /** The approval that was last shown in full. */
   lastShown: string | undefined
@@ -128,12 +148,61 @@ const decide = (
   )
 }
 
-/** Shows the next question. */
+const reply = (following: Following, { answers, request: { question_id, questions } }: Inquiry, isDismissed: boolean) => {
+  const { id, server: { call, client } } = following
+  const given = Object.fromEntries(answers.flatMap((answer, index) => {
+    const question = questions[index]
+    return question === undefined ? [] : [[question.id, answer]]
+  }))
+  return Effect.matchEffect(
+    call((signal) => client.answerQuestion(id, question_id, isDismissed ? { dismiss: true } : { answers: given }, { signal })),
+    {
+      onSuccess: ({ outcome, rejection }) => {
+        following.questions.delete(question_id)
+        return outcome === "rejected" ? note(following, EventText.rejection(rejection)) : Effect.void
+      },
+      // Ask again.
+      onFailure: (error) => {
+        answers.length = 0
+        return note(following, error.message)
+      }
+    }
+  )
+}
+
+/** Shows the next question of the oldest request for answers. */
+const inquire = (following: Following): Effect.Effect<void> => {
+  const [next] = following.questions.values()
+  following.inquiry = next
+  const question = next?.request.questions[next.answers.length]
+  if (next === undefined || question === undefined || !following.canAnswer || following.isQuestionShown) return Effect.void
+  const key = `${next.request.question_id} ${next.answers.length}`
+  // A request with one question is right above its prompt.
+  const about = following.lastShown === key ? "" : EventText.question(Terminal.paint, question)
+  following.lastShown = key
+  const text = Terminal.paint("yellow", TypedAnswer.prompt(question))
+  return Effect.andThen(show(following, about + text), Effect.sync(() => following.isQuestionShown = true))
+}
+
+/** Handles a line that answers the shown question. */
+const replied = (following: Following, inquiry: Inquiry, line: string): Effect.Effect<void> => {
+  const { answers, request: { questions } } = inquiry
+  const question = questions[answers.length]
+  if (question === undefined) return Effect.void
+  const typed = TypedAnswer.read(question, line)
+  if ("problem" in typed) return typed.problem === "" ? Effect.void : note(following, typed.problem)
+  if ("dismiss" in typed) return reply(following, inquiry, true)
+  answers.push(typed.answer)
+  return answers.length < questions.length ? Effect.void : reply(following, inquiry, false)
+}
+
+/** Shows the next approval to decide or, without one, the next question. */
 const ask = (following: Following): Effect.Effect<void> =>
   Effect.suspend(() => {
     const [next] = following.waiting.values()
     following.asked = next
-    if (next === undefined) return Effect.void
+    following.inquiry = undefined
+    if (next === undefined) return inquire(following)
     // Calls that cannot be approved for the rest of a turn need a question each.
     if (following.approvesAll && coveredKind(next) !== null) {
       return Effect.andThen(decide(following, next, { decision: "approve", covers: "turn" }), ask(following))
@@ -154,13 +223,20 @@ const requested = Effect.fnUntraced(function*(following: Following, approval: Ap
   if (!canAnswer && !json) yield* elsewhere(following, approval.approval_id)
 })
 
+const asked = Effect.fnUntraced(function*(following: Following, request: QuestionRequest) {
+  const { canAnswer, id, json, questions } = following
+  questions.set(request.question_id, { request, answers: [] })
+  if (request.questions.length === 1) following.lastShown = `${request.question_id} 0`
+  if (!canAnswer && !json) yield* note(following, `answer with: slipway answer ${id} --question ${shellWord(request.question_id)} ANSWER`)
+})
+
 /** Handles an event. Returns the outcome if following ends with it. */
 const heard = Effect.fnUntraced(function*(following: Following, event: StreamEvent) {
   const { json, waiting } = following
   if ("id" in event) following.cursor = event.id
   if (event.type === "usage.updated" || event.type === "snapshot") following.tokens = event.data.tokens ?? following.tokens
   if (event.type === "snapshot") {
-    const { pending_approvals, resume_cursor, sandbox: { status }, turn: newest } = event.data
+    const { pending_approvals, pending_questions = [], resume_cursor, sandbox: { status }, turn: newest } = event.data
     following.cursor = resume_cursor
     following.status = status
     if (newest !== null && ACTIVE.has(newest.state)) following.turn = newest.id
@@ -169,6 +245,10 @@ const heard = Effect.fnUntraced(function*(following: Following, event: StreamEve
       if (!json) yield* show(following, EventText.approval(Terminal.paint, approval))
       yield* requested(following, approval)
     }
+    for (const request of pending_questions) {
+      if (!json) yield* show(following, EventText.questions(Terminal.paint, request))
+      yield* asked(following, request)
+    }
   }
   if (event.type === "approval.requested") yield* requested(following, event.data)
   if (event.type === "approval.resolved") {
@@ -176,6 +256,8 @@ const heard = Effect.fnUntraced(function*(following: Following, event: StreamEve
     if (event.data.scope === "turn" && resolved !== undefined) cover(following, resolved)
     waiting.delete(event.data.approval_id)
   }
+  if (event.type === "question.asked") yield* asked(following, event.data)
+  if (event.type === "question.answered") following.questions.delete(event.data.question_id)
   if (event.type === "sandbox.status") following.status = event.data.status
   if (event.type === "turn.completed" && (following.turn === undefined || event.turn_id === following.turn)) {
     return { _tag: "TurnEnded", state: event.data.state } as const
@@ -186,10 +268,15 @@ const heard = Effect.fnUntraced(function*(following: Following, event: StreamEve
 /** Handles a line of standard input. Returns whether it answered a question. */
 const answered = Effect.fnUntraced(function*(following: Following, line: string | null) {
   following.canAnswer &&= line !== null
-  const { asked } = following
+  const { asked, inquiry } = following
   // A line typed before the question does not answer it.
-  if (asked === undefined || !following.isQuestionShown) return false
+  if (asked === undefined && inquiry === undefined || !following.isQuestionShown) return false
   following.isQuestionShown = false
+  if (asked === undefined) {
+    if (line === null || inquiry === undefined) return false
+    yield* replied(following, inquiry, line)
+    return true
+  }
   if (line === null) {
     yield* show(following, "\n")
     yield* elsewhere(following, asked.approval_id)
@@ -214,6 +301,8 @@ const consume = Effect.fnUntraced(function*({ canAsk, canDraw, id, inputs, json,
     waiting: new Map(),
     covered: new Set(),
     asked: undefined,
+    questions: new Map(),
+    inquiry: undefined,
     isQuestionShown: false,
     lastShown: undefined,
     canAnswer: canAsk,

@@ -76,7 +76,7 @@ const forEach = async <A, B>(items: ReadonlyArray<A>, work: (item: A) => Promise
 }
 
 /** Parts of a sandbox's state that a list leaves out. */
-export interface Details extends Pick<Snapshot, "pending_approvals" | "turn"> {
+export interface Details extends Pick<Snapshot, "pending_approvals" | "turn">, Partial<Pick<Snapshot, "pending_questions">> {
   readonly pulls: ReadonlyArray<Pick<PullRequestStatus, "actionState" | "pullRequest">>
 }
 
@@ -101,8 +101,10 @@ const codeOf = ({ status, turn: { active } }: Facts, details?: Details): Attenti
 export const stateOf = (sandbox: Facts, details?: Details): string => {
   const state = codeOf(sandbox, details)
   if (state === null) return "At rest"
-  const count = details?.pending_approvals.length ?? 0
-  const why = state === "asking" ? (count === 1 ? "1 approval" : `${count} approvals`) : sandbox.error
+  const counted = (count: number, what: string) => count === 0 ? [] : [count === 1 ? `1 ${what}` : `${count} ${what}s`]
+  const asks = [...counted(details?.pending_approvals.length ?? 0, "approval"),
+    ...counted(details?.pending_questions?.length ?? 0, "question")]
+  const why = state === "asking" ? asks.join(", ") : sandbox.error
   // A newer server may have other statuses.
   const word = stateWords[state] ?? sandbox.status
   return why === null ? word : `${word}: ${why}`
@@ -110,7 +112,9 @@ export const stateOf = (sandbox: Facts, details?: Details): string => {
 
 /** Asks only for the parts that decide the state of this sandbox. */
 const detailsOf = async ({ call, client }: ServerAccess, { id, repos, status, turn: { active } }: Sandbox): Promise<Details> => {
-  const { pending_approvals, turn } = status === "running" ? await call((signal) => client.snapshot(id, { signal })) : NO_DETAILS
+  const { pending_approvals, pending_questions = [], turn } = status === "running"
+    ? await call((signal) => client.snapshot(id, { signal }))
+    : NO_DETAILS
   const mayHavePulls = !active && (status === "running" || status === "succeeded")
   const pulls: Array<PullRequestStatus> = []
   for (const { fullName } of mayHavePulls ? repos : []) {
@@ -121,7 +125,7 @@ const detailsOf = async ({ call, client }: ServerAccess, { id, repos, status, tu
       if (!(error instanceof Failed && error.failure.exitCode === ExitCode.unreachable)) throw error
     }
   }
-  return { pending_approvals, turn, pulls }
+  return { pending_approvals, pending_questions, turn, pulls }
 }
 
 interface Row {
@@ -197,6 +201,10 @@ export const listSandboxes = async (options: Options, signal?: AbortSignal): Pro
   if (quiet && !json && state === undefined) return await ids(await listed(server, options))
   const rows = await look(server, options)
   if (quiet && !json) return await ids(rows.map(({ sandbox }) => sandbox))
-  const shown = rows.map(({ details, sandbox }) => ({ ...sandbox, pendingApprovals: details?.pending_approvals.length ?? null }))
+  const shown = rows.map(({ details, sandbox }) => ({
+    ...sandbox,
+    pendingApprovals: details?.pending_approvals.length ?? null,
+    pendingQuestions: details === undefined ? null : details.pending_questions?.length ?? 0
+  }))
   await Stdout.write(`${json ? jsonLine(shown) : visible(text(rows, all))}\n`)
 }

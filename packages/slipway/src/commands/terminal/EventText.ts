@@ -2,7 +2,7 @@
  * The events of a sandbox as text for a terminal. Texts of agents are indented, so that they do not look like our lines, and control
  * characters are shown by name.
  */
-import type { ApprovalRequest, CommandResult, StreamEvent, TokenCounts, Usage } from "@slipway/client"
+import type { ApprovalRequest, CommandResult, Question, QuestionRequest, StreamEvent, TokenCounts, Usage } from "@slipway/client"
 import { visible } from "@slipway/domain/text/EscapeInvisible"
 import { inOneLine } from "@slipway/domain/text/Lines"
 import { labels, tokensTold } from "@slipway/pages/shared/SandboxLabels"
@@ -68,6 +68,16 @@ export const approval = (paint: Paint, { kind, paths, preview, tool }: ApprovalR
     (diff === undefined ? "" : `${patch(paint, diff.replace(/\n$/u, "")).replaceAll(/^/gmu, "  │ ")}\n`)
 }
 
+/** One question with its numbered options. */
+export const question = (paint: Paint, { header, options, text }: Question): string =>
+  `${paint(["yellow", "bold"], `? The agent asks${header === undefined ? "" : `: ${line(header)}`}`)}\n${block(text, "  ")}` +
+  options.map(({ description, label }, index) =>
+    `  ${index + 1}  ${line(label)}${description === undefined ? "" : paint("dim", ` · ${line(description)}`)}\n`
+  ).join("")
+
+/** All questions of a request. */
+export const questions = (paint: Paint, { questions }: QuestionRequest): string => questions.map((one) => question(paint, one)).join("")
+
 /** The title of an approval in one line. */
 export const title = ({ tool }: ApprovalRequest): string => short(line(tool))
 
@@ -103,6 +113,8 @@ interface Told {
   readonly parts: Map<string, string>
   /** Statuses of open tool calls. */
   readonly calls: Map<string, string>
+  /** Questions that wait for an answer, by the id of their request. */
+  readonly asked: Map<string, ReadonlyArray<Question>>
   /** Calls that were denied: the agent's own words for it say nothing new. */
   readonly denied: Set<string>
   /** Whether the caller draws the boot while it lasts, with {@link EventText.booting}. */
@@ -239,6 +251,12 @@ const approvalResolved = (told: Told, { data }: Of<"approval.resolved">): string
   return note(told, `${labels.approval[outcome] ?? line(outcome)}${why === "" ? "" : `: ${why}`}`)
 }
 
+const questionAnswered = (told: Told, { data: { answers, by, question_id } }: Of<"question.answered">): string => {
+  const asked = told.asked.get(question_id)
+  told.asked.delete(question_id)
+  return note(told, answers === undefined ? labels.unanswered[by] ?? line(by) : `Answered: ${line(labels.answers(answers, asked))}`)
+}
+
 const publishingText = (told: Told, { data }: Of<"pull_request.updated">): string => {
   const { action_state, error, repo, submodules, url } = data
   if (error !== undefined) return problem(told, `Publishing ${line(repo)}: ${line(error.message)}`)
@@ -330,6 +348,11 @@ const textOf = (told: Told, event: StreamEvent): string => {
       return lines(told, approval(paint, event.data))
     case "approval.resolved":
       return approvalResolved(told, event)
+    case "question.asked":
+      told.asked.set(event.data.question_id, event.data.questions)
+      return lines(told, questions(paint, event.data))
+    case "question.answered":
+      return questionAnswered(told, event)
     case "pull_request.updated":
       return publishingText(told, event)
     case "stream.resync":
@@ -356,6 +379,7 @@ export const make = (paint: Paint, { isLive = false, isRendered = false } = {}):
     paint,
     parts: new Map(),
     calls: new Map(),
+    asked: new Map(),
     denied: new Set(),
     isLive,
     boot: null,

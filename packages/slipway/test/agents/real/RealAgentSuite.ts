@@ -138,11 +138,11 @@ const everything = (
 ) => {
   const profile = profiles[name]
   if (profile === undefined) throw new Error(`there is no profile ${name}`)
-  const { afterDenial, countsRequests } = profile.capabilities
+  const { afterDenial, asksQuestions: asks, countsRequests } = profile.capabilities
   const fixture = {
     profile: name,
     model: `test/${name}`,
-    traits: { afterDenial, countsRequests },
+    traits: { afterDenial, asks, countsRequests },
     sandbox: sandbox(name),
     moved: hostName === "none" && !bearsOf(name).workspace ? null : moved(layer, name)
   }

@@ -1,5 +1,6 @@
 /** The rules for every real agent in approval mode: which edits are plain, where commands run, sub-agents, questions. */
 import { assert, type Vitest } from "@effect/vitest"
+import { profiles } from "@slipway/agents/profiles/AgentRuntimeProfiles"
 import { calling } from "@slipway/agents/testing/fake-model/Directives"
 import { subAgents } from "@slipway/agents/testing/Scenarios"
 import type { AgentEvent, AgentRuntime, AgentSession } from "@slipway/domain/sandbox/ports/AgentRuntime"
@@ -158,6 +159,8 @@ export const rules = (it: Vitest.MethodsNonLive<AgentRuntime | SandboxHost | Pre
         assert.strictEqual(yield* made.read("grand.txt"), "x\n")
       }))
   }
+
+  if (profiles[name]?.capabilities.asksQuestions === true) return
 
   it.effect("never has a question answered by an approval", () =>
     Effect.gen(function*() {

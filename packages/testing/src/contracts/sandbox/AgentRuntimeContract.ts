@@ -12,6 +12,7 @@ import {
   type TurnEnd
 } from "@slipway/domain/sandbox/ports/AgentRuntime"
 import type { Box } from "@slipway/domain/sandbox/ports/SandboxHost"
+import { refusalOf } from "@slipway/domain/sandbox/rules/Question"
 import type { RepoName } from "@slipway/domain/source/schema/RepoRef"
 import * as Deferred from "effect/Deferred"
 import * as Effect from "effect/Effect"
@@ -60,6 +61,8 @@ export interface Fixture<R> {
     readonly afterDenial: "goes on" | "ends the turn"
     /** Whether the requests of a turn are counted. */
     readonly countsRequests: boolean
+    /** Whether it can ask a person; absent: only the offline agent can. */
+    readonly asks?: boolean
   }
   /** A new sandbox, gone with the scope. */
   readonly sandbox: Effect.Effect<Sandbox, unknown, Scope.Scope | R>
@@ -126,6 +129,7 @@ const watch = (session: AgentSession, turnId: string, text: string, onBegin: Eff
   })
 
 const isApproval = (event: AgentEvent): event is Extract<AgentEvent, { _tag: "ApprovalRequested" }> => event._tag === "ApprovalRequested"
+const isQuestion = (event: AgentEvent): event is Extract<AgentEvent, { _tag: "QuestionAsked" }> => event._tag === "QuestionAsked"
 const isMessage = (event: AgentEvent): event is Extract<AgentEvent, { _tag: "MessageUpdated" }> => event._tag === "MessageUpdated"
 const isRunning = (event: AgentEvent): event is Extract<AgentEvent, { _tag: "ToolUpdated" }> =>
   event._tag === "ToolUpdated" && event.status === "running"
@@ -164,6 +168,7 @@ export const assertWellFormed = (events: ReadonlyArray<AgentEvent>) => {
   let current: string | null = null
   const tools = new Map<string, number>()
   const approvals = new Set<string>()
+  const questions = new Set<string>()
   const steered = new Set<string>()
   for (const event of events) {
     switch (event._tag) {
@@ -201,6 +206,11 @@ export const assertWellFormed = (events: ReadonlyArray<AgentEvent>) => {
           "an approval is named after its call"
         )
         approvals.add(event.approvalId)
+        break
+      case "QuestionAsked":
+        assert.isFalse(questions.has(event.questionId), "a question is asked once")
+        assert.isNull(refusalOf(event.questions), "a question keeps the bounds")
+        questions.add(event.questionId)
         break
       case "MessageSteered":
         assert.isFalse(steered.has(event.messageId), "a text is taken once")
@@ -363,6 +373,63 @@ const turns = <R>(it: Writer<AgentRuntime | R>, fixture: Fixture<R>, { begin, pr
         assert.strictEqual(said(events), told)
       }))
   }
+}
+
+const questions = <R>(it: Writer<AgentRuntime | R>, fixture: Fixture<R>, { begin, prompt }: ReturnType<typeof sessionHelpersOf<R>>) => {
+  if (!(fixture.traits?.asks ?? fixture.profile === "offline")) return
+  const script = "[[ask Which one? | First | Second]] [[say after]]"
+
+  it.effect.each(["auto", "prompt"] as const)(
+    "asks a person in the mode %s, and hears the first answer alone",
+    (mode) =>
+      Effect.gen(function*() {
+        const { session } = yield* begin(mode)
+        const turn = yield* watch(session, freshTurn(), script)
+        const { questionId, questions } = yield* turn.until(isQuestion)
+        const [question] = questions
+        assert.include(question?.text, "Which one?")
+        assert.deepStrictEqual(question?.options.map(({ label }) => label), ["First", "Second"])
+        const id = question?.id ?? ""
+        yield* session.answer("someone-elses", { [id]: { labels: ["First"] } })
+        yield* session.answer(questionId, { [id]: { labels: ["Second"] } })
+        yield* session.answer(questionId, { [id]: { labels: ["First"] } })
+        assert.deepStrictEqual(yield* turn.end, succeeded)
+        assertWellFormed(turn.events)
+        assert.include(said(turn.events), "Second")
+        assert.notInclude(said(turn.events), "First")
+      })
+  )
+
+  it.effect("hears what a person writes, and that nobody answered", () =>
+    Effect.gen(function*() {
+      const { session } = yield* begin("auto")
+      const asking = Effect.fnUntraced(function*(answer: string | null) {
+        const turn = yield* watch(session, freshTurn(), script)
+        const { questionId, questions: [question] } = yield* turn.until(isQuestion)
+        yield* session.answer(questionId, answer === null ? null : { [question?.id ?? ""]: { text: answer } })
+        assert.deepStrictEqual(yield* turn.end, succeeded)
+        assertWellFormed(turn.events)
+        return said(turn.events)
+      })
+      assert.include(yield* asking("The third – là."), "The third – là.")
+      const unanswered = yield* asking(null)
+      assert.notInclude(unanswered, "First")
+      assert.match(unanswered, /n[o']t answer|nobody answered/iu)
+    }))
+
+  it.effect("ends a turn that is interrupted during a question, and takes the next prompt", () =>
+    Effect.gen(function*() {
+      const { session } = yield* begin("auto")
+      const turn = yield* watch(session, freshTurn(), script)
+      const { questionId, questions: [question] } = yield* turn.until(isQuestion)
+      yield* session.interrupt
+      yield* session.answer(questionId, { [question?.id ?? ""]: { labels: ["Second"] } })
+      assert.deepStrictEqual(yield* turn.end, interrupted)
+      assertWellFormed(turn.events)
+      assert.notInclude(said(turn.events), "Second")
+      const next = yield* prompt(session, "[[say still here]]")
+      assert.include(said(next.events), "still here")
+    }))
 }
 
 const steering = <R>(it: Writer<AgentRuntime | R>, fixture: Fixture<R>, { begin, prompt }: ReturnType<typeof sessionHelpersOf<R>>) => {
@@ -736,6 +803,7 @@ export const sessions = <R>(name: string, layer: Layer.Layer<AgentRuntime | R, u
   defineLive(`AgentRuntime (${name})`, layer, (it) => {
     const helpers = sessionHelpersOf(fixture)
     turns(it, fixture, helpers)
+    questions(it, fixture, helpers)
     steering(it, fixture, helpers)
     interrupts(it, helpers)
     failures(it, fixture, helpers)

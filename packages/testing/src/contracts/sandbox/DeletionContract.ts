@@ -19,6 +19,7 @@ import * as Effect from "effect/Effect"
 import type * as Layer from "effect/Layer"
 import * as Result from "effect/Result"
 import * as Stream from "effect/Stream"
+import { inquiry } from "../../histories/Histories.ts"
 import { assert } from "../../suite/Assert.ts"
 import { define, type Writer } from "../../suite/Suite.ts"
 import { appended } from "../access/AuditLogContract.ts"
@@ -52,6 +53,7 @@ const full = Effect.fnUntraced(function*() {
   const [store, setups, checkpoints, ids] = [yield* SandboxStore, yield* Setups, yield* Checkpoints, yield* Ids]
   const { sandbox, turn } = yield* asking
   const { lease } = yield* leased(sandbox.id)
+  yield* drive(sandbox, [inquiry(turn, "question-1")], lease)
   yield* setups.save(lease, { state: "succeeded", startedAt: at, ms: 5, cache: "miss", exitCode: 0, output: "secret output", told: null })
   yield* drive(sandbox, [{ _tag: "EndTurn", turnId: turn, state: "failed" }], lease)
   yield* checkpoints.put(lease, 1, Stream.make(new TextEncoder().encode("content")))
@@ -75,6 +77,7 @@ const seen = Effect.fnUntraced(function*({ sandbox, turn }: { readonly sandbox: 
     checkpointLog: (yield* store.checkpointLog(id, 0, 100)).length > 0,
     messages: (yield* store.messages(id, 0, 100)).length > 0,
     approvals: (yield* store.approvals(id, ["call-1"])).length > 0,
+    questions: (yield* store.questions(id, ["question-1"])).length > 0,
     trace: (yield* store.traces(id, turn)).turn !== null,
     setup: (yield* setups.find(id)) !== null,
     checkpoints: (yield* checkpoints.list(id, 0, 100)).length > 0,
@@ -90,6 +93,7 @@ const nothing = {
   checkpointLog: false,
   messages: false,
   approvals: false,
+  questions: false,
   trace: false,
   setup: false,
   checkpoints: false,

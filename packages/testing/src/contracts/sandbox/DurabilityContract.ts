@@ -10,6 +10,7 @@ import { LEASE_SECONDS, type Lease, Leases } from "@slipway/domain/sandbox/ports
 import { Maintenance } from "@slipway/domain/sandbox/ports/Maintenance"
 import { SandboxStore, type Writer } from "@slipway/domain/sandbox/ports/SandboxStore"
 import {
+  answerQuestion,
   cancelMessage,
   type Command,
   decideApproval,
@@ -33,7 +34,7 @@ import type * as Layer from "effect/Layer"
 import * as Result from "effect/Result"
 import type * as Scope from "effect/Scope"
 import * as TestClock from "effect/testing/TestClock"
-import { decider } from "../../histories/Histories.ts"
+import { decider, inquiry, REPLY } from "../../histories/Histories.ts"
 import { assert } from "../../suite/Assert.ts"
 import { define, type Writer as Rules } from "../../suite/Suite.ts"
 import {
@@ -113,6 +114,7 @@ const seen = Effect.fnUntraced(function*({ grantId, id }: Pick<Sandbox, "grantId
     log: yield* store.log(id, 0, 1000),
     messages: yield* store.messages(id, 0, 1000),
     approvals: [...yield* store.approvals(id, ["call-1", "call-2"])].sort((a, b) => a.approvalId < b.approvalId ? -1 : 1),
+    questions: [...yield* store.questions(id, ["question-1", "question-2"])].sort((a, b) => a.questionId < b.questionId ? -1 : 1),
     traces: yield* Effect.forEach([1, 2, 3, 4], (n) => store.traces(id, turnId(ids, id, n))),
     purged: yield* store.purged(id),
     keyed: yield* told(store.replay(grantId, keyed, null)),
@@ -203,6 +205,11 @@ const storeCalls: Readonly<Record<string, Stage>> = {
   "a denial with its reason, which waits as a message": Effect.gen(function*() {
     const { ids, sandbox } = yield* asking
     return command(sandbox, decideApproval(ids, "call-1", { decision: "deny", reason: "Not there." }, decider))
+  }),
+  "an answer": Effect.gen(function*() {
+    const { ids, sandbox, turn } = yield* running
+    yield* drive(sandbox, [inquiry(turn, "question-1")])
+    return command(sandbox, answerQuestion(ids, "question-1", REPLY))
   }),
   "an interrupt": Effect.map(asking, ({ ids, sandbox }) => command(sandbox, interrupt(ids))),
   "a terminate": Effect.flatMap(Ids, (ids) => Effect.map(make({ createdAt: longAgo }), (sandbox) => command(sandbox, terminate(ids)))),

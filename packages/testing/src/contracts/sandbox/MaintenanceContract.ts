@@ -19,7 +19,7 @@ import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import type * as Layer from "effect/Layer"
 import * as Result from "effect/Result"
-import { decider, request } from "../../histories/Histories.ts"
+import { decider, inquiry, request } from "../../histories/Histories.ts"
 import { assert } from "../../suite/Assert.ts"
 import { define, type Writer } from "../../suite/Suite.ts"
 import { dueByOthers } from "./OtherPolicies.ts"
@@ -150,6 +150,7 @@ const dueByState = (it: Writer<Stores>) => {
           FinishBoot: { _tag: "FinishBoot", turnId: turn },
           StartTurn: { _tag: "StartTurn", turnId: turn },
           RequestApproval: request(turn, "call-1"),
+          AskQuestion: inquiry(turn, "question-1"),
           EndTurn: { _tag: "EndTurn", turnId: turn, state: "succeeded" },
           RecordCheckpoint: { _tag: "RecordCheckpoint", data: { checkpoint: 1, bytes: 1, ms: 1, repos: [] } },
           ReportPublication: { _tag: "ReportPublication", data: { repo: "acme/Shop", action_state: "publishing" } },
@@ -173,6 +174,8 @@ const dueByState = (it: Writer<Stores>) => {
       yield* reached(...boot)
       yield* reached(...boot, "StartTurn")
       yield* reached(...boot, "StartTurn", "RequestApproval")
+      yield* reached(...boot, "StartTurn", "AskQuestion")
+      yield* reached(...boot, "StartTurn", "AskQuestion", "RequestApproval")
       yield* reached(...boot, "StartTurn", "EndTurn")
       yield* reached(...rest)
       yield* reached(...rest, "ReportPublication")

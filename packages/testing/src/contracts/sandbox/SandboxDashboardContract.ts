@@ -7,7 +7,7 @@ import { Checkpoints } from "@slipway/domain/sandbox/ports/Checkpoints"
 import { type DashboardQuery, MAX_PINS, RECENT, SandboxDashboard, SEARCHED_MESSAGES } from "@slipway/domain/sandbox/ports/SandboxDashboard"
 import { SandboxStore } from "@slipway/domain/sandbox/ports/SandboxStore"
 import { attentionStateOf } from "@slipway/domain/sandbox/rules/AttentionState"
-import { decideApproval, interrupt, terminate } from "@slipway/domain/sandbox/rules/Command"
+import { answerQuestion, decideApproval, interrupt, terminate } from "@slipway/domain/sandbox/rules/Command"
 import { Policy } from "@slipway/domain/sandbox/rules/Policy"
 import type { Sandbox } from "@slipway/domain/sandbox/rules/Sandbox"
 import { partId, type SandboxEvent, type SandboxEventOf } from "@slipway/domain/sandbox/rules/SandboxEvent"
@@ -24,7 +24,7 @@ import * as Effect from "effect/Effect"
 import type * as Layer from "effect/Layer"
 import * as Result from "effect/Result"
 import * as Stream from "effect/Stream"
-import { decider } from "../../histories/Histories.ts"
+import { decider, inquiry } from "../../histories/Histories.ts"
 import { assert } from "../../suite/Assert.ts"
 import { define, type Writer } from "../../suite/Suite.ts"
 import { appended } from "../access/AuditLogContract.ts"
@@ -78,6 +78,8 @@ const attention = (it: Writer<SandboxDashboard | Checkpoints | Stores>) => {
       const asking = yield* booted(yield* make({ grantId, title: "asking" }))
       const approval = { approval_id: "call-1", tool: "write", kind: "edit" as const, paths: ["a.txt"] }
       yield* drive(asking, [{ _tag: "RequestApproval", turnId: asking.turn?.id ?? "", approval }])
+      const inquiring = yield* booted(yield* make({ grantId, title: "inquiring" }))
+      yield* drive(inquiring, [inquiry(inquiring.turn?.id ?? "", "question-1")])
       for (const [title, event] of [["open", pull("open")], ["merged", pull("closed")], ["pushing", pull("open", "updating")]] as const) {
         yield* record(yield* booted(yield* make({ grantId, title }), "succeeded"), [event])
       }
@@ -100,7 +102,7 @@ const attention = (it: Writer<SandboxDashboard | Checkpoints | Stores>) => {
       yield* ended("ended with a pull request", pull("open"))
 
       const every = yield* list(grantId)
-      assert.strictEqual(every.length, 17)
+      assert.strictEqual(every.length, 18)
       const by = new Map<AttentionState, ReadonlyArray<string>>()
       for (const attention of AttentionState.literals) {
         const found = titles(yield* list(grantId, { attention }))
@@ -112,7 +114,7 @@ const attention = (it: Writer<SandboxDashboard | Checkpoints | Stores>) => {
         assert.strictEqual(counts.get(attention) ?? 0, by.get(attention)?.length, `the count of ${attention}`)
       }
       const sorted = (attention: AttentionState) => [...by.get(attention) ?? []].sort()
-      assert.deepStrictEqual(sorted("asking"), ["asking"])
+      assert.deepStrictEqual(sorted("asking"), ["asking", "inquiring"])
       assert.deepStrictEqual(sorted("starting"), ["creating", "queued"])
       assert.deepStrictEqual(sorted("working"), ["pushing", "restoring", "running"])
       assert.deepStrictEqual(sorted("failed"), ["failed", "failed to boot", "open, then failed"])
@@ -121,6 +123,8 @@ const attention = (it: Writer<SandboxDashboard | Checkpoints | Stores>) => {
       assert.deepStrictEqual(sorted("ended"), ["ended", "terminated"].sort())
       yield* command(keyOf(asking), decideApproval(ids, "call-1", { decision: "deny" }, decider), at)
       yield* command(keyOf(asking), interrupt(ids), at)
+      assert.deepStrictEqual(titles(yield* list(grantId, { attention: "asking" })), ["inquiring"])
+      yield* command(keyOf(inquiring), answerQuestion(ids, "question-1", { dismiss: true }), at)
       assert.deepStrictEqual(titles(yield* list(grantId, { attention: "asking" })), [])
       yield* command(keyOf(queued), terminate(ids), at)
     }))

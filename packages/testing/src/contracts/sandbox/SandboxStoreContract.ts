@@ -57,6 +57,7 @@ import {
   eventsOf,
   type Stores
 } from "./SandboxStates.ts"
+import { storedQuestions } from "./StoredQuestions.ts"
 
 /** The `MaxActiveSandboxes` of the layer that {@link limited} is given. */
 export const MAX_ACTIVE = 3
@@ -1514,6 +1515,7 @@ export const suite = (name: string, layer: Layer.Layer<Stores, unknown>) =>
     ordering(it)
     commandResults(it)
     approvals(it)
+    storedQuestions(it)
     messages(it)
     messageKeys(it)
     queuedMessages(it)

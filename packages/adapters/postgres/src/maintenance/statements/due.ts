@@ -32,7 +32,8 @@ const limitRows = (sql: SqlClient.SqlClient, limits: Limits) => {
         AND NOT publications @@ '$[*].actionState == "publishing" || $[*].actionState == "updating"'
       UNION ALL
       SELECT id, least((turn ->> 'startedAt')::timestamptz + ${lasting(limits.turn)}, (
-          SELECT min((a ->> 'expires_at')::timestamptz) FROM jsonb_array_elements(approvals) a))
+          SELECT min((a ->> 'expires_at')::timestamptz)
+          FROM jsonb_array_elements(approvals || coalesce(turn -> 'questions', '[]')) a))
       FROM sandboxes WHERE work = 'turn'`
 }
 

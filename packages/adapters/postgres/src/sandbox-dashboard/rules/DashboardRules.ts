@@ -8,7 +8,7 @@ const anyPublication = (test: string) => `jsonb_path_exists(s.publications, '$[*
 export const ATTENTION: Readonly<Record<AttentionState, string>> = (() => {
   const open = anyPublication(`@.state == "open"`)
   const closed = anyPublication(`@.state == "closed"`)
-  const asks = "s.approvals <> '[]'"
+  const asks = "(s.approvals <> '[]' OR s.turn ->> 'awaits' IS NOT NULL)"
   const works = `(coalesce(s.turn ->> 'state', '') IN ('pending', 'running', 'awaiting_approval') OR s.restoring IS NOT NULL
     OR ${anyPublication(`@.actionState == "publishing" || @.actionState == "updating"`)})`
   const failed = "coalesce(s.turn ->> 'state', '') = 'failed'"

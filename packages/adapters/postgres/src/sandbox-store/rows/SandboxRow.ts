@@ -103,7 +103,7 @@ export const LIST_COLUMNS = names.map((name) => name === "s.waiting_texts" ? "'[
 /** The columns of a summary, of the table as `s`. Documents are texts, which are made once for their length and for us. */
 export const SUMMARY_COLUMNS = `
   s.id, s.created_at, s.title, s.repos::text AS repos, s.model, s.agent_runtime, s.metadata::text AS metadata, s.status, s.started_at,
-  s.completed_at, s.error, s.turn ->> 'state' AS turn, s.usage`
+  s.completed_at, s.error, coalesce(s.turn ->> 'awaits', s.turn ->> 'state') AS turn, s.usage`
 
 /** Those columns as they are called there. */
 export const SUMMARY_NAMES =

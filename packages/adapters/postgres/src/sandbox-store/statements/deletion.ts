@@ -67,7 +67,7 @@ export const bury = (sql: SqlClient.SqlClient, { grantId, id }: SandboxKey, now:
  * depend on them (docs/decisions/17).
  */
 export const deleteRows = Effect.fnUntraced(function*(sql: SqlClient.SqlClient, { grantId, id }: SandboxKey) {
-  const tables = ["search_texts", "commands", "approvals", "traces", "sandbox_setups", "notifications", "notification_lines",
+  const tables = ["search_texts", "commands", "approvals", "questions", "traces", "sandbox_setups", "notifications", "notification_lines",
     "feedback_watches"]
   for (const table of tables) {
     yield* sql`DELETE FROM ${sql(table)} WHERE sandbox_id = ${id}`

@@ -40,6 +40,16 @@ export const recordApprovals = (sql: SqlClient.SqlClient, approvals: EventProjec
             SET outcome = excluded.outcome, resolved_by = excluded.resolved_by, reason = excluded.reason
         )`
 
+/** The state of each request for answers that the events are about. */
+export const recordQuestions = (sql: SqlClient.SqlClient, questions: EventProjection["questions"]) =>
+  questions.length === 0 ? sql`` : sql`, answered AS (
+          INSERT INTO questions (sandbox_id, question_id, resolved_by, answers)
+          SELECT c.id, q."questionId", q.by, q.answers
+          FROM changed c
+          CROSS JOIN jsonb_to_recordset(${JSON.stringify(questions)}::jsonb) AS q("questionId" text, by text, answers jsonb)
+          ON CONFLICT (sandbox_id, question_id) DO UPDATE SET resolved_by = excluded.resolved_by, answers = excluded.answers
+        )`
+
 /**
  * Prompts, and messages of the agent that became whole. The text of a message that none of the events has is the newest one in the
  * log, by the index over its parts. An agent's message that went on after it was listed replaces its text.

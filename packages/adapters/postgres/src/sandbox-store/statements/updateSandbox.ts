@@ -8,7 +8,7 @@ import type { SqlClient } from "effect/sql"
 import { iso } from "../../sql/Iso.ts"
 import type { CachedRow } from "../rows/RowCache.ts"
 import { deadlineOf, encodeState } from "../rows/SandboxColumns.ts"
-import { keepCheckpoints, listMessages, markForPruning, recordApprovals } from "./updateParts.ts"
+import { keepCheckpoints, listMessages, markForPruning, recordApprovals, recordQuestions } from "./updateParts.ts"
 
 /** The queue has up to 600,000 characters, and most events do not change it: it is written only then. */
 const queueOf = (sql: SqlClient.SqlClient, before: Sandbox, { turnless, waiting, waitingTexts }: Sandbox) =>
@@ -34,7 +34,7 @@ export const updateSandbox = (
   { limits, sql }: { readonly limits: Limits; readonly sql: SqlClient.SqlClient },
   row: CachedRow,
   events: ReadonlyArray<SandboxEvent>,
-  { approvals, at, entries, messages, sandbox }: EventProjection,
+  { approvals, at, entries, messages, questions, sandbox }: EventProjection,
   fence: number | null
 ) => {
   const before = row.sandbox
@@ -44,8 +44,9 @@ export const updateSandbox = (
   const kept = fence === null ? sql`` : keepCheckpoints(sql, events, at, fence)
   // Its new machine has all of it by now.
   const arrived = fence !== null && isArrival(events) ? sql.literal("moved = NULL, moved_from = NULL, moved_fence = NULL,") : sql``
-  const [stood, listed, marked] = [
+  const [stood, answered, listed, marked] = [
     recordApprovals(sql, approvals),
+    recordQuestions(sql, questions),
     listMessages(sql, { at, messages, sandbox }),
     markForPruning(sql, letGo({ before, sandbox }))
   ]
@@ -71,6 +72,6 @@ export const updateSandbox = (
           INSERT INTO sandbox_events (sandbox_id, seq, at, type, part_id, wire)
           SELECT c.id, e.seq, ${iso(at)}, e.type, e.part, e.wire
           FROM changed c CROSS JOIN jsonb_to_recordset(${JSON.stringify(entries)}::jsonb) AS e(seq bigint, type text, part text, wire text)
-        )${stood}${listed}${kept}${marked}
+        )${stood}${answered}${listed}${kept}${marked}
         SELECT version FROM changed`
 }
