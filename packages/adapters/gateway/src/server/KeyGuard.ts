@@ -135,3 +135,6 @@ export const withoutKeys = (text: string, keys: ReadonlyArray<string>): string =
   const guard = new KeyGuard(keys)
   return Buffer.concat([guard.pass(Buffer.from(text)), guard.end()]).toString()
 }
+
+/** The text without the key; `null`: there is none. */
+export const withoutKey = (text: string, key: string | null): string => withoutKeys(text, key === null ? [] : [key])
