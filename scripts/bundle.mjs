@@ -16,8 +16,16 @@ const root = path.resolve(import.meta.dirname, "..")
 const packages = path.join(root, "packages")
 const manifestOf = async (name) => JSON.parse(await readFile(path.join(packages, name, "package.json"), "utf8"))
 
-/** Packages that are not bundled, with the package of ours that depends on each: they have native parts, or are read as files. */
-const outside = { dockerode: "adapters/docker", idiomorph: "pages" }
+/**
+ * Packages that are not bundled, with the package of ours that depends on each: they have native parts, are read as files, or are loaded
+ * only by workers with models of clouds.
+ */
+const outside = {
+  dockerode: "adapters/docker",
+  idiomorph: "pages",
+  "@aws-sdk/credential-provider-node": "adapters/gateway",
+  "google-auth-library": "adapters/gateway"
+}
 
 /** Each is one file: a box sees nothing beside it. */
 const programs = {

@@ -6,6 +6,8 @@
 import { Ids } from "@slipway/domain/ids/Ids"
 import { ModelGateway, ModelGatewayError } from "@slipway/domain/models/ports/ModelGateway"
 import { Spending } from "@slipway/domain/models/ports/Spending"
+import { authOf, isCloud } from "@slipway/domain/models/schema/CloudUpstream"
+import type { Upstream } from "@slipway/domain/models/schema/ModelCatalogue"
 import * as RootSpan from "@slipway/domain/observability/RootSpan"
 import * as RateLimiter from "@slipway/domain/time/RateLimiter"
 import { Effect, FiberSet, Layer, Redacted } from "effect"
@@ -15,10 +17,13 @@ import { Agent as HttpsAgent } from "node:https"
 import type { AddressInfo } from "node:net"
 import { CHARGE_WAIT } from "./accounting/Charge.ts"
 import { LiveAccount } from "./accounting/LiveAccount.ts"
+import type { Authorized, CloudCredentials, CredentialsUnavailable, ToAuthorize } from "./credentials/CloudCredentials.ts"
 import { OptionNames } from "./options/OptionNames.ts"
 import type { AddressRule } from "./preparation/Preparation.ts"
 import * as Preparer from "./preparation/Preparer.ts"
 import { protocols } from "./protocols/Protocol.ts"
+import * as BedrockStream from "./providers/BedrockStream.ts"
+import { destinationOf } from "./providers/Destinations.ts"
 import { Admission, type Bounds } from "./server/Admission.ts"
 import type { TimeLimits } from "./server/Exchange.ts"
 import { IdleConnections } from "./server/IdleConnections.ts"
@@ -33,6 +38,8 @@ export interface Keys {
 
 export interface Options {
   readonly keys: Keys
+  /** The worker's identity at clouds. Without it, models with such an identity cannot be used. */
+  readonly clouds?: CloudCredentials
   /** The path of an additional unix socket, readable by our user only. */
   readonly socket?: string
   /**
@@ -72,24 +79,45 @@ type Opening = Parameters<ModelGateway["Service"]["open"]>[0]
 
 interface Opened {
   readonly keys: Options["keys"]
+  readonly clouds: Options["clouds"]
   readonly port: number
   readonly admission: Admission
   readonly sessions: Server.Sessions
 }
 
+/** How a session's requests are authorized; `null`: the service has no account with the provider. */
+const authorizing = (upstream: Upstream, { clouds, keys }: Opened): Pick<Session, "authorize" | "credentialsRefused"> | null => {
+  const { baseUrl, keyVariable, protocol } = upstream
+  if (isCloud(upstream)) {
+    return clouds === undefined ? null : {
+      authorize: (request: ToAuthorize): Effect.Effect<Authorized, CredentialsUnavailable> => clouds.authorize(upstream, request),
+      credentialsRefused: () => clouds.refused(authOf(upstream))
+    }
+  }
+  const authorized = (): Authorized | null => {
+    if (keyVariable === null) return { headers: {}, secrets: [] }
+    const secret = keys.get(keyVariable, baseUrl)
+    if (secret === undefined) return null
+    const key = Redacted.value(secret)
+    // Anthropic's protocol has the same header in Foundry.
+    const isAzures = authOf(upstream) === "azure" && protocol !== "anthropic-messages"
+    return { headers: isAzures ? { "api-key": key } : protocols[protocol].credentials(key), secrets: [key] }
+  }
+  return authorized() === null ? null : { authorize: () => Effect.sync(authorized), credentialsRefused: () => {} }
+}
+
 const open = Effect.fnUntraced(function*(
   { ids, spending }: Gateway,
-  { admission, keys, port, sessions }: Opened,
+  opened: Opened,
   { budget = null, grantId, sandboxId, upstream }: Opening
 ) {
-  const { baseUrl, keyVariable } = upstream
-  const key = () => {
-    const secret = keyVariable === null ? null : keys.get(keyVariable, baseUrl)
-    return secret === undefined ? undefined : secret === null ? null : Redacted.value(secret)
-  }
-  if (key() === undefined) {
+  const { admission, port, sessions } = opened
+  const authorization = authorizing(upstream, opened)
+  if (authorization === null) {
     return yield* new ModelGatewayError({ detail: "The service has no account with the model's provider.", retryable: false })
   }
+  const destination = destinationOf(upstream)
+  const decoder = destination.decoder === null ? null : yield* Effect.promise(BedrockStream.load)
   const token = yield* ids.random(TOKEN_ALPHABET, TOKEN_LENGTH)
   const digest = ids.digest(token)
   const account = new LiveAccount(yield* spending.release(sandboxId), spending.creditMicros)
@@ -101,7 +129,9 @@ const open = Effect.fnUntraced(function*(
     budget,
     upstream,
     protocol: protocols[upstream.protocol],
-    key,
+    destination,
+    ...authorization,
+    decoder,
     account,
     door: admission.open(),
     refusals: RateLimiter.allowance(REFUSED),
@@ -135,7 +165,7 @@ export const layer = (options: Options): Layer.Layer<ModelGateway, ModelGatewayE
   Layer.effect(
     ModelGateway,
     Effect.gen(function*() {
-      const { bodyMillis = 30_000, holdMillis = 60_000, keys, maximumBytes = 32 * 1024 * 1024, socket } = options
+      const { bodyMillis = 30_000, clouds, holdMillis = 60_000, keys, maximumBytes = 32 * 1024 * 1024, socket } = options
       const prepare = yield* Preparer.make(options.addresses ?? "refuse")
       const nameOf = yield* OptionNames
       const ids = yield* Ids
@@ -163,7 +193,7 @@ export const layer = (options: Options): Layer.Layer<ModelGateway, ModelGatewayE
       }
       yield* Effect.addFinalizer(() => Effect.sync(() => Object.values(agents).forEach((agent) => agent.destroy())))
 
-      const opened: Opened = { keys, port, admission: new Admission({ ...BOUNDS, ...options.bounds }), sessions }
+      const opened: Opened = { keys, clouds, port, admission: new Admission({ ...BOUNDS, ...options.bounds }), sessions }
       return ModelGateway.of({
         open: Effect.fn("ModelGateway.open")((opening) => open(gateway, opened, opening)),
         forget: spending.release

@@ -262,11 +262,14 @@ describe("requests that are prepared", () => {
         const upstream = upstreamOf("openai-chat", "http://127.0.0.1:9")
         const order: Array<string> = []
         const ask = (session: string) =>
-          Effect.tap(prepare(session, Buffer.alloc(bytes, " ").fill("{}", 0, 2), upstream, false), (prepared) =>
-            Effect.sync(() => {
-              assert.notStrictEqual(prepared, null)
-              order.push(session)
-            }))
+          Effect.tap(
+            prepare(session, { bytes: Buffer.alloc(bytes, " ").fill("{}", 0, 2), upstream, free: false, headers: {} }),
+            (prepared) =>
+              Effect.sync(() => {
+                assert.notStrictEqual(prepared, null)
+                order.push(session)
+              })
+          )
         yield* Effect.all([...Array.from({ length: 20 }, () => ask("greedy")), ask("other")], { concurrency: "unbounded" })
         assert.strictEqual(order.length, 21)
         // The first was being prepared, and the second had its turn, when it came.
@@ -277,7 +280,7 @@ describe("requests that are prepared", () => {
   it("are refused before they are parsed where they are nested too deeply", () => {
     const nested = (depth: number) => Buffer.from(`{"messages":${"[".repeat(depth)}${"]".repeat(depth)}}`)
     const upstream = upstreamOf("openai-chat", "http://127.0.0.1:9")
-    assert.notStrictEqual(prepare(nested(200), upstream, false, "refuse"), null)
-    assert.strictEqual(prepare(nested(256), upstream, false, "refuse"), null)
+    assert.notStrictEqual(prepare({ bytes: nested(200), upstream, free: false, headers: {} }, "refuse"), null)
+    assert.strictEqual(prepare({ bytes: nested(256), upstream, free: false, headers: {} }, "refuse"), null)
   })
 })

@@ -1,6 +1,6 @@
 import { assert, describe, it } from "@effect/vitest"
 import * as Schema from "effect/Schema"
-import { KeyGuard, withoutKey } from "../src/server/KeyGuard.ts"
+import { KeyGuard, withoutKeys } from "../src/server/KeyGuard.ts"
 
 const KEY = "sk-Canary/7Qm2+x\"y\\z%41"
 const hex = (code: number, digits: number) => code.toString(16).padStart(digits, "0")
@@ -22,7 +22,7 @@ const spellings: Readonly<Record<string, string>> = {
 }
 
 const passed = (text: string, cuts: ReadonlyArray<number>) => {
-  const guard = new KeyGuard(KEY)
+  const guard = new KeyGuard([KEY])
   const bytes = Buffer.from(text)
   const ends = [...cuts.filter((cut) => cut < bytes.length).toSorted((a, b) => a - b), bytes.length]
   return Buffer.concat([...ends.map((end, i) => guard.pass(bytes.subarray(i === 0 ? 0 : ends[i - 1], end))), guard.end()]).toString()
@@ -32,7 +32,7 @@ describe("a provider's key", () => {
   it("is hidden in every spelling, wherever the answer is cut", () => {
     for (const [name, spelled] of Object.entries(spellings)) {
       const text = `data: {"x":"${spelled}"} and more`
-      const whole = withoutKey(text, KEY)
+      const whole = withoutKeys(text, [KEY])
       assert.match(whole, /^data: \{"x":"(?:[^"]{0,4})\[redacted\][^"]{0,4}"\} and more$/u, name)
       for (let cut = 0; cut <= text.length; cut++) assert.strictEqual(passed(text, [cut]), whole, `${name} cut at ${cut}`)
       assert.strictEqual(passed(text, Array.from(text, (_, i) => i)), whole, `${name} byte by byte`)
@@ -40,15 +40,15 @@ describe("a provider's key", () => {
   })
 
   it("is not looked for if it is missing, or would be found everywhere", () => {
-    for (const key of [null, "", "short"]) assert.strictEqual(withoutKey("a short text", key), "a short text")
+    for (const keys of [[], [""], ["short"]]) assert.strictEqual(withoutKeys("a short text", keys), "a short text")
   })
 
   it("leaves alone what only begins like it", () => {
     for (
       const text of ["sk-", "sk-Canar", "\\u0073\\u006b-Canary", "%73%6b-C", "100%", "\\", "\\u", "\\\\\\\\\\\\u0073", "sk-Canary/7Qm2+x"]
     ) {
-      assert.strictEqual(withoutKey(text, KEY), text)
-      assert.strictEqual(withoutKey(`${text} ${text}`, KEY), `${text} ${text}`)
+      assert.strictEqual(withoutKeys(text, [KEY]), text)
+      assert.strictEqual(withoutKeys(`${text} ${text}`, [KEY]), `${text} ${text}`)
     }
   })
 
@@ -57,7 +57,7 @@ describe("a provider's key", () => {
     cuts: Schema.Array(Schema.Int.check(Schema.isBetween({ minimum: 0, maximum: 2_000 })))
   }, ({ cuts, words }) => {
     const text = words.map((word) => spellings[word] ?? word).join("|")
-    const whole = withoutKey(text, KEY)
+    const whole = withoutKeys(text, [KEY])
     assert.strictEqual(passed(text, cuts), whole)
     for (const spelled of Object.values(spellings).slice(0, 9)) assert.notInclude(whole, spelled)
     if (words.every((word) => spellings[word] === undefined)) assert.strictEqual(whole, text)

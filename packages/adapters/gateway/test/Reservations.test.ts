@@ -209,7 +209,7 @@ const Body = Schema.Struct({
 
 describe.each(protocols)("any request (%s)", (protocol) => {
   it.prop("costs at most what is reserved for it", [Body], ([body]) => {
-    const prepared = prepare(Buffer.from(JSON.stringify(body)), upstream(protocol), false, "allow")
+    const prepared = prepare({ bytes: Buffer.from(JSON.stringify(body)), upstream: upstream(protocol), free: false, headers: {} }, "allow")
     assert(prepared !== null && "body" in prepared)
     const outward: Record<string, unknown> = JSON.parse(Buffer.from(prepared.body).toString())
     const { input, output } = bill(outward)

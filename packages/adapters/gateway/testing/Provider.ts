@@ -9,6 +9,7 @@ export interface Asked {
   readonly url: string
   readonly headers: IncomingHttpHeaders
   readonly body: any
+  readonly bytes: Buffer
   readonly request: IncomingMessage
   readonly response: ServerResponse
   /** Completes when the connection is gone before the answer was through. */
@@ -34,6 +35,7 @@ export const start: Effect.Effect<Provider, never, Scope.Scope> = Effect.gen(fun
     request.on("data", (chunk: Buffer) => chunks.push(chunk))
     request.on("end", () => {
       const aborted = Deferred.makeUnsafe<void>()
+      const bytes = Buffer.concat(chunks)
       response.on("close", () => {
         if (!response.writableFinished) Deferred.doneUnsafe(aborted, Effect.void)
       })
@@ -42,7 +44,8 @@ export const start: Effect.Effect<Provider, never, Scope.Scope> = Effect.gen(fun
         method: request.method ?? "",
         url: request.url ?? "",
         headers: request.headers,
-        body: JSON.parse(Buffer.concat(chunks).toString("utf8") || "null"),
+        body: JSON.parse(bytes.toString("utf8") || "null"),
+        bytes,
         request,
         response,
         aborted: Deferred.await(aborted)

@@ -4,7 +4,8 @@ import { profiles } from "@slipway/agents/profiles/AgentRuntimeProfiles"
 import { Redaction } from "@slipway/domain/environment/redaction/Redaction"
 import { MODELS, ModelProviderStore } from "@slipway/domain/models/ports/ModelProviderStore"
 import { type Given, providers, withProviders } from "@slipway/domain/models/rules/ModelProviders"
-import type { Catalogue } from "@slipway/domain/models/schema/ModelCatalogue"
+import { authOf, isCloud } from "@slipway/domain/models/schema/CloudUpstream"
+import type { Catalogue, UpstreamAuth } from "@slipway/domain/models/schema/ModelCatalogue"
 import {
   CatalogueFile,
   check,
@@ -16,6 +17,7 @@ import {
 } from "@slipway/domain/models/schema/ModelCatalogueFile"
 import type { ModelProvider } from "@slipway/domain/models/schema/ModelProvider"
 import { Hints } from "@slipway/domain/store/Hints"
+import * as CloudCredentials from "@slipway/gateway/credentials/CloudCredentials"
 import type { Keys } from "@slipway/gateway/ModelGatewayHttp"
 import { Config, Context, Effect, Option, Redacted, Schema, SchemaIssue } from "effect"
 import { readFile } from "node:fs/promises"
@@ -79,9 +81,14 @@ const keyIn = (variable: string) =>
 export interface Found extends Given {
   /** By variable. */
   readonly keys: ReadonlyMap<string, Redacted.Redacted>
+  /** The identities that the models of the file need. */
+  readonly auths: ReadonlyArray<UpstreamAuth>
+  readonly clouds: CloudCredentials.CloudCredentials
+  /** The variables with secrets of those identities. */
+  readonly cloudSecrets: ReadonlyArray<string>
 }
 
-/** Reads the file and its keys. */
+/** Reads the file, its keys and the variables of clouds. */
 export const find = Effect.fn("Models.find")(function*({ modelsFile }: Pick<Settings, "modelsFile">) {
   const file = yield* read(modelsFile)
   const variables = new Set(file.models.flatMap(({ upstream }) => upstream?.keyVariable ?? []))
@@ -90,14 +97,37 @@ export const find = Effect.fn("Models.find")(function*({ modelsFile }: Pick<Sett
     (variable) => Effect.map(keyIn(variable), (key) => Option.isSome(key) ? [[variable, key.value] as const] : [])
   )
   const keys = new Map(present.flat())
-  return { file, isOperators: modelsFile !== null, environment: new Set(keys.keys()), keys } satisfies Found
+  const auths = [...new Set(file.models.flatMap(({ upstream }) => upstream !== null && isCloud(upstream) ? [authOf(upstream)] : []))]
+  const environment = { ...process.env }
+  const cloudSecrets = auths.flatMap((auth) => CloudCredentials.secretsIn(environment, auth))
+  yield* Redaction.useSync((redactor) => cloudSecrets.forEach((name) => redactor.learn(environment[name] ?? "")))
+  return {
+    file,
+    isOperators: modelsFile !== null,
+    environment: new Set(keys.keys()),
+    keys,
+    auths,
+    clouds: CloudCredentials.ofEnvironment(environment),
+    cloudSecrets
+  } satisfies Found
 })
 
 /** Removes the keys from the environment that child processes inherit. */
-export const hideKeys = ({ keys }: Found) =>
+export const hideKeys = ({ cloudSecrets, keys }: Pick<Found, "cloudSecrets" | "keys">) =>
   Effect.sync(() => {
-    for (const variable of keys.keys()) delete process.env[variable]
+    for (const variable of [...keys.keys(), ...cloudSecrets]) delete process.env[variable]
   })
+
+/** Why there are no credentials, by the kind of identity. */
+type CloudProblems = ReadonlyMap<UpstreamAuth, string>
+
+const NO_PROBLEMS: CloudProblems = new Map()
+
+/** Asks for the credentials that the models need. */
+const cloudProblems = ({ auths, clouds }: Pick<Found, "auths" | "clouds">): Effect.Effect<CloudProblems> =>
+  Effect.forEach(auths, (auth) => Effect.map(clouds.problem(auth), (problem) => problem === null ? [] : [[auth, problem] as const]), {
+    concurrency: "unbounded"
+  }).pipe(Effect.map((found) => new Map(found.flat())))
 
 type Profiles = ReadonlyMap<string, ProfileInfo>
 
@@ -128,13 +158,17 @@ const against = (
   infos: Profiles | null,
   known: Profiles,
   hasKey: Surroundings["hasKey"],
-  hostProblem: string | null
+  hostProblem: string | null,
+  clouds: CloudProblems
 ) => {
   const profile = (name: string): ProfileInfo | null => {
     const info = (infos ?? known).get(name)
     return info === undefined ? null : infos === null ? { ...info, problem: null } : info
   }
-  const checked = check(file, { profile, hasKey: infos === null ? () => true : hasKey, hostProblem: infos === null ? null : hostProblem })
+  const surroundings = infos === null
+    ? { profile, hasKey: () => true, hostProblem: null }
+    : { profile, hasKey, hostProblem, cloudProblem: (auth: UpstreamAuth) => clouds.get(auth) ?? null }
+  const checked = check(file, surroundings)
   return { file, checked, catalogue: toCatalogue(file, checked) } satisfies Models
 }
 
@@ -144,7 +178,7 @@ export const load = Effect.fnUntraced(function*(settings: Settings, hostProblem:
   const infos = yield* inspect(Installed.folderIn(settings.dataDir))
   const variables = new Set(stored.flatMap(({ hasKey, provider }) => hasKey ? [providers[provider].variable] : []))
   const hasKey = (variable: string) => found.keys.has(variable) || variables.has(variable)
-  return against(withProviders(found, stored), infos, infos, hasKey, hostProblem)
+  return against(withProviders(found, stored), infos, infos, hasKey, hostProblem, yield* cloudProblems(found))
 })
 
 /** The models of a running process. Each answer is at most some seconds old. */
@@ -155,12 +189,16 @@ export interface LiveModels {
   readonly here: (hostProblem: string | null) => Models
   /** For the gateway of this process. */
   readonly keys: Keys
+  readonly clouds: CloudCredentials.CloudCredentials
   /** Looks now. */
   readonly refresh: Effect.Effect<void>
 }
 
 /** The models of this process. */
 export class Live extends Context.Service<Live, LiveModels>()("slipway/service/Models/Live") {}
+
+/** How often a running process asks for the credentials of clouds. They are kept until shortly before they expire. */
+const CLOUD_REFRESH = "30 seconds"
 
 /** How long an installed agent stays unnoticed, and a change whose hint is lost. */
 const REFRESH = "5 seconds"
@@ -180,6 +218,7 @@ interface Look {
   readonly stored: ReadonlyArray<ModelProvider>
   /** By variable. */
   readonly keys: ReadonlyMap<string, Redacted.Redacted>
+  readonly clouds: CloudProblems
 }
 
 /** Reads the stored keys. A failure is logged once. */
@@ -206,7 +245,7 @@ export const follow = Effect.fn("Models.follow")(function*({ dataDir, role }: Se
   const known = yield* inspect(folder)
   const isRunner = role !== "http"
   const revealed = revealing(store.keys)
-  let look: Look = { infos: known, stored: [], keys: new Map() }
+  let look: Look = { infos: known, stored: [], keys: new Map(), clouds: NO_PROBLEMS }
 
   const refresh = Effect.gen(function*() {
     const infos = yield* inspect(folder)
@@ -217,7 +256,7 @@ export const follow = Effect.fn("Models.follow")(function*({ dataDir, role }: Se
       if (before === undefined || Redacted.value(before) !== Redacted.value(key)) redaction.learn(Redacted.value(key))
     }
     // At once, so that no key is used with the address before.
-    look = { infos, stored, keys }
+    look = { infos, stored, keys, clouds: look.clouds }
   }).pipe(
     // Callers that wait for the database report its failures.
     Effect.tapCause((cause) => Effect.logDebug("the stored providers of models cannot be read", cause)),
@@ -226,11 +265,21 @@ export const follow = Effect.fn("Models.follow")(function*({ dataDir, role }: Se
   yield* refresh
   yield* Effect.raceFirst(changed, Effect.sleep(REFRESH)).pipe(Effect.andThen(refresh), Effect.forever, Effect.forkScoped)
 
+  // By itself: a source of credentials may take seconds to answer.
+  if (isRunner && found.auths.length > 0) {
+    yield* cloudProblems(found).pipe(
+      Effect.map((clouds) => look = { ...look, clouds }),
+      Effect.andThen(Effect.sleep(CLOUD_REFRESH)),
+      Effect.forever,
+      Effect.forkScoped
+    )
+  }
+
   const fileOf = remembered((stored: Look["stored"]) => withProviders(found, stored))
-  const everything = remembered((file: CatalogueFile) => against(file, null, known, () => true, null).catalogue)
-  const here = remembered(({ infos, keys, stored }: Look, hostProblem: string | null) => {
+  const everything = remembered((file: CatalogueFile) => against(file, null, known, () => true, null, NO_PROBLEMS).catalogue)
+  const here = remembered(({ clouds, infos, keys, stored }: Look, hostProblem: string | null) => {
     const hasKey = (variable: string) => found.keys.has(variable) || keys.has(variable)
-    return against(fileOf(stored), isRunner ? infos : null, known, hasKey, hostProblem)
+    return against(fileOf(stored), isRunner ? infos : null, known, hasKey, hostProblem, clouds)
   })
   const isAddress = (variable: string, baseUrl: string) =>
     fileOf(look.stored).models.some(({ upstream }) => upstream?.keyVariable === variable && upstream.baseUrl === baseUrl)
@@ -240,6 +289,7 @@ export const follow = Effect.fn("Models.follow")(function*({ dataDir, role }: Se
     keys: {
       get: (variable, baseUrl) => found.keys.get(variable) ?? (isAddress(variable, baseUrl) ? look.keys.get(variable) : undefined)
     },
+    clouds: found.clouds,
     refresh
   })
 })

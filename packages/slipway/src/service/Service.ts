@@ -87,7 +87,7 @@ const worker = (
     Layer.provide([
       AgentRuntimeProfiles.layer({ agentsFolder: Installed.folderIn(dataDir) }),
       isolation.host,
-      isolation.throughBox(ModelGatewayHttp.layer({ keys: models.keys, addresses: settings.modelAddresses })),
+      isolation.throughBox(ModelGatewayHttp.layer({ keys: models.keys, clouds: models.clouds, addresses: settings.modelAddresses })),
       isolation.mcpThroughBox(McpGatewayHttp.layer({ privates: settings.mcpPrivate, option: IsolationSettings.settings.mcpPrivate.name })),
       Layer.succeed(ModelCatalogue, Models.readAnew(catalogue)),
       Layer.succeed(ShowToolDetail, toolDetail === "full"),

@@ -24,14 +24,14 @@ export interface Served {
 
 const MAXIMUM_BYTES = 8 * 1024 * 1024
 const MAXIMUM_MODELS = 1000
-/** For each request of the two. */
+/** For each request. */
 const MILLIS = 15_000
 
 /** The answer of `read`; `null`: it is no JSON object. Redirects are not followed: the key must not go to another address. */
-const get = async (url: string, key: Redacted.Redacted | null, signal: AbortSignal) => {
+const get = async (url: string, key: Redacted.Redacted | null, signal: AbortSignal, millis: number) => {
   const response = await fetch(url, {
     redirect: "manual",
-    signal: AbortSignal.any([signal, AbortSignal.timeout(MILLIS)]),
+    signal: AbortSignal.any([signal, AbortSignal.timeout(millis)]),
     headers: { accept: "application/json", ...(key === null ? {} : { authorization: `Bearer ${Redacted.value(key)}` }) }
   })
   const chunks: Array<Uint8Array> = []
@@ -51,14 +51,14 @@ const get = async (url: string, key: Redacted.Redacted | null, signal: AbortSign
 
 type Reply = Awaited<ReturnType<typeof get>> | { readonly status: null; readonly json: null; readonly problem: string }
 
-const problemOf = (error: unknown): string => {
-  if (error instanceof Error && error.name === "TimeoutError") return `no answer within ${MILLIS / 1000} seconds`
+const problemOf = (error: unknown, millis: number): string => {
+  if (error instanceof Error && error.name === "TimeoutError") return `no answer within ${millis / 1000} seconds`
   const cause: unknown = error instanceof Error ? error.cause : undefined
   return isObject(cause) && typeof cause["code"] === "string" ? cause["code"] : "the connection failed"
 }
 
-const asked = (url: string, key: Redacted.Redacted | null): Effect.Effect<Reply> =>
-  Effect.tryPromise({ try: (signal) => get(url, key, signal), catch: problemOf }).pipe(
+const asked = (url: string, key: Redacted.Redacted | null, millis: number): Effect.Effect<Reply> =>
+  Effect.tryPromise({ try: (signal) => get(url, key, signal, millis), catch: (error) => problemOf(error, millis) }).pipe(
     Effect.catch((problem) => Effect.succeed({ status: null, json: null, problem }))
   )
 
@@ -142,13 +142,13 @@ const refusal = (baseUrl: string, reply: Reply, hasKey: boolean): string => {
   return `${where} Name the part of its API's address before /chat/completions.`
 }
 
-/** The models of the server. `address`: the part before `/chat/completions`; a missing `/v1` is found. */
-export const list = Effect.fn("ServedModels.list")(function*(address: string, key: Redacted.Redacted | null) {
+/** The models of the server. `address`: the part before `/chat/completions`; a missing `/v1` is found. `millis`: for each request. */
+export const list = Effect.fn("ServedModels.list")(function*(address: string, key: Redacted.Redacted | null, millis: number = MILLIS) {
   const given = address.replace(/(?<!\/)\/+$/u, "")
   const candidates = given.endsWith("/v1") ? [given] : [given, `${given}/v1`]
   let first: Reply | undefined
   for (const baseUrl of candidates) {
-    const reply = yield* asked(`${baseUrl}/models`, key)
+    const reply = yield* asked(`${baseUrl}/models`, key, millis)
     first ??= reply
     const data = listed(reply)
     if (data === null) {
@@ -156,7 +156,7 @@ export const list = Effect.fn("ServedModels.list")(function*(address: string, ke
       if (reply.status === null || reply.status === 401 || reply.status === 403) break
       continue
     }
-    const facts = factsIn((yield* asked(`${baseUrl}/model/info`, key)).json)
+    const facts = factsIn((yield* asked(`${baseUrl}/model/info`, key, millis)).json)
     const models = data.slice(0, MAXIMUM_MODELS).flatMap(modelIn).map((model): ServedModel => {
       const known = facts.get(model.name)
       return {

@@ -2,6 +2,8 @@
 import type { Upstream } from "@slipway/domain/models/schema/ModelCatalogue"
 import { isObject, only } from "../protocols/JsonFields.ts"
 import { protocols } from "../protocols/Protocol.ts"
+import type { AgentHeaders } from "../providers/Destination.ts"
+import { destinationOf } from "../providers/Destinations.ts"
 import * as Addresses from "./Addresses.ts"
 import { type Input, inputBound } from "./InputBound.ts"
 
@@ -49,8 +51,18 @@ const isTooMuch = (bytes: Uint8Array): boolean => {
   return false
 }
 
+/** A request of an agent. */
+export interface Asked {
+  readonly bytes: Uint8Array
+  readonly upstream: Upstream
+  /** Whether its path costs nothing. */
+  readonly free: boolean
+  /** Its headers that the protocol allows. */
+  readonly headers: AgentHeaders
+}
+
 /** `null`: not a JSON object, or too large to parse and write. */
-export const prepare = (bytes: Uint8Array, upstream: Upstream, free: boolean, addresses: AddressRule): Prepared | Fetching | null => {
+export const prepare = ({ bytes, free, headers, upstream }: Asked, addresses: AddressRule): Prepared | Fetching | null => {
   if (isTooMuch(bytes)) return null
   const protocol = protocols[upstream.protocol]
   try {
@@ -61,7 +73,7 @@ export const prepare = (bytes: Uint8Array, upstream: Upstream, free: boolean, ad
     const contents = ["messages", "input", "system", "instructions"].map((name) => json[name])
     const field = addresses === "allow" ? null : Addresses.find(contents)
     if (field !== null) return { field }
-    const body = Buffer.from(JSON.stringify(json))
+    const body = Buffer.from(JSON.stringify(destinationOf(upstream).body(json, headers, free)))
     return { body, streaming: json["stream"] === true, input: inputBound(contents, body.length, upstream.contextTokens), outputTokens }
   } catch {
     return null

@@ -2,12 +2,11 @@
  * Prepares requests: small ones on the main thread, large ones on another thread, so that they do not block other requests. Each runs
  * one request at a time, and sessions take turns: many requests of one session delay another session by a single request.
  */
-import type { Upstream } from "@slipway/domain/models/schema/ModelCatalogue"
 import * as FairScheduler from "@slipway/machine/node/FairScheduler"
 import { Effect, type Scope } from "effect"
 import { fileURLToPath } from "node:url"
 import { Worker } from "node:worker_threads"
-import { type AddressRule, type Fetching, prepare, type Prepared } from "./Preparation.ts"
+import { type AddressRule, type Asked, type Fetching, prepare, type Prepared } from "./Preparation.ts"
 import type { Task } from "./PreparationThread.main.ts"
 import * as Transfer from "./Transfer.ts"
 
@@ -30,12 +29,7 @@ interface Done {
 }
 
 /** `null`: the request is invalid. Fails if its turn did not come in time. `session`: the session whose turn it takes. */
-export type Prepare = (
-  session: string,
-  bytes: Uint8Array,
-  upstream: Upstream,
-  free: boolean
-) => Effect.Effect<Prepared | Fetching | null, "too busy">
+export type Prepare = (session: string, asked: Asked) => Effect.Effect<Prepared | Fetching | null, "too busy">
 
 const nextTurn = Effect.callback<void>((resume) => {
   setImmediate(() => resume(Effect.void))
@@ -70,15 +64,16 @@ export const make = (addresses: AddressRule): Effect.Effect<Prepare, never, Scop
 
     yield* Effect.addFinalizer(() => Effect.promise(async () => worker?.terminate()))
 
-    return (session, bytes, upstream, free) => {
+    return (session, asked) => {
+      const { bytes } = asked
       const id = next++
       const isSmall = bytes.length <= SMALL_BYTES
       const work = isSmall
         // Other main-thread work runs before the next request.
-        ? Effect.tap(Effect.sync(() => prepare(bytes, upstream, free, addresses)), nextTurn)
+        ? Effect.tap(Effect.sync(() => prepare(asked, addresses)), nextTurn)
         : Effect.callback<Prepared | Fetching | null>((resume) => {
           waiting.set(id, (prepared) => resume(Effect.succeed(prepared)))
-          const task: Task = { id, bytes, upstream, free, addresses }
+          const task: Task = { id, asked, addresses }
           started().postMessage(task, Transfer.of(bytes))
         })
       // Not interruptible: the turn ends when the thread is done, not with the session.

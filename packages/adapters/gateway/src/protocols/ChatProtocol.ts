@@ -42,7 +42,7 @@ const FIELDS: ReadonlySet<string> = new Set([
 /** The first is OpenAI's newer name. Some providers do not know it, and OpenAI's newer models refuse the older name. */
 const LIMITS = ["max_completion_tokens", "max_tokens"] as const
 
-const isOpenAi = (baseUrl: string) => /^https:\/\/api\.openai\.com\//iu.test(`${baseUrl}/`)
+const isOpenAi = (baseUrl: string) => /^https:\/\/(?:api\.openai\.com|[\w-]+\.openai\.azure\.com)\//iu.test(`${baseUrl}/`)
 
 export const chat: Protocol = {
   route: "/v1/chat/completions",

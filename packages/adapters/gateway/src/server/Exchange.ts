@@ -8,7 +8,8 @@ import { request as httpsRequest } from "node:https"
 import { isObject } from "../protocols/JsonFields.ts"
 import type { Protocol } from "../protocols/Protocol.ts"
 import type { UsageMeter } from "../protocols/UsageMeter.ts"
-import { KeyGuard, withoutKey } from "./KeyGuard.ts"
+import type { BedrockStream } from "../providers/BedrockStream.ts"
+import { KeyGuard, withoutKeys } from "./KeyGuard.ts"
 
 export interface TimeLimits {
   readonly connectMillis: number
@@ -24,7 +25,9 @@ export interface Outgoing {
   readonly headers: Readonly<Record<string, string>>
   readonly body: Uint8Array
   /** Never shown to the agent, in any position. */
-  readonly key: string | null
+  readonly secrets: ReadonlyArray<string>
+  /** Makes server-sent events of a stream of frames; `null`: the provider has no such streams. */
+  readonly decoder: (() => BedrockStream) | null
   readonly protocol: Protocol
   readonly limits: TimeLimits
   /** Called for each successful answer. */
@@ -64,11 +67,11 @@ export const refuse = (
 
 const SHOWN_HEADERS = ["retry-after", "retry-after-ms", "request-id", "x-request-id", "x-should-retry"]
 
-const shownHeaders = ({ headers }: IncomingMessage, key: string | null) => {
+const shownHeaders = ({ headers }: IncomingMessage, secrets: ReadonlyArray<string>) => {
   const shown: Record<string, string> = {}
   for (const name of SHOWN_HEADERS) {
     const value = headers[name]
-    if (typeof value === "string" && withoutKey(value, key) === value) shown[name] = value
+    if (typeof value === "string" && withoutKeys(value, secrets) === value) shown[name] = value
   }
   return shown
 }
@@ -76,10 +79,19 @@ const shownHeaders = ({ headers }: IncomingMessage, key: string | null) => {
 /** Bytes of an error's body. */
 const MAXIMUM_ERROR_BYTES = 64 * 1024
 
-const errorBody = (text: string): object | null => {
+/** The form of Google's own errors, which agents of Anthropic do not read. */
+const isGoogles = (error: Readonly<Record<string, unknown>>): boolean => typeof error["code"] === "number" && error["type"] === undefined
+
+/** The provider's error as agents read it; `null`: it has none. Google wraps some errors in a list, and AWS sends only a message. */
+const errorBody = (text: string, protocol: Protocol, status: number): object | null => {
   try {
-    const value: unknown = JSON.parse(text)
-    return isObject(value) && (isObject(value["error"]) || typeof value["error"] === "string") ? value : null
+    const parsed: unknown = JSON.parse(text)
+    const value: unknown = Array.isArray(parsed) ? parsed[0] : parsed
+    if (!isObject(value)) return null
+    const { error, message } = value
+    if (typeof error === "string" || isObject(error) && !isGoogles(error)) return value
+    const said = isObject(error) ? error["message"] : message
+    return typeof said === "string" && said !== "" ? protocol.error({ status, code: "upstream_error", message: said }) : null
   } catch {
     return null
   }
@@ -140,7 +152,7 @@ const fail = (under: Exchange, because: keyof typeof failures, status = 502) => 
 
 /** An answer with an error, without the operator's key and without errors about the operator's account. */
 const passError = (under: Exchange, status: number, answer: IncomingMessage) => {
-  const { out: { failed, key, protocol }, response } = under
+  const { out: { failed, protocol, secrets }, response } = under
   const chunks: Array<Buffer> = []
   let length = 0
   answer.on("data", (chunk: Buffer) => {
@@ -150,12 +162,12 @@ const passError = (under: Exchange, status: number, answer: IncomingMessage) => 
   answer.on("error", () => fail(under, "reset"))
   answer.on("end", () => {
     if (under.over) return
-    const shown = shownHeaders(answer, key)
+    const shown = shownHeaders(answer, secrets)
     // Errors about the operator's account are not for agents.
     const refused = status === 401 || status === 403
     const said = Buffer.concat(chunks).toString("utf8")
-    failed(status, withoutKey(said, key))
-    const own = refused || length > MAXIMUM_ERROR_BYTES ? null : errorBody(said)
+    failed(status, withoutKeys(said, secrets))
+    const own = refused || length > MAXIMUM_ERROR_BYTES ? null : errorBody(said, protocol, status)
     if (own === null) {
       refuse(response, protocol, {
         status: status < 400 ? 502 : status,
@@ -167,29 +179,34 @@ const passError = (under: Exchange, status: number, answer: IncomingMessage) => 
     } else {
       response.writeHead(status, { ...shown, "content-type": "application/json", "cache-control": "no-store" })
       // Checked after it is encoded again, because the received text may be escaped.
-      response.end(withoutKey(JSON.stringify(own), key))
+      response.end(withoutKeys(JSON.stringify(own), secrets))
     }
     finish(under, "refused")
   })
 }
 
 /** An answer of the model, chunk by chunk and no faster than the agent reads. */
-const passAnswer = (under: Exchange, answer: IncomingMessage, streaming: boolean) => {
-  const { out: { counted, key, limits, meter: meterOf }, response } = under
+const passAnswer = (under: Exchange, answer: IncomingMessage, streaming: boolean, decoder: BedrockStream | null) => {
+  const { out: { counted, limits, meter: meterOf, secrets }, response } = under
   const meter = meterOf(streaming)
-  const guard = new KeyGuard(key)
+  const guard = new KeyGuard(secrets)
   // Without a length, so that the agent cannot take the answer for complete before it is counted.
   response.writeHead(answer.statusCode ?? 200, {
-    ...shownHeaders(answer, key),
+    ...shownHeaders(answer, secrets),
     "content-type": streaming ? "text/event-stream; charset=utf-8" : "application/json",
     "cache-control": "no-store"
   })
   response.flushHeaders()
   limit(under, limits.idleMillis, "stalled")
-  answer.on("data", (chunk: Buffer) => {
+  answer.on("data", (received: Buffer) => {
     under.timer?.refresh()
+    const chunk = decoder === null ? received : decoder.push(received)
     if (meter.add(chunk)) counted()
     const bytes = guard.pass(chunk)
+    if (decoder?.isInvalid === true) {
+      response.write(bytes)
+      return fail(under, "strange")
+    }
     if (bytes.length === 0 || response.write(bytes)) return
     answer.pause()
     response.once("drain", () => {
@@ -201,8 +218,9 @@ const passAnswer = (under: Exchange, answer: IncomingMessage, streaming: boolean
   answer.on("end", () => {
     if (under.over) return
     if (meter.end()) counted()
+    if (decoder?.isCut === true) return fail(under, "reset")
     response.end(guard.end())
-    finish(under, "answered")
+    finish(under, decoder === null || decoder.isComplete ? "answered" : "cut")
   })
   // The only sign of an answer that ends too early.
   answer.on("close", () => {
@@ -229,12 +247,14 @@ const attempt = (under: Exchange, again: boolean) => {
     under.incoming = answer
     const status = answer.statusCode ?? 502
     const [type = ""] = (answer.headers["content-type"] ?? "").split(";")
-    const streaming = type.trim().toLowerCase() === "text/event-stream"
+    const media = type.trim().toLowerCase()
+    const decoder = media === "application/vnd.amazon.eventstream" ? under.out.decoder?.() ?? null : null
+    const streaming = media === "text/event-stream" || decoder !== null
     const encoded = (answer.headers["content-encoding"] ?? "identity") !== "identity"
     limit(under, limits.idleMillis, "stalled")
     if (status < 200 || status > 299) return passError(under, status, answer)
-    if (encoded || !streaming && !/^application\/(?:[\w.-]+\+)?json$/iu.test(type.trim())) return fail(under, "strange")
-    passAnswer(under, answer, streaming)
+    if (encoded || !streaming && !/^application\/(?:[\w.-]+\+)?json$/u.test(media)) return fail(under, "strange")
+    passAnswer(under, answer, streaming, decoder)
   })
   // A model's answer never changes the protocol.
   sending.on("upgrade", (answer, socket) => {

@@ -1,5 +1,5 @@
 /**
- * Removes a provider's key from its answers: some providers repeat it in errors, and a misconfigured one may echo whole requests. It
+ * Removes a provider's keys from its answers: some providers repeat it in errors, and a misconfigured one may echo whole requests. It
  * finds all spellings of its characters: plain, escaped in JSON or URLs, and in base64. Only bytes at the end of a chunk that could
  * begin the key are held back until the next chunk.
  */
@@ -67,18 +67,22 @@ const readKey = (come: Come, at: number, key: Buffer): Read => {
   return end - at
 }
 
+/** The key, and its forms in base64. */
+const spellings = (key: string): ReadonlyArray<Buffer> => {
+  const plain = Buffer.from(key)
+  const encoded = inBase64(plain)
+  const forUrls = encoded.map((text) => text.replaceAll("+", "-").replaceAll("/", "_"))
+  return [plain, ...[...encoded, ...forUrls].map((text) => Buffer.from(text))]
+}
+
 export class KeyGuard {
   readonly #keys: ReadonlyArray<Buffer>
   /** Bytes that can begin the key. */
   readonly #begins = new Uint8Array(256)
   #held: Buffer = Buffer.alloc(0)
 
-  constructor(key: string | null) {
-    const plain = Buffer.from(key !== null && key.length >= SHORTEST ? key : "")
-    const encoded = plain.length === 0 ? [] : inBase64(plain)
-    this.#keys = [plain,
-      ...[...encoded, ...encoded.map((text) => text.replaceAll("+", "-").replaceAll("/", "_"))].map((text) => Buffer.from(text))]
-      .filter(({ length }) => length >= SHORTEST)
+  constructor(keys: ReadonlyArray<string>) {
+    this.#keys = keys.filter(({ length }) => length >= SHORTEST).flatMap(spellings).filter(({ length }) => length >= SHORTEST)
     if (this.#keys.length > 0) this.#begins[BACKSLASH] = this.#begins[PERCENT] = 1
     for (const [first = 0] of this.#keys) this.#begins[first] = 1
   }
@@ -126,8 +130,11 @@ export class KeyGuard {
   }
 }
 
-/** The text without the key. */
-export const withoutKey = (text: string, key: string | null): string => {
-  const guard = new KeyGuard(key)
+/** The text without the keys. */
+export const withoutKeys = (text: string, keys: ReadonlyArray<string>): string => {
+  const guard = new KeyGuard(keys)
   return Buffer.concat([guard.pass(Buffer.from(text)), guard.end()]).toString()
 }
+
+/** The text without the key; `null`: there is none. */
+export const withoutKey = (text: string, key: string | null): string => withoutKeys(text, key === null ? [] : [key])

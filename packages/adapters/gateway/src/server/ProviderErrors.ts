@@ -1,9 +1,10 @@
 /** Explains to people why a model's provider does not answer. The agent's own text depends on the agent. */
+import { authOf, isCloud } from "@slipway/domain/models/schema/CloudUpstream"
 import type { Upstream } from "@slipway/domain/models/schema/ModelCatalogue"
 
-interface ProviderError {
+export interface ProviderError {
   /** Each kind is logged once, until the provider answers again. */
-  readonly kind: "key" | "account" | "rate" | "model" | "provider"
+  readonly kind: "credentials" | "key" | "account" | "rate" | "model" | "provider"
   /** A sentence that says what to do, without secrets. */
   readonly message: string
 }
@@ -11,15 +12,34 @@ interface ProviderError {
 /** Providers report an empty account by text, not by status. */
 const NOTHING_LEFT = /insufficient_quota|credit balance|billing|payment/iu
 
+/** How requests to an upstream are authorized, in a sentence about a refusal. */
+const accountOf = (upstream: Upstream): string => {
+  const clouds = {
+    aws: "the AWS credentials of this worker",
+    google: "the Google credentials of this worker",
+    azure: "the Entra identity of this worker",
+    key: ""
+  }
+  const cloud = isCloud(upstream) ? clouds[authOf(upstream)] : ""
+  const { keyVariable } = upstream
+  return cloud !== "" ? cloud : keyVariable === null ? "it is asked without a key" : `the key in ${keyVariable}`
+}
+
+/** The error for a request that was not sent, because this worker has no credentials. `problem`: why. */
+export const credentialsErrorOf = ({ model }: Upstream, problem: string): ProviderError => ({
+  kind: "credentials",
+  message: `The provider of the model ${model} was not asked. ${problem}`
+})
+
 /** `status`: `null` without an answer. Returns `null` if the request itself was wrong, which concerns only the agent. */
-export const providerErrorOf = ({ keyVariable, model }: Upstream, status: number | null, said: string): ProviderError | null => {
-  const about = `the model ${model}`
+export const providerErrorOf = (upstream: Upstream, status: number | null, said: string): ProviderError | null => {
+  const about = `the model ${upstream.model}`
   const because = status === null ? "" : ` (status ${status})`
   if (status === 401 || status === 403) {
-    const key = keyVariable === null ? "it is asked without a key" : `the key in ${keyVariable}`
+    const remedy = isCloud(upstream) ? "give them access to the model" : "set a valid key"
     return {
       kind: "key",
-      message: `The provider of ${about} refuses this service: ${key}${because}. The operator must set a valid key.`
+      message: `The provider of ${about} refuses this service: ${accountOf(upstream)}${because}. The operator must ${remedy}.`
     }
   }
   if (status === 402 || status !== null && status < 500 && NOTHING_LEFT.test(said)) {

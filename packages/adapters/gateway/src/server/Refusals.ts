@@ -64,6 +64,13 @@ export const noAccount: Refusal = {
   message: "The service's account with the model's provider was removed or changed. Send the message again in a moment."
 }
 
+/** Not `AGAIN`: agents would repeat it until they give up, and a person reads nothing meanwhile. */
+export const noCredentials: Refusal = {
+  status: 503,
+  code: "no_credentials",
+  message: "The service has no valid credentials for the model's provider at present. Send the message again later."
+}
+
 export const unknownToken: Refusal = { status: 401, code: "invalid_api_key", message: "The token is not valid here." }
 
 export const unknownAddress: Refusal = { status: 404, code: "not_found", message: "The model gateway has no such address." }

@@ -2,16 +2,18 @@
 import { codeOf, type ModelCall, type SpendingRefused } from "@slipway/domain/models/ports/Spending"
 import { noTokens } from "@slipway/domain/models/rules/Budget"
 import * as RootSpan from "@slipway/domain/observability/RootSpan"
-import { Cause, Effect, Exit, Fiber } from "effect"
+import { Cause, Effect, Exit, Fiber, Result } from "effect"
 import type { IncomingMessage, ServerResponse } from "node:http"
 import { charge, CHARGE_WAIT, reserve } from "../accounting/Charge.ts"
 import { ofCutOff, upperBound } from "../accounting/Estimate.ts"
 import { tookOf } from "../accounting/LiveAccount.ts"
+import type { Authorized } from "../credentials/CloudCredentials.ts"
 import type { Prepared } from "../preparation/Preparation.ts"
 import { UsageMeter } from "../protocols/UsageMeter.ts"
+import type { AgentHeaders } from "../providers/Destination.ts"
 import type { Entry } from "./Admission.ts"
 import { exchange, type Outcome, type Outgoing, refuse } from "./Exchange.ts"
-import { providerErrorOf } from "./ProviderErrors.ts"
+import { credentialsErrorOf, type ProviderError, providerErrorOf } from "./ProviderErrors.ts"
 import { readBody } from "./ReadBody.ts"
 import * as Refusals from "./Refusals.ts"
 import type { Gateway, Session } from "./Session.ts"
@@ -39,26 +41,14 @@ const usageOf = ({ input, output }: { readonly input: number; readonly output: n
   "gen_ai.usage.output_tokens": output
 })
 
-const urlOf = (upstream: Session["upstream"], path: string, request: IncomingMessage): URL => {
-  const url = new URL(`${upstream.baseUrl.replace(/(?<!\/)\/+$/u, "")}${path.slice("/v1".length)}`)
+const urlOf = ({ destination, upstream }: Session, path: string, request: IncomingMessage, streaming: boolean): URL => {
   const query = new URL(request.url ?? "/", "http://gateway").searchParams
-  if (query.get("beta") === "true") url.searchParams.set("beta", "true")
-  return url
+  return destination.url(upstream, path, { streaming, isBeta: query.get("beta") === "true" })
 }
 
-const headersOf = (
-  { protocol, upstream }: Session,
-  key: string | null,
-  request: IncomingMessage,
-  streaming: boolean
-): Record<string, string> => {
-  const headers: Record<string, string> = {
-    "content-type": "application/json",
-    accept: streaming ? "text/event-stream" : "application/json",
-    "accept-encoding": "identity",
-    "user-agent": "slipway",
-    ...(key === null ? {} : protocol.credentials(key))
-  }
+/** The headers of the agent that the protocol allows. */
+const agentHeaders = ({ protocol, upstream }: Session, request: IncomingMessage): AgentHeaders => {
+  const headers: Record<string, string> = {}
   for (const name of protocol.headers) {
     const value = request.headers[name]
     const passed = typeof value === "string" ? protocol.header(value, upstream) : ""
@@ -67,13 +57,21 @@ const headersOf = (
   return headers
 }
 
+const headersOf = ({ destination }: Session, agent: AgentHeaders, { headers }: Authorized, streaming: boolean): Record<string, string> => ({
+  "content-type": "application/json",
+  accept: streaming ? destination.accepts : "application/json",
+  "accept-encoding": "identity",
+  "user-agent": "slipway",
+  ...headers,
+  ...destination.headers(agent)
+})
+
 /** The beginning of this upstream's entries in `logged`. */
 const loggedAs = ({ upstream }: Session) => `${upstream.baseUrl} ${upstream.model} `
 
 /** Keeps a provider's error for the account, and logs the first of its kind. */
-const failed = ({ gateway: { logged, runCharge }, session }: Call, status: number | null, said: string) => {
+const failed = ({ gateway: { logged, runCharge }, session }: Call, status: number | null, error: ProviderError | null) => {
   const { account, sandboxId, upstream } = session
-  const error = providerErrorOf(upstream, status, said)
   if (error === null) return
   account.troubled({ message: error.message })
   const known = loggedAs(session) + error.kind
@@ -103,17 +101,21 @@ const answering = (request: Call, streaming: boolean): UsageMeter => {
   return request.meter
 }
 
-const outgoing = (request: Call, key: string | null, url: URL, headers: Readonly<Record<string, string>>): Outgoing => {
+const outgoing = (request: Call, { secrets }: Authorized, url: URL, headers: Readonly<Record<string, string>>): Outgoing => {
   const { gateway, prepared, session } = request
   return {
     url,
     agent: gateway.agents[url.protocol === "https:" ? "https:" : "http:"],
     headers,
     body: prepared.body,
-    key,
+    secrets,
+    decoder: session.decoder,
     protocol: session.protocol,
     limits: gateway.limits,
-    failed: (status, said) => failed(request, status, said),
+    failed: (status, said) => {
+      if (status === 401 || status === 403) session.credentialsRefused()
+      failed(request, status, providerErrorOf(session.upstream, status, said))
+    },
     meter: (streaming) => answering(request, streaming),
     counted: () => counted(request)
   }
@@ -189,7 +191,8 @@ export const serve = Effect.fnUntraced(function*(
   })
   if (bytes === "gone") return
   if (typeof bytes === "string") return yield* refused(Refusals.unreadBody(bytes, gateway.maximumBytes))
-  const prepared = yield* Effect.catch(gateway.prepare(sandboxId, bytes, upstream, isFree), Effect.succeed)
+  const agent = agentHeaders(session, request)
+  const prepared = yield* Effect.catch(gateway.prepare(sandboxId, { bytes, upstream, free: isFree, headers: agent }), Effect.succeed)
   if (prepared === null || prepared === "too busy" || "field" in prepared) {
     return yield* refused(Refusals.unprepared(prepared, gateway.nameOf("addresses")))
   }
@@ -203,13 +206,18 @@ export const serve = Effect.fnUntraced(function*(
     outcome: "unsent",
     sentAt: 0
   }
-  // Read as late as possible, so that a replaced key is used at once.
-  const key = session.key()
-  if (key === undefined) {
+  const url = urlOf(session, path, request, prepared.streaming)
+  // As late as possible, so that a replaced key is used at once.
+  const authorized = yield* Effect.result(session.authorize({ method: "POST", url, body: prepared.body }))
+  if (Result.isFailure(authorized)) {
+    failed(call, null, credentialsErrorOf(upstream, authorized.failure.problem))
+    return yield* refused(Refusals.noCredentials)
+  }
+  if (authorized.success === null) {
     session.account.troubled({ message: Refusals.noAccount.message })
     return yield* refused(Refusals.noAccount)
   }
-  const out = outgoing(call, key, urlOf(upstream, path, request), headersOf(session, key, request, prepared.streaming))
+  const out = outgoing(call, authorized.success, url, headersOf(session, agent, authorized.success, prepared.streaming))
   yield* isFree ? exchange(out, response) : exchangePaid(call, out, response, refused)
   yield* Effect.suspend(() =>
     RootSpan.annotate({ "http.response.status_code": response.statusCode, ...usageOf(call.meter?.counted.tokens ?? noTokens) })

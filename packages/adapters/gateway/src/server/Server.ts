@@ -90,7 +90,7 @@ const handle = (
   owners.set(request.socket, session.idle)
   response.once("close", () => session.idle.add(request.socket))
   if (request.method === "GET" && path === "/v1/models") return listModel(session, response)
-  const isFree = protocol.free.includes(path)
+  const isFree = protocol.free.includes(path) && !session.destination.lacks.includes(path)
   if (request.method !== "POST" || path !== protocol.route && !isFree) return refused(Refusals.unknownAddress)
   const debt = session.refusals.debtMillis(performance.now())
   if (debt > 0) return refused(Refusals.tooManyRefused(debt))

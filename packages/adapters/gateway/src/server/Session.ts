@@ -7,9 +7,12 @@ import type * as RateLimiter from "@slipway/domain/time/RateLimiter"
 import { type Context, Effect, type Fiber, Tracer } from "effect"
 import type { Agent as HttpAgent } from "node:http"
 import type { LiveAccount } from "../accounting/LiveAccount.ts"
+import type { Authorized, CredentialsUnavailable, ToAuthorize } from "../credentials/CloudCredentials.ts"
 import type { OptionNames } from "../options/OptionNames.ts"
 import type { Prepare } from "../preparation/Preparer.ts"
 import type { Protocol } from "../protocols/Protocol.ts"
+import type { BedrockStream } from "../providers/BedrockStream.ts"
+import type { Destination } from "../providers/Destination.ts"
 import type { Door } from "./Admission.ts"
 import type { TimeLimits } from "./Exchange.ts"
 import type { IdleConnections } from "./IdleConnections.ts"
@@ -21,8 +24,13 @@ export interface Session {
   readonly budget: number | null
   readonly upstream: Upstream
   readonly protocol: Protocol
-  /** The provider's present key; `null`: it needs none; `undefined`: the account was removed or moved to another address. */
-  readonly key: () => string | null | undefined
+  readonly destination: Destination
+  /** Authorizes a request that is to be sent now; `null`: the account was removed or moved to another address. */
+  readonly authorize: (request: ToAuthorize) => Effect.Effect<Authorized | null, CredentialsUnavailable>
+  /** The provider refuses the credentials. */
+  readonly credentialsRefused: () => void
+  /** See `Outgoing.decoder`. */
+  readonly decoder: (() => BedrockStream) | null
   readonly account: LiveAccount
   readonly door: Door
   /** The remaining cost of its refused requests. */

@@ -22,6 +22,14 @@ export type Prices = typeof Prices.Type
 export const UpstreamProtocol = Schema.Literals(["openai-chat", "openai-responses", "anthropic-messages"])
 export type UpstreamProtocol = typeof UpstreamProtocol.Type
 
+/**
+ * How requests are authorized: `key` by an API key; `aws` by a signature with the worker's AWS credentials (Bedrock); `google` by a
+ * token of the worker's application default credentials (Vertex AI); `azure` by a key in Azure's header, or without a key by a token of
+ * Microsoft Entra (Foundry).
+ */
+export const UpstreamAuth = Schema.Literals(["key", "aws", "google", "azure"])
+export type UpstreamAuth = typeof UpstreamAuth.Type
+
 /** The API that the gateway sends a model's requests to. */
 export const Upstream = Schema.Struct({
   protocol: UpstreamProtocol,
@@ -29,6 +37,12 @@ export const Upstream = Schema.Struct({
   baseUrl: Schema.String.check(Schema.isPattern(/^https?:\/\/[^\s/?#@]+(?:\/[^\s?#]*)?$/u)),
   /** The model's name in that API. */
   model: Schema.NonEmptyString,
+  /** Absent: `key`. */
+  auth: Schema.optionalKey(UpstreamAuth),
+  /** The AWS region of the signature, if the address does not name it. */
+  region: Schema.optionalKey(Schema.String.check(Schema.isPattern(/^[a-z\d-]{1,40}$/u))),
+  /** The version of Azure's API for addresses of deployments, e.g. `2024-10-21`. */
+  apiVersion: Schema.optionalKey(Schema.String.check(Schema.isPattern(/^[\w.-]{1,40}$/u))),
   /** The worker's environment variable with the API key; `null`: the API needs no key. */
   keyVariable: Schema.NullOr(Schema.NonEmptyString),
   prices: Prices,

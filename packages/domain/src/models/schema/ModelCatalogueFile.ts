@@ -2,7 +2,8 @@
 import * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
 import { AgentRuntimeName } from "./AgentRuntimeName.ts"
-import { type Catalogue, type Model, ModelId, offlineDemo, Upstream, type UpstreamProtocol } from "./ModelCatalogue.ts"
+import { authOf, cloudMisfit, isCloud } from "./CloudUpstream.ts"
+import { type Catalogue, type Model, ModelId, offlineDemo, Upstream, type UpstreamAuth, type UpstreamProtocol } from "./ModelCatalogue.ts"
 import { ReasoningEffort } from "./ReasoningEffort.ts"
 
 const About = (description: string) => ({ description })
@@ -66,6 +67,8 @@ export interface Surroundings {
   readonly profile: (name: string) => ProfileInfo | null
   /** Whether the environment variable holds a key, or a key is stored under its name. */
   readonly hasKey: (variable: string) => boolean
+  /** Why this machine has no credentials of the cloud, for the operator; `null`: it has them. Absent: not known here. */
+  readonly cloudProblem?: (auth: UpstreamAuth) => string | null
   /** Why agents with a model account must not run on this host, for the operator; `null`: they may. */
   readonly hostProblem: string | null
 }
@@ -81,9 +84,13 @@ export interface Checked {
 
 type Obstacle = readonly [problem: string, reason: string]
 
+const NO_ACCOUNT = "This service has no account for it."
+
 /** The fault of the entry itself; `null`: none. */
 const misfitOf = (model: Model, info: ProfileInfo | null): string | null => {
   if (info === null) return `There is no runtime profile ${model.profile}.`
+  const misfit = model.upstream === null ? null : cloudMisfit(model.upstream)
+  if (misfit !== null) return misfit
   if (info.runtime !== model.agentRuntime) return `The profile ${model.profile} runs ${info.runtime}, not ${model.agentRuntime}.`
   if (info.modelProtocol !== null && model.upstream === null) {
     return `${model.profile} needs an upstream that speaks ${info.modelProtocol}.`
@@ -100,7 +107,7 @@ const misfitOf = (model: Model, info: ProfileInfo | null): string | null => {
   return null
 }
 
-const obstaclesOf = (model: Model, { hasKey, hostProblem, profile }: Surroundings): ReadonlyArray<Obstacle> => {
+const obstaclesOf = (model: Model, { cloudProblem, hasKey, hostProblem, profile }: Surroundings): ReadonlyArray<Obstacle> => {
   const info = profile(model.profile)
   const misfit = misfitOf(model, info)
   if (misfit !== null) return [[misfit, "It is not set up correctly in this service."]]
@@ -111,8 +118,10 @@ const obstaclesOf = (model: Model, { hasKey, hostProblem, profile }: Surrounding
   if (problem !== null) obstacles.push([problem, `Its agent runtime, ${model.agentRuntime}, is not installed.`])
   const variable = model.upstream?.keyVariable ?? null
   if (variable !== null && !hasKey(variable)) {
-    obstacles.push([`There is no key: run slipway setup, or set ${variable}.`, "This service has no account for it."])
+    obstacles.push([`There is no key: run slipway setup, or set ${variable}.`, NO_ACCOUNT])
   }
+  const cloud = model.upstream !== null && isCloud(model.upstream) ? cloudProblem?.(authOf(model.upstream)) ?? null : null
+  if (cloud !== null) obstacles.push([cloud, NO_ACCOUNT])
   return obstacles
 }
 

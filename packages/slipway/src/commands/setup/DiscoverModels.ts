@@ -5,9 +5,9 @@ import { CatalogueFile } from "@slipway/domain/models/schema/ModelCatalogueFile"
 import { ProviderAddress } from "@slipway/domain/models/schema/ModelProvider"
 import * as ServedModels from "@slipway/gateway/discovery/ServedModels"
 import * as DurableFile from "@slipway/machine/node/DurableFile"
+import { isThere } from "@slipway/machine/node/IsThere"
 import { Config, Effect, Option, Redacted, Schema } from "effect"
 import { Argument, Command, Flag } from "effect/cli"
-import { existsSync } from "node:fs"
 import path from "node:path"
 import * as Models from "../../service/Models.ts"
 import * as ModelSettings from "../../settings/Models.ts"
@@ -38,7 +38,8 @@ type Entries = CatalogueFile["models"]
 
 /** The file of models with these in addition. A model that is there stays as it is. */
 const writeTo = Effect.fnUntraced(function*(file: string, entries: Entries) {
-  const before = yield* Models.read(existsSync(file) ? file : null)
+  const isMade = yield* Effect.tryPromise({ try: () => isThere(file), catch: () => stop(`${file} cannot be read.`) })
+  const before = yield* Models.read(isMade ? file : null)
   const added = entries.filter(({ id }) => !before.models.some((model) => model.id === id))
   const content = Schema.encodeSync(CatalogueFile)({ ...before, models: [...before.models, ...added] })
   yield* Effect.try({
@@ -50,7 +51,7 @@ const writeTo = Effect.fnUntraced(function*(file: string, entries: Entries) {
 
 const tokens = (count: number | null): string => count === null ? "-" : count.toLocaleString("en-US")
 
-/** What people should know of the entries before they use them. */
+/** Remarks for people who are about to use the entries. */
 const remarks = (models: ReadonlyArray<ServedModels.Served["models"][number]>): ReadonlyArray<string> => [
   ...(models.some(({ prices }) => prices === null)
     ? ["Models without prices cost nothing here: set prices in the file if the server costs money, or budgets do not count them."]

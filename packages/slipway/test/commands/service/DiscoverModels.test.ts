@@ -4,7 +4,7 @@ import { Effect, Schema } from "effect"
 import { readFileSync, writeFileSync } from "node:fs"
 import { createServer, type Server } from "node:http"
 import path from "node:path"
-import { folder, runIn } from "../SlipwayProcess.ts"
+import { folder, run } from "../SlipwayProcess.ts"
 
 const LONG = 300_000
 const KEY = "sk-canary-0123456789abcdef"
@@ -31,12 +31,12 @@ describe("slipway models discover", () => {
     Effect.gen(function*() {
       const at = yield* folder
       const url = yield* serving([{ id: "qwen3", max_model_len: 40_960 }, { id: "evil\u001b[2J" }])
-      const { code, stdout } = yield* runIn(at, ["models", "discover", url])
+      const { code, stdout } = yield* run(at, ["models", "discover", url])
       assert.strictEqual(code, 0)
       assert.include(stdout, `slipway setup --provider compatible --base-url ${url}/v1 --model NAME`)
       assert.include(stdout, "40,960")
       assert.notInclude(stdout, "\u001b")
-      const json = yield* runIn(at, ["models", "discover", url, "--json", "--model", "qwen3"])
+      const json = yield* run(at, ["models", "discover", url, "--json", "--model", "qwen3"])
       assert.deepStrictEqual(JSON.parse(json.stdout), {
         baseUrl: `${url}/v1`,
         models: [{
@@ -66,7 +66,7 @@ describe("slipway models discover", () => {
       const url = yield* serving([{ id: "one" }, { id: "two", max_model_len: 4096 }], KEY)
       const settings = { LLM_KEY: KEY }
       const args = ["models", "discover", `${url}/v1`, "--key-variable", "LLM_KEY", "--write", file]
-      const first = yield* runIn(at, [...args, "--model", "one"], settings)
+      const first = yield* run(at, [...args, "--model", "one"], settings)
       assert.strictEqual(first.code, 0, first.stderr)
       assert.include(idsIn(file), "compatible/one")
       const changed = readFileSync(file, "utf8").replace(
@@ -74,7 +74,7 @@ describe("slipway models discover", () => {
         "\"contextTokens\": 9000,\n        \"outputTokens\": 8192"
       )
       writeFileSync(file, changed)
-      const second = yield* runIn(at, args, settings)
+      const second = yield* run(at, args, settings)
       assert.include(second.stdout, "has 1 more: compatible/two.")
       const { default: chosen, models } = decode(readFileSync(file, "utf8"))
       assert.strictEqual(chosen, "offline/demo")
@@ -88,7 +88,7 @@ describe("slipway models discover", () => {
       for (const text of [first.stdout, second.stdout, first.stderr, second.stderr, readFileSync(file, "utf8")]) {
         assert.notInclude(text, KEY)
       }
-      const listed = yield* runIn(at, ["models", "--json"], { ...settings, SLIPWAY_MODELS: file, SLIPWAY_ISOLATION: "none" })
+      const listed = yield* run(at, ["models", "--json"], { ...settings, SLIPWAY_MODELS: file, SLIPWAY_ISOLATION: "none" })
       assert.include(listed.stdout, "compatible/two")
     }).pipe(Effect.scoped), LONG)
 
@@ -98,7 +98,7 @@ describe("slipway models discover", () => {
       const file = path.join(at, "models.json")
       const url = yield* serving([{ id: "one" }], KEY)
       const failing = (args: ReadonlyArray<string>, settings = {}) =>
-        Effect.map(runIn(at, ["models", "discover", ...args, "--write", file], settings), ({ code, stderr }) => {
+        Effect.map(run(at, ["models", "discover", ...args, "--write", file], settings), ({ code, stderr }) => {
           assert.strictEqual(code, 1)
           return stderr
         })
