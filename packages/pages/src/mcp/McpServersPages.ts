@@ -146,10 +146,20 @@ const WORDS: Readonly<Record<string, string>> = {
   tool: "The tool"
 }
 
-export const layer = HttpRouter.use(Effect.fnUntraced(function*(router) {
-  const { members } = yield* Effect.provideService(Page.make, HttpRouter.HttpRouter, router)
-  const servers = yield* McpServers
+type Servers = McpServers["Service"]
 
+const cannotSeal = ({ problem }: { readonly problem: string }) =>
+  Effect.andThen(
+    Effect.logError("credentials of MCP servers cannot be set", { problem }),
+    new Refused({
+      status: 503,
+      title: "Credentials cannot be set now",
+      text: "Nothing changed. The service has no usable key to encrypt with: its log says what an administrator can do."
+    })
+  )
+
+/** The list of servers, and the form that sets one. */
+const listing = (servers: Servers) => {
   const page = Effect.fnUntraced(function*(member: Page.Member, told: Html | null, draft: Draft, status: number) {
     const all = yield* servers.list(member.visit.place.grantId, null)
     const table = html`<table class="rows"><caption class="unseen">MCP servers, by repository</caption>
@@ -167,19 +177,6 @@ ${setForm(member.csrf, draft)}`
 
   const show: Handler = (member, asked) =>
     page(member, Page.told(asked, MESSAGES), { ...NONE, repo: asked.url.searchParams.get("repo") ?? "" }, 200)
-
-  const find = ({ visit }: Page.Member, repo: string, name: string) =>
-    servers.find({ grantId: visit.place.grantId, repo, name }).pipe(Effect.catchTag("McpServerNotFound", () => Effect.fail(noServer)))
-
-  const cannotSeal = ({ problem }: { readonly problem: string }) =>
-    Effect.andThen(
-      Effect.logError("credentials of MCP servers cannot be set", { problem }),
-      new Refused({
-        status: 503,
-        title: "Credentials cannot be set now",
-        text: "Nothing changed. The service has no usable key to encrypt with: its log says what an administrator can do."
-      })
-    )
 
   const set: Handler = Effect.fnUntraced(function*(member, { form }) {
     const { grantId } = member.visit.place
@@ -211,6 +208,14 @@ ${setForm(member.csrf, draft)}`
       })
     )
   })
+
+  return { show, set }
+}
+
+/** The page of one server, the permissions of its tools, and its removal. */
+const ofServer = (servers: Servers) => {
+  const find = ({ visit }: Page.Member, repo: string, name: string) =>
+    servers.find({ grantId: visit.place.grantId, repo, name }).pipe(Effect.catchTag("McpServerNotFound", () => Effect.fail(noServer)))
 
   const serverPage = (member: Page.Member, server: McpServerRecord, told: Html | null, problem: string | null, status: number) => {
     const { name, repo, settings } = server
@@ -264,6 +269,15 @@ ${setForm(member.csrf, draft)}
     yield* servers.remove({ grantId: member.visit.place.grantId, repo: yield* form.one("repo"), name: yield* form.one("name") })
     return Page.redirect("/mcp-servers?done=removed")
   }, Effect.catchTag("McpServerNotFound", () => Effect.fail(noServer)))
+
+  return { showOne, permit, askToRemove, remove }
+}
+
+export const layer = HttpRouter.use(Effect.fnUntraced(function*(router) {
+  const { members } = yield* Effect.provideService(Page.make, HttpRouter.HttpRouter, router)
+  const servers = yield* McpServers
+  const { set, show } = listing(servers)
+  const { askToRemove, permit, remove, showOne } = ofServer(servers)
 
   yield* members("/mcp-servers", { GET: forOwners(show), POST: forOwners(set) })
   yield* members("/mcp-servers/server", { GET: forOwners(showOne) })
