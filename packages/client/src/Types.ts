@@ -350,8 +350,10 @@ export type SandboxEvent =
     readonly stage: "provision" | "clone" | "setup" | "agent_start" | "ready"
     readonly ms: number
     readonly repo?: string
-    /** With `clone`: folders of submodules, which stay empty. */
+    /** With `clone`: folders of submodules that are empty. */
     readonly submodules?: ReadonlyArray<string>
+    /** The same with the reason of each; absent from earlier servers. */
+    readonly empty_submodules?: ReadonlyArray<{ readonly path: string; readonly reason: string }>
     /** With `setup`: whether its cache existed. */
     readonly cache?: "hit" | "miss" | "none"
     /** With `setup`: keys of the repository's file without effect. */
@@ -519,7 +521,7 @@ export type SandboxEvent =
       /** `null`: the commit the sandbox started from. */
       readonly ancestor: string | null
     }>
-    /** Folders of submodules with files, which are not published. */
+    /** Folders of submodules with work that is not published. */
     readonly submodules?: ReadonlyArray<string>
     /** Labels and reviewers of the repository's settings that the source host did not take. */
     readonly left_out?: ReadonlyArray<string>

@@ -2,13 +2,15 @@
  * Rules of repositories as they are (docs/decisions/20), with real git on a real disk. Each kind of box runs them; `WorkingTreesContract`
  * has the rules that need no git.
  */
-import { WorkingTrees } from "@slipway/domain/files/ports/WorkingTrees"
+import { type FindSubmodule, type SnapshotOptions, WorkingTrees } from "@slipway/domain/files/ports/WorkingTrees"
+import { RepoName } from "@slipway/domain/source/schema/RepoRef"
 import { app, author, freshId, options, treeOf } from "@slipway/testing/contracts/files/TreeFixtures"
 import { assert } from "@slipway/testing/suite/Assert"
 import { defineLive, type Writer } from "@slipway/testing/suite/Suite"
 import { Effect, Layer, Stream } from "effect"
 import { execFileSync, spawnSync } from "node:child_process"
-import { readFileSync, rmSync, writeFileSync } from "node:fs"
+import { readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs"
+import path from "node:path"
 import * as SigningKeys from "../src/publish/SigningKey.ts"
 import type { SigningKey } from "../src/publish/SigningKey.ts"
 import type { Options } from "../src/working-trees/WorkingTreesGit.ts"
@@ -219,6 +221,211 @@ const signatures = <R>(it: Writer<WorkingTrees | R>, workspace: Workspace<R>, ma
     }))
 }
 
+type Origin = Effect.Success<ReturnType<typeof source>>
+
+/** Commits gitlinks at the top of `main`, each with an address in `.gitmodules` unless that is `null`. */
+const link = (origin: Origin, links: ReadonlyArray<readonly [path: string, address: string | null, sha: string]>) =>
+  Effect.gen(function*() {
+    const modules = links.flatMap(([path, address]) =>
+      address === null ? [] : [`[submodule "of ${path}"]\n\tpath = ${path}\n\turl = ${address}\n`]
+    ).join("")
+    const stored = (input: string) =>
+      execFileSync("git", ["-C", origin.path, "hash-object", "-w", "--stdin"], { input, encoding: "utf8" }).trim()
+    const before = gitIn(origin.path, "ls-tree", "main").split("\n").filter((line) => line !== "" && !line.endsWith("\t.gitmodules"))
+    const tree = execFileSync("git", ["-C", origin.path, "mktree", "--missing"], {
+      encoding: "utf8",
+      input: [
+        ...before,
+        `100644 blob ${stored(modules)}\t.gitmodules`,
+        ...links.map(([path, , sha]) => `160000 commit ${sha}\t${path}`)
+      ].join("\n")
+    }).trim()
+    const commit = gitIn(origin.path, "commit-tree", "-p", "main", "-m", "submodules", tree)
+    yield* origin.setBranch("main", commit)
+    return commit
+  })
+
+const tipOf = (origin: Origin) => Effect.map(origin.tip("main"), (tip) => tip ?? "")
+
+/** Finds these repositories by their paths, under the names `acme/<key>`. Notes what it was asked. */
+const finding = (origins: Readonly<Record<string, Origin>>) => {
+  const asked: Array<string> = []
+  const find: FindSubmodule = (address) =>
+    Effect.sync(() => {
+      asked.push(address)
+      const found = Object.entries(origins).find(([, { path }]) => path === address)
+      return found === undefined ? `No ${address}.` : { repo: RepoName.make(`acme/${found[0]}`), remote: found[1].remote }
+    })
+  return { asked, find }
+}
+
+/** The address of a repository as seen from another one. */
+const relative = (from: Origin, to: Origin): string => `./${path.posix.relative(from.path, to.path)}`.replace(/^\.\/\.\./u, "..")
+
+const preparedWith = Effect.fnUntraced(function*<R>(workspace: Workspace<R>, origin: Origin, submodule: FindSubmodule) {
+  const trees = yield* WorkingTrees
+  const key = { sandboxId: freshId(), repo: app }
+  const base = yield* Effect.acquireRelease(
+    trees.prepare(key, { ...options(origin), submodule }),
+    () => Effect.orDie(trees.remove(key.sandboxId))
+  )
+  const root = `${yield* workspace(key.sandboxId)}/app`
+  const at = (name: string) => `${root}/${name}`
+  const since = { head: null, merges: [], remote: origin.remote }
+  const snapshot = (as: Partial<SnapshotOptions> = {}) => trees.snapshot(key, { message: "Title", author, since, submodule, ...as })
+  return { trees, key, base, at, snapshot }
+})
+
+const gitlinks = (folder: string, commit: string): ReadonlyArray<string> =>
+  gitIn(folder, "ls-tree", "-r", commit).split("\n").filter((line) => line.startsWith("160000")).map((line) => line.slice("160000 commit ".length))
+
+const checkedOutModules = <R>(it: Writer<WorkingTrees | R>, workspace: Workspace<R>) => {
+  it.effect("submodules are checked out where their repositories may be used, also in each other, and git works in them", () =>
+    Effect.gen(function*() {
+      const [origin, lib, inner] = [yield* source({ v: "0" }), yield* source({ l: "lib\n" }), yield* source({ i: "inner\n" })]
+      yield* link(lib, [["inner", relative(lib, inner), yield* tipOf(inner)]])
+      const [libSha, innerSha] = [yield* tipOf(lib), yield* tipOf(inner)]
+      yield* link(origin, [["lib", relative(origin, lib), libSha]])
+      const { asked, find } = finding({ lib, inner })
+      const { at, base, key, snapshot, trees } = yield* preparedWith(workspace, origin, find)
+      assert.deepStrictEqual(base, { baseSha: yield* tipOf(origin), baseRef: "main" })
+      assert.deepStrictEqual(asked, [lib.path, inner.path])
+      assert.deepStrictEqual([readFileSync(at("lib/l"), "utf8"), readFileSync(at("lib/inner/i"), "utf8")], ["lib\n", "inner\n"])
+      for (const [folder, sha] of [["lib", libSha], ["lib/inner", innerSha]] as const) {
+        assert.strictEqual(gitIn(at(folder), "rev-parse", "HEAD"), sha)
+        assert.strictEqual(gitIn(at(folder), "status", "--porcelain"), "")
+        gitIn(at(folder), "fsck")
+      }
+      assert.strictEqual(gitIn(at("."), "status", "--porcelain"), "")
+      const shown = ({ entries }: Effect.Success<ReturnType<typeof trees.list>>) =>
+        entries.map(({ kind, name, status }) => [kind, name, status])
+      assert.deepStrictEqual(shown(yield* trees.list(key, "")), [
+        ["submodule", "lib", null],
+        ["file", ".gitmodules", null],
+        ["file", "v", null]
+      ])
+      assert.includeDeepMembers(shown(yield* trees.list(key, "lib")), [["file", "l", null]])
+      assert.strictEqual((yield* Effect.flip(snapshot()))._tag, "NoChanges")
+      // As it was told when the tree was made.
+      assert.deepStrictEqual(yield* trees.prepare(key, { ...options(origin), submodule: find }), base)
+    }))
+
+  it.effect("other submodules stay empty, each with its reason", () =>
+    Effect.gen(function*() {
+      const [origin, lib] = [yield* source({ v: "0" }), yield* source({ l: "lib\n" })]
+      const sha = yield* tipOf(lib)
+      const missing = "0123456789abcdef0123456789abcdef01234567"
+      const links = [
+        ["a-file", "file:///etc", sha],
+        ["b-self", relative(origin, origin).replace(/^\.\//u, "../origin.git"), sha],
+        ["c-above", "../../../../../../../../../../etc", sha],
+        ["d-between", "../x/../../etc", sha],
+        ["e-others", "https://github.com/other/secret.git", sha],
+        ["f-gone", lib.path, missing],
+        ["g-nameless", null, sha],
+        ["lib", lib.path, sha]
+      ] as const
+      yield* link(origin, links)
+      const { asked, find } = finding({ lib, app: origin })
+      const { at, base, snapshot } = yield* preparedWith(workspace, origin, find)
+      const reasons = Object.fromEntries((base.emptySubmodules ?? []).map((empty) => [empty.path, empty.reason]))
+      assert.deepStrictEqual(Object.keys(reasons), links.map(([name]) => name).filter((name) => name !== "lib"))
+      assert.deepStrictEqual(base.submodules, Object.keys(reasons))
+      assert.strictEqual(reasons["a-file"], "No file:///etc.")
+      assert.strictEqual(reasons["b-self"], "It is the repository that it is in.")
+      for (const name of ["c-above", "d-between"]) assert.strictEqual(reasons[name], "Its address is none that the source host has.", name)
+      assert.strictEqual(reasons["e-others"], "No https://github.com/other/secret.git.")
+      assert.match(reasons["f-gone"] ?? "", /commit does not exist/u)
+      assert.match(reasons["g-nameless"] ?? "", /no address/u)
+      for (const name of Object.keys(reasons)) assert.deepStrictEqual(readdirSync(at(name)), [], name)
+      assert.isTrue(asked.every((address) => !address.startsWith(".")))
+      assert.strictEqual(readFileSync(at("lib/l"), "utf8"), "lib\n")
+      assert.strictEqual((yield* Effect.flip(snapshot()))._tag, "NoChanges")
+    }))
+
+  it.effect("submodules go four levels deep, and are checked out anew with a restored tree", () =>
+    Effect.gen(function*() {
+      const chain: Array<Origin> = []
+      for (let i = 0; i < 6; i++) chain.push(yield* source({ level: `${i}` }))
+      for (let i = 4; i >= 0; i--) {
+        const [from, to] = [chain[i], chain[i + 1]]
+        if (from !== undefined && to !== undefined) yield* link(from, [["sub", relative(from, to), yield* tipOf(to)]])
+      }
+      const [origin, ...others] = chain
+      if (origin === undefined) return assert.fail("no repository")
+      const { find } = finding(Object.fromEntries(others.map((one, i) => [`level${i + 1}`, one])))
+      const { at, base, key, trees } = yield* preparedWith(workspace, origin, find)
+      assert.deepStrictEqual(base.emptySubmodules, [{ path: "sub/sub/sub/sub/sub", reason: "It is more than 4 levels deep." }])
+      assert.strictEqual(readFileSync(at("sub/sub/sub/sub/level"), "utf8"), "4")
+      assert.deepStrictEqual(readdirSync(at("sub/sub/sub/sub/sub")), [])
+
+      yield* agent.write(at("own"), "own")
+      const saved = yield* trees.save(key.sandboxId, [{ repo: app }])
+      const content = Buffer.concat(yield* Stream.runCollect(saved.content))
+      yield* agent.remove(at("sub"))
+      yield* trees.restore(key.sandboxId, Stream.make<ReadonlyArray<Uint8Array>>(content), [{ repo: app, remote: origin.remote, submodule: find }])
+      assert.deepStrictEqual([readFileSync(at("own"), "utf8"), readFileSync(at("sub/sub/level"), "utf8")], ["own", "2"])
+      assert.strictEqual(gitIn(at("sub"), "status", "--porcelain"), "")
+    }).pipe(Effect.scoped))
+}
+
+const workInModules = <R>(it: Writer<WorkingTrees | R>, workspace: Workspace<R>) => {
+  it.effect("work in a submodule is not published, and named; a moved gitlink is published once its commit exists where it comes from", () =>
+    Effect.gen(function*() {
+      const [origin, lib, inner] = [yield* source({ v: "0" }), yield* source({ l: "lib\n" }), yield* source({ i: "inner\n" })]
+      yield* link(lib, [["inner", inner.path, yield* tipOf(inner)]])
+      const libSha = yield* tipOf(lib)
+      yield* link(origin, [["lib", lib.path, libSha]])
+      const { find } = finding({ lib, inner })
+      const { at, key, snapshot, trees } = yield* preparedWith(workspace, origin, find)
+      const host = `${at(".")}/../../git/acme+app`
+      yield* agent.write(at("v"), "1")
+      assert.isUndefined((yield* snapshot()).submodules)
+      yield* agent.write(at("lib/new"), "new")
+      const dirty = yield* snapshot()
+      assert.deepStrictEqual(dirty.submodules, ["lib"])
+      assert.deepStrictEqual(gitlinks(host, dirty.sha), [`${libSha}\tlib`])
+      yield* agent.remove(at("lib/new"))
+      yield* agent.write(at("lib/inner/i"), "changed\n")
+      assert.deepStrictEqual((yield* snapshot()).submodules, ["lib/inner"])
+      gitIn(at("lib/inner"), "checkout", "--quiet", "i")
+      assert.isUndefined((yield* snapshot()).submodules)
+
+      // The agent commits in the submodule: nobody else has that commit.
+      yield* agent.write(at("lib/l"), "moved\n")
+      gitIn(at("lib"), "commit", "--quiet", "--all", "--message", "in lib")
+      const moved = gitIn(at("lib"), "rev-parse", "HEAD")
+      const kept = yield* snapshot()
+      assert.deepStrictEqual([gitlinks(host, kept.sha), kept.submodules], [[`${libSha}\tlib`], ["lib"]])
+      gitIn(at("."), "commit", "--quiet", "--all", "--message", "Move lib")
+      const own = yield* snapshot({ history: historyOf(at(".")) })
+      assert.deepStrictEqual([gitlinks(host, own.sha), own.submodules], [[`${libSha}\tlib`], ["lib"]])
+      assert.notStrictEqual(own.sha, gitIn(at("."), "rev-parse", "HEAD"))
+
+      gitIn(at("lib"), "push", "--quiet", lib.path, "HEAD:refs/heads/feature")
+      // Without a way to look it up it stays as it was.
+      const unasked = yield* trees.snapshot(key, { message: "Title", author })
+      assert.deepStrictEqual(gitlinks(host, unasked.sha), [`${libSha}\tlib`])
+      const published = yield* snapshot({ history: historyOf(at(".")) })
+      assert.deepStrictEqual(gitlinks(host, published.sha), [`${moved}\tlib`])
+      assert.strictEqual(published.sha, gitIn(at("."), "rev-parse", "HEAD"))
+      yield* trees.push(key, { sha: published.sha, headRef: "slipway/x", remote: origin.remote })
+      assert.deepStrictEqual(gitlinks(origin.path, "slipway/x"), [`${moved}\tlib`])
+    }))
+
+  it.effect("at most 32 submodules are checked out", () =>
+    Effect.gen(function*() {
+      const [origin, lib] = [yield* source({ v: "0" }), yield* source({ l: "lib\n" })]
+      const sha = yield* tipOf(lib)
+      const names = Array.from({ length: 34 }, (_, i) => `m${String(i).padStart(2, "0")}`)
+      yield* link(origin, names.map((name) => [name, lib.path, sha] as const))
+      const { at, base } = yield* preparedWith(workspace, origin, finding({ lib }).find)
+      const reason = "More than 32 submodules are not checked out."
+      assert.deepStrictEqual(base.emptySubmodules, [{ path: "m32", reason }, { path: "m33", reason }])
+      assert.strictEqual(readFileSync(at("m31/l"), "utf8"), "lib\n")
+    }))
+}
+
 /** A key as `ssh-keygen` makes it; `null`: it is not installed. */
 const newKey = Effect.gen(function*() {
   const folder = yield* temporaryFolder
@@ -241,6 +448,8 @@ export const suite = <R>(
       names(it, workspace)
       filters(it, workspace)
       refusals(it, workspace)
+      checkedOutModules(it, workspace)
+      workInModules(it, workspace)
     }),
     ...isHere ? [defineLive(`Signed commits (${name})`, signed, (it) => signatures(it, workspace, key))] : []
   ]

@@ -11,6 +11,7 @@ import {
   SourceHost,
   SourceHostError
 } from "@slipway/domain/source/ports/SourceHost"
+import { repositoryAt } from "@slipway/domain/source/rules/SubmoduleAddress"
 import { isRefName } from "@slipway/domain/source/schema/Naming"
 import type { RepoName } from "@slipway/domain/source/schema/RepoRef"
 import { Effect, Layer, Redacted } from "effect"
@@ -47,7 +48,7 @@ const pullRequestsOf = (
   api: GitHubApi.GitHubApi,
   reads: ReturnType<typeof ConditionalReads.make>,
   held: HeldTokens
-): Omit<SourceHost["Service"], "branch" | "mayWrite" | "name" | "refusal" | "remote" | "repositories" | "repository"> => ({
+): Omit<SourceHost["Service"], "branch" | "mayWrite" | "name" | "refusal" | "remote" | "repositories" | "repository" | "repositoryAt"> => ({
   pullRequestSource: Effect.fn("SourceHost.pullRequestSource")((repo: RepoName, number: number) =>
     within("read the pull request", repo, withToken(api, repo, READ, (access) => PullRequests.readSource(api, access, number)))
   ),
@@ -124,6 +125,7 @@ const make = Effect.fnUntraced(function*(options: GitHubApi.Options) {
           ))
       )
     ),
+    repositoryAt: (address) => Effect.succeed(repositoryAt(address, api.host)),
     mayWrite: Effect.fn("SourceHost.mayWrite")((repo: RepoName, author: { readonly id: string; readonly login: string }) =>
       within(
         "read who may write",

@@ -193,6 +193,9 @@ const pullRequests = (state: Pulls): NonNullable<typeof PullRequests.Service> =>
   })
 })
 
+/** What addresses of this host begin with. */
+const ADDRESS = "file:///memory/"
+
 const sourceHost = (state: Pulls): SourceHost["Service"] => ({
   name: "memory",
   refusal: (repos) =>
@@ -202,6 +205,11 @@ const sourceHost = (state: Pulls): SourceHost["Service"] => ({
     }),
   repositories: (query) => Effect.sync(() => pageOfNames(state.repositories.names(), query)),
   repository: (repo) => Effect.map(repositoryOf(state, repo), ({ defaultBranch, fullName }) => ({ fullName, defaultBranch })),
+  repositoryAt: (address) =>
+    Effect.sync(() => {
+      const name = address.startsWith(ADDRESS) ? nameIn(address.slice(ADDRESS.length)) : null
+      return name === null ? null : state.repositories.find(name)?.fullName ?? null
+    }),
   mayWrite: (repo) => Effect.map(repositoryOf(state, repo), () => true),
   remote: (repo) => Effect.map(repositoryOf(state, repo), ({ fullName }) => ({ url: `file:///memory/${fullName}`, authorization: null })),
   branch: (repo, name) =>

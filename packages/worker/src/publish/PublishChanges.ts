@@ -36,6 +36,7 @@ import type { RepoName } from "@slipway/domain/source/schema/RepoRef"
 import { NO_SETTINGS, type RepoSettings } from "@slipway/domain/source/schema/RepoSettings"
 import { branchProblem, PullRequestNotWritable } from "@slipway/domain/source/schema/WritableBranch"
 import { DateTime, Effect, Option, Result } from "effect"
+import { findSubmodule } from "../shared/FindSubmodule.ts"
 import { untilAvailable } from "../shared/LeasedSandbox.ts"
 
 /** How many branch names may be taken by others before the publication fails. */
@@ -166,6 +167,7 @@ const commitOf = Effect.fnUntraced(function*(publication: Publication, { head, r
     author,
     ...(trailer === null ? {} : { trailer }),
     since: { head, merges: round.merges, remote },
+    submodule: yield* findSubmodule(publication.sandbox.repos),
     ...(history === undefined ? {} : { history })
   })
 })

@@ -150,7 +150,7 @@ export const checkoutOf = ({ baseRef, baseSha }: Making): Checkout => ({
 })
 
 /** The first layout of the agent's repository, which borrows from `objects`. */
-export const agentsLayout = ({ shallow }: Making, { head, refs }: Checkout, objects: string): Layout => {
+export const agentsLayout = ({ shallow }: Pick<Making, "shallow">, { head, refs }: Checkout, objects: string): Layout => {
   const lines = Array.from(refs, ([name, sha]) => ({ name, line: `${sha} ${name}\n` }))
   // In the order of bytes, as the header says.
   lines.sort((a, b) => Buffer.compare(Buffer.from(a.name), Buffer.from(b.name)))

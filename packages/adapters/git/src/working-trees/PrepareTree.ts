@@ -7,10 +7,13 @@ import { Cause, Clock, Effect, Option, Queue } from "effect"
 import { mkdir, rmdir } from "node:fs/promises"
 import { dirname, join } from "node:path"
 import { explained } from "../GitFailure.ts"
+import * as CheckOutSubmodules from "../submodules/CheckOutSubmodules.ts"
 import * as HostRepository from "../tree/HostRepository.ts"
 import * as Submodules from "../tree/Submodules.ts"
 import { exclusive, find, isRestoring, minded, opened, type OpenTrees } from "./OpenTrees.ts"
 import * as TreePaths from "./TreePaths.ts"
+
+type Source = Parameters<WorkingTrees["Service"]["prepare"]>[1]
 
 export const openSite = (paths: TreePaths.TreePaths, { sandboxId, site }: HostRepository.Making): Effect.Effect<void> =>
   Effect.promise(async () => {
@@ -48,14 +51,23 @@ const clearLeft = (trees: OpenTrees, sandboxId: SandboxId) =>
   }).pipe(trees.locked(sandboxId))
 
 const baseOf = Effect.fnUntraced(function*(repository: HostRepository.HostRepository) {
-  const submodules = yield* Submodules.inBase(repository)
-  return { baseSha: repository.baseSha, baseRef: repository.baseRef, ...(submodules.length === 0 ? {} : { submodules }) }
+  const { baseRef, baseSha } = repository
+  const empty = yield* CheckOutSubmodules.emptyIn(repository)
+  if (empty !== null && empty.length > 0) return { baseSha, baseRef, submodules: empty.map(({ path }) => path), emptySubmodules: empty }
+  const submodules = empty === null ? yield* Submodules.inBase(repository) : []
+  return { baseSha, baseRef, ...(submodules.length === 0 ? {} : { submodules }) }
 })
 
 /** Checks out on a site of its own: a process of a worker that was killed may still be at work on another. */
-const makeOn = (trees: OpenTrees, key: TreeKey, making: HostRepository.Making) =>
+const makeOn = (
+  trees: OpenTrees,
+  key: TreeKey,
+  making: HostRepository.Making,
+  { remote, submodule }: Pick<Source, "remote" | "submodule">
+) =>
   HostRepository.layOutSite(making).pipe(
     Effect.andThen(trees.place.checkOut(making, HostRepository.checkoutOf(making))),
+    Effect.andThen(CheckOutSubmodules.checkOut(trees, making, making.baseSha, remote, submodule)),
     Effect.andThen(trees.place.put(making)),
     // Files that cannot be deleted now, because an orphan still writes to them, are deleted with the sandbox.
     fitting(trees, key),
@@ -68,7 +80,7 @@ const makeOn = (trees: OpenTrees, key: TreeKey, making: HostRepository.Making) =
   )
 
 export const prepare = Effect.fn("WorkingTrees.prepare")(
-  function*(trees: OpenTrees, key: TreeKey, source: Parameters<WorkingTrees["Service"]["prepare"]>[1]) {
+  function*(trees: OpenTrees, key: TreeKey, source: Source) {
     const { folders, growth, mirrors, paths, place } = trees
     const { repo, sandboxId } = key
     yield* folders.reopen(sandboxId)
@@ -82,7 +94,7 @@ export const prepare = Effect.fn("WorkingTrees.prepare")(
     const making = TreePaths.siteOf(paths, key, commit, folder, commit.branch, yield* Clock.currentTimeMillis)
     yield* folders.open(sandboxId)
     yield* openSite(paths, making)
-    yield* makeOn(trees, key, making)
+    yield* makeOn(trees, key, making, source)
     if (commit.isNew) yield* Queue.offer(growth, undefined)
     return yield* baseOf(yield* Effect.orDie(find(trees, key)))
   },

@@ -14,6 +14,7 @@ import { join } from "node:path"
 import * as Push from "../publish/Push.ts"
 import * as Restoring from "../save/Restoring.ts"
 import * as TreesArchive from "../save/TreesArchive.ts"
+import * as CheckOutSubmodules from "../submodules/CheckOutSubmodules.ts"
 import { exclusive, fetchIn, minded, opened, type OpenTrees } from "./OpenTrees.ts"
 import { closeSite, fitting, openSite } from "./PrepareTree.ts"
 import * as TreePaths from "./TreePaths.ts"
@@ -33,7 +34,7 @@ const makeOne = Effect.fnUntraced(function*(
   trees: OpenTrees,
   sandboxId: SandboxId,
   saved: Effect.Success<ReturnType<typeof TreesArchive.read>>,
-  { remote, repo }: Source,
+  { remote, repo, submodule }: Source,
   folderNames: ReadonlyArray<RepoName>,
   forget: Forget
 ) {
@@ -53,6 +54,7 @@ const makeOne = Effect.fnUntraced(function*(
   yield* openSite(paths, making)
   yield* Effect.addFinalizer(() => closeSite(trees, making))
   const bytes = yield* fitting(trees, key)(Restoring.make(place, making, known, pack, limits))
+  yield* fitting(trees, key)(CheckOutSubmodules.checkOut(trees, making, tree.sha, remote, submodule))
   return { making, bytes, sha: tree.sha }
 })
 

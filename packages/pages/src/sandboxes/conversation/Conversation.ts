@@ -86,7 +86,7 @@ interface Known {
   boot: Boot | null
   turn: { readonly id: string; readonly since: DateTime.Utc } | null
   thought: { readonly id: string; readonly since: DateTime.Utc } | null
-  /** Folders of submodules, which are left empty. */
+  /** Folders of submodules that are empty, with the reason of each if it is known. */
   submodules: ReadonlyArray<string>
 }
 
@@ -147,7 +147,7 @@ const newItem = ({ at, seq }: RecordedEvent, key: string, kind: Kind, text: stri
 
 /** The item of the start, as of an event. */
 const startItem = (recorded: RecordedEvent, { boot, submodules }: Known): Item => {
-  const text = submodules.length === 0 ? "" : `Submodules are left empty: ${submodules.join(", ")}`
+  const text = submodules.length === 0 ? "" : `Submodules are empty: ${submodules.join(", ")}`
   return newItem(recorded, "boot", "boot", text, boot === null ? {} : { boot })
 }
 
@@ -193,7 +193,8 @@ const lifeItem = (
         const text = `Setup${data.repo === undefined ? "" : ` of ${data.repo}`} failed. ${data.error}`
         return item("problem", text, { isOfSetup: true })
       }
-      if (data.submodules !== undefined) known.submodules = [...known.submodules, ...data.submodules]
+      const empty = data.empty_submodules?.map(({ path, reason }) => `${path} (${reason})`) ?? data.submodules
+      if (empty !== undefined) known.submodules = [...known.submodules, ...empty]
       const stage = STAGE_OF[data.stage]
       // After the start: trees were made again.
       if (known.boot?.ms !== null) return stage === "setup" ? item("note", `Setup ran again (${duration(data.ms)})`) : null
@@ -335,7 +336,7 @@ const pullRequestItem = (recorded: RecordedEvent, { data }: Of<"pull_request.upd
       data.error === undefined
         ? labels.action[data.action_state] === "" ? "" : `: ${labels.action[data.action_state]}`
         : `: ${data.error.message}`,
-      data.submodules === undefined ? "" : `. Not published, as they are in submodules: files in ${data.submodules.join(", ")}`,
+      data.submodules === undefined ? "" : `. Not published, as it is in submodules: work in ${data.submodules.join(", ")}`,
       data.left_out === undefined ? "" : `. The source host did not take ${data.left_out.join(", ")}`
     ].join("")
   )

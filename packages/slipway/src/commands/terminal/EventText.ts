@@ -217,12 +217,15 @@ const statusText = (told: Told, event: Of<"sandbox.status">): string => {
 
 /** A stage of the boot, or a setup that ran again. */
 const bootText = (told: Told, { data }: Of<"sandbox.boot">): string => {
-  const { cache, error, ms, repo, stage, submodules } = data
+  const { cache, empty_submodules: reasons, error, ms, repo, stage, submodules } = data
   if (error !== undefined) return problem(told, `Setup${repo === undefined ? "" : ` of ${line(repo)}`}: ${line(error)}`)
   const done = bootStages[stage]
   if (done === undefined) return ""
   const about = `${done}${repo === undefined ? "" : ` ${line(repo)}`} ${seconds(ms)}${cache === "hit" ? " (cached)" : ""}`
-  const empty = submodules === undefined ? "" : note(told, `Submodules are left empty: ${submodules.map(line).join(", ")}`)
+  const folders = reasons?.map(({ path, reason }) => `${path}: ${reason}`) ?? submodules
+  const empty = folders === undefined
+    ? ""
+    : note(told, `Submodules are empty: ${folders.map(line).join(reasons === undefined ? ", " : " ")}`)
   // A setup may run again later.
   if (told.boot === null) return note(told, about) + empty
   told.boot.stages.push(about)
@@ -242,7 +245,7 @@ const publishingText = (told: Told, { data }: Of<"pull_request.updated">): strin
   if (url === undefined || action_state !== "idle") return note(told, `Publishing ${line(repo)}`)
   const left = submodules === undefined
     ? ""
-    : `; not published, as they are in submodules: files in ${submodules.map(line).join(", ")}`
+    : `; not published, as it is in submodules: work in ${submodules.map(line).join(", ")}`
   return note(told, `Pull request ${line(url)}${left}`)
 }
 

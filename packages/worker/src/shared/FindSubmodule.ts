@@ -1,0 +1,31 @@
+/** Which submodules the trees of a sandbox may have. */
+import type { FindSubmodule } from "@slipway/domain/files/ports/WorkingTrees"
+import { SourceHost } from "@slipway/domain/source/ports/SourceHost"
+import { accountOf } from "@slipway/domain/source/rules/SubmoduleAddress"
+import type { RepoRef } from "@slipway/domain/source/schema/RepoRef"
+import { Effect } from "effect"
+
+const NOT_HERE = "Its address is none that the source host has."
+
+/**
+ * Those of the accounts that the sandbox's own repositories belong to: a repository is written by strangers, who must not bring in what
+ * they cannot read. Retrying may help where the source host did not answer.
+ */
+export const findSubmodule = (repos: ReadonlyArray<RepoRef>) =>
+  Effect.map(SourceHost, (host): FindSubmodule => {
+    const accounts = new Set(repos.map(({ fullName }) => accountOf(fullName)))
+    return Effect.fn("findSubmodule")(
+      function*(address) {
+        const repo = yield* host.repositoryAt(address)
+        if (repo === null) return NOT_HERE
+        if (!accounts.has(accountOf(repo))) {
+          return `${repo} belongs to another account than the repositories of the sandbox. Create the sandbox with it, if it is to be used.`
+        }
+        return { repo, remote: yield* host.remote(repo, "read") }
+      },
+      Effect.catchTags({
+        RepoNotAccessible: ({ message }) => Effect.succeed(`The ${message}`),
+        SourceHostError: ({ message }) => Effect.succeed(`The ${message}`)
+      })
+    )
+  })
