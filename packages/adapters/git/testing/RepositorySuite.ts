@@ -277,7 +277,9 @@ const preparedWith = Effect.fnUntraced(function*<R>(workspace: Workspace<R>, ori
 })
 
 const gitlinks = (folder: string, commit: string): ReadonlyArray<string> =>
-  gitIn(folder, "ls-tree", "-r", commit).split("\n").filter((line) => line.startsWith("160000")).map((line) => line.slice("160000 commit ".length))
+  gitIn(folder, "ls-tree", "-r", commit).split("\n").filter((line) => line.startsWith("160000")).map((line) =>
+    line.slice("160000 commit ".length)
+  )
 
 const checkedOutModules = <R>(it: Writer<WorkingTrees | R>, workspace: Workspace<R>) => {
   it.effect("submodules are checked out where their repositories may be used, also in each other, and git works in them", () =>
@@ -363,14 +365,18 @@ const checkedOutModules = <R>(it: Writer<WorkingTrees | R>, workspace: Workspace
       const saved = yield* trees.save(key.sandboxId, [{ repo: app }])
       const content = Buffer.concat(yield* Stream.runCollect(saved.content))
       yield* agent.remove(at("sub"))
-      yield* trees.restore(key.sandboxId, Stream.make<ReadonlyArray<Uint8Array>>(content), [{ repo: app, remote: origin.remote, submodule: find }])
+      yield* trees.restore(key.sandboxId, Stream.make<ReadonlyArray<Uint8Array>>(content), [{
+        repo: app,
+        remote: origin.remote,
+        submodule: find
+      }])
       assert.deepStrictEqual([readFileSync(at("own"), "utf8"), readFileSync(at("sub/sub/level"), "utf8")], ["own", "2"])
       assert.strictEqual(gitIn(at("sub"), "status", "--porcelain"), "")
     }).pipe(Effect.scoped))
 }
 
 const workInModules = <R>(it: Writer<WorkingTrees | R>, workspace: Workspace<R>) => {
-  it.effect("work in a submodule is not published, and named; a moved gitlink is published once its commit exists where it comes from", () =>
+  it.effect("work in a submodule is named, not published; a moved gitlink is published once its commit exists where it comes from", () =>
     Effect.gen(function*() {
       const [origin, lib, inner] = [yield* source({ v: "0" }), yield* source({ l: "lib\n" }), yield* source({ i: "inner\n" })]
       yield* link(lib, [["inner", inner.path, yield* tipOf(inner)]])
@@ -426,6 +432,60 @@ const workInModules = <R>(it: Writer<WorkingTrees | R>, workspace: Workspace<R>)
     }))
 }
 
+const POINTER = `version https://git-lfs.github.com/spec/v1\noid sha256:${"a".repeat(64)}\nsize 12345\n`
+
+const lfs = <R>(it: Writer<WorkingTrees | R>, workspace: Workspace<R>) => {
+  it.effect("pointers of Git LFS stay pointers, are counted, and no content is published in place of one", () =>
+    Effect.gen(function*() {
+      const origin = yield* source({
+        ".gitattributes": "[attr]big filter=lfs\n*.bin big diff=lfs merge=lfs -text\n",
+        "deep/.gitattributes": "*.dat filter=lfs\nplain.dat !filter\n",
+        "a.bin": POINTER,
+        "b.bin": POINTER,
+        "empty.bin": "",
+        "small.bin": "no pointer, and older than the rule",
+        "deep/c.dat": POINTER,
+        "deep/plain.dat": "x",
+        v: "0"
+      })
+      const find = () => Effect.succeed("No.")
+      const { at, base, snapshot } = yield* preparedWith(workspace, origin, find)
+      assert.deepStrictEqual(base, { baseSha: yield* tipOf(origin), baseRef: "main", lfsPointers: 3 })
+      assert.strictEqual(readFileSync(at("a.bin"), "utf8"), POINTER)
+      const host = `${at(".")}/../../git/acme+app`
+      const changed = (commit: string) => gitIn(host, "diff", "--name-status", "--no-renames", base.baseSha, commit).split("\n")
+
+      yield* agent.write(at("v"), "1")
+      yield* agent.write(at("a.bin"), "content")
+      yield* agent.write(at("deep/c.dat"), "content".repeat(1_000))
+      yield* agent.write(at("deep/plain.dat"), "changed")
+      yield* agent.write(at("new.bin"), "content")
+      yield* agent.write(at("none.bin"), "")
+      yield* agent.write(at("b.bin"), POINTER.replace("12345", "54321"))
+      const first = yield* snapshot()
+      assert.deepStrictEqual(first.lfs, ["a.bin", "deep/c.dat", "new.bin"])
+      assert.deepStrictEqual(changed(first.sha), ["M\tb.bin", "M\tdeep/plain.dat", "A\tnone.bin", "M\tv"])
+
+      // Nor by commits of the agent, also if a later one takes it back.
+      gitIn(at("."), "add", "--all")
+      gitIn(at("."), "commit", "--quiet", "--message", "with content")
+      for (const name of ["a.bin", "deep/c.dat", "new.bin"]) gitIn(at("."), "rm", "--quiet", name)
+      gitIn(at("."), "commit", "--quiet", "--message", "without")
+      const second = yield* snapshot({ history: historyOf(at(".")) })
+      assert.notStrictEqual(second.sha, gitIn(at("."), "rev-parse", "HEAD"))
+      assert.strictEqual(gitIn(host, "rev-list", "--count", `${base.baseSha}..${second.sha}`), "1")
+      assert.isUndefined(second.lfs)
+
+      // The repository takes files away from LFS: then they are files like others.
+      gitIn(at("."), "reset", "--quiet", "--hard", base.baseSha)
+      yield* agent.write(at(".gitattributes"), "")
+      yield* agent.write(at("a.bin"), "content")
+      const third = yield* snapshot()
+      assert.isUndefined(third.lfs)
+      assert.deepStrictEqual(changed(third.sha), ["M\t.gitattributes", "M\ta.bin"])
+    }))
+}
+
 /** A key as `ssh-keygen` makes it; `null`: it is not installed. */
 const newKey = Effect.gen(function*() {
   const folder = yield* temporaryFolder
@@ -450,6 +510,7 @@ export const suite = <R>(
       refusals(it, workspace)
       checkedOutModules(it, workspace)
       workInModules(it, workspace)
+      lfs(it, workspace)
     }),
     ...isHere ? [defineLive(`Signed commits (${name})`, signed, (it) => signatures(it, workspace, key))] : []
   ]

@@ -66,6 +66,7 @@ const catalogue: Readonly<Record<string, Shape>> = {
     optional: {
       repo: text,
       submodules: listOf(text),
+      lfs_pointers: count,
       empty_submodules: listOf(object({ path: text, reason: text })),
       cache: is("hit", "miss", "none"),
       ignored: listOf(text),

@@ -48,10 +48,11 @@ describe("the address of a submodule", () => {
 
   it("names none in any other", () => {
     for (
-      const address of ["https://github.com.evil.example/acme/lib", "https://evil.example/github.com/acme/lib", "https://github.com@evil/a/b",
-        "https://github.com:444/acme/lib", "https://u:secret@github.com/acme/lib", "https://github.com/acme/lib?x", "https://github.com/acme/lib#x",
-        "https://github.com/acme", "https://github.com/acme/lib/tree", "https://github.com/acme/li%62", "file:///acme/lib", "/acme/lib",
-        "ext::sh -c touch", "ext::github.com:acme/lib", "fd::17", "--upload-pack=x", "git@evil:acme/lib", "https://github.com/../etc", "", "acme/lib"]
+      const address of ["https://github.com.evil.example/acme/lib", "https://evil.example/github.com/acme/lib",
+        "https://github.com@evil/a/b", "https://github.com:444/acme/lib", "https://u:secret@github.com/acme/lib",
+        "https://github.com/acme/lib?x", "https://github.com/acme/lib#x", "https://github.com/acme", "https://github.com/acme/lib/tree",
+        "https://github.com/acme/li%62", "file:///acme/lib", "/acme/lib", "ext::sh -c touch", "ext::github.com:acme/lib", "fd::17",
+        "--upload-pack=x", "git@evil:acme/lib", "https://github.com/../etc", "", "acme/lib"]
     ) {
       assert.isNull(repositoryAt(address, "github.com"), address)
     }

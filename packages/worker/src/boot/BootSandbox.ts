@@ -73,7 +73,7 @@ const isOfMachine = (trouble: Trouble): boolean => {
 }
 
 type Stage = SandboxEventOf<"sandbox.boot">["data"]["stage"]
-type About = Pick<SandboxEventOf<"sandbox.boot">["data"], "empty_submodules" | "repo" | "submodules">
+type About = Pick<SandboxEventOf<"sandbox.boot">["data"], "empty_submodules" | "lfs_pointers" | "repo" | "submodules">
 
 /** Names of the stages in traces. */
 const STAGES: Readonly<Record<Stage, string>> = {
@@ -183,10 +183,11 @@ export const boot = Effect.fn("BootSandbox.boot")(function*(underLease: LeasedSa
     const clones = Effect.forEach(
       repos,
       (repo) =>
-        stage("clone", withRoom(clone(leased, repo)), ({ emptySubmodules, submodules }) => ({
+        stage("clone", withRoom(clone(leased, repo)), ({ emptySubmodules, lfsPointers, submodules }) => ({
           repo: repo.fullName,
           ...(submodules === undefined ? {} : { submodules }),
-          ...(emptySubmodules === undefined ? {} : { empty_submodules: emptySubmodules })
+          ...(emptySubmodules === undefined ? {} : { empty_submodules: emptySubmodules }),
+          ...(lfsPointers === undefined ? {} : { lfs_pointers: lfsPointers })
         })),
       { concurrency: "unbounded", discard: true }
     )

@@ -16,7 +16,9 @@ const asking = Effect.fnUntraced(function*(address: string) {
     remote: (repo, access) => {
       minted.push(`${repo} ${access}`)
       if (repo === "acme/missing") return Effect.fail(new RepoNotAccessible({ repo, advice: "Install the App." }))
-      if (repo === "acme/busy") return Effect.fail(new SourceHostError({ operation: "read the repository", detail: "Busy.", retryable: true }))
+      if (repo === "acme/busy") {
+        return Effect.fail(new SourceHostError({ operation: "read the repository", detail: "Busy.", retryable: true }))
+      }
       return Effect.succeed({ url: `https://github.com/${repo}.git`, authorization })
     }
   })

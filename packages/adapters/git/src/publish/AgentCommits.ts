@@ -6,6 +6,7 @@ import { isEnvironmentFile } from "@slipway/domain/source/rules/FileRules"
 import { Effect, Stream } from "effect"
 import { eachField, fields, type GitFailed, line } from "../Git.ts"
 import { inPieces } from "../InPieces.ts"
+import * as LfsFiles from "../lfs/LfsFiles.ts"
 import * as MovedGitlinks from "../submodules/MovedGitlinks.ts"
 import type { BoxGit } from "../tree/BoxGit.ts"
 import { asEmpty } from "../tree/Changes.ts"
@@ -58,20 +59,30 @@ const check = Effect.fnUntraced(function*(
       "--ignore-submodules=none", ...range])
   )
   const added: Array<Buffer> = []
+  const written: Array<{ readonly path: Buffer; readonly id: string }> = []
   const moved = new Map<string, { readonly path: Buffer; readonly to: string }>()
   let found: string | undefined
   yield* inPieces(parts, (head) => {
     const [oldMode = "", newMode = "", , to = ""] = head.toString("latin1").replace(/^\n*:/u, "").split(" ")
     const path = parts.next().value ?? Buffer.alloc(0)
     if (newMode === REPOSITORY && oldMode !== REPOSITORY) found = "another repository"
-    else if (newMode === REPOSITORY) moved.set(`${path.toString("latin1")} ${to}`, { path, to })
     else if (oldMode === ABSENT && isEnvironmentFile(path.toString())) found = "an environment file"
-    else if (oldMode === ABSENT) added.push(path)
+    else if (newMode === REPOSITORY) moved.set(`${path.toString("latin1")} ${to}`, { path, to })
+    else {
+      if (oldMode === ABSENT) added.push(path)
+      if (newMode.startsWith("100")) written.push({ path, id: to })
+    }
     return found === undefined
   })
   if (found !== undefined) return yield* unsound(`One of them adds ${found}.`)
   if (sources !== undefined && (yield* MovedGitlinks.lost(repository, sha, [...moved.values()], sources, ask)).length > 0) {
     return yield* unsound("One of them moves a submodule to a commit that does not exist where it comes from.")
+  }
+  // Of the start too: a commit may change the attributes.
+  for (const commit of sources === undefined ? [] : [sha, baseSha]) {
+    if (yield* LfsFiles.hasPlain(repository, commit, written, ask)) {
+      return yield* unsound("One of them has the content of a file that Git LFS is to store.")
+    }
   }
   if (added.length === 0) return
   const ignored = yield* box.ignored(repository, asEmpty(added))

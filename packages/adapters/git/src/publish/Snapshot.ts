@@ -12,6 +12,7 @@ import { join } from "node:path"
 import { eachField, type GitFailed, type GitOptions, line, terminated } from "../Git.ts"
 import { explained } from "../GitFailure.ts"
 import { inPieces } from "../InPieces.ts"
+import * as LfsFiles from "../lfs/LfsFiles.ts"
 import { replaceFile } from "../RepositoryLayout.ts"
 import * as MovedGitlinks from "../submodules/MovedGitlinks.ts"
 import { MAXIMUM_BYTES as MAXIMUM_NAMES } from "../tree/BoxAnswers.ts"
@@ -206,6 +207,7 @@ export const snapshot = Effect.fn("Snapshot.snapshot")(
 
     const received = yield* ReceivedPack.receive(repository, maximumBytes)
     let held: ReadonlyArray<Buffer> = []
+    let plain: ReadonlyArray<LfsFiles.Plain> = []
     const before = yield* box.snapshot(repository, {
       hold: (folders) => {
         held = folders
@@ -228,12 +230,19 @@ export const snapshot = Effect.fn("Snapshot.snapshot")(
       const lost = yield* MovedGitlinks.lost(repository, tree, moved, sources)
       if (left.length > 0) tree = yield* without(repository, tree, left)
       if (lost.length > 0) tree = yield* MovedGitlinks.reset(repository, tree, lost)
+      plain = yield* LfsFiles.plainIn(repository, tree)
+      if (plain.length > 0) tree = yield* LfsFiles.reset(repository, tree, plain)
       held = [...held, ...lost.flatMap(({ path }) => held.some((folder) => folder.equals(path)) ? [] : [path])]
     }
-    const submodules = Submodules.told(held)
+    const [submodules, lfs] = [Submodules.told(held), Submodules.told(plain.map(({ path }) => path))]
     for (const step of merges) tree = yield* TreeMerge.merge(repository, tree, step)
     const { subjects } = agents
-    const about = { baseRef, ...(submodules.length === 0 ? {} : { submodules }), ...(subjects.length === 0 ? {} : { subjects }) }
+    const about = {
+      baseRef,
+      ...(submodules.length === 0 ? {} : { submodules }),
+      ...(lfs.length === 0 ? {} : { lfs }),
+      ...(subjects.length === 0 ? {} : { subjects })
+    }
     const parent = head ?? merges.at(-1)?.onto ?? baseSha
     if (tree === (parent === baseSha ? baseTree : yield* TreeMerge.treeOf(repository, parent))) {
       return head === null ? yield* new NoChanges({ repo }) : { sha: head, ...about }

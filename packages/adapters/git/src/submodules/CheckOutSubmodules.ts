@@ -4,7 +4,6 @@
  *
  *     <repository>/modules/<SHA-256 of its path>
  *     <repository>/modules/paths                   their paths, each with a NUL
- *     <repository>/submodules.json                 which folders are empty, and why
  */
 import type { EmptySubmodule, FindSubmodule } from "@slipway/domain/files/ports/WorkingTrees"
 import type { Remote } from "@slipway/domain/source/ports/SourceHost"
@@ -12,7 +11,7 @@ import { absoluteAddress } from "@slipway/domain/source/rules/SubmoduleAddress"
 import { sameRepo } from "@slipway/domain/source/schema/Naming"
 import type { RepoName } from "@slipway/domain/source/schema/RepoRef"
 import { textIn } from "@slipway/machine/node/IsThere"
-import { Clock, Duration, Effect, Option, Schema } from "effect"
+import { Clock, Duration, Effect } from "effect"
 import { createHash } from "node:crypto"
 import { chmod, writeFile } from "node:fs/promises"
 import { dirname, join } from "node:path"
@@ -47,18 +46,6 @@ const REASONS = {
   unasked: "Submodules are not checked out here."
 } as const
 
-const Stored = Schema.fromJsonString(Schema.Struct({
-  empty: Schema.Array(Schema.Struct({ path: Schema.String, reason: Schema.String }))
-}))
-
-const storeOf = (gitDir: string): string => join(gitDir, "submodules.json")
-
-/** The folders of a tree's submodules that stayed empty when it was made; `null`: it was made by an earlier version. */
-export const emptyIn = ({ gitDir }: Pick<HostRepository.HostRepository, "gitDir">): Effect.Effect<ReadonlyArray<EmptySubmodule> | null> =>
-  Effect.promise(() => textIn(storeOf(gitDir), "")).pipe(
-    Effect.map((text) => Option.getOrNull(Option.map(Schema.decodeOption(Stored)(text), ({ empty }) => empty)))
-  )
-
 interface Means {
   readonly limits: CheckoutLimits
   readonly mirrors: Mirrors
@@ -92,7 +79,10 @@ const lend = (gitDir: string, objects: string) =>
     await chmod(file, 0o644)
   })
 
-/** Fills what it may, and notes the rest. Mirrors stay until the scope closes. Never fails: a tree without its submodules is a tree. */
+/**
+ * Fills what it may, and says which folders stay empty. Mirrors stay until the scope closes. Never fails: a tree without its submodules
+ * is a tree.
+ */
 export const checkOut = Effect.fn("CheckOutSubmodules.checkOut")(
   function*(trees: Means, making: HostRepository.Making, sha: string, remote: Remote, find: FindSubmodule | undefined) {
     const { limits, mirrors, place } = trees
@@ -156,7 +146,9 @@ export const checkOut = Effect.fn("CheckOutSubmodules.checkOut")(
     for (let depth = 1; levels.length > 0; depth++) {
       const next: Array<Level> = []
       for (const level of levels) {
-        const links = yield* Gitlinks.linksIn(level, level.sha)
+        // The caller knows that the top names some.
+        const { hasModules } = level.prefix === "" ? { hasModules: true } : yield* Gitlinks.topOf(level, level.sha)
+        const links = hasModules ? yield* Gitlinks.linksIn(level, level.sha) : []
         for (const link of links) {
           const filled = yield* one(level, link, depth)
           if (filled !== null) next.push(filled)
@@ -164,16 +156,15 @@ export const checkOut = Effect.fn("CheckOutSubmodules.checkOut")(
       }
       levels = next
     }
-    const stored = yield* Effect.orDie(Schema.encodeEffect(Stored)({ empty }))
-    yield* Effect.promise(async () => {
-      if (made.length > 0) await writeFile(join(gitDir, "modules", "paths"), made.map((path) => `${path}\0`).join(""))
-      await writeFile(storeOf(gitDir), stored)
-    })
+    if (made.length > 0) {
+      yield* Effect.promise(() => writeFile(join(gitDir, "modules", "paths"), made.map((path) => `${path}\0`).join("")))
+    }
+    return empty
   },
   (self, _trees, { repo }) =>
     Effect.catchTag(
       self,
       "GitFailed",
-      (failure) => Effect.logWarning("git could not list submodules", { repo, failure: failure.message })
+      (failure) => Effect.as(Effect.logWarning("git could not list submodules", { repo, failure: failure.message }), [])
     )
 )

@@ -1,6 +1,6 @@
 /** The submodules of a commit: its gitlinks, with their addresses from `.gitmodules`. Both are read from objects, never from a tree. */
 import { Effect } from "effect"
-import { eachField, type GitFailed, line } from "../Git.ts"
+import { eachField, type GitFailed } from "../Git.ts"
 import { inPieces } from "../InPieces.ts"
 import { run } from "../tree/HostRepository.ts"
 
@@ -55,11 +55,9 @@ export const addressesIn = Effect.fnUntraced(
   Effect.catchTag("GitFailed", () => Effect.succeed<ReadonlyMap<string, string>>(new Map()))
 )
 
-/** All of a commit that has a `.gitmodules`, in the order of their paths. */
+/** All of a commit, in the order of their paths. */
 export const linksIn = Effect.fn("Gitlinks.linksIn")(
   function*(repository: Repository, commit: string): Effect.fn.Return<ReadonlyArray<Gitlink>, GitFailed> {
-    const input = `${commit}:.gitmodules\n`
-    if (line(yield* run(repository, ["cat-file", "--batch-check=%(objecttype)"], { input })) !== "blob") return []
     const entries = yield* run(repository, ["ls-tree", "-r", "-z", commit], { maximumBytes: MAXIMUM_NAMES_BYTES })
     const found: Array<{ readonly path: Buffer; readonly sha: string }> = []
     yield* inPieces(eachField(entries), (entry) => {
@@ -71,4 +69,32 @@ export const linksIn = Effect.fn("Gitlinks.linksIn")(
     const addresses = yield* addressesIn(repository, commit)
     return found.map((link) => ({ ...link, address: addresses.get(link.path.toString("latin1")) ?? null }))
   }
+)
+
+/** Bytes of both files. */
+const MAXIMUM_TOP_BYTES = 4_194_304
+
+/** What the top folder of a commit says of its files: whether it names submodules, and its attributes. Takes one process. */
+export const topOf = Effect.fn("Gitlinks.topOf")(
+  function*(repository: Repository, commit: string) {
+    const said = yield* run(repository, ["cat-file", "--batch"], {
+      input: `${commit}:.gitmodules\n${commit}:.gitattributes\n`,
+      maximumBytes: MAXIMUM_TOP_BYTES
+    })
+    let at = 0
+    const next = (): Buffer | null => {
+      const end = said.indexOf(LINE_FEED, at)
+      const [, kind, size] = said.subarray(at, end).toString("latin1").split(" ")
+      at = end + 1
+      // `<name> missing`
+      if (size === undefined) return null
+      const content = said.subarray(at, at + Number(size))
+      at += Number(size) + 1
+      return kind === "blob" ? content : null
+    }
+    const [modules, attributes] = [next(), next()]
+    return { hasModules: modules !== null, attributes: attributes?.toString("latin1") ?? "" }
+  },
+  // They are larger than anybody makes them.
+  Effect.catchIf(({ reason }) => reason === "output", () => Effect.succeed({ hasModules: true, attributes: "" }))
 )

@@ -164,7 +164,7 @@ export const agentsLayout = ({ shallow }: Pick<Making, "shallow">, { head, refs 
 }
 
 /** A name in the repository for a file or folder that lives as long as the scope. */
-export const scratch = (repository: HostRepository) =>
+export const scratch = (repository: Pick<HostRepository, "gitDir">) =>
   Effect.acquireRelease(
     Effect.sync(() => join(repository.gitDir, "scratch", randomUUID())),
     (path) => Effect.promise(() => Promise.all([rm(path, { recursive: true, force: true }), rm(`${path}.lock`, { force: true })]))

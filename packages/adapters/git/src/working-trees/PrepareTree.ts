@@ -7,10 +7,10 @@ import { Cause, Clock, Effect, Option, Queue } from "effect"
 import { mkdir, rmdir } from "node:fs/promises"
 import { dirname, join } from "node:path"
 import { explained } from "../GitFailure.ts"
-import * as CheckOutSubmodules from "../submodules/CheckOutSubmodules.ts"
 import * as HostRepository from "../tree/HostRepository.ts"
 import * as Submodules from "../tree/Submodules.ts"
 import { exclusive, find, isRestoring, minded, opened, type OpenTrees } from "./OpenTrees.ts"
+import * as TreeContents from "./TreeContents.ts"
 import * as TreePaths from "./TreePaths.ts"
 
 type Source = Parameters<WorkingTrees["Service"]["prepare"]>[1]
@@ -52,10 +52,18 @@ const clearLeft = (trees: OpenTrees, sandboxId: SandboxId) =>
 
 const baseOf = Effect.fnUntraced(function*(repository: HostRepository.HostRepository) {
   const { baseRef, baseSha } = repository
-  const empty = yield* CheckOutSubmodules.emptyIn(repository)
-  if (empty !== null && empty.length > 0) return { baseSha, baseRef, submodules: empty.map(({ path }) => path), emptySubmodules: empty }
-  const submodules = empty === null ? yield* Submodules.inBase(repository) : []
-  return { baseSha, baseRef, ...(submodules.length === 0 ? {} : { submodules }) }
+  const contents = yield* TreeContents.read(repository)
+  if (contents === null) {
+    const submodules = yield* Submodules.inBase(repository)
+    return { baseSha, baseRef, ...(submodules.length === 0 ? {} : { submodules }) }
+  }
+  const { empty, pointers } = contents
+  return {
+    baseSha,
+    baseRef,
+    ...(empty.length === 0 ? {} : { submodules: empty.map(({ path }) => path), emptySubmodules: empty }),
+    ...(pointers === 0 ? {} : { lfsPointers: pointers })
+  }
 })
 
 /** Checks out on a site of its own: a process of a worker that was killed may still be at work on another. */
@@ -67,7 +75,7 @@ const makeOn = (
 ) =>
   HostRepository.layOutSite(making).pipe(
     Effect.andThen(trees.place.checkOut(making, HostRepository.checkoutOf(making))),
-    Effect.andThen(CheckOutSubmodules.checkOut(trees, making, making.baseSha, remote, submodule)),
+    Effect.andThen(TreeContents.complete(trees, making, making.baseSha, remote, submodule)),
     Effect.andThen(trees.place.put(making)),
     // Files that cannot be deleted now, because an orphan still writes to them, are deleted with the sandbox.
     fitting(trees, key),

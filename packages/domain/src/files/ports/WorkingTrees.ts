@@ -357,6 +357,8 @@ export class WorkingTrees extends Context.Service<WorkingTrees, {
     readonly submodules?: ReadonlyArray<string>
     /** The same with their reasons. Absent also for trees that an earlier version made. */
     readonly emptySubmodules?: ReadonlyArray<EmptySubmodule>
+    /** The number of files of which the tree has only the pointers of Git LFS. Absent if there are none. */
+    readonly lfsPointers?: number
   }, CloneFailed | TreesUnavailable>
   /**
    * The immediate entries of one directory. `directory` is normalised. Git in the sandbox's box reports changes. If it fails or takes
@@ -451,6 +453,11 @@ export class WorkingTrees extends Context.Service<WorkingTrees, {
      * came from. At most 32; absent if there are none.
      */
     readonly submodules?: ReadonlyArray<string>
+    /**
+     * Changed files that are left out: the tree's own `.gitattributes` gives them to Git LFS, and they are no pointers. At most 32; absent
+     * if there are none.
+     */
+    readonly lfs?: ReadonlyArray<string>
     /**
      * Subjects of the agent's commits that this publication takes over or stands for, oldest first, as the agent wrote them: one line
      * of at most 200 characters each. The newest 20, after an ellipsis if there are more. Absent without commits.

@@ -166,6 +166,9 @@ export const SandboxEvent = Schema.Union([
     empty_submodules: Schema.optionalKey(Schema.Array(EmptySubmodule)).annotateKey({
       description: "With `clone`: the same folders with the reason of each; left out by earlier versions."
     }),
+    lfs_pointers: Schema.optionalKey(Counter).annotateKey({
+      description: "With `clone`: files of which the tree has only the pointers of Git LFS; left out without any."
+    }),
     cache: Schema.optionalKey(Schema.Literals(["hit", "miss", "none"])).annotateKey({
       description: "With `setup`: whether the cache had its folders; `none` if nothing is cached."
     }),
@@ -330,6 +333,9 @@ export const SandboxEvent = Schema.Union([
     submodules: Schema.optionalKey(Schema.Array(Schema.String)).annotateKey({
       description: "Folders of submodules with work that is not published: their files differ from their commit, or the commit does not " +
         "exist where they come from. At most 32."
+    }),
+    lfs_left_out: Schema.optionalKey(Schema.Array(Schema.String)).annotateKey({
+      description: "Changed files that are not published: the repository gives them to Git LFS, and they are no pointers. At most 32."
     }),
     left_out: Schema.optionalKey(Schema.Array(Schema.String)).annotateKey({
       description: "Labels and reviewers of the repository's settings that the source host did not take. At most 35."
