@@ -223,27 +223,23 @@ const signatures = <R>(it: Writer<WorkingTrees | R>, workspace: Workspace<R>, ma
 
 type Origin = Effect.Success<ReturnType<typeof source>>
 
-/** Commits gitlinks at the top of `main`, each with an address in `.gitmodules` unless that is `null`. */
-const link = (origin: Origin, links: ReadonlyArray<readonly [path: string, address: string | null, sha: string]>) =>
-  Effect.gen(function*() {
-    const modules = links.flatMap(([path, address]) =>
-      address === null ? [] : [`[submodule "of ${path}"]\n\tpath = ${path}\n\turl = ${address}\n`]
-    ).join("")
-    const stored = (input: string) =>
-      execFileSync("git", ["-C", origin.path, "hash-object", "-w", "--stdin"], { input, encoding: "utf8" }).trim()
-    const before = gitIn(origin.path, "ls-tree", "main").split("\n").filter((line) => line !== "" && !line.endsWith("\t.gitmodules"))
-    const tree = execFileSync("git", ["-C", origin.path, "mktree", "--missing"], {
-      encoding: "utf8",
-      input: [
-        ...before,
-        `100644 blob ${stored(modules)}\t.gitmodules`,
-        ...links.map(([path, , sha]) => `160000 commit ${sha}\t${path}`)
-      ].join("\n")
-    }).trim()
-    const commit = gitIn(origin.path, "commit-tree", "-p", "main", "-m", "submodules", tree)
-    yield* origin.setBranch("main", commit)
-    return commit
-  })
+type Links = ReadonlyArray<readonly [path: string, address: string | null, sha: string]>
+
+/** A commit on top of another one, with gitlinks at its top, each with an address in `.gitmodules` unless that is `null`. */
+const linking = (origin: Origin, links: Links, parent = "main"): string => {
+  const modules = links.flatMap(([name, address]) =>
+    address === null ? [] : [`[submodule "of ${name}"]\n\tpath = ${name}\n\turl = ${address}\n`]
+  ).join("")
+  const stored = execFileSync("git", ["-C", origin.path, "hash-object", "-w", "--stdin"], { input: modules, encoding: "utf8" }).trim()
+  const before = gitIn(origin.path, "ls-tree", parent).split("\n").filter((line) => line.startsWith("100") && !line.endsWith("\t.gitmodules"))
+  const gitlinks = links.map(([name, , sha]) => `160000 commit ${sha}\t${name}`)
+  const input = [...before, `100644 blob ${stored}\t.gitmodules`, ...gitlinks].join("\n")
+  const tree = execFileSync("git", ["-C", origin.path, "mktree", "--missing"], { encoding: "utf8", input }).trim()
+  return gitIn(origin.path, "commit-tree", "-p", parent, "-m", "submodules", tree)
+}
+
+/** Moves `main` to such a commit. */
+const link = (origin: Origin, links: Links) => origin.setBranch("main", linking(origin, links))
 
 const tipOf = (origin: Origin) => Effect.map(origin.tip("main"), (tip) => tip ?? "")
 
@@ -302,8 +298,8 @@ const checkedOutModules = <R>(it: Writer<WorkingTrees | R>, workspace: Workspace
       const shown = ({ entries }: Effect.Success<ReturnType<typeof trees.list>>) =>
         entries.map(({ kind, name, status }) => [kind, name, status])
       assert.deepStrictEqual(shown(yield* trees.list(key, "")), [
-        ["submodule", "lib", null],
         ["file", ".gitmodules", null],
+        ["submodule", "lib", null],
         ["file", "v", null]
       ])
       assert.includeDeepMembers(shown(yield* trees.list(key, "lib")), [["file", "l", null]])
@@ -347,74 +343,78 @@ const checkedOutModules = <R>(it: Writer<WorkingTrees | R>, workspace: Workspace
 
   it.effect("submodules go four levels deep, and are checked out anew with a restored tree", () =>
     Effect.gen(function*() {
-      const chain: Array<Origin> = []
-      for (let i = 0; i < 6; i++) chain.push(yield* source({ level: `${i}` }))
-      for (let i = 4; i >= 0; i--) {
-        const [from, to] = [chain[i], chain[i + 1]]
-        if (from !== undefined && to !== undefined) yield* link(from, [["sub", relative(from, to), yield* tipOf(to)]])
-      }
-      const [origin, ...others] = chain
-      if (origin === undefined) return assert.fail("no repository")
-      const { find } = finding(Object.fromEntries(others.map((one, i) => [`level${i + 1}`, one])))
+      const [origin, lib] = [yield* source({ v: "0" }), yield* source({ l: "lib" })]
+      // Levels 5 to 1, each in a repository of its own, as far as names tell.
+      let sha = yield* tipOf(lib)
+      for (let level = 4; level >= 1; level--) sha = linking(lib, [["sub", `/level/${level + 1}`, sha]])
+      yield* link(origin, [["sub", "/level/1", sha]])
+      const find: FindSubmodule = (address) =>
+        Effect.succeed({ repo: RepoName.make(`acme/${path.posix.basename(address)}`), remote: lib.remote })
       const { at, base, key, trees } = yield* preparedWith(workspace, origin, find)
       assert.deepStrictEqual(base.emptySubmodules, [{ path: "sub/sub/sub/sub/sub", reason: "It is more than 4 levels deep." }])
-      assert.strictEqual(readFileSync(at("sub/sub/sub/sub/level"), "utf8"), "4")
+      assert.strictEqual(readFileSync(at("sub/sub/sub/sub/l"), "utf8"), "lib")
       assert.deepStrictEqual(readdirSync(at("sub/sub/sub/sub/sub")), [])
 
       yield* agent.write(at("own"), "own")
       const saved = yield* trees.save(key.sandboxId, [{ repo: app }])
       const content = Buffer.concat(yield* Stream.runCollect(saved.content))
       yield* agent.remove(at("sub"))
-      yield* trees.restore(key.sandboxId, Stream.make<ReadonlyArray<Uint8Array>>(content), [{
-        repo: app,
-        remote: origin.remote,
-        submodule: find
-      }])
-      assert.deepStrictEqual([readFileSync(at("own"), "utf8"), readFileSync(at("sub/sub/level"), "utf8")], ["own", "2"])
+      const from = [{ repo: app, remote: origin.remote, submodule: find }]
+      yield* trees.restore(key.sandboxId, Stream.make<ReadonlyArray<Uint8Array>>(content), from)
+      assert.deepStrictEqual([readFileSync(at("own"), "utf8"), readFileSync(at("sub/sub/l"), "utf8")], ["own", "lib"])
       assert.strictEqual(gitIn(at("sub"), "status", "--porcelain"), "")
     }).pipe(Effect.scoped))
 }
 
 const workInModules = <R>(it: Writer<WorkingTrees | R>, workspace: Workspace<R>) => {
-  it.effect("work in a submodule is named, not published; a moved gitlink is published once its commit exists where it comes from", () =>
+  /** A tree with `lib`, and `inner` in it. */
+  const withLib = Effect.gen(function*() {
+    const [origin, lib] = [yield* source({ v: "0" }), yield* source({ l: "lib\n" })]
+    const libSha = linking(lib, [["inner", "/inner", yield* tipOf(lib)]])
+    yield* link(origin, [["lib", lib.path, libSha]])
+    const find: FindSubmodule = (address) =>
+      Effect.succeed({ repo: RepoName.make(address === "/inner" ? "acme/inner" : "acme/lib"), remote: lib.remote })
+    const tree = yield* preparedWith(workspace, origin, find)
+    const host = `${tree.at(".")}/../../git/acme+app`
+    yield* agent.write(tree.at("v"), "1")
+    return { ...tree, host, lib, libSha, origin }
+  })
+
+  it.effect("work in a submodule is not published, and its folder is named", () =>
     Effect.gen(function*() {
-      const [origin, lib, inner] = [yield* source({ v: "0" }), yield* source({ l: "lib\n" }), yield* source({ i: "inner\n" })]
-      yield* link(lib, [["inner", inner.path, yield* tipOf(inner)]])
-      const libSha = yield* tipOf(lib)
-      yield* link(origin, [["lib", lib.path, libSha]])
-      const { find } = finding({ lib, inner })
-      const { at, key, snapshot, trees } = yield* preparedWith(workspace, origin, find)
-      const host = `${at(".")}/../../git/acme+app`
-      yield* agent.write(at("v"), "1")
+      const { at, host, libSha, snapshot } = yield* withLib
       assert.isUndefined((yield* snapshot()).submodules)
       yield* agent.write(at("lib/new"), "new")
       const dirty = yield* snapshot()
-      assert.deepStrictEqual(dirty.submodules, ["lib"])
-      assert.deepStrictEqual(gitlinks(host, dirty.sha), [`${libSha}\tlib`])
+      assert.deepStrictEqual([gitlinks(host, dirty.sha), dirty.submodules], [[`${libSha}\tlib`], ["lib"]])
       yield* agent.remove(at("lib/new"))
-      yield* agent.write(at("lib/inner/i"), "changed\n")
+      yield* agent.write(at("lib/inner/l"), "changed\n")
       assert.deepStrictEqual((yield* snapshot()).submodules, ["lib/inner"])
-      gitIn(at("lib/inner"), "checkout", "--quiet", "i")
+      gitIn(at("lib/inner"), "checkout", "--quiet", "l")
       assert.isUndefined((yield* snapshot()).submodules)
+    }))
 
-      // The agent commits in the submodule: nobody else has that commit.
+  it.effect("a moved gitlink is published once its commit exists where it comes from", () =>
+    Effect.gen(function*() {
+      const { at, host, key, lib, libSha, origin, snapshot, trees } = yield* withLib
+      const [as, is] = [[`${libSha}\tlib`], ["lib"]]
       yield* agent.write(at("lib/l"), "moved\n")
       gitIn(at("lib"), "commit", "--quiet", "--all", "--message", "in lib")
       const moved = gitIn(at("lib"), "rev-parse", "HEAD")
       const kept = yield* snapshot()
-      assert.deepStrictEqual([gitlinks(host, kept.sha), kept.submodules], [[`${libSha}\tlib`], ["lib"]])
+      assert.deepStrictEqual([gitlinks(host, kept.sha), kept.submodules], [as, is])
       gitIn(at("."), "commit", "--quiet", "--all", "--message", "Move lib")
+      const head = gitIn(at("."), "rev-parse", "HEAD")
       const own = yield* snapshot({ history: historyOf(at(".")) })
-      assert.deepStrictEqual([gitlinks(host, own.sha), own.submodules], [[`${libSha}\tlib`], ["lib"]])
-      assert.notStrictEqual(own.sha, gitIn(at("."), "rev-parse", "HEAD"))
+      assert.deepStrictEqual([gitlinks(host, own.sha), own.submodules], [as, is])
+      assert.notStrictEqual(own.sha, head)
 
       gitIn(at("lib"), "push", "--quiet", lib.path, "HEAD:refs/heads/feature")
       // Without a way to look it up it stays as it was.
       const unasked = yield* trees.snapshot(key, { message: "Title", author })
-      assert.deepStrictEqual(gitlinks(host, unasked.sha), [`${libSha}\tlib`])
+      assert.deepStrictEqual(gitlinks(host, unasked.sha), as)
       const published = yield* snapshot({ history: historyOf(at(".")) })
-      assert.deepStrictEqual(gitlinks(host, published.sha), [`${moved}\tlib`])
-      assert.strictEqual(published.sha, gitIn(at("."), "rev-parse", "HEAD"))
+      assert.deepStrictEqual([gitlinks(host, published.sha), published.sha], [[`${moved}\tlib`], head])
       yield* trees.push(key, { sha: published.sha, headRef: "slipway/x", remote: origin.remote })
       assert.deepStrictEqual(gitlinks(origin.path, "slipway/x"), [`${moved}\tlib`])
     }))
