@@ -449,11 +449,13 @@ const lfs = <R>(it: Writer<WorkingTrees | R>, workspace: Workspace<R>) => {
         v: "0"
       })
       const find = () => Effect.succeed("No.")
-      const { at, base, snapshot } = yield* preparedWith(workspace, origin, find)
+      const { at, base, key, snapshot, trees } = yield* preparedWith(workspace, origin, find)
       assert.deepStrictEqual(base, { baseSha: yield* tipOf(origin), baseRef: "main", lfsPointers: 3 })
       assert.strictEqual(readFileSync(at("a.bin"), "utf8"), POINTER)
-      const host = `${at(".")}/../../git/acme+app`
-      const changed = (commit: string) => gitIn(host, "diff", "--name-status", "--no-renames", base.baseSha, commit).split("\n")
+      const changed = Effect.fnUntraced(function*(sha: string) {
+        yield* trees.push(key, { sha, headRef: `slipway/${sha}`, remote: origin.remote })
+        return gitIn(origin.path, "diff", "--name-status", "--no-renames", base.baseSha, sha).split("\n")
+      })
 
       yield* agent.write(at("v"), "1")
       yield* agent.write(at("a.bin"), "content")
@@ -464,7 +466,7 @@ const lfs = <R>(it: Writer<WorkingTrees | R>, workspace: Workspace<R>) => {
       yield* agent.write(at("b.bin"), POINTER.replace("12345", "54321"))
       const first = yield* snapshot()
       assert.deepStrictEqual(first.lfs, ["a.bin", "deep/c.dat", "new.bin"])
-      assert.deepStrictEqual(changed(first.sha), ["M\tb.bin", "M\tdeep/plain.dat", "A\tnone.bin", "M\tv"])
+      assert.deepStrictEqual(yield* changed(first.sha), ["M\tb.bin", "M\tdeep/plain.dat", "A\tnone.bin", "M\tv"])
 
       // Nor by commits of the agent, also if a later one takes it back.
       gitIn(at("."), "add", "--all")
@@ -473,7 +475,8 @@ const lfs = <R>(it: Writer<WorkingTrees | R>, workspace: Workspace<R>) => {
       gitIn(at("."), "commit", "--quiet", "--message", "without")
       const second = yield* snapshot({ history: historyOf(at(".")) })
       assert.notStrictEqual(second.sha, gitIn(at("."), "rev-parse", "HEAD"))
-      assert.strictEqual(gitIn(host, "rev-list", "--count", `${base.baseSha}..${second.sha}`), "1")
+      yield* changed(second.sha)
+      assert.strictEqual(gitIn(origin.path, "rev-list", "--count", `${base.baseSha}..${second.sha}`), "1")
       assert.isUndefined(second.lfs)
 
       // The repository takes files away from LFS: then they are files like others.
@@ -482,7 +485,7 @@ const lfs = <R>(it: Writer<WorkingTrees | R>, workspace: Workspace<R>) => {
       yield* agent.write(at("a.bin"), "content")
       const third = yield* snapshot()
       assert.isUndefined(third.lfs)
-      assert.deepStrictEqual(changed(third.sha), ["M\t.gitattributes", "M\ta.bin"])
+      assert.deepStrictEqual(yield* changed(third.sha), ["M\t.gitattributes", "M\ta.bin"])
     }))
 }
 
@@ -493,11 +496,23 @@ const newKey = Effect.gen(function*() {
   return made.status === 0 ? yield* SigningKeys.parse(readFileSync(`${folder}/key`, "latin1")) : null
 }).pipe(Effect.scoped, Effect.orDie)
 
-/** All rules. `layerOf`: trees whose files are on this machine, with these options. */
+const emptyModules = <R>(it: Writer<WorkingTrees | R>, workspace: Workspace<R>) => {
+  it.effect("submodules stay empty in a machine of its own, with that reason", () =>
+    Effect.gen(function*() {
+      const [origin, lib] = [yield* source({ v: "0" }), yield* source({ l: "lib\n" })]
+      yield* link(origin, [["lib", lib.path, yield* tipOf(lib)]])
+      const { at, base } = yield* preparedWith(workspace, origin, finding({ lib }).find)
+      assert.deepStrictEqual(base.emptySubmodules, [{ path: "lib", reason: "Machines of their own do not get the files of submodules." }])
+      assert.deepStrictEqual(readdirSync(at("lib")), [])
+    }))
+}
+
+/** All rules. `layerOf`: trees whose files are on this machine, with these options. `hasModules`: submodules are checked out there. */
 export const suite = <R>(
   name: string,
   layerOf: (options: Pick<Options, "signingKey">) => Layer.Layer<WorkingTrees | R, unknown>,
-  workspace: Workspace<R>
+  workspace: Workspace<R>,
+  { hasModules = true } = {}
 ) => {
   const key = Effect.runSync(Effect.cached(newKey))
   const signed = Layer.unwrap(Effect.map(key, (signingKey) => layerOf({ signingKey })))
@@ -508,8 +523,11 @@ export const suite = <R>(
       names(it, workspace)
       filters(it, workspace)
       refusals(it, workspace)
-      checkedOutModules(it, workspace)
-      workInModules(it, workspace)
+      if (!hasModules) emptyModules(it, workspace)
+      else {
+        checkedOutModules(it, workspace)
+        workInModules(it, workspace)
+      }
       lfs(it, workspace)
     }),
     ...isHere ? [defineLive(`Signed commits (${name})`, signed, (it) => signatures(it, workspace, key))] : []
