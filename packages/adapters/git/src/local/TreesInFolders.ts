@@ -6,7 +6,7 @@ import { deleteTree } from "@slipway/machine/node/DeleteTree"
 import * as DescriptorWalk from "@slipway/machine/node/DescriptorWalk"
 import * as FolderNames from "@slipway/machine/node/FolderNames"
 import * as Overlays from "@slipway/machine/overlay/Overlays"
-import { Effect, Stream } from "effect"
+import { Effect, Exit, Stream } from "effect"
 import { chmod, copyFile, mkdir, rename } from "node:fs/promises"
 import { basename, dirname, join } from "node:path"
 import { git, type GitFailed, type GitOptions } from "../Git.ts"
@@ -90,17 +90,18 @@ const checkOutFiles = Effect.fnUntraced(function*(making: HostRepository.Making,
   return agents
 })
 
+const moduleOnSite = (making: HostRepository.Making, name: string): string => join(HostRepository.madeIn(making), "modules", name)
+
 /**
  * Checks a submodule out, before anyone else can see it. The host keeps a repository of it, to compare its files with; the agent gets
- * its own one, at the commit.
+ * its own one, at the commit. A folder that could not be filled, or not in time, is empty again.
  */
 const checkOutModule = Effect.fnUntraced(function*(
   making: HostRepository.Making,
   { name, objects, path, sha, shallow }: Module,
   objectsInBox: (objects: string) => string
 ) {
-  const gitDir = join(HostRepository.madeIn(making), "modules", name)
-  const folder = join(treeOnSite(making), path)
+  const [gitDir, folder] = [moduleOnSite(making, name), join(treeOnSite(making), path)]
   yield* Effect.promise(() => layOut(gitDir, { head: sha, objects, shallow }))
   yield* git(["read-tree", "-m", "-u", sha], { timeout: TIMEOUT, env: { GIT_DIR: gitDir, GIT_WORK_TREE: folder } })
   const checkout = { sha, committed: sha, head: sha, refs: new Map<string, string>() }
@@ -111,6 +112,13 @@ const checkOutModule = Effect.fnUntraced(function*(
     await HostRepository.settle(gitDir)
     await chmod(dirname(gitDir), 0o755)
   })
+}, (self, making, { name, path }) => {
+  const folder = join(treeOnSite(making), path)
+  const clear = deleteTree(folder).pipe(
+    Effect.andThen(Effect.promise(() => mkdir(folder))),
+    Effect.andThen(deleteTree(moduleOnSite(making, name)))
+  )
+  return Effect.onExit(self, (exit) => Exit.isSuccess(exit) ? Effect.void : Effect.ignoreCause(clear))
 })
 
 export const make = ({ folders, objectsInBox, power, workspace }: {
