@@ -11,7 +11,7 @@ import {
   SourceHost,
   SourceHostError
 } from "@slipway/domain/source/ports/SourceHost"
-import { repositoryAt } from "@slipway/domain/source/rules/SubmoduleAddress"
+import { repositoryAt } from "@slipway/domain/source/schema/SubmoduleAddress"
 import { isRefName } from "@slipway/domain/source/schema/Naming"
 import type { RepoName } from "@slipway/domain/source/schema/RepoRef"
 import { Effect, Layer, Redacted } from "effect"

@@ -20,6 +20,7 @@ import {
   SourceHostError,
   SourceHost
 } from "../../src/source/ports/SourceHost.ts"
+import { nameIn } from "../../src/source/schema/SubmoduleAddress.ts"
 import { noChecks, type PullRequest } from "../../src/source/schema/PullRequest.ts"
 import type { RepoName } from "../../src/source/schema/RepoRef.ts"
 import { patch } from "../files/MemoryPatch.ts"

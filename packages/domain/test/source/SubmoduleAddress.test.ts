@@ -1,4 +1,4 @@
-import { absoluteAddress, repositoryAt } from "@slipway/domain/source/rules/SubmoduleAddress"
+import { absoluteAddress, repositoryAt } from "@slipway/domain/source/schema/SubmoduleAddress"
 import { assert, describe, it } from "vitest"
 
 const APP = "https://github.com/acme/app.git"

@@ -1,7 +1,7 @@
 /** Which submodules the trees of a sandbox may have. */
 import type { FindSubmodule } from "@slipway/domain/files/ports/WorkingTrees"
 import { SourceHost } from "@slipway/domain/source/ports/SourceHost"
-import { accountOf } from "@slipway/domain/source/rules/SubmoduleAddress"
+import { accountOf } from "@slipway/domain/source/schema/SubmoduleAddress"
 import type { RepoRef } from "@slipway/domain/source/schema/RepoRef"
 import { Effect } from "effect"
 
@@ -12,10 +12,10 @@ const NOT_HERE = "Its address is none that the source host has."
  * they cannot read. Retrying may help where the source host did not answer.
  */
 export const findSubmodule = (repos: ReadonlyArray<RepoRef>) =>
-  Effect.map(SourceHost, (host): FindSubmodule => {
+  Effect.map(SourceHost, (host) => {
     const accounts = new Set(repos.map(({ fullName }) => accountOf(fullName)))
-    return Effect.fn("findSubmodule")(
-      function*(address) {
+    const find: FindSubmodule = Effect.fn("findSubmodule")(
+      function*(address: string) {
         const repo = yield* host.repositoryAt(address)
         if (repo === null) return NOT_HERE
         if (!accounts.has(accountOf(repo))) {
@@ -23,9 +23,7 @@ export const findSubmodule = (repos: ReadonlyArray<RepoRef>) =>
         }
         return { repo, remote: yield* host.remote(repo, "read") }
       },
-      Effect.catchTags({
-        RepoNotAccessible: ({ message }) => Effect.succeed(`The ${message}`),
-        SourceHostError: ({ message }) => Effect.succeed(`The ${message}`)
-      })
+      (self) => Effect.catch(self, ({ message }) => Effect.succeed(`The ${message}`))
     )
+    return find
   })

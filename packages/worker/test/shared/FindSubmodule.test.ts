@@ -1,6 +1,6 @@
 import { assert, describe, it } from "@effect/vitest"
 import { RepoNotAccessible, SourceHost, SourceHostError } from "@slipway/domain/source/ports/SourceHost"
-import { repositoryAt } from "@slipway/domain/source/rules/SubmoduleAddress"
+import { repositoryAt } from "@slipway/domain/source/schema/SubmoduleAddress"
 import { RepoName } from "@slipway/domain/source/schema/RepoRef"
 import { Effect, Layer, Redacted } from "effect"
 import { findSubmodule } from "../../src/shared/FindSubmodule.ts"

@@ -148,7 +148,9 @@ export const take = (
   history: Stream.Stream<Uint8Array>,
   maximumBytes: number,
   purpose: Purpose = "published"
-) => taking(repository, box, history, maximumBytes, purpose, () => Effect.void)
+) =>
+  // Only publications look submodules up.
+  Effect.catchTag(taking(repository, box, history, maximumBytes, purpose, () => Effect.void), "PushFailed", Effect.die)
 
 const taking = Effect.fn("AgentCommits.take")(function*(
   repository: HostRepository,

@@ -7,7 +7,7 @@
  */
 import type { EmptySubmodule, FindSubmodule } from "@slipway/domain/files/ports/WorkingTrees"
 import type { Remote } from "@slipway/domain/source/ports/SourceHost"
-import { absoluteAddress } from "@slipway/domain/source/rules/SubmoduleAddress"
+import { absoluteAddress } from "@slipway/domain/source/schema/SubmoduleAddress"
 import { sameRepo } from "@slipway/domain/source/schema/Naming"
 import type { RepoName } from "@slipway/domain/source/schema/RepoRef"
 import { textIn } from "@slipway/machine/node/IsThere"

@@ -95,6 +95,11 @@ export const topOf = Effect.fn("Gitlinks.topOf")(
     const [modules, attributes] = [next(), next()]
     return { hasModules: modules !== null, attributes: attributes?.toString("latin1") ?? "" }
   },
-  // They are larger than anybody makes them.
-  Effect.catchIf(({ reason }) => reason === "output", () => Effect.succeed({ hasModules: true, attributes: "" }))
+  (self) =>
+    Effect.catchIf(
+      self,
+      ({ reason }) => reason === "output",
+      // They are larger than anybody makes them.
+      () => Effect.succeed({ hasModules: true, attributes: "" })
+    )
 )

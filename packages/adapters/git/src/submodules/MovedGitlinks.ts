@@ -1,7 +1,7 @@
 /** Gitlinks of which an agent chose another commit. They are published only if that commit exists where the submodule comes from. */
 import { type CloneFailed, type FindSubmodule, PushFailed } from "@slipway/domain/files/ports/WorkingTrees"
 import type { Remote } from "@slipway/domain/source/ports/SourceHost"
-import { absoluteAddress } from "@slipway/domain/source/rules/SubmoduleAddress"
+import { absoluteAddress } from "@slipway/domain/source/schema/SubmoduleAddress"
 import type { RepoName } from "@slipway/domain/source/schema/RepoRef"
 import { Effect, type Scope } from "effect"
 import { line, terminated } from "../Git.ts"

@@ -1,7 +1,7 @@
 /** The addresses of submodules, as repositories write them into `.gitmodules`. They are texts of strangers. */
 import * as Option from "effect/Option"
 import * as Schema from "effect/Schema"
-import { RepoName } from "../schema/RepoRef.ts"
+import { RepoName } from "./RepoRef.ts"
 
 /** Characters of an address. */
 const MAX_ADDRESS = 2_000
