@@ -455,8 +455,12 @@ export type SandboxEvent =
     readonly repo?: string
     /** With `mcp`: the MCP server that was looked at. */
     readonly server?: string
-    /** With `clone`: folders of submodules, which stay empty. */
+    /** With `clone`: folders of submodules that are empty. */
     readonly submodules?: ReadonlyArray<string>
+    /** The same with the reason of each; absent from earlier servers. */
+    readonly empty_submodules?: ReadonlyArray<{ readonly path: string; readonly reason: string }>
+    /** With `clone`: files of which the tree has only the pointers of Git LFS. */
+    readonly lfs_pointers?: number
     /** With `setup`: whether its cache existed. */
     readonly cache?: "hit" | "miss" | "none"
     /** With `setup`: keys of the repository's file without effect. */
@@ -644,8 +648,10 @@ export type SandboxEvent =
       /** `null`: the commit the sandbox started from. */
       readonly ancestor: string | null
     }>
-    /** Folders of submodules with files, which are not published. */
+    /** Folders of submodules with work that is not published. */
     readonly submodules?: ReadonlyArray<string>
+    /** Changed files that are not published, because Git LFS is to store them. */
+    readonly lfs_left_out?: ReadonlyArray<string>
     /** Labels and reviewers of the repository's settings that the source host did not take. */
     readonly left_out?: ReadonlyArray<string>
     /** As the source host had it then; absent while it is published, after a failure, and from servers that do not send it. */

@@ -719,7 +719,13 @@ class SandboxBootEventData(_SandboxBootEventData, total=False):
     server: str
     """With `mcp`: the name of the server."""
     submodules: list[str]
-    """With `clone`: folders of submodules, left empty. At most 32."""
+    """With `clone`: folders of submodules that are empty. At most 32."""
+    empty_submodules: list[SandboxBootEventDataEmptySubmodules]
+    """With `clone`: the same folders with the reason of each; left out by earlier versions."""
+    lfs_pointers: int
+    """
+    With `clone`: files of which the tree has only the pointers of Git LFS; left out without any.
+    """
     cache: Literal["hit", "miss", "none"]
     """With `setup`: whether the cache had its folders; `none` if nothing is cached."""
     ignored: list[str]
@@ -735,6 +741,13 @@ class SandboxBootEventData(_SandboxBootEventData, total=False):
     With `setup`: why it failed, for people; the status says whether the sandbox goes on. With
     `mcp`: why the agent does not have the server.
     """
+
+
+class SandboxBootEventDataEmptySubmodules(TypedDict):
+    path: str
+    """The folder, from the top of the repository. At most 500 characters."""
+    reason: str
+    """Why it is empty, for people. At most 500 characters."""
 
 
 class _SetupStartedEvent(TypedDict):
@@ -1768,7 +1781,15 @@ class PullRequestUpdatedEventData(_PullRequestUpdatedEventData, total=False):
     out.
     """
     submodules: list[str]
-    """Folders of submodules with files, which are not published. At most 32."""
+    """
+    Folders of submodules with work that is not published: their files differ from their commit, or
+    the commit does not exist where they come from. At most 32.
+    """
+    lfs_left_out: list[str]
+    """
+    Changed files that are not published: the repository gives them to Git LFS, and they are no
+    pointers. At most 32.
+    """
     left_out: list[str]
     """
     Labels and reviewers of the repository's settings that the source host did not take. At most 35.

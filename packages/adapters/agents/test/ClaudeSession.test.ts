@@ -150,11 +150,16 @@ describe("ClaudeSession", () => {
     { question: "Why?" }
   ]
 
-  it.live.each([
-    ["prompt", { 1: { labels: ["B", "A"], text: "or C" } }, { behavior: "allow", updatedInput: { questions, answers: { "Which?": "B, A, or C" } } }],
-    ["auto", { 2: { text: "So" } }, { behavior: "allow", updatedInput: { questions, answers: { "Why?": "So" } } }],
-    ["auto", null, { behavior: "deny", message: "The person did not answer." }]
-  ] as const)(
+  it.live.each(
+    [
+      ["prompt", { 1: { labels: ["B", "A"], text: "or C" } }, {
+        behavior: "allow",
+        updatedInput: { questions, answers: { "Which?": "B, A, or C" } }
+      }],
+      ["auto", { 2: { text: "So" } }, { behavior: "allow", updatedInput: { questions, answers: { "Why?": "So" } } }],
+      ["auto", null, { behavior: "deny", message: "The person did not answer." }]
+    ] as const
+  )(
     "asks the person in the mode %s, and passes on %j",
     ([toolApprovalMode, answers, told]) =>
       Effect.gen(function*() {

@@ -206,11 +206,13 @@ describe("CodexSession", () => {
     const which = { id: "which", header: "H", question: "Which?", isOther: false, options: [{ label: "A", description: "a" }] }
     const why = { id: "why", header: "", question: "Why?", isOther: true, options: null }
 
-    it.live.each([
-      [{ 1: { labels: ["A"] }, 2: { text: "So" } }, { which: ["A"], why: ["So"] }],
-      [{ 2: { text: "So" } }, { which: ["(Nobody answered this question.)"], why: ["So"] }],
-      [null, { which: ["(Nobody answered this question.)"], why: ["(Nobody answered this question.)"] }]
-    ] as const)("shows its questions, and passes on %j", ([answers, told]) =>
+    it.live.each(
+      [
+        [{ 1: { labels: ["A"] }, 2: { text: "So" } }, { which: ["A"], why: ["So"] }],
+        [{ 2: { text: "So" } }, { which: ["(Nobody answered this question.)"], why: ["So"] }],
+        [null, { which: ["(Nobody answered this question.)"], why: ["(Nobody answered this question.)"] }]
+      ] as const
+    )("shows its questions, and passes on %j", ([answers, told]) =>
       Effect.gen(function*() {
         const { events, fake } = yield* run(
           asking([which, why]),

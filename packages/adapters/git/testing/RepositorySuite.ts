@@ -2,13 +2,15 @@
  * Rules of repositories as they are (docs/decisions/20), with real git on a real disk. Each kind of box runs them; `WorkingTreesContract`
  * has the rules that need no git.
  */
-import { WorkingTrees } from "@slipway/domain/files/ports/WorkingTrees"
+import { type FindSubmodule, type SnapshotOptions, WorkingTrees } from "@slipway/domain/files/ports/WorkingTrees"
+import { RepoName } from "@slipway/domain/source/schema/RepoRef"
 import { app, author, freshId, options, treeOf } from "@slipway/testing/contracts/files/TreeFixtures"
 import { assert } from "@slipway/testing/suite/Assert"
 import { defineLive, type Writer } from "@slipway/testing/suite/Suite"
 import { Effect, Layer, Stream } from "effect"
 import { execFileSync, spawnSync } from "node:child_process"
-import { readFileSync, rmSync, writeFileSync } from "node:fs"
+import { readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs"
+import path from "node:path"
 import * as SigningKeys from "../src/publish/SigningKey.ts"
 import type { SigningKey } from "../src/publish/SigningKey.ts"
 import type { Options } from "../src/working-trees/WorkingTreesGit.ts"
@@ -219,6 +221,279 @@ const signatures = <R>(it: Writer<WorkingTrees | R>, workspace: Workspace<R>, ma
     }))
 }
 
+type Origin = Effect.Success<ReturnType<typeof source>>
+
+type Links = ReadonlyArray<readonly [path: string, address: string | null, sha: string]>
+
+/** A commit on top of another one, with gitlinks at its top, each with an address in `.gitmodules` unless that is `null`. */
+const linking = (origin: Origin, links: Links, parent = "main"): string => {
+  const modules = links.flatMap(([name, address]) =>
+    address === null ? [] : [`[submodule "of ${name}"]\n\tpath = ${name}\n\turl = ${address}\n`]
+  ).join("")
+  const stored = execFileSync("git", ["-C", origin.path, "hash-object", "-w", "--stdin"], { input: modules, encoding: "utf8" }).trim()
+  const before = gitIn(origin.path, "ls-tree", parent).split("\n").filter((line) =>
+    line.startsWith("100") && !line.endsWith("\t.gitmodules")
+  )
+  const added = links.map(([name, , sha]) => `160000 commit ${sha}\t${name}`)
+  const input = [...before, `100644 blob ${stored}\t.gitmodules`, ...added].join("\n")
+  const tree = execFileSync("git", ["-C", origin.path, "mktree", "--missing"], { encoding: "utf8", input }).trim()
+  return gitIn(origin.path, "commit-tree", "-p", parent, "-m", "submodules", tree)
+}
+
+/** Moves `main` to such a commit. */
+const link = (origin: Origin, links: Links) => origin.setBranch("main", linking(origin, links))
+
+const tipOf = (origin: Origin) => Effect.map(origin.tip("main"), (tip) => tip ?? "")
+
+/** Finds these repositories by their paths, under the names `acme/<key>`. Notes what it was asked. */
+const finding = (origins: Readonly<Record<string, Origin>>) => {
+  const asked: Array<string> = []
+  const find: FindSubmodule = (address) =>
+    Effect.sync(() => {
+      asked.push(address)
+      const found = Object.entries(origins).find(([, { path }]) => path === address)
+      return found === undefined ? `No ${address}.` : { repo: RepoName.make(`acme/${found[0]}`), remote: found[1].remote }
+    })
+  return { asked, find }
+}
+
+/** The address of a repository as seen from another one. */
+const relative = (from: Origin, to: Origin): string => `./${path.posix.relative(from.path, to.path)}`.replace(/^\.\/\.\./u, "..")
+
+const preparedWith = Effect.fnUntraced(function*<R>(workspace: Workspace<R>, origin: Origin, submodule: FindSubmodule) {
+  const trees = yield* WorkingTrees
+  const key = { sandboxId: freshId(), repo: app }
+  const base = yield* Effect.acquireRelease(
+    trees.prepare(key, { ...options(origin), submodule }),
+    () => Effect.orDie(trees.remove(key.sandboxId))
+  )
+  const root = `${yield* workspace(key.sandboxId)}/app`
+  const at = (name: string) => `${root}/${name}`
+  const since = { head: null, merges: [], remote: origin.remote }
+  const snapshot = (as: Partial<SnapshotOptions> = {}) => trees.snapshot(key, { message: "Title", author, since, submodule, ...as })
+  return { trees, key, base, at, snapshot }
+})
+
+const gitlinks = (folder: string, commit: string): ReadonlyArray<string> =>
+  gitIn(folder, "ls-tree", "-r", commit).split("\n").filter((line) => line.startsWith("160000")).map((line) =>
+    line.slice("160000 commit ".length)
+  )
+
+const checkedOutModules = <R>(it: Writer<WorkingTrees | R>, workspace: Workspace<R>) => {
+  it.effect("submodules are checked out where their repositories may be used, also in each other, and git works in them", () =>
+    Effect.gen(function*() {
+      const [origin, lib, inner] = [yield* source({ v: "0" }), yield* source({ l: "lib\n" }), yield* source({ i: "inner\n" })]
+      yield* link(lib, [["inner", relative(lib, inner), yield* tipOf(inner)]])
+      const [libSha, innerSha] = [yield* tipOf(lib), yield* tipOf(inner)]
+      yield* link(origin, [["lib", relative(origin, lib), libSha]])
+      const { asked, find } = finding({ lib, inner })
+      const { at, base, key, snapshot, trees } = yield* preparedWith(workspace, origin, find)
+      assert.deepStrictEqual(base, { baseSha: yield* tipOf(origin), baseRef: "main" })
+      assert.deepStrictEqual(asked, [lib.path, inner.path])
+      assert.deepStrictEqual([readFileSync(at("lib/l"), "utf8"), readFileSync(at("lib/inner/i"), "utf8")], ["lib\n", "inner\n"])
+      for (const [folder, sha] of [["lib", libSha], ["lib/inner", innerSha]] as const) {
+        assert.strictEqual(gitIn(at(folder), "rev-parse", "HEAD"), sha)
+        assert.strictEqual(gitIn(at(folder), "status", "--porcelain"), "")
+        gitIn(at(folder), "fsck")
+      }
+      assert.strictEqual(gitIn(at("."), "status", "--porcelain"), "")
+      const shown = ({ entries }: Effect.Success<ReturnType<typeof trees.list>>) =>
+        entries.map(({ kind, name, status }) => [kind, name, status])
+      assert.deepStrictEqual(shown(yield* trees.list(key, "")), [
+        ["file", ".gitmodules", null],
+        ["submodule", "lib", null],
+        ["file", "v", null]
+      ])
+      assert.deepStrictEqual(shown(yield* trees.list(key, "lib")).filter(([kind]) => kind === "file"), [
+        ["file", ".gitmodules", null],
+        ["file", "l", null]
+      ])
+      assert.strictEqual((yield* Effect.flip(snapshot()))._tag, "NoChanges")
+      // As it was told when the tree was made.
+      assert.deepStrictEqual(yield* trees.prepare(key, { ...options(origin), submodule: find }), base)
+    }))
+
+  it.effect("other submodules stay empty, each with its reason", () =>
+    Effect.gen(function*() {
+      const [origin, lib] = [yield* source({ v: "0" }), yield* source({ l: "lib\n" })]
+      const sha = yield* tipOf(lib)
+      const missing = "0123456789abcdef0123456789abcdef01234567"
+      const links = [
+        ["a-file", "file:///etc", sha],
+        ["b-self", relative(origin, origin).replace(/^\.\//u, "../origin.git"), sha],
+        ["c-above", "../../../../../../../../../../etc", sha],
+        ["d-between", "../x/../../etc", sha],
+        ["e-others", "https://github.com/other/secret.git", sha],
+        ["f-gone", lib.path, missing],
+        ["g-nameless", null, sha],
+        ["lib", lib.path, sha]
+      ] as const
+      yield* link(origin, links)
+      const { asked, find } = finding({ lib, app: origin })
+      const { at, base, snapshot } = yield* preparedWith(workspace, origin, find)
+      const reasons = Object.fromEntries((base.emptySubmodules ?? []).map((empty) => [empty.path, empty.reason]))
+      assert.deepStrictEqual(Object.keys(reasons), links.map(([name]) => name).filter((name) => name !== "lib"))
+      assert.deepStrictEqual(base.submodules, Object.keys(reasons))
+      assert.strictEqual(reasons["a-file"], "No file:///etc.")
+      assert.strictEqual(reasons["b-self"], "It is the repository that it is in.")
+      for (const name of ["c-above", "d-between"]) assert.strictEqual(reasons[name], "Its address is none that the source host has.", name)
+      assert.strictEqual(reasons["e-others"], "No https://github.com/other/secret.git.")
+      assert.match(reasons["f-gone"] ?? "", /commit does not exist/u)
+      assert.match(reasons["g-nameless"] ?? "", /no address/u)
+      for (const name of Object.keys(reasons)) assert.deepStrictEqual(readdirSync(at(name)), [], name)
+      assert.isTrue(asked.every((address) => !address.startsWith(".")))
+      assert.strictEqual(readFileSync(at("lib/l"), "utf8"), "lib\n")
+      assert.strictEqual((yield* Effect.flip(snapshot()))._tag, "NoChanges")
+    }))
+
+  it.effect("submodules go four levels deep, and are checked out anew with a restored tree", () =>
+    Effect.gen(function*() {
+      const [origin, lib] = [yield* source({ v: "0" }), yield* source({ l: "lib" })]
+      // Levels 5 to 1, each in a repository of its own, as far as names tell.
+      let sha = yield* tipOf(lib)
+      for (let level = 4; level >= 1; level--) sha = linking(lib, [["sub", `/level/${level + 1}`, sha]])
+      yield* link(origin, [["sub", "/level/1", sha]])
+      const find: FindSubmodule = (address) =>
+        Effect.succeed({ repo: RepoName.make(`acme/${path.posix.basename(address)}`), remote: lib.remote })
+      const { at, base, key, trees } = yield* preparedWith(workspace, origin, find)
+      assert.deepStrictEqual(base.emptySubmodules, [{ path: "sub/sub/sub/sub/sub", reason: "It is more than 4 levels deep." }])
+      assert.strictEqual(readFileSync(at("sub/sub/sub/sub/l"), "utf8"), "lib")
+      assert.deepStrictEqual(readdirSync(at("sub/sub/sub/sub/sub")), [])
+
+      yield* agent.write(at("own"), "own")
+      const saved = yield* trees.save(key.sandboxId, [{ repo: app }])
+      const content = Buffer.concat(yield* Stream.runCollect(saved.content))
+      yield* agent.remove(at("sub"))
+      const from = [{ repo: app, remote: origin.remote, submodule: find }]
+      yield* trees.restore(key.sandboxId, Stream.make<ReadonlyArray<Uint8Array>>(content), from)
+      assert.deepStrictEqual([readFileSync(at("own"), "utf8"), readFileSync(at("sub/sub/l"), "utf8")], ["own", "lib"])
+      assert.strictEqual(gitIn(at("sub"), "status", "--porcelain"), "")
+    }).pipe(Effect.scoped))
+}
+
+const workInModules = <R>(it: Writer<WorkingTrees | R>, workspace: Workspace<R>) => {
+  /** A tree with `lib`, and `inner` in it. */
+  const withLib = Effect.gen(function*() {
+    const [origin, lib] = [yield* source({ v: "0" }), yield* source({ l: "lib\n" })]
+    const libSha = linking(lib, [["inner", "/inner", yield* tipOf(lib)]])
+    yield* link(origin, [["lib", lib.path, libSha]])
+    const find: FindSubmodule = (address) =>
+      Effect.succeed({ repo: RepoName.make(address === "/inner" ? "acme/inner" : "acme/lib"), remote: lib.remote })
+    const tree = yield* preparedWith(workspace, origin, find)
+    const host = `${tree.at(".")}/../../git/acme+app`
+    yield* agent.write(tree.at("v"), "1")
+    return { ...tree, host, lib, libSha, origin }
+  })
+
+  it.effect("work in a submodule is not published, and its folder is named", () =>
+    Effect.gen(function*() {
+      const { at, host, libSha, snapshot } = yield* withLib
+      assert.isUndefined((yield* snapshot()).submodules)
+      yield* agent.write(at("lib/new"), "new")
+      const dirty = yield* snapshot()
+      assert.deepStrictEqual([gitlinks(host, dirty.sha), dirty.submodules], [[`${libSha}\tlib`], ["lib"]])
+      yield* agent.remove(at("lib/new"))
+      yield* agent.write(at("lib/inner/l"), "changed\n")
+      assert.deepStrictEqual((yield* snapshot()).submodules, ["lib/inner"])
+      gitIn(at("lib/inner"), "checkout", "--quiet", "l")
+      assert.isUndefined((yield* snapshot()).submodules)
+    }))
+
+  it.effect("a moved gitlink is published once its commit exists where it comes from", () =>
+    Effect.gen(function*() {
+      const { at, host, key, lib, libSha, origin, snapshot, trees } = yield* withLib
+      const asBefore = [`${libSha}\tlib`]
+      yield* agent.write(at("lib/l"), "moved\n")
+      gitIn(at("lib"), "commit", "--quiet", "--all", "--message", "in lib")
+      const moved = gitIn(at("lib"), "rev-parse", "HEAD")
+      const kept = yield* snapshot()
+      assert.deepStrictEqual([gitlinks(host, kept.sha), kept.submodules], [asBefore, ["lib"]])
+      gitIn(at("."), "commit", "--quiet", "--all", "--message", "Move lib")
+      const head = gitIn(at("."), "rev-parse", "HEAD")
+      const own = yield* snapshot({ history: historyOf(at(".")) })
+      assert.deepStrictEqual([gitlinks(host, own.sha), own.submodules], [asBefore, ["lib"]])
+      assert.notStrictEqual(own.sha, head)
+
+      gitIn(at("lib"), "push", "--quiet", lib.path, "HEAD:refs/heads/feature")
+      // Without a way to look it up it stays as it was.
+      const unasked = yield* trees.snapshot(key, { message: "Title", author })
+      assert.deepStrictEqual(gitlinks(host, unasked.sha), asBefore)
+      const published = yield* snapshot({ history: historyOf(at(".")) })
+      assert.deepStrictEqual([gitlinks(host, published.sha), published.sha], [[`${moved}\tlib`], head])
+      yield* trees.push(key, { sha: published.sha, headRef: "slipway/x", remote: origin.remote })
+      assert.deepStrictEqual(gitlinks(origin.path, "slipway/x"), [`${moved}\tlib`])
+    }))
+
+  it.effect("at most 32 submodules are checked out", () =>
+    Effect.gen(function*() {
+      const [origin, lib] = [yield* source({ v: "0" }), yield* source({ l: "lib\n" })]
+      const sha = yield* tipOf(lib)
+      const names = Array.from({ length: 34 }, (_, i) => `m${String(i).padStart(2, "0")}`)
+      yield* link(origin, names.map((name) => [name, lib.path, sha] as const))
+      const { at, base } = yield* preparedWith(workspace, origin, finding({ lib }).find)
+      const reason = "More than 32 submodules are not checked out."
+      assert.deepStrictEqual(base.emptySubmodules, [{ path: "m32", reason }, { path: "m33", reason }])
+      assert.strictEqual(readFileSync(at("m31/l"), "utf8"), "lib\n")
+    }))
+}
+
+const POINTER = `version https://git-lfs.github.com/spec/v1\noid sha256:${"a".repeat(64)}\nsize 12345\n`
+
+const lfs = <R>(it: Writer<WorkingTrees | R>, workspace: Workspace<R>) => {
+  it.effect("pointers of Git LFS stay pointers, are counted, and no content is published in place of one", () =>
+    Effect.gen(function*() {
+      const origin = yield* source({
+        ".gitattributes": "[attr]big filter=lfs\n*.bin big diff=lfs merge=lfs -text\n",
+        "deep/.gitattributes": "*.dat filter=lfs\nplain.dat !filter\n",
+        "a.bin": POINTER,
+        "b.bin": POINTER,
+        "empty.bin": "",
+        "small.bin": "no pointer, and older than the rule",
+        "deep/c.dat": POINTER,
+        "deep/plain.dat": "x",
+        v: "0"
+      })
+      const find = () => Effect.succeed("No.")
+      const { at, base, key, snapshot, trees } = yield* preparedWith(workspace, origin, find)
+      assert.deepStrictEqual(base, { baseSha: yield* tipOf(origin), baseRef: "main", lfsPointers: 3 })
+      assert.strictEqual(readFileSync(at("a.bin"), "utf8"), POINTER)
+      const changed = Effect.fnUntraced(function*(sha: string) {
+        yield* trees.push(key, { sha, headRef: `slipway/${sha}`, remote: origin.remote })
+        return gitIn(origin.path, "diff", "--name-status", "--no-renames", base.baseSha, sha).split("\n")
+      })
+
+      yield* agent.write(at("v"), "1")
+      yield* agent.write(at("a.bin"), "content")
+      yield* agent.write(at("deep/c.dat"), "content".repeat(1_000))
+      yield* agent.write(at("deep/plain.dat"), "changed")
+      yield* agent.write(at("new.bin"), "content")
+      yield* agent.write(at("none.bin"), "")
+      yield* agent.write(at("b.bin"), POINTER.replace("12345", "54321"))
+      const first = yield* snapshot()
+      assert.deepStrictEqual(first.lfs, ["a.bin", "deep/c.dat", "new.bin"])
+      assert.deepStrictEqual(yield* changed(first.sha), ["M\tb.bin", "M\tdeep/plain.dat", "A\tnone.bin", "M\tv"])
+
+      // Nor by commits of the agent, also if a later one takes it back.
+      gitIn(at("."), "add", "--all")
+      gitIn(at("."), "commit", "--quiet", "--message", "with content")
+      for (const name of ["a.bin", "deep/c.dat", "new.bin"]) gitIn(at("."), "rm", "--quiet", name)
+      gitIn(at("."), "commit", "--quiet", "--message", "without")
+      const second = yield* snapshot({ history: historyOf(at(".")) })
+      assert.notStrictEqual(second.sha, gitIn(at("."), "rev-parse", "HEAD"))
+      yield* changed(second.sha)
+      assert.strictEqual(gitIn(origin.path, "rev-list", "--count", `${base.baseSha}..${second.sha}`), "1")
+      assert.isUndefined(second.lfs)
+
+      // The repository takes files away from LFS: then they are files like others.
+      gitIn(at("."), "reset", "--quiet", "--hard", base.baseSha)
+      yield* agent.write(at(".gitattributes"), "")
+      yield* agent.write(at("a.bin"), "content")
+      const third = yield* snapshot()
+      assert.isUndefined(third.lfs)
+      assert.deepStrictEqual(yield* changed(third.sha), ["M\t.gitattributes", "M\ta.bin"])
+    }))
+}
+
 /** A key as `ssh-keygen` makes it; `null`: it is not installed. */
 const newKey = Effect.gen(function*() {
   const folder = yield* temporaryFolder
@@ -226,11 +501,23 @@ const newKey = Effect.gen(function*() {
   return made.status === 0 ? yield* SigningKeys.parse(readFileSync(`${folder}/key`, "latin1")) : null
 }).pipe(Effect.scoped, Effect.orDie)
 
-/** All rules. `layerOf`: trees whose files are on this machine, with these options. */
+const emptyModules = <R>(it: Writer<WorkingTrees | R>, workspace: Workspace<R>) => {
+  it.effect("submodules stay empty in a machine of its own, with that reason", () =>
+    Effect.gen(function*() {
+      const [origin, lib] = [yield* source({ v: "0" }), yield* source({ l: "lib\n" })]
+      yield* link(origin, [["lib", lib.path, yield* tipOf(lib)]])
+      const { at, base } = yield* preparedWith(workspace, origin, finding({ lib }).find)
+      assert.deepStrictEqual(base.emptySubmodules, [{ path: "lib", reason: "Machines of their own do not get the files of submodules." }])
+      assert.deepStrictEqual(readdirSync(at("lib")), [])
+    }))
+}
+
+/** All rules. `layerOf`: trees whose files are on this machine, with these options. `hasModules`: submodules are checked out there. */
 export const suite = <R>(
   name: string,
   layerOf: (options: Pick<Options, "signingKey">) => Layer.Layer<WorkingTrees | R, unknown>,
-  workspace: Workspace<R>
+  workspace: Workspace<R>,
+  { hasModules = true } = {}
 ) => {
   const key = Effect.runSync(Effect.cached(newKey))
   const signed = Layer.unwrap(Effect.map(key, (signingKey) => layerOf({ signingKey })))
@@ -241,6 +528,12 @@ export const suite = <R>(
       names(it, workspace)
       filters(it, workspace)
       refusals(it, workspace)
+      if (!hasModules) emptyModules(it, workspace)
+      else {
+        checkedOutModules(it, workspace)
+        workInModules(it, workspace)
+      }
+      lfs(it, workspace)
     }),
     ...isHere ? [defineLive(`Signed commits (${name})`, signed, (it) => signatures(it, workspace, key))] : []
   ]

@@ -13,6 +13,7 @@ import {
 } from "@slipway/domain/source/ports/SourceHost"
 import { isRefName } from "@slipway/domain/source/schema/Naming"
 import type { RepoName } from "@slipway/domain/source/schema/RepoRef"
+import { repositoryAt } from "@slipway/domain/source/schema/SubmoduleAddress"
 import { Effect, Layer, Redacted } from "effect"
 import * as AccountRepositories from "./AccountRepositories.ts"
 import * as Answers from "./Answers.ts"
@@ -47,7 +48,7 @@ const pullRequestsOf = (
   api: GitHubApi.GitHubApi,
   reads: ReturnType<typeof ConditionalReads.make>,
   held: HeldTokens
-): Omit<SourceHost["Service"], "branch" | "mayWrite" | "name" | "refusal" | "remote" | "repositories" | "repository"> => ({
+): Omit<SourceHost["Service"], "branch" | "mayWrite" | "name" | "refusal" | "remote" | "repositories" | "repository" | "repositoryAt"> => ({
   pullRequestSource: Effect.fn("SourceHost.pullRequestSource")((repo: RepoName, number: number) =>
     within("read the pull request", repo, withToken(api, repo, READ, (access) => PullRequests.readSource(api, access, number)))
   ),
@@ -124,6 +125,7 @@ const make = Effect.fnUntraced(function*(options: GitHubApi.Options) {
           ))
       )
     ),
+    repositoryAt: (address) => Effect.succeed(repositoryAt(address, api.host)),
     mayWrite: Effect.fn("SourceHost.mayWrite")((repo: RepoName, author: { readonly id: string; readonly login: string }) =>
       within(
         "read who may write",

@@ -53,6 +53,8 @@ export class LocalRepositories extends Context.Service<LocalRepositories, {
   /** The names without a repository. */
   missing(fullNames: ReadonlyArray<RepoName>): Effect.Effect<ReadonlyArray<RepoName>, StoreUnavailable>
   find(fullName: RepoName): Effect.Effect<Option.Option<LocalRepository>, StoreUnavailable>
+  /** The repository with this absolute path; the first by name, if several have it. */
+  at(path: string): Effect.Effect<Option.Option<LocalRepository>, StoreUnavailable>
   /** Removes a repository from the list and does not touch its files. `false`: unknown name. */
   remove(fullName: RepoName): Effect.Effect<boolean, StoreUnavailable>
 }>()("@slipway/local-source/LocalRepositories") {
@@ -78,6 +80,13 @@ export class LocalRepositories extends Context.Service<LocalRepositories, {
         execute: (fullName) =>
           sql`
           SELECT ${columns} FROM local_repositories WHERE lower(full_name) = lower(${fullName}) AND removed_at IS NULL`
+      })
+      const selectAt = SqlSchema.findOneOption({
+        Request: Schema.String,
+        Result: LocalRepository,
+        execute: (path) =>
+          sql`
+          SELECT ${columns} FROM local_repositories WHERE path = ${path} AND removed_at IS NULL ORDER BY lower(full_name) LIMIT 1`
       })
       const decodeName = Schema.decodeUnknownSync(RepoName)
       /** Finds the known names, in one query for concurrent callers. */
@@ -132,6 +141,7 @@ export class LocalRepositories extends Context.Service<LocalRepositories, {
           const found = yield* known(fullNames)
           return fullNames.filter((fullName) => !found.some((one) => sameRepo(one, fullName)))
         }),
+        at: Effect.fn("LocalRepositories.at")((path: string) => guard(selectAt(path))),
         find: Effect.fn("LocalRepositories.find")((fullName: RepoName) => guard(select(fullName))),
         remove: Effect.fn("LocalRepositories.remove")(function*(fullName: RepoName) {
           const at = DateTime.formatIso(yield* DateTime.now)

@@ -108,6 +108,23 @@ const repository = Effect.fn("SourceHost.repository")((local: Local, repo: RepoN
   )
 )
 
+/** A submodule beside its repository. `file:` addresses name none, nor do other paths than those of the operator's repositories. */
+const repositoryAt = Effect.fn("SourceHost.repositoryAt")(
+  function*({ repositories }: Local, address: string) {
+    if (!address.startsWith("/") || address.includes("\0")) return null
+    const path = address.replace(/\/$/u, "")
+    for (const one of [path, `${path}.git`]) {
+      const found = yield* repositories.at(one)
+      if (Option.isSome(found)) return found.value.fullName
+    }
+    return null
+  },
+  Effect.catchTag("StoreUnavailable", () =>
+    Effect.fail(
+      new SourceHostError({ operation: "find the repository", detail: "The database is not available just now.", retryable: true })
+    ))
+)
+
 const remote = Effect.fn("SourceHost.remote")((local: Local, repo: RepoName) =>
   within(local, "read the repository", repo, ({ path }) => Effect.succeed({ url: path, authorization: null }))
 )
@@ -237,6 +254,7 @@ const make = Effect.fnUntraced(function*(options: Options) {
     refusal: (repos) => refusal(local, repos),
     repositories: (query) => page(local, query),
     repository: (repo) => repository(local, repo),
+    repositoryAt: (address) => repositoryAt(local, address),
     // Only users of this service comment on its own pages.
     mayWrite: (repo) => Effect.as(repository(local, repo), true),
     remote: (repo) => remote(local, repo),

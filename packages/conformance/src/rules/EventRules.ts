@@ -67,6 +67,8 @@ const catalogue: Readonly<Record<string, Shape>> = {
       repo: text,
       server: text,
       submodules: listOf(text),
+      lfs_pointers: count,
+      empty_submodules: listOf(object({ path: text, reason: text })),
       cache: is("hit", "miss", "none"),
       ignored: listOf(text),
       egress_refused: listOf(text),

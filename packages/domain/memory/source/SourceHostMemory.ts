@@ -22,6 +22,7 @@ import {
 } from "../../src/source/ports/SourceHost.ts"
 import { noChecks, type PullRequest } from "../../src/source/schema/PullRequest.ts"
 import type { RepoName } from "../../src/source/schema/RepoRef.ts"
+import { nameIn } from "../../src/source/schema/SubmoduleAddress.ts"
 import { patch } from "../files/MemoryPatch.ts"
 import { changedLines, MemoryRepositories, type MemoryRepository, readNote } from "../files/MemoryRepositories.ts"
 import { feedback, make as makeFeedback, MemoryFeedback, toComment } from "./PullRequestFeedbackMemory.ts"
@@ -193,6 +194,9 @@ const pullRequests = (state: Pulls): NonNullable<typeof PullRequests.Service> =>
   })
 })
 
+/** What addresses of this host begin with. */
+const ADDRESS = "file:///memory/"
+
 const sourceHost = (state: Pulls): SourceHost["Service"] => ({
   name: "memory",
   refusal: (repos) =>
@@ -202,6 +206,11 @@ const sourceHost = (state: Pulls): SourceHost["Service"] => ({
     }),
   repositories: (query) => Effect.sync(() => pageOfNames(state.repositories.names(), query)),
   repository: (repo) => Effect.map(repositoryOf(state, repo), ({ defaultBranch, fullName }) => ({ fullName, defaultBranch })),
+  repositoryAt: (address) =>
+    Effect.sync(() => {
+      const name = address.startsWith(ADDRESS) ? nameIn(address.slice(ADDRESS.length)) : null
+      return name === null ? null : state.repositories.find(name)?.fullName ?? null
+    }),
   mayWrite: (repo) => Effect.map(repositoryOf(state, repo), () => true),
   remote: (repo) => Effect.map(repositoryOf(state, repo), ({ fullName }) => ({ url: `file:///memory/${fullName}`, authorization: null })),
   branch: (repo, name) =>

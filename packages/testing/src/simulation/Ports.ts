@@ -264,6 +264,7 @@ export const sourceOf = (process: Process, faults: Faults, witness: Witness, sou
     // As of a host whose list is not at hand: what it does not let us see comes out at the boot.
     refusal: () => Effect.succeed(null),
     repository: (repo) => call("repository", source.repository(repo)),
+    repositoryAt: (address) => source.repositoryAt(address),
     mayWrite: (repo, author) => call("mayWrite", Effect.map(source.mayWrite(repo, author), (may) => may && author.login !== STRANGER)),
     remote: (repo, access) => call("remote", source.remote(repo, access)),
     branch: (repo, name) => call("branch", source.branch(repo, name)),

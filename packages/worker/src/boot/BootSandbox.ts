@@ -16,6 +16,7 @@ import * as Checkpoint from "../checkpoint/Checkpoint.ts"
 import { reapOrphans } from "../jobs/ReapOrphans.ts"
 import { conversationOf } from "../setup/ClearHome.ts"
 import * as RunSetup from "../setup/RunSetup.ts"
+import { findSubmodule } from "../shared/FindSubmodule.ts"
 import type { LeasedSandbox } from "../shared/LeasedSandbox.ts"
 import { removeHere } from "../shared/ReleaseSandbox.ts"
 import * as Agent from "../turn/Agent.ts"
@@ -72,7 +73,7 @@ const isOfMachine = (trouble: Trouble): boolean => {
 }
 
 type Stage = SandboxEventOf<"sandbox.boot">["data"]["stage"]
-type About = Pick<SandboxEventOf<"sandbox.boot">["data"], "repo" | "submodules">
+type About = Pick<SandboxEventOf<"sandbox.boot">["data"], "empty_submodules" | "lfs_pointers" | "repo" | "submodules">
 
 /** Names of the stages in traces. */
 const STAGES: Readonly<Record<Stage, string>> = {
@@ -112,7 +113,8 @@ export const clone = Effect.fn("BootSandbox.clone")(function*(leased: LeasedSand
     remote,
     ref,
     defaultBranch,
-    repos: sandbox.repos.map((repo) => repo.fullName)
+    repos: sandbox.repos.map((repo) => repo.fullName),
+    submodule: yield* findSubmodule(sandbox.repos)
   })
 })
 
@@ -182,9 +184,11 @@ export const boot = Effect.fn("BootSandbox.boot")(function*(underLease: LeasedSa
     const clones = Effect.forEach(
       repos,
       (repo) =>
-        stage("clone", withRoom(clone(leased, repo)), ({ submodules }) => ({
+        stage("clone", withRoom(clone(leased, repo)), ({ emptySubmodules, lfsPointers, submodules }) => ({
           repo: repo.fullName,
-          ...(submodules === undefined ? {} : { submodules })
+          ...(submodules === undefined ? {} : { submodules }),
+          ...(emptySubmodules === undefined ? {} : { empty_submodules: emptySubmodules }),
+          ...(lfsPointers === undefined ? {} : { lfs_pointers: lfsPointers })
         })),
       { concurrency: "unbounded", discard: true }
     )

@@ -16,6 +16,7 @@ import type { RepoRef } from "@slipway/domain/source/schema/RepoRef"
 import { Duration, Effect, Schedule, Schema } from "effect"
 import * as AgentHistory from "../publish/AgentHistory.ts"
 import { elapsedMillis } from "../shared/Elapsed.ts"
+import { findSubmodule } from "../shared/FindSubmodule.ts"
 import { type LeasedSandbox, untilAvailable } from "../shared/LeasedSandbox.ts"
 import * as CheckpointFormat from "./CheckpointFormat.ts"
 
@@ -142,9 +143,10 @@ export class NoneLeft extends Schema.TaggedError<NoneLeft>()("NoneLeft", {
 /** The remotes with the base commits of these repositories. */
 export const sourcesOf = Effect.fnUntraced(function*(repos: ReadonlyArray<RepoRef>) {
   const source = yield* SourceHost
+  const submodule = yield* findSubmodule(repos)
   return yield* Effect.forEach(
     repos,
-    ({ fullName }) => Effect.map(source.remote(fullName, "read"), (remote) => ({ repo: fullName, remote })),
+    ({ fullName }) => Effect.map(source.remote(fullName, "read"), (remote) => ({ repo: fullName, remote, submodule })),
     { concurrency: "unbounded" }
   )
 })

@@ -36,6 +36,7 @@ import type { RepoName } from "@slipway/domain/source/schema/RepoRef"
 import { NO_SETTINGS, type RepoSettings } from "@slipway/domain/source/schema/RepoSettings"
 import { branchProblem, PullRequestNotWritable } from "@slipway/domain/source/schema/WritableBranch"
 import { DateTime, Effect, Option, Result } from "effect"
+import { findSubmodule } from "../shared/FindSubmodule.ts"
 import { untilAvailable } from "../shared/LeasedSandbox.ts"
 
 /** How many branch names may be taken by others before the publication fails. */
@@ -166,6 +167,7 @@ const commitOf = Effect.fnUntraced(function*(publication: Publication, { head, r
     author,
     ...(trailer === null ? {} : { trailer }),
     since: { head, merges: round.merges, remote },
+    submodule: yield* findSubmodule(publication.sandbox.repos),
     ...(history === undefined ? {} : { history })
   })
 })
@@ -176,7 +178,7 @@ const pushed = Effect.fnUntraced(function*(publication: Publication) {
   const { key, remote, sandbox } = publication
   const attempt = Effect.gen(function*() {
     const plan = yield* planOf(publication)
-    const { sha, subjects, submodules } = yield* commitOf(publication, plan).pipe(
+    const { lfs, sha, subjects, submodules } = yield* commitOf(publication, plan).pipe(
       Effect.provideService(OnBehalfOf, sandbox.grantId),
       Effect.withSpan("publication snapshot")
     )
@@ -188,7 +190,7 @@ const pushed = Effect.fnUntraced(function*(publication: Publication) {
       Effect.as(true),
       Effect.catchTag("BranchMoved", () => Effect.succeed(false))
     )
-    return { ...plan, sha, subjects, submodules, isDone }
+    return { ...plan, sha, subjects, submodules, lfs, isDone }
   })
   for (let attempts = 1;; attempts++) {
     const result = yield* attempt
@@ -262,7 +264,7 @@ const pushAndOpen = Effect.fnUntraced(function*(sandbox: Sandbox, repo: RepoName
     history,
     told
   }
-  const { base, open: before, round: { headRef, merges }, sha, subjects, submodules } = yield* pushed(publication)
+  const { base, lfs, open: before, round: { headRef, merges }, sha, subjects, submodules } = yield* pushed(publication)
   const at = yield* DateTime.now
   // Looked up before it is opened: a crash after opening must not open a second one.
   const open = before ?? (yield* host.findOpenPullRequest(repo, headRef))
@@ -279,7 +281,7 @@ const pushAndOpen = Effect.fnUntraced(function*(sandbox: Sandbox, repo: RepoName
   const pullRequest = yield* Effect.withSpan(found, "publication pull request")
   // A continued pull request was there before the sandbox.
   const isOpened = continuedBranch(sandbox, repo)?.pullRequest !== pullRequest.number
-  return { pullRequest, isOpened, sha, merges, submodules, leftOut: yield* decorate(publication, pullRequest) }
+  return { pullRequest, isOpened, sha, merges, submodules, lfs, leftOut: yield* decorate(publication, pullRequest) }
 })
 
 /**

@@ -6,15 +6,15 @@ import { deleteTree } from "@slipway/machine/node/DeleteTree"
 import * as DescriptorWalk from "@slipway/machine/node/DescriptorWalk"
 import * as FolderNames from "@slipway/machine/node/FolderNames"
 import * as Overlays from "@slipway/machine/overlay/Overlays"
-import { Effect, Stream } from "effect"
-import { copyFile, mkdir, rename } from "node:fs/promises"
+import { Effect, Exit, Stream } from "effect"
+import { chmod, copyFile, mkdir, rename } from "node:fs/promises"
 import { basename, dirname, join } from "node:path"
 import { git, type GitFailed, type GitOptions } from "../Git.ts"
 import { inPieces } from "../InPieces.ts"
 import { layOut } from "../RepositoryLayout.ts"
 import * as HostRepository from "../tree/HostRepository.ts"
 import * as SafeTree from "../tree/SafeTree.ts"
-import type { Checkout, Entry, Tree, TreePlace } from "../tree/TreePlace.ts"
+import type { Checkout, Entry, Module, Tree, TreePlace } from "../tree/TreePlace.ts"
 import * as CopyTree from "./CopyTree.ts"
 import type * as PowerLoss from "./PowerLoss.ts"
 
@@ -90,6 +90,37 @@ const checkOutFiles = Effect.fnUntraced(function*(making: HostRepository.Making,
   return agents
 })
 
+const moduleOnSite = (making: HostRepository.Making, name: string): string => join(HostRepository.madeIn(making), "modules", name)
+
+/**
+ * Checks a submodule out, before anyone else can see it. The host keeps a repository of it, to compare its files with; the agent gets
+ * its own one, at the commit. A folder that could not be filled, or not in time, is empty again.
+ */
+const checkOutModule = Effect.fnUntraced(function*(
+  making: HostRepository.Making,
+  { name, objects, path, sha, shallow }: Module,
+  objectsInBox: (objects: string) => string
+) {
+  const [gitDir, folder] = [moduleOnSite(making, name), join(treeOnSite(making), path)]
+  yield* Effect.promise(() => layOut(gitDir, { head: sha, objects, shallow }))
+  yield* git(["read-tree", "-m", "-u", sha], { timeout: TIMEOUT, env: { GIT_DIR: gitDir, GIT_WORK_TREE: folder } })
+  const checkout = { sha, committed: sha, head: sha, refs: new Map<string, string>() }
+  yield* Effect.promise(async () => {
+    await layOut(join(folder, ".git"), HostRepository.agentsLayout({ shallow }, checkout, objectsInBox(objects)))
+    await copyFile(join(gitDir, "index"), join(folder, ".git", "index"))
+    // Boxes of other users read what the host compares with.
+    await HostRepository.settle(gitDir)
+    await chmod(dirname(gitDir), 0o755)
+  })
+}, (self, making, { name, path }) => {
+  const folder = join(treeOnSite(making), path)
+  const clear = deleteTree(folder).pipe(
+    Effect.andThen(Effect.promise(() => mkdir(folder))),
+    Effect.andThen(deleteTree(moduleOnSite(making, name)))
+  )
+  return Effect.onExit(self, (exit) => Exit.isSuccess(exit) ? Effect.void : Effect.ignoreCause(clear))
+})
+
 export const make = ({ folders, objectsInBox, power, workspace }: {
   readonly folders: SizedFolders
   /** Where a box shows a mirror's `objects` folder, given its path here. */
@@ -119,6 +150,7 @@ export const make = ({ folders, objectsInBox, power, workspace }: {
     yield* HostRepository.mark(making)
     yield* Effect.promise(() => HostRepository.settle(gitDir))
   }),
+  checkOutModule: (making, module) => checkOutModule(making, module, objectsInBox),
   put: Effect.fnUntraced(function*(making) {
     const folder = join(workspace(making.sandboxId), making.folder)
     // Folders of caches that were mounted in it are not part of it and stay. A crash between the two moves leaves a tree without a

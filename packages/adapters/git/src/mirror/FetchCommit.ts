@@ -24,6 +24,9 @@ export interface FetchedCommit {
   readonly objects: string
   /** For `shallow`; empty when the history is whole. */
   readonly shallow: ReadonlyArray<string>
+  /** The size of its files when they are checked out. */
+  readonly bytes: number
+  readonly files: number
   /** Whether it had to be downloaded. */
   readonly isNew: boolean
 }
@@ -92,6 +95,8 @@ export const fetch = Effect.fn("Mirrors.fetch")(function*(
     branch: wanted.branch,
     objects: join(mirror, "objects"),
     shallow: known.shallow,
+    bytes: known.bytes,
+    files: known.files,
     isNew: Option.isNone(here)
   }
   return fetched

@@ -6,6 +6,8 @@ import { isEnvironmentFile } from "@slipway/domain/source/rules/FileRules"
 import { Effect, Stream } from "effect"
 import { eachField, fields, type GitFailed, line } from "../Git.ts"
 import { inPieces } from "../InPieces.ts"
+import * as LfsFiles from "../lfs/LfsFiles.ts"
+import * as MovedGitlinks from "../submodules/MovedGitlinks.ts"
 import type { BoxGit } from "../tree/BoxGit.ts"
 import { asEmpty } from "../tree/Changes.ts"
 import type { HostRepository } from "../tree/HostRepository.ts"
@@ -34,7 +36,13 @@ const checkWhole = Effect.fnUntraced(
 )
 
 /** Looks at each commit between `repository.baseSha` and `sha`. `ask` sees the pack beside the repository's objects. */
-const check = Effect.fnUntraced(function*(repository: HostRepository, box: BoxGit, sha: string, ask: ReceivedPack.ReceivedPack["beside"]) {
+const check = Effect.fnUntraced(function*(
+  repository: HostRepository,
+  box: BoxGit,
+  sha: string,
+  ask: ReceivedPack.ReceivedPack["beside"],
+  sources: MovedGitlinks.Sources | undefined
+) {
   const { baseSha } = repository
   const range = [sha, `^${baseSha}`, "--"]
   yield* checkWhole(repository, range, ask)
@@ -51,16 +59,31 @@ const check = Effect.fnUntraced(function*(repository: HostRepository, box: BoxGi
       "--ignore-submodules=none", ...range])
   )
   const added: Array<Buffer> = []
+  const written: Array<{ readonly path: Buffer; readonly id: string }> = []
+  const moved = new Map<string, { readonly path: Buffer; readonly to: string }>()
   let found: string | undefined
   yield* inPieces(parts, (head) => {
-    const [oldMode = "", newMode = ""] = head.toString("latin1").replace(/^\n*:/u, "").split(" ")
+    const [oldMode = "", newMode = "", , to = ""] = head.toString("latin1").replace(/^\n*:/u, "").split(" ")
     const path = parts.next().value ?? Buffer.alloc(0)
     if (newMode === REPOSITORY && oldMode !== REPOSITORY) found = "another repository"
     else if (oldMode === ABSENT && isEnvironmentFile(path.toString())) found = "an environment file"
-    else if (oldMode === ABSENT) added.push(path)
+    else if (newMode === REPOSITORY) moved.set(`${path.toString("latin1")} ${to}`, { path, to })
+    else {
+      if (oldMode === ABSENT) added.push(path)
+      if (newMode.startsWith("100")) written.push({ path, id: to })
+    }
     return found === undefined
   })
   if (found !== undefined) return yield* unsound(`One of them adds ${found}.`)
+  if (sources !== undefined && (yield* MovedGitlinks.lost(repository, sha, [...moved.values()], sources, ask)).length > 0) {
+    return yield* unsound("One of them moves a submodule to a commit that does not exist where it comes from.")
+  }
+  // Of the start too: a commit may change the attributes.
+  for (const commit of sources === undefined ? [] : [sha, baseSha]) {
+    if (yield* LfsFiles.hasPlain(repository, commit, written, ask)) {
+      return yield* unsound("One of them has the content of a file that Git LFS is to store.")
+    }
+  }
   if (added.length === 0) return
   const ignored = yield* box.ignored(repository, asEmpty(added))
   if (ignored.length > 0) return yield* unsound("One of them adds a file that is ignored.")
@@ -98,7 +121,8 @@ export const takeTold = Effect.fn("AgentCommits.takeTold")(function*(
   box: BoxGit,
   history: Stream.Stream<Uint8Array>,
   maximumBytes: number,
-  since: ReadonlyArray<string>
+  since: ReadonlyArray<string>,
+  sources: MovedGitlinks.Sources
 ) {
   let subjects: ReadonlyArray<string> = []
   const sha = yield* taking(
@@ -110,7 +134,8 @@ export const takeTold = Effect.fn("AgentCommits.takeTold")(function*(
     (received, id) =>
       Effect.map(subjectsOf(repository, id, since, received.beside), (found) => {
         subjects = found
-      })
+      }),
+    sources
   )
   const taken: Taken = { sha, subjects }
   return taken
@@ -123,7 +148,9 @@ export const take = (
   history: Stream.Stream<Uint8Array>,
   maximumBytes: number,
   purpose: Purpose = "published"
-) => taking(repository, box, history, maximumBytes, purpose, () => Effect.void)
+) =>
+  // Only publications look submodules up.
+  Effect.catchTag(taking(repository, box, history, maximumBytes, purpose, () => Effect.void), "PushFailed", Effect.die)
 
 const taking = Effect.fn("AgentCommits.take")(function*(
   repository: HostRepository,
@@ -131,7 +158,8 @@ const taking = Effect.fn("AgentCommits.take")(function*(
   history: Stream.Stream<Uint8Array>,
   maximumBytes: number,
   purpose: Purpose,
-  attend: (received: ReceivedPack.ReceivedPack, sha: string) => Effect.Effect<void, GitFailed>
+  attend: (received: ReceivedPack.ReceivedPack, sha: string) => Effect.Effect<void, GitFailed>,
+  sources?: MovedGitlinks.Sources
 ) {
   const received = yield* ReceivedPack.receive(repository, maximumBytes)
   yield* Stream.runForEach(history, received.append)
@@ -140,7 +168,7 @@ const taking = Effect.fn("AgentCommits.take")(function*(
   yield* received.index
   yield* attend(received, sha)
   yield* purpose === "published"
-    ? check(repository, box, sha, received.beside)
+    ? check(repository, box, sha, received.beside, sources)
     : checkWhole(repository, [sha, `^${repository.baseSha}`, "--"], received.beside)
   yield* received.keep(sha)
   return sha

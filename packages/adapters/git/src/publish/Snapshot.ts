@@ -12,7 +12,9 @@ import { join } from "node:path"
 import { eachField, type GitFailed, type GitOptions, line, terminated } from "../Git.ts"
 import { explained } from "../GitFailure.ts"
 import { inPieces } from "../InPieces.ts"
+import * as LfsFiles from "../lfs/LfsFiles.ts"
 import { replaceFile } from "../RepositoryLayout.ts"
+import * as MovedGitlinks from "../submodules/MovedGitlinks.ts"
 import { MAXIMUM_BYTES as MAXIMUM_NAMES } from "../tree/BoxAnswers.ts"
 import type { BoxGit } from "../tree/BoxGit.ts"
 import { PATIENCE } from "../tree/BoxScript.ts"
@@ -56,6 +58,8 @@ interface Looked {
   readonly bytes: Readonly<Record<AgentCommits.Purpose, number>>
   /** Names in it that must not be in the commit. */
   readonly left: Readonly<Record<AgentCommits.Purpose, ReadonlyArray<Buffer>>>
+  /** Submodules at another commit. */
+  readonly moved: ReadonlyArray<MovedGitlinks.Moved>
 }
 
 type Ask = (repository: Pick<HostRepository, "gitDir">, args: Parameters<typeof run>[1], options?: GitOptions) => ReturnType<typeof run>
@@ -73,11 +77,12 @@ const look = Effect.fnUntraced(function*(repository: Pick<HostRepository, "baseS
     })
   )
   const [repositories, secrets]: [Array<Buffer>, Array<Buffer>] = [[], []]
+  const moved: Array<MovedGitlinks.Moved> = []
   const ids: Array<{ readonly id: string; readonly isSecret: boolean }> = []
   let unsound: string | undefined
   let count = 0
   yield* inPieces(parts, (head) => {
-    const [oldMode = "", newMode = "", , id = ""] = head.toString("latin1").slice(1).split(" ")
+    const [oldMode = "", newMode = "", oldId = "", id = ""] = head.toString("latin1").slice(1).split(" ")
     const path = parts.next().value ?? Buffer.alloc(0)
     const isNew = oldMode === ABSENT
     const isSecret = isNew && isEnvironmentFile(path.toString())
@@ -86,7 +91,8 @@ const look = Effect.fnUntraced(function*(repository: Pick<HostRepository, "baseS
     else if (newMode === REPOSITORY && oldMode !== REPOSITORY) repositories.push(path)
     else {
       if (isSecret) secrets.push(path)
-      if (newMode !== REPOSITORY && !NO_OBJECT.test(id)) ids.push({ id, isSecret })
+      if (newMode === REPOSITORY) moved.push({ path, from: oldId, to: id })
+      else if (!NO_OBJECT.test(id)) ids.push({ id, isSecret })
     }
     return unsound === undefined
   })
@@ -99,7 +105,7 @@ const look = Effect.fnUntraced(function*(repository: Pick<HostRepository, "baseS
     bytes.saved += size
     if (!isSecret) bytes.published += size
   }
-  const looked: Looked = { bytes, left: { saved: repositories, published: [...repositories, ...secrets] } }
+  const looked: Looked = { bytes, left: { saved: repositories, published: [...repositories, ...secrets] }, moved }
   return looked
 }, Effect.scoped)
 
@@ -108,11 +114,8 @@ const remembered = new LruCache<string, Looked>(1_000)
 /** Names that are worth remembering. */
 const FEW = 100
 
-/**
- * Names in `tree` that must not be in a commit for this. Fails when it holds what git would not have made, or too much. `isKept`: it
- * lies in the repository with all it needs, so what was seen of it before is so still.
- */
-export const strange = Effect.fnUntraced(function*(
+/** As {@link strange}, with the submodules that are at another commit. */
+const inspect = Effect.fnUntraced(function*(
   repository: Pick<HostRepository, "baseSha" | "gitDir">,
   tree: string,
   maximumBytes: number,
@@ -120,13 +123,19 @@ export const strange = Effect.fnUntraced(function*(
   { isKept, purpose }: { readonly isKept: boolean; readonly purpose: AgentCommits.Purpose }
 ) {
   const name = `${yield* identity(repository)} ${tree}`
-  const { bytes, left } = (isKept ? remembered.get(name) : undefined) ?? (yield* look(repository, tree, ask))
-  if (left.published.length <= FEW) remembered.set(name, { bytes, left })
+  const { bytes, left, moved } = (isKept ? remembered.get(name) : undefined) ?? (yield* look(repository, tree, ask))
+  if (left.published.length + moved.length <= FEW) remembered.set(name, { bytes, left, moved })
   if (bytes[purpose] > maximumBytes) {
     return yield* ReceivedPack.unsound(`The changed files have more than ${maximumBytes} bytes together.`)
   }
-  return left[purpose]
+  return { left: left[purpose], moved }
 })
+
+/**
+ * Names in `tree` that must not be in a commit for this. Fails when it holds what git would not have made, or too much. `isKept`: it
+ * lies in the repository with all it needs, so what was seen of it before is so still.
+ */
+export const strange = (...asked: Parameters<typeof inspect>) => Effect.map(inspect(...asked), ({ left }) => left)
 
 /** The same commit for the same tree, options and parent. `subjects`: of the agent's commits that it stands for. */
 const commitOf = Effect.fnUntraced(function*(
@@ -182,6 +191,7 @@ export const snapshot = Effect.fn("Snapshot.snapshot")(
       const needed = [head, ...merges.flatMap(({ ancestor, onto }) => [ancestor, onto])].filter((sha) => sha !== null)
       yield* FetchedCommits.bring(repository, fetch, options.since.remote, needed)
     }
+    const sources = { fetch, find: options.submodule, remote: options.since?.remote }
     // First: what the agent commits meanwhile is in the tree.
     const agents: AgentCommits.Taken = options.history === undefined || (yield* AgentHead.read(repository)).commit === baseSha
       ? { sha: undefined, subjects: [] }
@@ -190,15 +200,17 @@ export const snapshot = Effect.fn("Snapshot.snapshot")(
         box,
         options.history(baseSha),
         maximumBytes,
-        head === null ? [] : [head, ...yield* toldIn(repository, head)]
+        head === null ? [] : [head, ...yield* toldIn(repository, head)],
+        sources
       )
     const own = agents.sha
 
     const received = yield* ReceivedPack.receive(repository, maximumBytes)
-    let submodules: ReadonlyArray<string> = []
+    let held: ReadonlyArray<Buffer> = []
+    let plain: ReadonlyArray<LfsFiles.Plain> = []
     const before = yield* box.snapshot(repository, {
       hold: (folders) => {
-        submodules = Submodules.told(folders)
+        held = folders
       },
       before: known(repository, own),
       known: idsIn,
@@ -213,13 +225,24 @@ export const snapshot = Effect.fn("Snapshot.snapshot")(
       // A checkpoint has nearly always taken it before.
       const isKnown = idsIn(before).includes(tree)
       if (!isKnown) yield* received.index
-      const left = yield* strange(repository, tree, maximumBytes, received.beside, { isKept: isKnown, purpose: "published" })
+      const { left, moved } = yield* inspect(repository, tree, maximumBytes, received.beside, { isKept: isKnown, purpose: "published" })
       if (!isKnown) yield* received.keep(tree)
+      const lost = yield* MovedGitlinks.lost(repository, tree, moved, sources)
       if (left.length > 0) tree = yield* without(repository, tree, left)
+      if (lost.length > 0) tree = yield* MovedGitlinks.reset(repository, tree, lost)
+      plain = yield* LfsFiles.plainIn(repository, tree)
+      if (plain.length > 0) tree = yield* LfsFiles.reset(repository, tree, plain)
+      held = [...held, ...lost.flatMap(({ path }) => held.some((folder) => folder.equals(path)) ? [] : [path])]
     }
+    const [submodules, lfs] = [Submodules.told(held), Submodules.told(plain.map(({ path }) => path))]
     for (const step of merges) tree = yield* TreeMerge.merge(repository, tree, step)
     const { subjects } = agents
-    const about = { baseRef, ...(submodules.length === 0 ? {} : { submodules }), ...(subjects.length === 0 ? {} : { subjects }) }
+    const about = {
+      baseRef,
+      ...(submodules.length === 0 ? {} : { submodules }),
+      ...(lfs.length === 0 ? {} : { lfs }),
+      ...(subjects.length === 0 ? {} : { subjects })
+    }
     const parent = head ?? merges.at(-1)?.onto ?? baseSha
     if (tree === (parent === baseSha ? baseTree : yield* TreeMerge.treeOf(repository, parent))) {
       return head === null ? yield* new NoChanges({ repo }) : { sha: head, ...about }

@@ -20,7 +20,7 @@ export const MAXIMUM_INDEX_BYTES = 33_554_432
  * longer than most of its work.
  */
 export const SCRIPT = `
-what=$1; ulimit -t "$2"; place=\${3:-$TMPDIR}/git-$$; tree=$4; base=$5; own=$6; copied=$7; take=$8
+what=$1; ulimit -t "$2"; isolated=$3; place=\${3:-$TMPDIR}/git-$$; tree=$4; base=$5; own=$6; copied=$7; take=$8
 shift 8
 objects=$place/objects; [ "$what" != snapshot ] || objects=$TMPDIR/.git-objects-\${GIT_DIR##*/}
 # Left behind by a git process that was killed, or there are none.
@@ -39,19 +39,45 @@ fi
 
 cp -p "$GIT_DIR/index" "$GIT_INDEX_FILE"
 # Git does not look into the folder of a submodule. A folder with files and no repository that \`.gitmodules\` does not name is the agent's
-# own; other folders with files are listed, because nothing else reads them. The mode of a submodule is 00 00 e0 00 in an index.
+# own; other folders with files are listed, because nothing else reads them. The mode of a submodule is 00 00 e0 00 in an index. Of one
+# that was checked out the host has a repository: it is not listed while its files are as they were, or as in the commit it is at.
 : > "$place/submodules"
+export isolated
+touched='
+  touched() {
+    module=$GIT_DIR/modules/$(printf %s "$1" | sha256sum | cut -d " " -f 1)
+    set -- "$PWD/$1"
+    [ -d "$module" ] && [ ! -L "$1/.git" ] && [ -d "$1/.git" ] || return 0
+    own=$module
+    if [ "$(head -c 100 "$1/.git/HEAD" 2> /dev/null)" != "$(cat "$module/HEAD")" ]; then
+      # The settings of an agent count in its box alone.
+      [ -n "$isolated" ] || return 0
+      own=$1/.git
+    fi
+    said=$(GIT_DIR=$own GIT_WORK_TREE=$1 GIT_INDEX_FILE=$own/index git status --porcelain --ignore-submodules=all) || return 0
+    [ -n "$said" ]
+  }
+'
 if LC_ALL=C grep -qaP '\\x00\\x00\\xe0\\x00' "$GIT_INDEX_FILE"; then
-  git ls-files --stage -z | sed -zn 's/^160000 [^\t]*\t//p' | xargs -0 -r sh -c '
+  git ls-files --stage -z | sed -zn 's/^160000 [^\t]*\t//p' | xargs -0 -r sh -c "$touched"'
     for path; do
       [ ! -L "$path" ] && [ -d "$path" ] && [ -n "$(find "./$path" -mindepth 1 -print -quit)" ] || continue
       if [ -e "$path/.git" ] ||
         git config --file .gitmodules --fixed-value --get-regexp --end-of-options "^submodule\\..*\\.path$" "$path" > /dev/null; then
-        printf "!! %s\\0" "$path" >&3
+        ! touched "$path" || printf "!! %s\\0" "$path" >&3
       else printf "%s\\0" "$path"; fi
     done
   ' sh > "$place/folders" 3> "$place/submodules"
   [ ! -s "$place/folders" ] || git update-index -z --force-remove --stdin < "$place/folders"
+  if [ -f "$GIT_DIR/modules/paths" ]; then
+    git ls-files --stage -z | sed -zn 's/^160000 [^\t]*\t//p' | sort -z > "$place/links"
+    sort -z "$GIT_DIR/modules/paths" | comm -z -13 "$place/links" - | xargs -0 -r sh -c "$touched"'
+      for path; do
+        [ -d "$path" ] && [ -e "$path/.git" ] && touched "$path" && printf "!! %s\\0" "$path"
+      done
+      :
+    ' sh >> "$place/submodules"
+  fi
 fi
 status() {
   cat "$place/submodules"

@@ -150,7 +150,7 @@ export const checkoutOf = ({ baseRef, baseSha }: Making): Checkout => ({
 })
 
 /** The first layout of the agent's repository, which borrows from `objects`. */
-export const agentsLayout = ({ shallow }: Making, { head, refs }: Checkout, objects: string): Layout => {
+export const agentsLayout = ({ shallow }: Pick<Making, "shallow">, { head, refs }: Checkout, objects: string): Layout => {
   const lines = Array.from(refs, ([name, sha]) => ({ name, line: `${sha} ${name}\n` }))
   // In the order of bytes, as the header says.
   lines.sort((a, b) => Buffer.compare(Buffer.from(a.name), Buffer.from(b.name)))
@@ -164,7 +164,7 @@ export const agentsLayout = ({ shallow }: Making, { head, refs }: Checkout, obje
 }
 
 /** A name in the repository for a file or folder that lives as long as the scope. */
-export const scratch = (repository: HostRepository) =>
+export const scratch = (repository: Pick<HostRepository, "gitDir">) =>
   Effect.acquireRelease(
     Effect.sync(() => join(repository.gitDir, "scratch", randomUUID())),
     (path) => Effect.promise(() => Promise.all([rm(path, { recursive: true, force: true }), rm(`${path}.lock`, { force: true })]))

@@ -87,12 +87,27 @@ export interface Checkout {
   readonly refs: ReadonlyMap<string, string>
 }
 
+/** A submodule to be checked out. */
+export interface Module {
+  /** From the top of the tree. */
+  readonly path: string
+  /** Of the folder with the host's repository of it, in `modules` of that of the tree. */
+  readonly name: string
+  readonly sha: string
+  /** The folder with its objects on this machine. */
+  readonly objects: string
+  /** Commits whose parents were not fetched. */
+  readonly shallow: ReadonlyArray<string>
+}
+
 /** Where trees are, and how they come to be there. Every call is safe to repeat. */
 export interface TreePlace {
   /** The tree in this folder of the sandbox's workspace, whose repository is in `gitDir`. */
   treeOf(sandboxId: SandboxId, folder: string, gitDir: string): Tree
   /** Checks out on a site of its own, where the repository has the commits already. */
   checkOut(making: Making, checkout: Checkout): Effect.Effect<void, GitFailed | CloneFailed | TreesUnavailable>
+  /** Fills the folder of a submodule in a tree that was checked out on its site. Absent: folders of submodules stay empty here. */
+  readonly checkOutModule?: (making: Making, module: Module) => Effect.Effect<void, GitFailed | CloneFailed | TreesUnavailable>
   /** Moves what was made in the place of what is there. The repository comes last: with it the tree is there. */
   put(making: Making): Effect.Effect<void, TreesUnavailable>
   /** Deletes what is left of a site. Never fails. */

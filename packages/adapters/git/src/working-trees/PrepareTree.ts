@@ -10,7 +10,10 @@ import { explained } from "../GitFailure.ts"
 import * as HostRepository from "../tree/HostRepository.ts"
 import * as Submodules from "../tree/Submodules.ts"
 import { exclusive, find, isRestoring, minded, opened, type OpenTrees } from "./OpenTrees.ts"
+import * as TreeContents from "./TreeContents.ts"
 import * as TreePaths from "./TreePaths.ts"
+
+type Source = Parameters<WorkingTrees["Service"]["prepare"]>[1]
 
 export const openSite = (paths: TreePaths.TreePaths, { sandboxId, site }: HostRepository.Making): Effect.Effect<void> =>
   Effect.promise(async () => {
@@ -48,14 +51,31 @@ const clearLeft = (trees: OpenTrees, sandboxId: SandboxId) =>
   }).pipe(trees.locked(sandboxId))
 
 const baseOf = Effect.fnUntraced(function*(repository: HostRepository.HostRepository) {
-  const submodules = yield* Submodules.inBase(repository)
-  return { baseSha: repository.baseSha, baseRef: repository.baseRef, ...(submodules.length === 0 ? {} : { submodules }) }
+  const { baseRef, baseSha } = repository
+  const contents = yield* TreeContents.read(repository)
+  if (contents === null) {
+    const submodules = yield* Submodules.inBase(repository)
+    return { baseSha, baseRef, ...(submodules.length === 0 ? {} : { submodules }) }
+  }
+  const { empty, pointers } = contents
+  return {
+    baseSha,
+    baseRef,
+    ...(empty.length === 0 ? {} : { submodules: empty.map(({ path }) => path), emptySubmodules: empty }),
+    ...(pointers === 0 ? {} : { lfsPointers: pointers })
+  }
 })
 
 /** Checks out on a site of its own: a process of a worker that was killed may still be at work on another. */
-const makeOn = (trees: OpenTrees, key: TreeKey, making: HostRepository.Making) =>
+const makeOn = (
+  trees: OpenTrees,
+  key: TreeKey,
+  making: HostRepository.Making,
+  { remote, submodule }: Pick<Source, "remote" | "submodule">
+) =>
   HostRepository.layOutSite(making).pipe(
     Effect.andThen(trees.place.checkOut(making, HostRepository.checkoutOf(making))),
+    Effect.andThen(TreeContents.complete(trees, making, making.baseSha, remote, submodule)),
     Effect.andThen(trees.place.put(making)),
     // Files that cannot be deleted now, because an orphan still writes to them, are deleted with the sandbox.
     fitting(trees, key),
@@ -68,7 +88,7 @@ const makeOn = (trees: OpenTrees, key: TreeKey, making: HostRepository.Making) =
   )
 
 export const prepare = Effect.fn("WorkingTrees.prepare")(
-  function*(trees: OpenTrees, key: TreeKey, source: Parameters<WorkingTrees["Service"]["prepare"]>[1]) {
+  function*(trees: OpenTrees, key: TreeKey, source: Source) {
     const { folders, growth, mirrors, paths, place } = trees
     const { repo, sandboxId } = key
     yield* folders.reopen(sandboxId)
@@ -82,7 +102,7 @@ export const prepare = Effect.fn("WorkingTrees.prepare")(
     const making = TreePaths.siteOf(paths, key, commit, folder, commit.branch, yield* Clock.currentTimeMillis)
     yield* folders.open(sandboxId)
     yield* openSite(paths, making)
-    yield* makeOn(trees, key, making)
+    yield* makeOn(trees, key, making, source)
     if (commit.isNew) yield* Queue.offer(growth, undefined)
     return yield* baseOf(yield* Effect.orDie(find(trees, key)))
   },

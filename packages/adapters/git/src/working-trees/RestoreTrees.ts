@@ -2,7 +2,13 @@
  * Restores the trees of a sandbox: all of them, or none. While they are restored, and after a restoration was broken off, the sandbox
  * has a mark and no trees.
  */
-import { CheckpointDamaged, MAXIMUM_SAVED_BYTES, type TreeKey, type WorkingTrees } from "@slipway/domain/files/ports/WorkingTrees"
+import {
+  CheckpointDamaged,
+  CloneFailed,
+  MAXIMUM_SAVED_BYTES,
+  type TreeKey,
+  type WorkingTrees
+} from "@slipway/domain/files/ports/WorkingTrees"
 import type { SandboxId } from "@slipway/domain/ids/SandboxId"
 import { sameRepo } from "@slipway/domain/source/schema/Naming"
 import type { RepoName } from "@slipway/domain/source/schema/RepoRef"
@@ -11,11 +17,13 @@ import { isThere } from "@slipway/machine/node/IsThere"
 import { Effect, Exit, Option, type Stream } from "effect"
 import { mkdir, readdir } from "node:fs/promises"
 import { join } from "node:path"
+import { explained } from "../GitFailure.ts"
 import * as Push from "../publish/Push.ts"
 import * as Restoring from "../save/Restoring.ts"
 import * as TreesArchive from "../save/TreesArchive.ts"
 import { exclusive, fetchIn, minded, opened, type OpenTrees } from "./OpenTrees.ts"
 import { closeSite, fitting, openSite } from "./PrepareTree.ts"
+import * as TreeContents from "./TreeContents.ts"
 import * as TreePaths from "./TreePaths.ts"
 
 type Restore = WorkingTrees["Service"]["restore"]
@@ -33,7 +41,7 @@ const makeOne = Effect.fnUntraced(function*(
   trees: OpenTrees,
   sandboxId: SandboxId,
   saved: Effect.Success<ReturnType<typeof TreesArchive.read>>,
-  { remote, repo }: Source,
+  { remote, repo, submodule }: Source,
   folderNames: ReadonlyArray<RepoName>,
   forget: Forget
 ) {
@@ -53,6 +61,16 @@ const makeOne = Effect.fnUntraced(function*(
   yield* openSite(paths, making)
   yield* Effect.addFinalizer(() => closeSite(trees, making))
   const bytes = yield* fitting(trees, key)(Restoring.make(place, making, known, pack, limits))
+  yield* fitting(trees, key)(TreeContents.complete(trees, making, tree.sha, remote, submodule)).pipe(
+    Effect.catchTag(
+      "GitFailed",
+      explained(
+        "look at a restored tree",
+        repo,
+        ({ reason }) => new CloneFailed({ repo, detail: "The tree could not be restored.", retryable: reason === "timeout" })
+      )
+    )
+  )
   return { making, bytes, sha: tree.sha }
 })
 

@@ -208,6 +208,20 @@ export interface DiffQuery {
   readonly maximumBytes: number
 }
 
+/**
+ * Decides whether a tree may have the files of a submodule, by its absolute address. The address is a text of the repository, and so
+ * untrusted. A text of the answer says why not, as a sentence for people.
+ */
+export type FindSubmodule = (address: string) => Effect.Effect<{ readonly repo: RepoName; readonly remote: Remote } | string>
+
+/** A submodule whose folder stays empty. */
+export interface EmptySubmodule {
+  /** From the top of the tree; at most 500 characters. */
+  readonly path: string
+  /** A sentence for people, at most 500 characters. */
+  readonly reason: string
+}
+
 /** Settings of a commit. */
 export interface SnapshotOptions {
   readonly message: string
@@ -221,6 +235,11 @@ export interface SnapshotOptions {
   readonly history?: (baseSha: string) => Stream.Stream<Uint8Array>
   /** Absent: the commit that the tree started from, with nothing pushed yet. */
   readonly since?: Since
+  /**
+   * Submodules of which the agent chose another commit are published as it chose, if that commit exists in a repository that this finds.
+   * Absent: as they were.
+   */
+  readonly submodule?: FindSubmodule
 }
 
 /**
@@ -328,12 +347,18 @@ export class WorkingTrees extends Context.Service<WorkingTrees, {
     readonly ref: string | undefined
     readonly defaultBranch: string
     readonly repos: ReadonlyArray<RepoName>
+    /** Submodules are checked out where it finds them. Absent: all stay empty. */
+    readonly submodule?: FindSubmodule
   }): Effect.Effect<{
     readonly baseSha: string
     /** The branch whose tip it is; `null` for a tag or a commit. */
     readonly baseRef: string | null
-    /** Folders of submodules, which stay empty: at most 32. Absent if there are none. */
+    /** Folders of submodules that stay empty: at most 32. Absent if there are none. */
     readonly submodules?: ReadonlyArray<string>
+    /** The same with their reasons. Absent also for trees that an earlier version made. */
+    readonly emptySubmodules?: ReadonlyArray<EmptySubmodule>
+    /** The number of files of which the tree has only the pointers of Git LFS. Absent if there are none. */
+    readonly lfsPointers?: number
   }, CloneFailed | TreesUnavailable>
   /**
    * The immediate entries of one directory. `directory` is normalised. Git in the sandbox's box reports changes. If it fails or takes
@@ -423,8 +448,16 @@ export class WorkingTrees extends Context.Service<WorkingTrees, {
     readonly sha: string
     /** The branch that the tree started from; `null` for a tag or a commit. */
     readonly baseRef: string | null
-    /** Folders of submodules that contain files. These files are left out too. At most 32; absent if there are none. */
+    /**
+     * Folders of submodules with work that is left out: files that their commit does not have, or a commit that does not exist where it
+     * came from. At most 32; absent if there are none.
+     */
     readonly submodules?: ReadonlyArray<string>
+    /**
+     * Changed files that are left out: the tree's own `.gitattributes` gives them to Git LFS, and they are no pointers. At most 32; absent
+     * if there are none.
+     */
+    readonly lfs?: ReadonlyArray<string>
     /**
      * Subjects of the agent's commits that this publication takes over or stands for, oldest first, as the agent wrote them: one line
      * of at most 200 characters each. The newest 20, after an ellipsis if there are more. Absent without commits.
@@ -456,7 +489,7 @@ export class WorkingTrees extends Context.Service<WorkingTrees, {
   /**
    * Makes the trees as they were saved, and replaces existing ones. No process of the sandbox may run meanwhile; a box gets the trees
    * when it is provisioned. Uncommitted work stays uncommitted; files get new times. The source is only read, and only if this machine
-   * lacks the commit that a tree started from. `CloneFailed`: the source lacks it too.
+   * lacks the commit that a tree started from. `CloneFailed`: the source lacks it too. Submodules are checked out anew, as in `prepare`.
    *
    * After any error the old trees are unchanged. Only if the disk fails or the process ends during the replacement, there are no trees
    * (`has`) until it is repeated.
@@ -467,7 +500,7 @@ export class WorkingTrees extends Context.Service<WorkingTrees, {
   restore<E = never, R = never>(
     sandboxId: SandboxId,
     content: Stream.Stream<Uint8Array, E, R>,
-    sources: ReadonlyArray<{ readonly repo: RepoName; readonly remote: Remote }>,
+    sources: ReadonlyArray<{ readonly repo: RepoName; readonly remote: Remote; readonly submodule?: FindSubmodule }>,
     options?: { readonly forget?: "publication" }
   ): Effect.Effect<ReadonlyArray<RestoredTree>, CheckpointDamaged | CloneFailed | TreesUnavailable | E, R>
   /**

@@ -33,6 +33,8 @@ export interface Pushed {
   readonly merges: ReadonlyArray<MergeStep>
   /** As in the result of `WorkingTrees.snapshot`. */
   readonly submodules?: ReadonlyArray<string> | undefined
+  /** As in the result of `WorkingTrees.snapshot`. */
+  readonly lfs?: ReadonlyArray<string> | undefined
   /** Labels and reviewers that a new pull request does not have, because the host did not take them. */
   readonly leftOut?: ReadonlyArray<string> | undefined
 }
@@ -41,7 +43,7 @@ export interface Pushed {
 export const published = (
   repo: RepoName,
   pullRequest: PullRequest,
-  { leftOut = [], merges, sha, submodules }: Pushed
+  { leftOut = [], lfs, merges, sha, submodules }: Pushed
 ): SandboxEventOf<"pull_request.updated"> => {
   // The host may still tell of the commit before.
   const { data, type } = described(repo, { ...pullRequest, headSha: sha })
@@ -51,6 +53,7 @@ export const published = (
       ...data,
       ...(merges.length === 0 ? {} : { merges }),
       ...(submodules === undefined ? {} : { submodules }),
+      ...(lfs === undefined ? {} : { lfs_left_out: lfs }),
       ...(leftOut.length === 0 ? {} : { left_out: leftOut })
     }
   }

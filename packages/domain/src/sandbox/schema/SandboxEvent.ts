@@ -147,6 +147,11 @@ const durable = <const T extends string, const F extends Schema.Struct.Fields>(t
     data: Schema.Struct(data).annotateKey({ description: "What there is to know of it." })
   })
 
+const EmptySubmodule = Schema.Struct({
+  path: Schema.String.annotateKey({ description: "The folder, from the top of the repository. At most 500 characters." }),
+  reason: Schema.String.annotateKey({ description: "Why it is empty, for people. At most 500 characters." })
+})
+
 /** Every stored event, as deciders return it. Recording adds the envelope. */
 export const SandboxEvent = Schema.Union([
   durable("sandbox.status", {
@@ -164,7 +169,13 @@ export const SandboxEvent = Schema.Union([
     repo: Schema.optionalKey(Schema.String).annotateKey({ description: "The repository of the stage, if any." }),
     server: Schema.optionalKey(Schema.String).annotateKey({ description: "With `mcp`: the name of the server." }),
     submodules: Schema.optionalKey(Schema.Array(Schema.String)).annotateKey({
-      description: "With `clone`: folders of submodules, left empty. At most 32."
+      description: "With `clone`: folders of submodules that are empty. At most 32."
+    }),
+    empty_submodules: Schema.optionalKey(Schema.Array(EmptySubmodule)).annotateKey({
+      description: "With `clone`: the same folders with the reason of each; left out by earlier versions."
+    }),
+    lfs_pointers: Schema.optionalKey(Counter).annotateKey({
+      description: "With `clone`: files of which the tree has only the pointers of Git LFS; left out without any."
     }),
     cache: Schema.optionalKey(Schema.Literals(["hit", "miss", "none"])).annotateKey({
       description: "With `setup`: whether the cache had its folders; `none` if nothing is cached."
@@ -342,7 +353,11 @@ export const SandboxEvent = Schema.Union([
       description: "The merges of the pushed commit, after an earlier pull request was merged or closed; else left out."
     }),
     submodules: Schema.optionalKey(Schema.Array(Schema.String)).annotateKey({
-      description: "Folders of submodules with files, which are not published. At most 32."
+      description: "Folders of submodules with work that is not published: their files differ from their commit, or the commit does not " +
+        "exist where they come from. At most 32."
+    }),
+    lfs_left_out: Schema.optionalKey(Schema.Array(Schema.String)).annotateKey({
+      description: "Changed files that are not published: the repository gives them to Git LFS, and they are no pointers. At most 32."
     }),
     left_out: Schema.optionalKey(Schema.Array(Schema.String)).annotateKey({
       description: "Labels and reviewers of the repository's settings that the source host did not take. At most 35."

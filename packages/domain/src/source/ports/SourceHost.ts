@@ -114,6 +114,11 @@ export class SourceHost extends Context.Service<SourceHost, {
   repositories(query: RepositoryQuery): Effect.Effect<ReadonlyArray<RepoName>, SourceHostError>
   repository(repo: RepoName): Effect.Effect<Repository, RepoNotAccessible | SourceHostError>
   /**
+   * The repository that an absolute address of git names here; `null`: it names none. The address is untrusted. Whether the repository
+   * exists and may be used is said by `remote`.
+   */
+  repositoryAt(address: string): Effect.Effect<RepoName | null, SourceHostError>
+  /**
    * Whether the account may push to the repository, now. Where all users may write, every account may. An account that the host does not
    * know, or whose login is now another account's, may not.
    */

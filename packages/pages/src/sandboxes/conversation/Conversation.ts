@@ -91,8 +91,10 @@ interface Known {
   boot: Boot | null
   turn: { readonly id: string; readonly since: DateTime.Utc } | null
   thought: { readonly id: string; readonly since: DateTime.Utc } | null
-  /** Folders of submodules, which are left empty. */
+  /** Folders of submodules that are empty, with the reason of each if it is known. */
   submodules: ReadonlyArray<string>
+  /** Files without content, because Git LFS stores it. */
+  pointers: number
 }
 
 const between = (from: DateTime.Utc, to: DateTime.Utc): number => Math.max(0, to.epochMilliseconds - from.epochMilliseconds)
@@ -155,8 +157,11 @@ const newItem = ({ at, seq }: RecordedEvent, key: string, kind: Kind, text: stri
 })
 
 /** The item of the start, as of an event. */
-const startItem = (recorded: RecordedEvent, { boot, submodules }: Known): Item => {
-  const text = submodules.length === 0 ? "" : `Submodules are left empty: ${submodules.join(", ")}`
+const startItem = (recorded: RecordedEvent, { boot, pointers, submodules }: Known): Item => {
+  const text = [
+    ...submodules.length === 0 ? [] : [`Submodules are empty: ${submodules.join(", ")}`],
+    ...pointers === 0 ? [] : [`Files without content, as Git LFS stores it: ${pointers}`]
+  ].join(". ")
   return newItem(recorded, "boot", "boot", text, boot === null ? {} : { boot })
 }
 
@@ -206,7 +211,9 @@ const lifeItem = (
         const text = `Setup${data.repo === undefined ? "" : ` of ${data.repo}`} failed. ${data.error}`
         return item("problem", text, { isOfSetup: true })
       }
-      if (data.submodules !== undefined) known.submodules = [...known.submodules, ...data.submodules]
+      const empty = data.empty_submodules?.map(({ path, reason }) => `${path} (${reason})`) ?? data.submodules
+      if (empty !== undefined) known.submodules = [...known.submodules, ...empty]
+      known.pointers += data.lfs_pointers ?? 0
       const stage = STAGE_OF[data.stage]
       // After the start: trees were made again.
       if (known.boot?.ms !== null) return stage === "setup" ? item("note", `Setup ran again (${duration(data.ms)})`) : null
@@ -362,7 +369,8 @@ const pullRequestItem = (recorded: RecordedEvent, { data }: Of<"pull_request.upd
       data.error === undefined
         ? labels.action[data.action_state] === "" ? "" : `: ${labels.action[data.action_state]}`
         : `: ${data.error.message}`,
-      data.submodules === undefined ? "" : `. Not published, as they are in submodules: files in ${data.submodules.join(", ")}`,
+      data.submodules === undefined ? "" : `. Not published, as it is in submodules: work in ${data.submodules.join(", ")}`,
+      data.lfs_left_out === undefined ? "" : `. Not published, as Git LFS is to store it: ${data.lfs_left_out.join(", ")}`,
       data.left_out === undefined ? "" : `. The source host did not take ${data.left_out.join(", ")}`
     ].join("")
   )
@@ -443,7 +451,7 @@ const KEPT_CALLS = 50
 /** Takes events in their order. Each event of a message has all of its text so far: only the last one is kept. */
 export class Conversation {
   #items = new Map<string, Item>()
-  readonly #known: Known = { calls: new Map(), questions: new Map(), boot: null, turn: null, thought: null, submodules: [] }
+  readonly #known: Known = { calls: new Map(), questions: new Map(), boot: null, turn: null, thought: null, submodules: [], pointers: 0 }
   /** By key: the first event of each item. */
   readonly #began = new Map<string, number>()
 

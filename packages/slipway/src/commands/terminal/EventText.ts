@@ -235,17 +235,21 @@ const statusText = (told: Told, event: Of<"sandbox.status">): string => {
 
 /** A stage of the boot, or a setup that ran again. */
 const bootText = (told: Told, { data }: Of<"sandbox.boot">): string => {
-  const { cache, error, ms, repo, server = "", stage, submodules } = data
+  const { cache, empty_submodules: reasons, error, lfs_pointers: pointers, ms, repo, server = "", stage, submodules } = data
   if (stage === "mcp") return error === undefined ? "" : note(told, `The MCP server ${line(server)} is missing: ${line(error)}`)
   if (error !== undefined) return problem(told, `Setup${repo === undefined ? "" : ` of ${line(repo)}`}: ${line(error)}`)
   const done = bootStages[stage]
   if (done === undefined) return ""
   const about = `${done}${repo === undefined ? "" : ` ${line(repo)}`} ${seconds(ms)}${cache === "hit" ? " (cached)" : ""}`
-  const empty = submodules === undefined ? "" : note(told, `Submodules are left empty: ${submodules.map(line).join(", ")}`)
+  const folders = reasons?.map(({ path, reason }) => `${path}: ${reason}`) ?? submodules
+  const empty = folders === undefined
+    ? ""
+    : note(told, `Submodules are empty: ${folders.map(line).join(reasons === undefined ? ", " : " ")}`)
+  const lfs = pointers === undefined ? "" : note(told, `Files without content, as Git LFS stores it: ${pointers}`)
   // A setup may run again later.
-  if (told.boot === null) return note(told, about) + empty
+  if (told.boot === null) return note(told, about) + empty + lfs
   told.boot.stages.push(about)
-  return empty
+  return empty + lfs
 }
 
 const approvalResolved = (told: Told, { data }: Of<"approval.resolved">): string => {
@@ -262,13 +266,14 @@ const questionAnswered = (told: Told, { data: { answers, by, question_id } }: Of
 }
 
 const publishingText = (told: Told, { data }: Of<"pull_request.updated">): string => {
-  const { action_state, error, repo, submodules, url } = data
+  const { action_state, error, lfs_left_out: lfs, repo, submodules, url } = data
   if (error !== undefined) return problem(told, `Publishing ${line(repo)}: ${line(error.message)}`)
   if (url === undefined || action_state !== "idle") return note(told, `Publishing ${line(repo)}`)
   const left = submodules === undefined
     ? ""
-    : `; not published, as they are in submodules: files in ${submodules.map(line).join(", ")}`
-  return note(told, `Pull request ${line(url)}${left}`)
+    : `; not published, as it is in submodules: work in ${submodules.map(line).join(", ")}`
+  const large = lfs === undefined ? "" : `; not published, as Git LFS is to store it: ${lfs.map(line).join(", ")}`
+  return note(told, `Pull request ${line(url)}${left}${large}`)
 }
 
 const feedbackText = (

@@ -154,6 +154,28 @@ const repositories = <R>(it: Writer<SourceHost | R>, fixture: Fixture<R>, { push
       assert.deepStrictEqual(Object.fromEntries(may), { writer: true, reader: false, stranger: false, renamed: false })
     }))
 
+  it.effect("names the repository of an address of its own, and none for any other", () =>
+    Effect.gen(function*() {
+      const { host, repo } = yield* pushed
+      const { url } = yield* host.remote(repo, "read")
+      assert.strictEqual((yield* host.repositoryAt(url))?.toLowerCase(), repo.toLowerCase())
+      const others = [
+        "",
+        "/",
+        "/etc",
+        "../other.git",
+        "file:///etc",
+        "ext::sh -c touch% x",
+        "--upload-pack=touch",
+        "https://elsewhere.invalid/acme/app.git",
+        "git@elsewhere.invalid:acme/app.git",
+        `${url}/../../../etc`,
+        `${url}\n`,
+        `x${url}`
+      ]
+      for (const address of others) assert.isNull(yield* host.repositoryAt(address), address)
+    }))
+
   it.effect("gives a remote whose URL holds no secret", () =>
     Effect.gen(function*() {
       const { host, repo } = yield* pushed
