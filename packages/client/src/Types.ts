@@ -494,7 +494,14 @@ export type SandboxEvent =
     readonly tool: string
     readonly status: "pending" | "running" | "completed" | "error"
     readonly error?: string
+    /** The call that started the sub-agent whose call it is. Absent: a call of the agent itself. */
+    readonly parent_call_id?: string
     readonly detail?: { readonly command?: string; readonly paths?: ReadonlyArray<string>; readonly output?: string }
+  }>
+  | Durable<"plan.updated", {
+    readonly part_id: string
+    /** The whole plan of the turn, at most 100 steps; it replaces the one before. Empty: the agent dropped it. */
+    readonly entries: ReadonlyArray<{ readonly text: string; readonly status: "pending" | "in_progress" | "completed" }>
   }>
   | Durable<"approval.requested", ApprovalRequest>
   | Durable<"approval.resolved", {

@@ -27,7 +27,8 @@ export const claude: Profile = {
   },
   program: {
     package: "@anthropic-ai/claude-code",
-    version: "2.1.329",
+    version: "2.1.332",
+    pinnedOn: AgentVersions.claude.on,
     pins: (platform) => AgentVersions.pinned(AgentVersions.claude, platform),
     binaries: ({ arch, os }) =>
       ["linux", "darwin"].includes(os) && ["x64", "arm64"].includes(arch)

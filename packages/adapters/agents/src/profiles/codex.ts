@@ -106,7 +106,8 @@ export const codex: Profile = {
   },
   program: {
     package: "@openai/codex",
-    version: "0.169.0",
+    version: "0.171.0",
+    pinnedOn: AgentVersions.codex.on,
     pins: (platform) => AgentVersions.pinned(AgentVersions.codex, platform),
     binaries: ({ arch, os }) => {
       const triple = triples[`${os}-${arch}`]

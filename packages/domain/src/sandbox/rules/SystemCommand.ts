@@ -15,7 +15,7 @@ import { after, expire, MAX_SETUP } from "./TimeLimit.ts"
 import { cancelWaiting, closeTurn, endTurn, IllegalTransition, live, moveTo, nextTurn, turnPending, turnUpdated } from "./Transition.ts"
 import { isActive, type Turn, type TurnOutcome, turnTransitions, type TurnState } from "./Turn.ts"
 
-type Work = Extract<SandboxEvent["type"], "message.updated" | "message.completed" | "tool.updated">
+type Work = Extract<SandboxEvent["type"], "message.updated" | "message.completed" | "plan.updated" | "tool.updated">
 
 /** A command of the service itself. */
 export type SystemCommand =

@@ -1,4 +1,5 @@
 /** The conversation of a sandbox: one item for each part, in the order in which the parts began. `Items.ts` renders them. */
+import { completed, type PlanEntry } from "@slipway/domain/sandbox/rules/Plan"
 import type { RecordedEvent } from "@slipway/domain/sandbox/rules/SandboxEvent"
 import type { TurnOutcome } from "@slipway/domain/sandbox/rules/Turn"
 import type { DateTime } from "effect"
@@ -27,10 +28,12 @@ export interface Call {
   /** The files that it names. */
   readonly paths: ReadonlyArray<string>
   readonly isCommand: boolean
+  /** How deep it is nested below the agent's own calls: a sub-agent's call is 1. */
+  readonly depth: number
 }
 
 /** Kinds of items. `Items.ts` has what each looks like. */
-export type Kind = "prompt" | "text" | "reasoning" | "tool" | "boot" | "end" | "checkpoint" | "note" | "problem"
+export type Kind = "prompt" | "text" | "reasoning" | "tool" | "plan" | "boot" | "end" | "checkpoint" | "note" | "problem"
 
 export interface Item {
   /** Items of one key replace each other. */
@@ -45,6 +48,7 @@ export interface Item {
   readonly ms?: number
   readonly call?: Call
   readonly boot?: Boot
+  readonly plan?: ReadonlyArray<PlanEntry>
   /** The checkpoint that it is about. */
   readonly checkpoint?: number
   /** The rest is the output of the setup. */
@@ -65,6 +69,7 @@ interface ToolCall {
   /** When it began to run. */
   readonly since: DateTime.Utc | null
   readonly ms: number | null
+  readonly depth: number
 }
 
 const unknown: ToolCall = {
@@ -77,7 +82,8 @@ const unknown: ToolCall = {
   output: "",
   paths: [],
   since: null,
-  ms: null
+  ms: null,
+  depth: 0
 }
 
 /** The state that later events add to. */
@@ -285,9 +291,22 @@ const callItem = (recorded: RecordedEvent, known: Known, id: string, more: Parti
   const told = { ...now, since, ms }
   known.calls.set(id, told)
   return newItem(recorded, `tool:${id}`, "tool", textOf(told), {
-    call: { state: callState(told), paths: told.paths, isCommand: told.command !== "" },
+    call: { state: callState(told), paths: told.paths, isCommand: told.command !== "", depth: told.depth },
     ...(ms === null ? {} : { ms })
   })
+}
+
+/** Deeper calls are not indented further. */
+const MAX_DEPTH = 4
+
+/** The depth of a call of the sub-agent that the call `parent` started. A parent that is forgotten is the agent's own. */
+const depthBelow = ({ calls }: Known, parent: string): number => Math.min((calls.get(parent)?.depth ?? 0) + 1, MAX_DEPTH)
+
+/** The agent's plan of a turn; it has one item, which changes. */
+const planItem = (recorded: RecordedEvent, { data: { entries, part_id } }: Of<"plan.updated">): Item => {
+  const lines = entries.map(({ status, text }) => `${{ completed: "✓", in_progress: "▸", pending: "○" }[status]} ${text}`)
+  const head = entries.length === 0 ? "The agent dropped its plan" : `Plan: ${completed(entries)} of ${entries.length} done`
+  return newItem(recorded, part_id, "plan", [head, ...lines].join("\n"), { plan: entries })
 }
 
 /** Tool calls and the approvals that they need. */
@@ -303,6 +322,7 @@ const toolItem = (
         tool: data.tool,
         status: data.status,
         error: data.error ?? "",
+        ...(data.parent_call_id === undefined ? {} : { depth: depthBelow(known, data.parent_call_id) }),
         ...(data.detail?.command === undefined ? {} : { command: data.detail.command }),
         ...(data.detail?.paths === undefined ? {} : { paths: data.detail.paths }),
         ...(data.detail?.output === undefined ? {} : { output: data.detail.output })
@@ -400,6 +420,8 @@ const itemOf = (recorded: RecordedEvent, known: Known): Item | null => {
     case "approval.requested":
     case "approval.resolved":
       return toolItem(recorded, event, known)
+    case "plan.updated":
+      return planItem(recorded, event)
     case "pull_request.updated":
       return pullRequestItem(recorded, event)
     case "usage.updated":
