@@ -14,7 +14,7 @@ export const PLAN_TEXT = 500
 
 const shown = (text: string): string => {
   const line = visible(inOneLine(text.slice(0, 2 * PLAN_TEXT).toWellFormed()))
-  return line.length <= PLAN_TEXT ? line : `${line.slice(0, PLAN_TEXT - 1).toWellFormed()}…`
+  return line.length <= PLAN_TEXT ? line : `${line.slice(0, PLAN_TEXT - 1).replace(/[\ud800-\udbff]$/u, "")}…`
 }
 
 /** The first steps in visible form. A step without a text is left out. */

@@ -475,24 +475,8 @@ const steering = <R>(it: Writer<AgentRuntime | R>, fixture: Fixture<R>, { begin,
   }
 }
 
-const interrupts = <R>(it: Writer<AgentRuntime | R>, { begin, prompt }: ReturnType<typeof sessionHelpersOf<R>>) => {
-  it.effect("takes follow-up prompts in the same process, with new ids for everything", () =>
-    Effect.gen(function*() {
-      const { session } = yield* begin("prompt")
-      const script = "[[say one]] [[write path=a.txt content=one]] [[say two]]"
-      const first = yield* prompt(session, script)
-      const second = yield* prompt(session, script)
-      const ids = (events: ReadonlyArray<AgentEvent>) =>
-        new Set(
-          events.flatMap((event) => event._tag === "MessageUpdated" ? event.messageId : event._tag === "ToolUpdated" ? event.callId : [])
-        )
-      assert.isAbove(ids(first.events).size, 1)
-      assert.strictEqual(
-        new Set([...ids(first.events), ...ids(second.events)]).size,
-        ids(first.events).size + ids(second.events).size
-      )
-    }))
-
+/** Plans, and the calls of sub-agents. */
+const plans = <R>(it: Writer<AgentRuntime | R>, fixture: Fixture<R>, { begin, prompt }: ReturnType<typeof sessionHelpersOf<R>>) => {
   if (fixture.traits === undefined || fixture.plan !== undefined) {
     it.effect("tells the whole plan of a turn", () =>
       Effect.gen(function*() {
@@ -550,6 +534,25 @@ const interrupts = <R>(it: Writer<AgentRuntime | R>, { begin, prompt }: ReturnTy
         assert.lengthOf(events.filter(isApproval), 5)
       }))
   }
+}
+
+const interrupts = <R>(it: Writer<AgentRuntime | R>, { begin, prompt }: ReturnType<typeof sessionHelpersOf<R>>) => {
+  it.effect("takes follow-up prompts in the same process, with new ids for everything", () =>
+    Effect.gen(function*() {
+      const { session } = yield* begin("prompt")
+      const script = "[[say one]] [[write path=a.txt content=one]] [[say two]]"
+      const first = yield* prompt(session, script)
+      const second = yield* prompt(session, script)
+      const ids = (events: ReadonlyArray<AgentEvent>) =>
+        new Set(
+          events.flatMap((event) => event._tag === "MessageUpdated" ? event.messageId : event._tag === "ToolUpdated" ? event.callId : [])
+        )
+      assert.isAbove(ids(first.events).size, 1)
+      assert.strictEqual(
+        new Set([...ids(first.events), ...ids(second.events)]).size,
+        ids(first.events).size + ids(second.events).size
+      )
+    }))
 
   it.effect("interrupts a streaming answer", () =>
     Effect.gen(function*() {
@@ -817,6 +820,7 @@ export const sessions = <R>(name: string, layer: Layer.Layer<AgentRuntime | R, u
     const helpers = sessionHelpersOf(fixture)
     turns(it, fixture, helpers)
     steering(it, fixture, helpers)
+    plans(it, fixture, helpers)
     interrupts(it, helpers)
     failures(it, fixture, helpers)
     resumedSessions(it, fixture, helpers)
