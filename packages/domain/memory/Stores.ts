@@ -5,6 +5,7 @@ import * as DeviceLoginStoreMemory from "./access/DeviceLoginStoreMemory.ts"
 import * as SessionStoreMemory from "./access/SessionStoreMemory.ts"
 import * as AutomationStoreMemory from "./automation/AutomationStoreMemory.ts"
 import * as SecretStoreMemory from "./environment/SecretStoreMemory.ts"
+import * as BlobsMemory from "./files/BlobsMemory.ts"
 import * as IdsMemory from "./ids/IdsMemory.ts"
 import * as ModelProviderStoreMemory from "./models/ModelProviderStoreMemory.ts"
 import * as SpendingMemory from "./models/SpendingMemory.ts"
@@ -22,7 +23,7 @@ export interface Options {
 }
 
 /**
- * The stores of sandboxes, leases, workers, setups, checkpoints, access, members, sessions, device logins, the audit log, spending,
+ * The stores of sandboxes, leases, workers, setups, checkpoints, blobs, access, members, sessions, device logins, the audit log, spending,
  * secrets, providers of models, followed repositories and settings of repositories, partners, webhooks and automations, with `Hints`
  * and `Ids`. Limits such as `Policy` and `MaxActiveSandboxes` are provided to this layer.
  */
@@ -40,5 +41,5 @@ export const layer = ({ ids = IdsMemory.layer }: Options = {}) =>
     )),
     Layer.provideMerge(PartnerStoreMemory.layer),
     Layer.provideMerge(Layer.merge(SessionStoreMemory.layer, DeviceLoginStoreMemory.layer)),
-    Layer.provideMerge(Layer.merge(HintsMemory.layer, ids))
+    Layer.provideMerge(Layer.mergeAll(BlobsMemory.layer, HintsMemory.layer, ids))
   )

@@ -10,18 +10,20 @@ import { Effect, Layer } from "effect"
 import { join } from "node:path"
 import { describe } from "vitest"
 import { agent, source } from "../testing/Repositories.ts"
+import * as RepositorySuite from "../testing/RepositorySuite.ts"
 import * as Trees from "../testing/Trees.ts"
 
 const layerOf = <E>(
   hostIn: (folder: string, options: Pick<Bubblewrap.Options, "workspaceOf">) => Layer.Layer<SandboxHost, E, Egress.Egress>
 ) =>
+(options: Omit<Trees.Options, "directory"> = {}) =>
   Layer.unwrap(
     Effect.map(
       Bubblewrap.openFolder,
       (folder) => {
         const directory = join(folder, "trees")
         const host = hostIn(folder, { workspaceOf: workspacesIn(directory) })
-        return Trees.layerOn(Layer.provide(host, Egress.layer({ allow: new Set() })), { directory })
+        return Trees.layerOn(Layer.provide(host, Egress.layer({ allow: new Set() })), { directory, ...options })
       }
     )
   )
@@ -33,6 +35,7 @@ const kinds = [
 
 for (const [kind, absent, layer] of kinds) {
   describe.skipIf(absent !== undefined)(`boxes of ${kind}${absent === undefined ? "" : ` (${absent})`}`, () => {
-    register(WorkingTreesContract.suite(`git in ${kind}`, layer, { agent, source, workspace: Trees.workspace }))
+    register(WorkingTreesContract.suite(`git in ${kind}`, layer(), { agent, source, workspace: Trees.workspace }))
+    register(RepositorySuite.suite(`git in ${kind}`, layer, Trees.workspace))
   })
 }

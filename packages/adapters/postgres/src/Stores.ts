@@ -1,5 +1,6 @@
 /** All stores of one database, as one layer. */
 import type * as PgClient from "@effect/sql-pg/PgClient"
+import type { Blobs } from "@slipway/domain/files/ports/Blobs"
 import { drawnFrom } from "@slipway/domain/ids/DrawnIds"
 import { Ids } from "@slipway/domain/ids/Ids"
 import * as StoreClock from "@slipway/domain/sandbox/usecases/StoreClock"
@@ -12,6 +13,7 @@ import type { SqlError } from "effect/sql/SqlError"
 import { randomInt } from "node:crypto"
 import * as AccessStorePostgres from "./access-store/AccessStorePostgres.ts"
 import * as AutomationStorePostgres from "./automation-store/AutomationStorePostgres.ts"
+import * as BlobsPostgres from "./blobs/BlobsPostgres.ts"
 import * as CheckpointsPostgres from "./checkpoints/CheckpointsPostgres.ts"
 import * as Database from "./Database.ts"
 import * as DeviceLoginStorePostgres from "./device-login-store/DeviceLoginStorePostgres.ts"
@@ -38,6 +40,8 @@ import * as WorkersPostgres from "./workers/WorkersPostgres.ts"
 
 /** Options that do not concern the connection. */
 export interface StoreOptions {
+  /** Where the bytes of files are. Default: the database. */
+  readonly blobs?: Layer.Layer<Blobs>
   /** The place of checkpoints. Default: the database. */
   readonly checkpoints?: Parameters<typeof CheckpointsPostgres.layerIn>[0]
   /** The source of ids, keys and tokens. Default: the cryptography of Node. */
@@ -53,12 +57,12 @@ const drawn = Layer.sync(Ids, () => drawnFrom(() => randomInt(2 ** 47) / 2 ** 47
 
 /**
  * The stores over a connection that the caller provides, whose `search_path` begins with the schema of the tables: sandboxes, leases,
- * workers, setups, checkpoints, access, members, sessions, device logins, the audit log, spending, secrets, providers of models,
+ * workers, setups, checkpoints, blobs, access, members, sessions, device logins, the audit log, spending, secrets, providers of models,
  * settings of repositories, followed repositories, partners, webhooks, automations and the health of the store, with `Hints`, `Ids` and
  * the database's clock. Limits such as `Policy`, `MaxActiveSandboxes`, `Budgets` and `CreditPrice` are provided to this layer.
  */
 export const layerConnected = (
-  { checkpoints, ids = drawn, secretsKey = { file: ".slipway/secrets.key", shared: true } }: StoreOptions = {}
+  { blobs, checkpoints, ids = drawn, secretsKey = { file: ".slipway/secrets.key", shared: true } }: StoreOptions = {}
 ) =>
   StoreClock.layer.pipe(
     Layer.provideMerge(Layer.mergeAll(
@@ -84,6 +88,7 @@ export const layerConnected = (
       StoreHealthPostgres.layer
     )),
     Layer.provideMerge(Layer.mergeAll(
+      blobs ?? BlobsPostgres.layer,
       HintsPostgres.layer,
       ids,
       SecretsKey.layer(secretsKey)

@@ -3,6 +3,7 @@ import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import { CloneFailed, WorkingTrees } from "../../src/files/ports/WorkingTrees.ts"
+import { missingStart, NO_COMMITS } from "../../src/source/rules/StartCommit.ts"
 import { isCommitId, isRefName } from "../../src/source/schema/Naming.ts"
 import { MemoryDisk, workspaceOf } from "./MemoryDisk.ts"
 import { MemoryRepositories, type MemoryRepository } from "./MemoryRepositories.ts"
@@ -26,8 +27,8 @@ const resolve = (
   const [tip, tagged] = [branches.get(name), tags.get(name)]
   if (tip !== undefined) return { sha: tip, branch: name }
   if (tagged !== undefined) return { sha: tagged, branch: null }
-  if (branches.size + tags.size === 0) return "The repository is empty: it has no commit to start from."
-  return ref === undefined ? `It has no default branch "${name}".` : `It has no branch or tag "${name}".`
+  if (branches.size + tags.size === 0) return NO_COMMITS
+  return missingStart(name, ref)
 }
 
 /**

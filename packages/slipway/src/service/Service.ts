@@ -14,6 +14,7 @@ import { SourceHost } from "@slipway/domain/source/ports/SourceHost"
 import * as UseCases from "@slipway/domain/UseCases"
 import * as ModelGatewayHttp from "@slipway/gateway/ModelGatewayHttp"
 import * as LocalMachine from "@slipway/git/machine/LocalMachine"
+import type { SigningKey } from "@slipway/git/publish/SigningKey"
 import * as WorkingTreesGit from "@slipway/git/working-trees/WorkingTreesGit"
 import * as Server from "@slipway/http/Server"
 import * as HttpSettings from "@slipway/http/server/Settings"
@@ -41,6 +42,7 @@ import { randomUUID } from "node:crypto"
 import manifest from "../../package.json" with { type: "json" }
 import * as IsolationSettings from "../settings/Isolation.ts"
 import * as Settings from "../settings/Settings.ts"
+import * as CommitSigning from "./CommitSigning.ts"
 import * as InstallAgents from "./InstallAgents.ts"
 import * as AbandonedMachines from "./machine/AbandonedMachines.ts"
 import * as Capacity from "./machine/Capacity.ts"
@@ -116,8 +118,9 @@ const http = (settings: Settings.Settings, publicUrl: string) => {
 }
 
 /** The working trees of this worker's sandboxes: on this machine, or on machines of their own. */
-export const trees = ({ clone, dataDir }: Settings.Settings, isolation: Isolation.Isolation) => {
+export const trees = ({ clone, dataDir }: Settings.Settings, isolation: Isolation.Isolation, signingKey: SigningKey | null = null) => {
   const options = {
+    signingKey,
     directory: Isolation.treesIn(dataDir),
     depth: clone.depth,
     fetchTime: clone.time,
@@ -209,6 +212,7 @@ export const layer = (settings: Settings.Settings, publicUrl: string, postgres =
     const { databaseUrl, metricsAddress, role } = settings
     // Processes without a worker may share the environment, with folders that they do not have.
     if (role !== "http") yield* Toolchains.check(settings)
+    const signingKey = role === "http" ? null : yield* CommitSigning.find(settings)
     const given = yield* Models.find(settings)
     // Before child processes start, which would inherit them.
     yield* Models.hideKeys(given)
@@ -240,7 +244,7 @@ export const layer = (settings: Settings.Settings, publicUrl: string, postgres =
       Layer.unwrap(Effect.map(ChosenIsolation, (isolation) =>
         LocalTrees.layer.pipe(
           Layer.provideMerge(CheckpointTreesOnDisk.layer.pipe(Layer.provide(isolation.host))),
-          Layer.provideMerge(trees(settings, isolation))
+          Layer.provideMerge(trees(settings, isolation, signingKey))
         ))).pipe(Layer.provideMerge(machine), Layer.provideMerge(storage))
     )
     const workerId = randomUUID()

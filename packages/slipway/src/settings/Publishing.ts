@@ -18,6 +18,13 @@ export const settings = {
     default: "{title}",
     about: "Message of published commits; {title}, {sandbox} and {repo} are replaced.",
     role: "worker"
+  }),
+  signingKeyFile: Setting.optional({
+    name: "SLIPWAY_COMMIT_SIGNING_KEY_FILE",
+    type: Type.file,
+    about: "File with an SSH private key without a passphrase, Ed25519 or RSA, which signs published commits. Without it, they are not " +
+      "signed.",
+    role: "worker"
   })
 }
 
@@ -27,4 +34,8 @@ const authorOf = (text: string): Author => {
 }
 
 /** See `CommitMessage` for the message. */
-export const load = Effect.map(Setting.values(settings), ({ author, message }) => ({ author: authorOf(author), message }))
+export const load = Effect.map(Setting.values(settings), ({ author, message, signingKeyFile }) => ({
+  author: authorOf(author),
+  message,
+  signingKeyFile
+}))

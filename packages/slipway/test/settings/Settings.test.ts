@@ -175,7 +175,7 @@ describe("Settings", () => {
       assert.strictEqual(maxActiveSandboxes, yield* MaxActiveSandboxes)
       assert.deepStrictEqual({ sandbox: sandboxBudget, grant: grantBudget }, yield* Budgets)
       assert.strictEqual(creditPrice, yield* CreditPrice)
-      assert.deepStrictEqual(commit, { author: yield* CommitAuthor, message: yield* CommitMessage })
+      assert.deepStrictEqual(commit, { author: yield* CommitAuthor, message: yield* CommitMessage, signingKeyFile: null })
       const policy = yield* Policy
       assert.deepStrictEqual([approval, agentIdle], [policy.approval, (yield* Timing).agentIdle])
       assert.deepStrictEqual({ ...policy, ...lifetimes }, policy)

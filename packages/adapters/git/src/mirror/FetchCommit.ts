@@ -1,6 +1,7 @@
 /** Commits of remotes: fetched into a mirror, or looked for in their history. */
 import { CloneFailed } from "@slipway/domain/files/ports/WorkingTrees"
 import type { Remote } from "@slipway/domain/source/ports/SourceHost"
+import { missingStart, NO_COMMITS } from "@slipway/domain/source/rules/StartCommit"
 import { isCommitId, isRefName } from "@slipway/domain/source/schema/Naming"
 import type { RepoName } from "@slipway/domain/source/schema/RepoRef"
 import { Clock, Effect, Option } from "effect"
@@ -68,13 +69,8 @@ export const fetch = Effect.fn("Mirrors.fetch")(function*(
   const wanted = isCommitId(name) && ref !== undefined
     ? { sha: name.toLowerCase(), branch: null }
     : yield* Effect.catch(resolve(via, name), failed)
-  if (wanted === "empty") return yield* refuse({ detail: "The repository is empty: it has no commit to start from.", retryable: false })
-  if (wanted === "missing") {
-    return yield* refuse({
-      detail: ref === undefined ? `It has no default branch "${name}".` : `It has no branch or tag "${name}".`,
-      retryable: false
-    })
-  }
+  if (wanted === "empty") return yield* refuse({ detail: NO_COMMITS, retryable: false })
+  if (wanted === "missing") return yield* refuse({ detail: missingStart(name, ref), retryable: false })
 
   const mirror = join(directory, mirrorName(repo, remote, depth))
   yield* use(mirrors, mirror)

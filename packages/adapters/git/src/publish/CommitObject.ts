@@ -14,6 +14,8 @@ interface Commit {
   /** Seconds since the epoch, of author and committer. */
   readonly at: number
   readonly message: string
+  /** Makes the signature of the commit; absent: it has none. */
+  readonly sign?: (commit: Uint8Array) => string
 }
 
 /** Characters that git removes from names and addresses, at their ends and anywhere (ident.c: `strbuf_addstr_without_crud`). */
@@ -26,9 +28,13 @@ export const signature = ({ at, author }: Pick<Commit, "at" | "author">): string
 }
 
 /** Writes what `git commit-tree` would, into the repository in `gitDir`, and answers its id. The same commit is the same file. */
-export const write = async (gitDir: string, { at, author, message, parent, tree }: Commit): Promise<string> => {
+export const write = async (gitDir: string, { at, author, message, parent, sign, tree }: Commit): Promise<string> => {
   const by = signature({ at, author })
-  const body = Buffer.from(`tree ${tree}\n${parent === null ? "" : `parent ${parent}\n`}author ${by}\ncommitter ${by}\n\n${message}`)
+  const head = `tree ${tree}\n${parent === null ? "" : `parent ${parent}\n`}author ${by}\ncommitter ${by}\n`
+  const header = tree.length === 40 ? "gpgsig" : "gpgsig-sha256"
+  // Lines of a header go on with a space. What is signed is the commit without this header.
+  const signed = sign === undefined ? "" : `${header} ${sign(Buffer.from(`${head}\n${message}`)).trimEnd().replaceAll("\n", "\n ")}\n`
+  const body = Buffer.from(`${head}${signed}\n${message}`)
   const content = Buffer.concat([Buffer.from(`commit ${body.length}\0`), body])
   const id = createHash(tree.length === 40 ? "sha1" : "sha256").update(content).digest("hex")
   const folder = join(gitDir, "objects", id.slice(0, 2))

@@ -26,6 +26,7 @@ import * as CommitObject from "./CommitObject.ts"
 import * as FetchedCommits from "./FetchedCommits.ts"
 import { idsIn, known, note } from "./KnownObjects.ts"
 import * as Push from "./Push.ts"
+import type { SigningKey } from "./SigningKey.ts"
 import * as TreeMerge from "./TreeMerge.ts"
 
 /** Bytes of all changed files together: more is an accident, and would fill the disk of the host. */
@@ -133,11 +134,19 @@ const commitOf = Effect.fnUntraced(function*(
   { author, message, trailer }: SnapshotOptions,
   tree: string,
   parent: string,
+  signing: SigningKey | null,
   subjects: ReadonlyArray<string> = []
 ) {
   const told = subjects.length === 0 ? message : `${message.trimEnd()}\n\n${subjects.map((subject) => `- ${subject}\n`).join("")}`
   const whole = trailer === undefined ? told : `${told.trimEnd()}\n\n${trailer}\n`
-  const commit = { tree, parent, author, at: Math.floor(repository.preparedAt / 1_000), message: whole }
+  const commit = {
+    tree,
+    parent,
+    author,
+    at: Math.floor(repository.preparedAt / 1_000),
+    message: whole,
+    ...signing === null ? {} : { sign: signing.sign }
+  }
   const sha = yield* Effect.promise(() => CommitObject.write(repository.gitDir, commit))
   yield* note(repository, sha, "commit")
   return sha
@@ -155,9 +164,18 @@ const tell = (repository: HostRepository, sha: string, own: string | undefined):
 const toldIn = (repository: HostRepository, sha: string): Effect.Effect<ReadonlyArray<string>> =>
   Effect.map(Effect.promise(() => textIn(toldFile(repository, sha), null)), (own) => own === null ? [] : [own])
 
+/** What a snapshot needs beside the tree. */
+export interface Means {
+  /** Bytes of all changed files. */
+  readonly maximumBytes: number
+  readonly fetch: FetchedCommits.Fetch
+  /** Signs all commits that are published; they are ours then. `null`: they are not signed. */
+  readonly signing: SigningKey | null
+}
+
 /** A pure function of the tree and the options: dated by the making of the tree, so that a repeated run gives the same commit. */
 export const snapshot = Effect.fn("Snapshot.snapshot")(
-  function*(repository: HostRepository, box: BoxGit, options: SnapshotOptions, maximumBytes: number, fetch: FetchedCommits.Fetch) {
+  function*(repository: HostRepository, box: BoxGit, options: SnapshotOptions, { fetch, maximumBytes, signing }: Means) {
     const { baseRef, baseSha, repo } = repository
     const { head = null, merges = [] } = options.since ?? {}
     if (options.since !== undefined) {
@@ -206,10 +224,18 @@ export const snapshot = Effect.fn("Snapshot.snapshot")(
     if (tree === (parent === baseSha ? baseTree : yield* TreeMerge.treeOf(repository, parent))) {
       return head === null ? yield* new NoChanges({ repo }) : { sha: head, ...about }
     }
-    const isOnAgents = own !== undefined && merges.length === 0 && (head === null || (yield* Push.goesOnFrom(repository, own, head)))
+    const isOnAgents = signing === null && own !== undefined && merges.length === 0 &&
+      (head === null || (yield* Push.goesOnFrom(repository, own, head)))
     const sha = isOnAgents
-      ? tree === ownTree ? own : yield* commitOf(repository, options, tree, own)
-      : yield* commitOf(repository, options, tree, parent, head === null && merges.length === 0 ? [] : subjects)
+      ? tree === ownTree ? own : yield* commitOf(repository, options, tree, own, signing)
+      : yield* commitOf(
+        repository,
+        options,
+        tree,
+        parent,
+        signing,
+        signing === null && head === null && merges.length === 0 ? [] : subjects
+      )
     yield* tell(repository, sha, own)
     return { sha, ...about }
   },

@@ -45,8 +45,9 @@ const DIFF_OPTIONS = [
   "--ignore-submodules=all"
 ] as const
 
-/** New files come out as `untracked`. Names that are no text are left out. */
+/** New files come out as `untracked`. Names that are no text are left out, and come out as `unnamed`. */
 const parse = Effect.fnUntraced(function*(output: Buffer) {
+  const unnamed: Array<Buffer> = []
   const parts = eachField(output)
   const next = () => parts.next().value
   const changes = new Map<string, Change>()
@@ -57,8 +58,11 @@ const parse = Effect.fnUntraced(function*(output: Buffer) {
       // :<old mode> <new mode> <old id> <new id> <status>, then one name, or two of a rename
       const [oldMode = "", newMode = "", , , letters = ""] = head.toString().slice(1).split(" ")
       const renamed = letters.startsWith("R")
-      const from = decodeName(next() ?? head)
-      const to = renamed ? decodeName(next() ?? head) : from
+      const [before, after] = [next() ?? head, renamed ? next() ?? head : undefined]
+      const from = decodeName(before)
+      const to = after === undefined ? from : decodeName(after)
+      if (from === undefined) unnamed.push(before)
+      if (after !== undefined && to === undefined) unnamed.push(after)
       // A file renamed to a name that is not UTF-8 counts as deleted.
       const path = to ?? from
       if (path === undefined) continue
@@ -86,7 +90,7 @@ const parse = Effect.fnUntraced(function*(output: Buffer) {
       })
     }
   }
-  return [...changes.values()]
+  return { changes: [...changes.values()], unnamed }
 })
 
 export const isNestedRepository = (path: Uint8Array): boolean => path.at(-1) === 0x2f
@@ -106,7 +110,7 @@ let comparisons = 0
 /**
  * All changes against the base commit, renames found. New files are `untracked`, or `added` once they are in the commit
  * `published`; ignored ones are no changes. `nested` are the repositories that lie within the tree;
- * `number` is this comparison's own.
+ * `unnamed` are the paths that are no text; `number` is this comparison's own.
  */
 export const changes = Effect.fn("Changes.changes")(function*(repository: HostRepository, box: BoxGit, published: string | undefined) {
   const nested: Array<string> = []
@@ -142,7 +146,7 @@ export const changes = Effect.fn("Changes.changes")(function*(repository: HostRe
       ])
     ).map((path) => path.toString())
   )
-  const parsed = yield* parse(diff)
+  const { changes: parsed, unnamed } = yield* parse(diff)
   return {
     number: ++comparisons,
     changes: isPublished === undefined ?
@@ -151,6 +155,7 @@ export const changes = Effect.fn("Changes.changes")(function*(repository: HostRe
         change.status === "untracked" && isPublished.has(change.path) ? { ...change, status: "added" } : change
       ),
     nested,
+    unnamed,
     isTruncated
   }
 })

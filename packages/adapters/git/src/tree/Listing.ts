@@ -36,6 +36,8 @@ export const known = <A>(repo: RepoName, said: Effect.Effect<A, GitFailed>): Eff
 /** Files are there although git gave up on their tree. */
 const UNREADABLE: ReadonlyArray<PartialWarning> = ["unreadable_entries"]
 
+const SLASH = 0x2f
+
 /** The directory as it is now, with the changes of a `comparison` before. */
 export const list = Effect.fn("Listing.list")(function*(repository: HostRepository, directory: string, comparison: Comparison | undefined) {
   const [disk, base] = yield* Effect.all([
@@ -85,6 +87,7 @@ export const list = Effect.fn("Listing.list")(function*(repository: HostReposito
       })
     }
   })
+  const hidden = comparison !== undefined && isUnnamedIn(prefix, comparison) ? ["invalid_names" as const] : []
   const names = new Set(present.map(({ name }) => name))
   yield* inPieces(below, ([name, { change, statuses }]) => {
     if (names.has(name)) return
@@ -97,7 +100,7 @@ export const list = Effect.fn("Listing.list")(function*(repository: HostReposito
   const tree: FileTree = {
     directory,
     entries: shown.map(({ value }) => value),
-    partialWarnings: [...new Set([...warnings, ...told, ...entries.isCut ? ["entries_truncated" as const] : []])].sort(),
+    partialWarnings: [...new Set([...warnings, ...told, ...hidden, ...entries.isCut ? ["entries_truncated" as const] : []])].sort(),
     scope: "all"
   }
   return tree
@@ -116,7 +119,10 @@ export const changes = Effect.fn("Listing.changes")(function*(repo: RepoName, co
   })
   const changed: ChangedFiles = {
     files: files.take().map(({ value }) => value),
-    partialWarnings: comparison === undefined ? UNREADABLE : comparison.isTruncated || files.isCut ? ["entries_truncated"] : []
+    partialWarnings: comparison === undefined ? UNREADABLE : [
+      ...comparison.isTruncated || files.isCut ? ["entries_truncated" as const] : [],
+      ...comparison.unnamed.length > 0 ? ["invalid_names" as const] : []
+    ]
   }
   return changed
 })
@@ -168,6 +174,17 @@ interface Summary {
   readonly isRepository: boolean
 }
 const UNCHANGED: Summary = { change: undefined, statuses: new Set(), isRepository: false }
+
+/** Whether an entry of the directory itself has a name that is no text: also a deleted one, which the disk does not show. */
+const isUnnamedIn = (prefix: string, { unnamed }: Comparison): boolean => {
+  const start = Buffer.from(prefix)
+  return unnamed.some((path) => {
+    if (path.subarray(0, start.length).compare(start) !== 0) return false
+    const rest = path.subarray(start.length)
+    const end = rest.indexOf(SLASH)
+    return Changes.decodeName(end < 0 ? rest : rest.subarray(0, end)) === undefined
+  })
+}
 
 /** Changes by the name of the entry of the directory. */
 const summarize = Effect.fnUntraced(function*(prefix: string, { changes, nested }: Comparison) {

@@ -12,6 +12,7 @@ import { availableParallelism } from "node:os"
 import type { GitFailed } from "../Git.ts"
 import type { Mirrors } from "../mirror/Mirrors.ts"
 import type * as FetchedCommits from "../publish/FetchedCommits.ts"
+import type { SigningKey } from "../publish/SigningKey.ts"
 import type { Explanation } from "../Remotes.ts"
 import type { LearnedCommits } from "../save/LearnedCommits.ts"
 import type * as Restoring from "../save/Restoring.ts"
@@ -32,6 +33,8 @@ export interface OpenTrees {
   readonly growth: Queue.Queue<void>
   readonly learned: LearnedCommits
   readonly limits: Restoring.Limits
+  /** Signs published commits. */
+  readonly signing: SigningKey | null
   /** By sandbox, or by repository: {@link exclusive}. In this process alone. */
   locked(key: string): <A, E, R>(self: Effect.Effect<A, E, R>) => Effect.Effect<A, E, R>
   readonly turns: Turns

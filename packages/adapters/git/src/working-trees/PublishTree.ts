@@ -25,8 +25,7 @@ export const snapshot = Effect.fn("WorkingTrees.snapshot")(
         repository,
         boxGit(trees, key.sandboxId),
         commit,
-        trees.limits.treeBytes,
-        fetchIn(trees)
+        { maximumBytes: trees.limits.treeBytes, fetch: fetchIn(trees), signing: trees.signing }
       ),
       () => new PushFailed({ repo: key.repo, detail: "This machine has too much to publish just now.", retryable: true })
     )

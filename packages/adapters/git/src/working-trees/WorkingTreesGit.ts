@@ -22,6 +22,7 @@ import * as PowerLoss from "../local/PowerLoss.ts"
 import * as TreesInFolders from "../local/TreesInFolders.ts"
 import { limitPassed } from "../mirror/CheckoutSize.ts"
 import * as Mirrors from "../mirror/Mirrors.ts"
+import type { SigningKey } from "../publish/SigningKey.ts"
 import * as Snapshot from "../publish/Snapshot.ts"
 import * as LearnedCommits from "../save/LearnedCommits.ts"
 import * as BaseFiles from "../tree/BaseFiles.ts"
@@ -58,6 +59,8 @@ export interface Options {
   readonly keepUnused?: Duration.Input | null
   /** Bytes of commits of checkpoints that trees are compared with. Default: 4 GiB. */
   readonly maximumLearnedBytes?: number
+  /** Signs published commits, each of which is one commit of ours then. Default: they are not signed. */
+  readonly signingKey?: SigningKey | null
   /** The boot id of the kernel. Default: read from `/proc`. */
   readonly bootId?: string
 }
@@ -125,6 +128,7 @@ const openTrees = Effect.fnUntraced(function*<R>(options: Options, placeOf: Plac
     mirrors,
     growth,
     limits,
+    signing: options.signingKey ?? null,
     locked,
     learned: LearnedCommits.make({
       directory: paths.learned,

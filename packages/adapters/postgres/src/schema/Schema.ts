@@ -10,6 +10,7 @@ import { SqlClient } from "effect/sql"
 import { access } from "./access.ts"
 import { auditLog } from "./auditLog.ts"
 import { automations } from "./automations.ts"
+import { blobs } from "./blobs.ts"
 import { checkpoints } from "./checkpoints.ts"
 import { credits } from "./credits.ts"
 import { events } from "./events.ts"
@@ -36,6 +37,7 @@ const statements = [
   events,
   publications,
   checkpoints,
+  blobs,
   models,
   credits,
   partner,

@@ -14,6 +14,7 @@ import { Command } from "effect/cli"
 import { SqlClient } from "effect/sql"
 import { statfs } from "node:fs/promises"
 import path from "node:path"
+import * as CommitSigning from "../../service/CommitSigning.ts"
 import * as GitProgram from "../../service/machine/GitProgram.ts"
 import * as Isolation from "../../service/machine/Isolation.ts"
 import * as MachinesInCluster from "../../service/machine/MachinesInCluster.ts"
@@ -23,6 +24,7 @@ import * as SignIn from "../../service/SignIn.ts"
 import * as Source from "../../service/Source.ts"
 import * as GitHub from "../../settings/GitHub.ts"
 import * as IsolationSettings from "../../settings/Isolation.ts"
+import * as Publishing from "../../settings/Publishing.ts"
 import * as Settings from "../../settings/Settings.ts"
 import * as Storage from "../../settings/Storage.ts"
 import * as Server from "../client/Server.ts"
@@ -236,6 +238,17 @@ const signIn = ({ host, port, publicUrl, signIn }: Settings.Settings): Effect.Ef
       : { what, state: problem.retryable ? "note" : "missing", detail: problem.detail })
 }
 
+const signing = (settings: Settings.Settings): Effect.Effect<Finding> => {
+  const what = "signed commits"
+  return Effect.match(CommitSigning.find(settings), {
+    onFailure: ({ message }): Finding => ({ what, state: "missing", detail: message }),
+    onSuccess: (key): Finding =>
+      key === null
+        ? { what, state: "ok", detail: `no: ${Publishing.settings.signingKeyFile.name} is not set` }
+        : { what, state: "ok", detail: `with ${key.kind} ${key.fingerprint}` }
+  })
+}
+
 /**
  * All findings in the order of display. Before the first start, Postgres and a box are tried in a temporary folder, so that the check
  * makes no data.
@@ -244,7 +257,7 @@ const examine = Effect.fn("Doctor.examine")(function*(given: Settings.Settings) 
   const { settings, tried } = yield* RunningServices.findToTry(given)
   const node: Finding = { what: "Node", state: "ok", detail: `${process.versions.node} on ${process.platform} ${process.arch}` }
   const found = yield* Effect.all(
-    [source(settings), signIn(settings), git, postgres(tried, settings.dataDir), disk(settings), checkpoints(settings),
+    [source(settings), signIn(settings), git, signing(settings), postgres(tried, settings.dataDir), disk(settings), checkpoints(settings),
       kubernetes(settings), isolation(tried), toolchains(settings), agents(settings), models(given)],
     { concurrency: "unbounded" }
   )
@@ -262,7 +275,7 @@ export const doctor = Command.make("doctor", { json, url: Server.asksServer }, (
   })).pipe(
     Command.withDescription(
       "Check what agents need on this machine: git, Postgres, disk, isolation, their programs; " +
-        "and whether GitHub knows the App and people can sign in with it.\n\n" +
+        "whether commits can be signed; and whether GitHub knows the App and people can sign in with it.\n\n" +
         "✓ works, ! is a warning, ✗ is an error: then the command exits with 1. " +
         "Makes a box and inspects it from inside; the service need not run. With --url a running service is asked for its isolation and " +
         "every obstacle of its models, over its API: the key needs the scope models."

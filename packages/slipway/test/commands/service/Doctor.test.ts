@@ -52,6 +52,30 @@ describe("slipway doctor", () => {
     LONG
   )
 
+  it.live("says whether commits can be signed, and a service with a key that cannot be used does not start", () =>
+    Effect.gen(function*() {
+      const there = yield* folder
+      const [good, locked] = [path.join(there, "good"), path.join(there, "locked")]
+      writeFileSync(good, generateKeyPairSync("ed25519").privateKey.export({ type: "pkcs8", format: "pem" }))
+      const cipher = { cipher: "aes-256-cbc", passphrase: "canary words" }
+      writeFileSync(locked, generateKeyPairSync("ed25519").privateKey.export({ type: "pkcs8", format: "pem", ...cipher }))
+      const finding = (found: ReadonlyMap<string, Finding>) => found.get("signed commits")
+      const { found } = yield* examined({ SLIPWAY_COMMIT_SIGNING_KEY_FILE: good })
+      assert.match(String(finding(found)?.detail), /^with ssh-ed25519 SHA256:[A-Za-z0-9+/]{43}$/u)
+      const refused = yield* examined({ SLIPWAY_COMMIT_SIGNING_KEY_FILE: locked })
+      assert.deepStrictEqual([refused.code, finding(refused.found)?.state], [1, "missing"])
+      for (const [file, problem] of [[locked, "it has a passphrase"], [path.join(there, "none"), "the file cannot be read"]] as const) {
+        const ended = yield* run(yield* folder, ["serve"], { SLIPWAY_COMMIT_SIGNING_KEY_FILE: file, SLIPWAY_PORT: "0" })
+        assert.strictEqual(ended.code, 1)
+        const lines = ended.stderr.trimEnd().split("\n")
+        assert.lengthOf(lines, 1)
+        assert.include(
+          lines[0],
+          `SLIPWAY_COMMIT_SIGNING_KEY_FILE must be the file of an SSH private key without a passphrase, and ${file} is not: ${problem}`
+        )
+      }
+    }).pipe(Effect.scoped), LONG)
+
   it.live("says whether checkpoints can be kept in their folder, and makes none", () =>
     Effect.gen(function*() {
       const there = yield* folder

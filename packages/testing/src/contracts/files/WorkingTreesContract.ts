@@ -152,9 +152,9 @@ const refusedRefsAndManyTrees = <R>(
         return error.detail
       })
       assert.match(yield* refused(source, "missing"), /no branch or tag "missing"/u)
-      assert.match(yield* refused(source, undefined, "trunk"), /no default branch "trunk"/u)
+      assert.match(yield* refused(source, undefined, "trunk"), /no default branch "trunk".* Push a first commit to it and try again\.$/u)
       assert.match(yield* refused(source, "0123456789abcdef0123456789abcdef01234567"), /commit does not exist/u)
-      assert.match(yield* refused(empty), /empty/u)
+      assert.strictEqual(yield* refused(empty), "The repository has no commits. Push a first commit and try again.")
       assert.match(yield* refused({ ...source, remote: { ...source.remote, url: `${source.remote.url}-gone` } }), /not found/u)
       for (const ref of ["--upload-pack=touch x", "a..b", "a b", "HEAD~1", "main:x"]) yield* refused(source, ref)
     }))
