@@ -27,7 +27,7 @@ export const claude: Profile = {
   },
   program: {
     package: "@anthropic-ai/claude-code",
-    version: "2.1.332",
+    version: "2.1.329",
     pinnedOn: AgentVersions.claude.on,
     pins: (platform) => AgentVersions.pinned(AgentVersions.claude, platform),
     binaries: ({ arch, os }) =>

@@ -106,7 +106,7 @@ export const codex: Profile = {
   },
   program: {
     package: "@openai/codex",
-    version: "0.171.0",
+    version: "0.169.0",
     pinnedOn: AgentVersions.codex.on,
     pins: (platform) => AgentVersions.pinned(AgentVersions.codex, platform),
     binaries: ({ arch, os }) => {
