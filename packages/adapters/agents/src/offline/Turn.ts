@@ -23,7 +23,7 @@ interface Client {
 /** A call of a sub-agent that is at work. */
 interface SubAgent {
   readonly toolCallId: string
-  readonly title: string
+  /** Names its own parent, if any. */
   readonly about: object
 }
 
@@ -97,7 +97,7 @@ const delegate = (turn: TurnOptions, title: string) => {
   const [toolCallId, about] = [nextId("call"), ofSubAgent(turn)]
   client.update({ sessionUpdate: "tool_call", toolCallId, title, kind: "other", status: "pending", ...about })
   client.update({ sessionUpdate: "tool_call_update", toolCallId, status: "in_progress", ...about })
-  subAgents.push({ toolCallId, title, about })
+  subAgents.push({ toolCallId, about })
 }
 
 /** The innermost sub-agent ends. */
