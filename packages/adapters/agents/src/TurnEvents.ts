@@ -5,7 +5,6 @@
 import type { Uuid } from "@slipway/domain/ids/Ids"
 import type { AgentEvent, Finish } from "@slipway/domain/sandbox/ports/AgentRuntime"
 import * as PlainEdit from "@slipway/domain/sandbox/rules/PlainEdit"
-import * as Plan from "@slipway/domain/sandbox/rules/Plan"
 import * as ToolCall from "@slipway/domain/sandbox/rules/ToolCall"
 import { Result } from "effect"
 import { PartText } from "./PartText.ts"
@@ -59,7 +58,7 @@ export interface TurnEvents {
   /** A report about the call with the runtime's id `nativeId`. Reports that would move it backwards change nothing. */
   tool(nativeId: string, report: ToolReport): Events
   /** The agent's present plan, unchanged. A plan that is shown already is not told again. */
-  plan(entries: ReadonlyArray<Plan.PlanEntry>): Events
+  plan(entries: ReadonlyArray<ToolCall.PlanEntry>): Events
   /** The runtime asks for permission for a call. It may ask repeatedly. */
   ask(nativeId: string, report: ToolReport): Asked
   /** Denies the runtime's request at once, with a sentence as the reason. */
@@ -172,11 +171,11 @@ const refuse = (state: State, nativeId: string, said: ToolReport, reason: string
   return { refused: reason, events: [...events, ...advance(tool, "error")] }
 }
 
-const plan = (state: State, given: ReadonlyArray<Plan.PlanEntry>): Events => {
+const plan = (state: State, given: ReadonlyArray<ToolCall.PlanEntry>): Events => {
   if (state.ended) return []
-  const entries = Plan.shownPlan(
-    given.slice(0, 2 * Plan.PLAN_ENTRIES).map(({ status, text }) => ({
-      text: state.redacted(text.slice(0, 4 * Plan.PLAN_TEXT).toWellFormed()),
+  const entries = ToolCall.shownPlan(
+    given.slice(0, 2 * ToolCall.PLAN_ENTRIES).map(({ status, text }) => ({
+      text: state.redacted(text.slice(0, 4 * ToolCall.PLAN_TEXT).toWellFormed()),
       status
     }))
   )

@@ -1,6 +1,7 @@
 /** Scripts of the agent in memory (docs/decisions/14): directives such as `[[write path=a.txt content=…]]` in a prompt. */
-import type { PlanEntry, PlanStatus } from "../../src/sandbox/rules/Plan.ts"
+import type { PlanEntry, PlanStatus } from "../../src/sandbox/rules/ToolCall.ts"
 
+/** A directive of a script. */
 export interface Step {
   readonly name: string
   readonly body: string

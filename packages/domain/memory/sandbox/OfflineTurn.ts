@@ -6,7 +6,6 @@ import * as Result from "effect/Result"
 import type { AgentSession, AgentSessionOptions, TurnEnd } from "../../src/sandbox/ports/AgentRuntime.ts"
 import type { BoxProcess } from "../../src/sandbox/ports/SandboxHost.ts"
 import * as PlainEdit from "../../src/sandbox/rules/PlainEdit.ts"
-import * as Plan from "../../src/sandbox/rules/Plan.ts"
 import * as ToolCall from "../../src/sandbox/rules/ToolCall.ts"
 import type { ToolKind } from "../../src/sandbox/rules/ToolCall.ts"
 import { normalizePath } from "../../src/source/rules/FileRules.ts"
@@ -211,7 +210,7 @@ const perform = Effect.fnUntraced(function*(performance: Performance, { body, na
     case "plan": {
       const entries = planOf(body)
       if (entries === null) return { state: "failed", reason: "[[plan]] needs +, > or - before each step." }
-      yield* performance.onEvent({ _tag: "PlanUpdated", entries: Plan.shownPlan(entries) })
+      yield* performance.onEvent({ _tag: "PlanUpdated", entries: ToolCall.shownPlan(entries) })
       break
     }
     case "delegate":

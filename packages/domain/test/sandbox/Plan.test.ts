@@ -1,5 +1,5 @@
 import { assert, it } from "@effect/vitest"
-import { completed, PLAN_ENTRIES, PLAN_TEXT, shownPlan } from "../../src/sandbox/rules/Plan.ts"
+import { completedSteps, PLAN_ENTRIES, PLAN_TEXT, shownPlan } from "../../src/sandbox/rules/ToolCall.ts"
 
 it("a step is one line of at most 500 characters, in which hidden characters are named", () => {
   const [long, odd, lone] = shownPlan([
@@ -18,5 +18,5 @@ it("a plan has at most 100 steps, and no empty ones", () => {
   const many = Array.from({ length: PLAN_ENTRIES + 10 }, (_, i) => ({ text: i % 2 === 0 ? `${i}` : " ", status: "completed" as const }))
   assert.deepStrictEqual(shownPlan(many).map(({ text }) => text), Array.from({ length: 55 }, (_, i) => `${2 * i}`))
   assert.lengthOf(shownPlan([...many, ...many]), PLAN_ENTRIES)
-  assert.strictEqual(completed(shownPlan(many)), 55)
+  assert.strictEqual(completedSteps(shownPlan(many)), 55)
 })

@@ -3,8 +3,7 @@
  * agent's additions. Names and values are the protocol's.
  */
 import type { Finish } from "@slipway/domain/sandbox/ports/AgentRuntime"
-import type { PlanEntry } from "@slipway/domain/sandbox/rules/Plan"
-import { type ToolKind, unifiedDiff } from "@slipway/domain/sandbox/rules/ToolCall"
+import { type PlanEntry, type ToolKind, unifiedDiff } from "@slipway/domain/sandbox/rules/ToolCall"
 import { Option, Schema } from "effect"
 import { NativeId } from "../stdio/JsonLines.ts"
 import type { ToolStatus } from "../TurnEvents.ts"

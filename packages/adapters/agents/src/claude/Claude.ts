@@ -2,8 +2,7 @@
  * The part of claude's stream-json protocol that Slipway reads. Fields are optional and unknown messages do not decode, so that
  * additions of the protocol do no harm. Names are the protocol's.
  */
-import type { PlanEntry } from "@slipway/domain/sandbox/rules/Plan"
-import { type ToolKind, unifiedDiff } from "@slipway/domain/sandbox/rules/ToolCall"
+import { type PlanEntry, type ToolKind, unifiedDiff } from "@slipway/domain/sandbox/rules/ToolCall"
 import { Option, Schema } from "effect"
 import { NativeId } from "../stdio/JsonLines.ts"
 

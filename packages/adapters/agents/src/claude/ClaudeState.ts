@@ -1,5 +1,5 @@
 /** The state of a session with claude, and sending frames to it. */
-import type { PlanEntry } from "@slipway/domain/sandbox/rules/Plan"
+import type { PlanEntry } from "@slipway/domain/sandbox/rules/ToolCall"
 import { Effect } from "effect"
 import type { Conversation, Ended } from "../Conversation.ts"
 import type { JsonLines } from "../stdio/JsonLines.ts"

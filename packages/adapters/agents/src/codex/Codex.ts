@@ -2,8 +2,7 @@
  * The part of codex's app-server protocol, version 2, that Slipway reads; `codex app-server generate-ts` prints all of it. Fields are
  * optional where a strict schema would reject additions. Names and values are the protocol's.
  */
-import type { PlanEntry } from "@slipway/domain/sandbox/rules/Plan"
-import { type ToolKind, unifiedDiff } from "@slipway/domain/sandbox/rules/ToolCall"
+import { type PlanEntry, type ToolKind, unifiedDiff } from "@slipway/domain/sandbox/rules/ToolCall"
 import { isProtected } from "@slipway/domain/source/rules/FileRules"
 import { Schema } from "effect"
 import { NativeId } from "../stdio/JsonLines.ts"

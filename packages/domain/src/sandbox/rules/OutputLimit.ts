@@ -4,10 +4,9 @@
  * with a mark.
  */
 import { cut, utf8Length } from "../../text/Utf8.ts"
-import { PLAN_ENTRIES } from "./Plan.ts"
 import type { Sandbox } from "./Sandbox.ts"
 import { type ApprovalRequest, type SandboxEvent, type SandboxEventOf, sizeOf } from "./SandboxEvent.ts"
-import { type Detail, OUTPUT_BYTES, PREVIEW_BYTES } from "./ToolCall.ts"
+import { type Detail, OUTPUT_BYTES, PLAN_ENTRIES, PREVIEW_BYTES } from "./ToolCall.ts"
 import { cancelWaiting, closeTurn, endTurn } from "./Transition.ts"
 import { isActive } from "./Turn.ts"
 

@@ -1,6 +1,6 @@
 /** The conversation of a sandbox: one item for each part, in the order in which the parts began. `Items.ts` renders them. */
-import { completed, type PlanEntry } from "@slipway/domain/sandbox/rules/Plan"
 import type { RecordedEvent } from "@slipway/domain/sandbox/rules/SandboxEvent"
+import { completedSteps, type PlanEntry } from "@slipway/domain/sandbox/rules/ToolCall"
 import type { TurnOutcome } from "@slipway/domain/sandbox/rules/Turn"
 import type { DateTime } from "effect"
 import { duration } from "../../html/Moments.ts"
@@ -305,7 +305,7 @@ const depthBelow = ({ calls }: Known, parent: string): number => Math.min((calls
 /** The agent's plan of a turn; it has one item, which changes. */
 const planItem = (recorded: RecordedEvent, { data: { entries, part_id } }: Of<"plan.updated">): Item => {
   const lines = entries.map(({ status, text }) => `${{ completed: "✓", in_progress: "▸", pending: "○" }[status]} ${text}`)
-  const head = entries.length === 0 ? "The agent dropped its plan" : `Plan: ${completed(entries)} of ${entries.length} done`
+  const head = entries.length === 0 ? "The agent dropped its plan" : `Plan: ${completedSteps(entries)} of ${entries.length} done`
   return newItem(recorded, part_id, "plan", [head, ...lines].join("\n"), { plan: entries })
 }
 

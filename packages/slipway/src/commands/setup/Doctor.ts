@@ -157,7 +157,7 @@ const toolchains = (settings: Settings.Settings) =>
 /** Days after which there is surely a newer version of an agent: they appear every few days. */
 const OLD_PIN_DAYS = 60
 
-/** What to do about a version that was pinned on that day, as `2026-11-30`; `null`: nothing yet. */
+/** The advice about a version that was pinned on that day, as `2026-11-30`; `null`: none yet. */
 export const adviceOfPin = (pinnedOn: string, now: DateTime.Utc): string | null => {
   const days = Math.floor((now.epochMilliseconds - Date.parse(pinnedOn)) / 86_400_000)
   return days <= OLD_PIN_DAYS

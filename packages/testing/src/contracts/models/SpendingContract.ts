@@ -355,7 +355,7 @@ export const suite = (name: string, layer: Layer.Layer<Spending | Ids | Spending
     budgets(it)
     otherBudgets(it)
     ownBudgets(it)
-    it.effect("has no limit of a sandbox that nobody set", () => Effect.map(Spending, ({ sandboxLimit }) => assert.isNull(sandboxLimit)))
+    it.effect("has no limit of a sandbox without a setting", () => Effect.map(Spending, ({ sandboxLimit }) => assert.isNull(sandboxLimit)))
   })
 
 const waitingRequests = (it: Writer<Spending | Ids | SpendingFixture>) => {

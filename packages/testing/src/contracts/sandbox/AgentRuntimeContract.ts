@@ -12,7 +12,7 @@ import {
   type TurnEnd
 } from "@slipway/domain/sandbox/ports/AgentRuntime"
 import type { Box } from "@slipway/domain/sandbox/ports/SandboxHost"
-import { PLAN_ENTRIES, PLAN_TEXT } from "@slipway/domain/sandbox/rules/Plan"
+import { PLAN_ENTRIES, PLAN_TEXT } from "@slipway/domain/sandbox/rules/ToolCall"
 import type { RepoName } from "@slipway/domain/source/schema/RepoRef"
 import * as Deferred from "effect/Deferred"
 import * as Effect from "effect/Effect"
