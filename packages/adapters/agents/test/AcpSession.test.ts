@@ -126,7 +126,7 @@ describe("AcpSession", () => {
           _meta: { "x.ai/tool": { kind: "task" } }
         })
       const call = (toolCallId: string, sessionId: string) =>
-        update({ sessionUpdate: "tool_call", toolCallId, title: toolCallId, status: "completed" }, sessionId)
+        update({ sessionUpdate: "tool_call", toolCallId, title: toolCallId, kind: "other", status: "completed" }, sessionId)
       const { events } = yield* converse(
         (frame) =>
           frame.method === "session/prompt"

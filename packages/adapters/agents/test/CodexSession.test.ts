@@ -102,7 +102,7 @@ describe("CodexSession", () => {
       const spawn = (id: string, thread: string, threadId?: string) =>
         item(
           "completed",
-          { id, type: "collabAgentToolCall", tool: "spawnAgent", status: "completed", receiverThreadIds: [thread] },
+          { id, type: "collabAgentToolCall", command: null, tool: "spawnAgent", status: "completed", receiverThreadIds: [thread] },
           threadId
         )
       const { events } = yield* run(onStart(
@@ -114,7 +114,14 @@ describe("CodexSession", () => {
         began("t3"),
         item("completed", { command: "inmost", status: "completed" }, "t3"),
         // Another call to a sub-agent does not adopt what it does.
-        item("completed", { id: "again", type: "collabAgentToolCall", tool: "wait", status: "completed", receiverThreadIds: ["t2"] }),
+        item("completed", {
+          id: "again",
+          type: "collabAgentToolCall",
+          command: null,
+          tool: "wait",
+          status: "completed",
+          receiverThreadIds: ["t2"]
+        }),
         item("completed", { id: "c2", command: "later", status: "completed" }, "t2"),
         item("completed", { command: "ours", status: "completed" }),
         completed("completed", null, "turn-t3", "t3"),
