@@ -60,6 +60,7 @@ const DOMAIN = [
   "access",
   "environment",
   "models",
+  "mcp",
   "sandbox",
   "files",
   "partner",

@@ -54,6 +54,7 @@ const groups = {
       ["docs/operating/checkpoints.md", "Checkpoints and disks"],
       ["docs/operating/retention.md", "Deletion and retention"],
       ["docs/operating/secrets.md", "Secrets"],
+      ["docs/operating/mcp.md", "MCP servers"],
       ["docs/operating/processes.md", "Many processes"],
       ["docs/operating/observe.md", "Observe"],
       ["docs/capacity.md", "Size"],

@@ -1,7 +1,7 @@
 /**
- * Facts from the operator's own systems (docs/decisions/11.1), the webhooks, trusted refs, settings of repositories and automations of a
- * grant, the models, deleting and archiving sandboxes, and comments and checks of pull requests. Not part of the public interface and its
- * document. Facts need the scope `partner:ingest`, in any grant.
+ * Facts from the operator's own systems (docs/decisions/11.1), the webhooks, trusted refs, settings of repositories, MCP servers and
+ * automations of a grant, the models, deleting and archiving sandboxes, and comments and checks of pull requests. Not part of the
+ * public interface and its document. Facts need the scope `partner:ingest`, in any grant.
  */
 import { Claimant, ClaimTerms, Invoice, Project } from "@slipway/domain/partner/schema/Attribution"
 import { Timestamp } from "@slipway/domain/time/Timestamp"
@@ -9,6 +9,7 @@ import { Schema, Struct } from "effect"
 import { HttpApi, HttpApiEndpoint, HttpApiGroup, HttpApiSchema, OpenApi } from "effect/http-api"
 import { AutomationsApi } from "./groups/AutomationsApi.ts"
 import { KeepingApi } from "./groups/KeepingApi.ts"
+import { McpServersApi } from "./groups/McpServersApi.ts"
 import { ModelsApi } from "./groups/ModelsApi.ts"
 import { RepositorySettingsApi } from "./groups/RepositorySettingsApi.ts"
 import { ReviewsApi } from "./groups/ReviewsApi.ts"
@@ -100,6 +101,7 @@ const ids: Record<string, string> = {
   eventId: "Id of an event in the grant's feed.",
   repo: "The repository, as `owner/name`, in any case of letters.",
   ref: "A listed ref, as it was listed.",
+  name: "The name of an MCP server.",
   sandboxId: "Id of a sandbox of the key's grant.",
   ids: "1 to 100 ids of sandboxes, with commas between them.",
   provider: "Name of the provider.",
@@ -112,6 +114,7 @@ export class InternalApi extends HttpApi.make("slipway-internal")
   .add(WebhooksApi)
   .add(TrustedRefsApi)
   .add(RepositorySettingsApi)
+  .add(McpServersApi)
   .add(ModelsApi)
   .add(AutomationsApi)
   .add(KeepingApi)
@@ -122,8 +125,8 @@ export class InternalApi extends HttpApi.make("slipway-internal")
     version: "1.0.0",
     summary: "How sign-up and billing tell Slipway of claims, projects and payments, grants of their webhooks, and programs of its models",
     description: "Facts need a key with the scope `partner:ingest`, and every such call may be repeated. Webhooks need a key of their " +
-      "grant with the scope `webhooks`, the refs whose setups have secrets and the settings of repositories one with `secrets`, the " +
-      "models of the service one with `models`, automations one of their grant with `automations`. Deleting sandboxes " +
+      "grant with the scope `webhooks`, the refs whose setups have secrets, the settings of repositories and MCP servers one with " +
+      "`secrets`, the models of the service one with `models`, automations one of their grant with `automations`. Deleting sandboxes " +
       "needs `sandboxes:delete`; comments and checks of pull requests need `sandboxes`.",
     license: { name: "Apache-2.0", url: "https://www.apache.org/licenses/LICENSE-2.0.html" },
     servers: [{ url: "/", description: "This server" }],

@@ -107,6 +107,8 @@ export interface NewSandbox {
    * sandbox can read them.
    */
   readonly environment?: { readonly [name: string]: string }
+  /** Names of MCP servers of its repositories, at most 20. Absent: those that are on by default. */
+  readonly mcpServers?: ReadonlyArray<string>
 }
 
 /** How a sandbox handles feedback on its pull requests. */
@@ -320,12 +322,21 @@ export interface ApprovalRequest {
   readonly approval_id: string
   /** The title of the tool call. */
   readonly tool: string
-  readonly kind?: "edit" | "command" | "network" | "other"
+  readonly kind?: "edit" | "command" | "network" | "mcp" | "other"
   readonly paths?: ReadonlyArray<string>
   /** The edit deletes nothing and changes only plain, unprotected files of the trees, so it can be approved for the rest of the turn. */
   readonly plain?: true
   /** The effect of an approval. Only a diff may be cut. `cwd`: the folder of the command, if it is not the workspace. */
-  readonly preview?: { readonly command?: string; readonly cwd?: string; readonly diff?: string; readonly url?: string }
+  readonly preview?: {
+    readonly command?: string
+    readonly cwd?: string
+    readonly diff?: string
+    readonly url?: string
+    /** An MCP server, its tool, and the complete arguments as JSON. */
+    readonly server?: string
+    readonly tool?: string
+    readonly arguments?: string
+  }
   /** The approval counts as denied from then on. */
   readonly expires_at: string
 }
@@ -354,9 +365,11 @@ export type SandboxEvent =
   }>
   | Durable<"sandbox.boot", {
     /** The finished stage. `setup` can come later too, after trees were restored. */
-    readonly stage: "provision" | "clone" | "setup" | "agent_start" | "ready"
+    readonly stage: "provision" | "clone" | "setup" | "mcp" | "agent_start" | "ready"
     readonly ms: number
     readonly repo?: string
+    /** With `mcp`: the MCP server that was looked at. */
+    readonly server?: string
     /** With `clone`: folders of submodules, which stay empty. */
     readonly submodules?: ReadonlyArray<string>
     /** With `setup`: whether its cache existed. */
@@ -496,7 +509,17 @@ export type SandboxEvent =
     readonly error?: string
     /** The call that started the sub-agent whose call it is. Absent: a call of the agent itself. */
     readonly parent_call_id?: string
-    readonly detail?: { readonly command?: string; readonly paths?: ReadonlyArray<string>; readonly output?: string }
+    /** A tool of an MCP server. */
+    readonly kind?: "mcp"
+    readonly detail?: {
+      readonly command?: string
+      readonly paths?: ReadonlyArray<string>
+      readonly output?: string
+      /** An MCP server, its tool, and its arguments as JSON. */
+      readonly server?: string
+      readonly tool?: string
+      readonly arguments?: string
+    }
   }>
   | Durable<"plan.updated", {
     readonly part_id: string

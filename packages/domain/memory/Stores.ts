@@ -7,6 +7,7 @@ import * as AutomationStoreMemory from "./automation/AutomationStoreMemory.ts"
 import * as SecretStoreMemory from "./environment/SecretStoreMemory.ts"
 import * as BlobsMemory from "./files/BlobsMemory.ts"
 import * as IdsMemory from "./ids/IdsMemory.ts"
+import * as McpServerStoreMemory from "./mcp/McpServerStoreMemory.ts"
 import * as ModelProviderStoreMemory from "./models/ModelProviderStoreMemory.ts"
 import * as SpendingMemory from "./models/SpendingMemory.ts"
 import * as PartnerStoreMemory from "./partner/PartnerStoreMemory.ts"
@@ -24,8 +25,8 @@ export interface Options {
 
 /**
  * The stores of sandboxes, leases, workers, setups, checkpoints, blobs, access, members, sessions, device logins, the audit log, spending,
- * secrets, providers of models, followed repositories and settings of repositories, partners, webhooks and automations, with `Hints`
- * and `Ids`. Limits such as `Policy` and `MaxActiveSandboxes` are provided to this layer.
+ * secrets, MCP servers, providers of models, followed repositories and settings of repositories, partners, webhooks and automations,
+ * with `Hints` and `Ids`. Limits such as `Policy` and `MaxActiveSandboxes` are provided to this layer.
  */
 export const layer = ({ ids = IdsMemory.layer }: Options = {}) =>
   // The later a line, the earlier it is built: a store finds those that share a transaction with it.
@@ -35,6 +36,7 @@ export const layer = ({ ids = IdsMemory.layer }: Options = {}) =>
       SpendingMemory.layer,
       WebhookStoreMemory.layer,
       SecretStoreMemory.layer,
+      McpServerStoreMemory.layer,
       ModelProviderStoreMemory.layer,
       FollowedRepositoriesMemory.layer,
       RepositorySettingsMemory.layer

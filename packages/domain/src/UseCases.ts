@@ -8,6 +8,7 @@ import { Sessions } from "./access/usecases/Sessions.ts"
 import { Automations } from "./automation/usecases/Automations.ts"
 import { Secrets } from "./environment/usecases/Secrets.ts"
 import { Files } from "./files/usecases/Files.ts"
+import { McpServers } from "./mcp/usecases/McpServers.ts"
 import { ModelProviders } from "./models/usecases/ModelProviders.ts"
 import { Partners } from "./partner/usecases/Partners.ts"
 import { Webhooks } from "./partner/usecases/Webhooks.ts"
@@ -24,6 +25,7 @@ export const layerAdministration = Layer.mergeAll(
   Members.layer,
   Sessions.layer,
   Secrets.layer,
+  McpServers.layer,
   ModelProviders.layer,
   Webhooks.layer
 )

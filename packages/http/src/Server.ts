@@ -16,6 +16,7 @@ import * as HealthHandlers from "./handlers/HealthHandlers.ts"
 import * as AutomationsHandlers from "./handlers/internal/AutomationsHandlers.ts"
 import * as InternalHandlers from "./handlers/internal/InternalHandlers.ts"
 import * as KeepingHandlers from "./handlers/internal/KeepingHandlers.ts"
+import * as McpServersHandlers from "./handlers/internal/McpServersHandlers.ts"
 import * as ModelsHandlers from "./handlers/internal/ModelsHandlers.ts"
 import * as RepositorySettingsHandlers from "./handlers/internal/RepositorySettingsHandlers.ts"
 import * as ReviewsHandlers from "./handlers/internal/ReviewsHandlers.ts"
@@ -65,6 +66,7 @@ const api = Layer.mergeAll(
         WebhooksHandlers.layer,
         TrustedRefsHandlers.layer,
         RepositorySettingsHandlers.layer,
+        McpServersHandlers.layer,
         ModelsHandlers.layer,
         AutomationsHandlers.layer,
         KeepingHandlers.layer,

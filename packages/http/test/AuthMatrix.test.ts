@@ -48,7 +48,7 @@ const scopeAt = (path: string): Scope =>
     ? "webhooks"
     : path.startsWith("/api/internal/v1/automations")
     ? "automations"
-    : path.startsWith("/api/internal/v1/trusted-refs") || path.startsWith("/api/internal/v1/repository-settings")
+    : /^\/api\/internal\/v1\/(?:trusted-refs|repository-settings|mcp-servers)/u.test(path)
     ? "secrets"
     : path.startsWith("/api/internal/v1/models")
     ? "models"
@@ -241,6 +241,8 @@ layer(http(), { excludeTestServices: true })("who calls comes before everything 
         "POST /api/internal/v1/webhook-endpoints/x/deliveries/x/redeliver",
         "GET /api/internal/v1/repository-settings",
         "PUT /api/internal/v1/repository-settings",
+        "PUT /api/internal/v1/mcp-servers",
+        "DELETE /api/internal/v1/mcp-servers",
         "POST /api/internal/v1/automations",
         "PUT /api/internal/v1/automations/x",
         "DELETE /api/internal/v1/automations/x",

@@ -4,6 +4,7 @@ import * as Assets from "./assets/Assets.ts"
 import * as AutomationsPages from "./automations/AutomationsPages.ts"
 import * as KeysPage from "./keys/KeysPage.ts"
 import * as Page from "./layout/Page.ts"
+import * as McpServersPages from "./mcp/McpServersPages.ts"
 import * as ModelsPage from "./models/ModelsPage.ts"
 import * as DeviceEndpoints from "./people/DeviceEndpoints.ts"
 import * as DevicePage from "./people/DevicePage.ts"
@@ -40,6 +41,7 @@ const routes = Layer.mergeAll(
   AuditPage.layer,
   UsagePage.layer,
   SecretsPages.layer,
+  McpServersPages.layer,
   WebhooksPages.layer,
   AutomationsPages.layer
 ).pipe(Layer.provide(Rail.layer))

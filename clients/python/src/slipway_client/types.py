@@ -566,7 +566,6 @@ SandboxEventEnvelope = Union[
     "MessageCancelledEvent",
     "MessageCompletedEvent",
     "ToolUpdatedEvent",
-    "PlanUpdatedEvent",
     "ApprovalRequestedEvent",
     "ApprovalResolvedEvent",
     "PullRequestUpdatedEvent",
@@ -672,8 +671,11 @@ class SandboxBootEvent(_SandboxBootEvent, total=False):
 
 
 class _SandboxBootEventData(TypedDict):
-    stage: Literal["provision", "clone", "setup", "agent_start", "ready"]
-    """The completed stage. `setup` also comes after the boot, when trees were made again."""
+    stage: Literal["provision", "clone", "setup", "mcp", "agent_start", "ready"]
+    """
+    The completed stage. `setup` also comes after the boot, when trees were made again. `mcp`: one
+    MCP server was looked at.
+    """
     ms: int
     """Duration of the stage, milliseconds."""
 
@@ -683,6 +685,8 @@ class SandboxBootEventData(_SandboxBootEventData, total=False):
 
     repo: str
     """The repository of the stage, if any."""
+    server: str
+    """With `mcp`: the name of the server."""
     submodules: list[str]
     """With `clone`: folders of submodules, left empty. At most 32."""
     cache: Literal["hit", "miss", "none"]
@@ -696,7 +700,10 @@ class SandboxBootEventData(_SandboxBootEventData, total=False):
     secrets_withheld: str
     """With `setup`: why it ran without its secrets, for people."""
     error: str
-    """With `setup`: why it failed, for people. The status says whether the sandbox goes on."""
+    """
+    With `setup`: why it failed, for people; the status says whether the sandbox goes on. With
+    `mcp`: why the agent does not have the server.
+    """
 
 
 class _SetupStartedEvent(TypedDict):
@@ -1419,10 +1426,8 @@ class ToolUpdatedEventData(_ToolUpdatedEventData, total=False):
 
     error: str
     """Why it failed, for people."""
-    parent_call_id: str
-    """
-    The call that started the sub-agent whose call it is; left out for calls of the agent itself.
-    """
+    kind: Literal["mcp"]
+    """`mcp`: a tool of an MCP server."""
     detail: ToolUpdatedEventDataDetail
     """Its command, files and output; left out if the operator disabled it."""
 
@@ -1436,44 +1441,12 @@ class ToolUpdatedEventDataDetail(TypedDict, total=False):
     """Its files, relative to the workspace."""
     output: str
     """The end of its output, at most 8 KiB, with a mark if it was cut."""
-
-
-class _PlanUpdatedEvent(TypedDict):
-    object: Literal["sandbox.event"]
-    """Always `sandbox.event`."""
-    version: Literal["v1"]
-    """Always `v1`."""
-    id: str
-    """Digits: the cursor that resumes after this event."""
-    ts: Timestamp
-    """When it happened."""
-    sandbox_id: str
-    """The sandbox it happened in."""
-    type: Literal["plan.updated"]
-    """What happened."""
-    data: PlanUpdatedEventData
-    """What there is to know of it."""
-
-
-class PlanUpdatedEvent(_PlanUpdatedEvent, total=False):
-    turn_id: str
-    """The turn it happened in; left out outside of one."""
-
-
-class PlanUpdatedEventData(TypedDict):
-    """What there is to know of it."""
-
-    part_id: str
-    """Events of one part replace each other: a turn has one plan."""
-    entries: list[PlanUpdatedEventDataEntries]
-    """The steps in order, at most 100; empty: the agent dropped its plan."""
-
-
-class PlanUpdatedEventDataEntries(TypedDict):
-    text: str
-    """The step in one line, for display: at most 500 characters."""
-    status: Literal["pending", "in_progress", "completed"]
-    """Where the step is."""
+    server: str
+    """The MCP server of the tool."""
+    tool: str
+    """The tool of the MCP server."""
+    arguments: str
+    """The arguments of that tool, as JSON; above 64 KiB cut, with a mark."""
 
 
 class _ApprovalRequestedEvent(TypedDict):
@@ -1510,7 +1483,7 @@ class _ApprovalRequestedEventData(TypedDict):
 class ApprovalRequestedEventData(_ApprovalRequestedEventData, total=False):
     """What there is to know of it."""
 
-    kind: Literal["edit", "command", "network", "other"]
+    kind: Literal["edit", "command", "network", "mcp", "other"]
     """Kind of the call, if the runtime tells it."""
     paths: list[str]
     """Its files, relative to the workspace."""
@@ -1534,6 +1507,12 @@ class ApprovalRequestedEventDataPreview(TypedDict, total=False):
     """The command's folder, relative to the workspace. Absent: the workspace. Never cut."""
     url: str
     """The requested address. Never cut."""
+    server: str
+    """The MCP server of the tool."""
+    tool: str
+    """The tool of the MCP server."""
+    arguments: str
+    """The complete arguments of that tool, as JSON. Never cut."""
 
 
 class _ApprovalResolvedEvent(TypedDict):
@@ -1938,7 +1917,7 @@ class _SnapshotEventDataPendingApprovals(TypedDict):
 
 
 class SnapshotEventDataPendingApprovals(_SnapshotEventDataPendingApprovals, total=False):
-    kind: Literal["edit", "command", "network", "other"]
+    kind: Literal["edit", "command", "network", "mcp", "other"]
     """Kind of the call, if the runtime tells it."""
     paths: list[str]
     """Its files, relative to the workspace."""
@@ -1962,6 +1941,12 @@ class SnapshotEventDataPendingApprovalsPreview(TypedDict, total=False):
     """The command's folder, relative to the workspace. Absent: the workspace. Never cut."""
     url: str
     """The requested address. Never cut."""
+    server: str
+    """The MCP server of the tool."""
+    tool: str
+    """The tool of the MCP server."""
+    arguments: str
+    """The complete arguments of that tool, as JSON. Never cut."""
 
 
 class SnapshotEventDataWaitingMessages(TypedDict):
@@ -2292,6 +2277,11 @@ class CreateSandbox(_CreateSandbox, _CreateSandboxKeywords, total=False):
     """
     Variables for setup and the agent, by name. They are not secret: the agent and everybody who
     sees the sandbox can read them.
+    """
+    mcpServers: list[str]
+    """
+    The MCP servers of its repositories that the agent gets, by name: at most 20. Default: those
+    that are on by default.
     """
 
 

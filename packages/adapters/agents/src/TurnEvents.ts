@@ -103,6 +103,7 @@ const updated = ({ call, callId, doom, parentCallId, status, title }: Tool): Age
     status,
     ...(parentCallId === undefined ? {} : { parentCallId }),
     ...(status === "error" && doom !== undefined ? { error: doom } : {}),
+    ...(call.mcp === undefined ? {} : { kind: "mcp" as const }),
     ...(detail === undefined ? {} : { detail })
   }
 }
@@ -117,13 +118,13 @@ const advance = (tool: Tool, status: ToolStatus): Array<AgentEvent> => {
 const learn = (
   redacted: State["redacted"],
   tool: Tool,
-  { command, cwd, diff, input, kind, output, paths, removes, title, url }: ToolReport
+  { command, cwd, diff, input, kind, mcp, output, paths, removes, title, url }: ToolReport
 ) => {
   const cleaned = (text: string | undefined) => text === undefined ? undefined : redacted(text.slice(0, MAX_INPUT).toWellFormed())
   const before = tool.call
   if (title !== undefined && title.trim() !== "") tool.title = ToolCall.shownTitle(redacted(title.slice(0, MAX_INPUT)))
   // Measured before redaction, which may shorten it.
-  tool.tooLarge ||= [command, cwd, input, url].some((text) => text !== undefined && text.length > ToolCall.PREVIEW_BYTES)
+  tool.tooLarge ||= [command, cwd, input, mcp?.arguments, url].some((text) => text !== undefined && text.length > ToolCall.PREVIEW_BYTES)
   tool.input = cleaned(input) ?? tool.input
   if (paths !== undefined && paths.length > 0) tool.names = paths
   const cut = diff !== undefined && diff.length > MAX_INPUT ? ToolCall.DIFF_CUT : ""
@@ -135,6 +136,7 @@ const learn = (
     removes: removes ?? before.removes,
     diff: diff === undefined ? before.diff : `${cleaned(diff)}${cut}`,
     url: cleaned(url) ?? before.url,
+    mcp: mcp === undefined ? before.mcp : { ...mcp, arguments: cleaned(mcp.arguments) ?? "" },
     output: output === undefined ? before.output : redacted(output.slice(-MAX_OUTPUT).toWellFormed())
   }
 }
@@ -205,9 +207,9 @@ const chunk = (state: State, kind: MessageKind, nativeId: string | null, text: s
 const ask = (state: State, nativeId: string, update: ToolReport): Asked => {
   const { events, tool } = report(state, nativeId, { ...update, status: undefined })
   const { call, input, names, title, tooLarge } = tool
-  const { command, diff, kind, url } = call
+  const { command, diff, kind, mcp, url } = call
   // A call without another preview is shown by its arguments.
-  const shown = command === undefined && diff === undefined && url === undefined ? { ...call, command: input } : call
+  const shown = command === undefined && diff === undefined && mcp === undefined && url === undefined ? { ...call, command: input } : call
   const preview = tooLarge ? Result.fail(ToolCall.TOO_LARGE) : ToolCall.preview(shown)
   if (Result.isFailure(preview)) {
     const { events: ended, refused } = refuse(state, nativeId, {}, preview.failure)

@@ -22,6 +22,7 @@ import * as FollowedRepositoriesPostgres from "./followed-repositories/FollowedR
 import * as HintsPostgres from "./HintsPostgres.ts"
 import * as LeasesPostgres from "./leases/LeasesPostgres.ts"
 import * as MaintenancePostgres from "./maintenance/MaintenancePostgres.ts"
+import * as McpServerStorePostgres from "./mcp-server-store/McpServerStorePostgres.ts"
 import * as Migrations from "./Migrations.ts"
 import * as ModelProviderStorePostgres from "./model-provider-store/ModelProviderStorePostgres.ts"
 import { DatabaseSchema } from "./options/DatabaseSchema.ts"
@@ -57,9 +58,10 @@ const drawn = Layer.sync(Ids, () => drawnFrom(() => randomInt(2 ** 47) / 2 ** 47
 
 /**
  * The stores over a connection that the caller provides, whose `search_path` begins with the schema of the tables: sandboxes, leases,
- * workers, setups, checkpoints, blobs, access, members, sessions, device logins, the audit log, spending, secrets, providers of models,
- * settings of repositories, followed repositories, partners, webhooks, automations and the health of the store, with `Hints`, `Ids` and
- * the database's clock. Limits such as `Policy`, `MaxActiveSandboxes`, `Budgets` and `CreditPrice` are provided to this layer.
+ * workers, setups, checkpoints, blobs, access, members, sessions, device logins, the audit log, spending, secrets, MCP servers,
+ * providers of models, settings of repositories, followed repositories, partners, webhooks, automations and the health of the store,
+ * with `Hints`, `Ids` and the database's clock. Limits such as `Policy`, `MaxActiveSandboxes`, `Budgets` and `CreditPrice` are
+ * provided to this layer.
  */
 export const layerConnected = (
   { blobs, checkpoints, ids = drawn, secretsKey = { file: ".slipway/secrets.key", shared: true } }: StoreOptions = {}
@@ -78,6 +80,7 @@ export const layerConnected = (
       DeviceLoginStorePostgres.layer,
       SessionStorePostgres.layer,
       SecretStorePostgres.layer,
+      McpServerStorePostgres.layer,
       ModelProviderStorePostgres.layer,
       RepositorySettingsPostgres.layer,
       PartnerStorePostgres.layer,

@@ -25,6 +25,7 @@ const sandbox: Sandbox = {
     continues: { repo: "acme/shop", branch: "feature/x", pullRequest: 12, headSha: "0".repeat(40) },
     budgetMicroUsd: 2_500_000,
     environment: { REGION: "eu" },
+    mcpServers: ["wiki"],
     createdAt: instant("41")
   }),
   reason: "boot_failed",

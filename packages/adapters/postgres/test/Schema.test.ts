@@ -83,7 +83,7 @@ it.live.each(Earlier.WITH_SCHEMA)(
 
 /** The values of a row of the version before in columns that came since. */
 const DEFAULTS: Readonly<Record<string, object>> = {
-  sandboxes: { budget_micro_usd: null, environment: null },
+  sandboxes: { budget_micro_usd: null, environment: null, mcp_servers: null },
   sandbox_spending: { budget: null }
 }
 

@@ -22,6 +22,7 @@ import {
   InvalidIdempotencyKey,
   InvalidModel,
   InvalidReasoningEffort,
+  Misfitting,
   NoCheckpoint,
   NoCredits,
   PullRequestNotWritable,
@@ -78,6 +79,7 @@ export const RestoreCheckpoint = Schema.Struct({
 /** Why a request for a sandbox is refused, whatever it is to start with. */
 const refusedCreation = [
   InvalidIdempotencyKey.schema,
+  Misfitting,
   InvalidModel,
   InvalidReasoningEffort,
   ApprovalsUnsupported,

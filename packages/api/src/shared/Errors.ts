@@ -21,6 +21,7 @@ import {
   IsDirectory as PathIsDirectory,
   NotADirectory as PathIsNoDirectory
 } from "@slipway/domain/files/ports/WorkingTrees"
+import { McpServerNotFound as NoSuchServer, McpServerRefused as ServerRefused } from "@slipway/domain/mcp/ports/McpServerStore"
 import { ProviderNotFound as NoSuchProvider } from "@slipway/domain/models/ports/ModelProviderStore"
 import { BudgetExceeded as BudgetUsedUp } from "@slipway/domain/models/rules/Budget"
 import { NoCredits as CreditsUsedUp } from "@slipway/domain/models/rules/Credits"
@@ -256,6 +257,11 @@ export const FactConflict = onWire(409, "conflict", Contradiction)
 export const ClaimNotFound = onWire(404, "not_found", NoSuchClaim)
 /** No such grant exists. */
 export const GrantNotFound = onWire(404, "not_found", NoSuchGrant)
+
+/** The repository has as many MCP servers as it may have, or the server lacks its credential. */
+export const McpServerRefused = onWire(409, "conflict", ServerRefused)
+/** The repository has no such MCP server. */
+export const McpServerNotFound = onWire(404, "not_found", NoSuchServer)
 
 /** The grant has settings for as many repositories as it may have. */
 export const TooManyRepositorySettings = onWire(409, "conflict", SettingsRefused)

@@ -168,6 +168,13 @@ const creation = [
     await world.refuses({ toolApprovalMode: "never" }, "mode never")
     for (const mode of ["auto", "prompt"]) await world.accepts({ toolApprovalMode: mode }, `mode ${mode}`)
   }),
+  rule("mcp-servers", "mcpServers has at most 20 different names of MCP servers, each of a repository of the creation.", async (world) => {
+    await world.accepts({ mcpServers: [] }, "no MCP servers")
+    const names = Array.from({ length: 21 }, (_, i) => `conformance-${i}`)
+    for (const mcpServers of [["no-such-server"], ["No Name"], ["a", "a"], "a", names]) {
+      await world.refuses({ mcpServers }, `mcpServers ${JSON.stringify(mcpServers).slice(0, 60)}`)
+    }
+  }, { source: "docs/decisions/23" }),
   rule("environment", "Commands of the agent have the variables of the creation.", async (world) => {
     if (!knows(world.options.names, "shell")) throw new Skip("the server's agent runs no commands, without a directive for shell")
     const value = "w\u00f6rd $HOME 'x'"

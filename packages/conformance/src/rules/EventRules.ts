@@ -39,9 +39,9 @@ const turnStates = ["pending", "running", "awaiting_approval", "succeeded", "fai
 /** The shape of an approval request. */
 export const approvalRequest = object({ approval_id: filled, tool: text, expires_at: timestamp }, {
   optional: {
-    kind: is("edit", "command", "network", "other"),
+    kind: is("edit", "command", "network", "mcp", "other"),
     paths: listOf(text),
-    preview: object({}, { optional: { command: text, diff: text, url: text }, open: true })
+    preview: object({}, { optional: { command: text, diff: text, url: text, server: text, tool: text, arguments: text }, open: true })
   },
   open: true
 })
@@ -63,9 +63,10 @@ const catalogue: Readonly<Record<string, Shape>> = {
     reason: nullOr(text),
     initiator: is("user", "policy", "provider", "system")
   }, member),
-  "sandbox.boot": object({ stage: is("provision", "clone", "setup", "agent_start", "ready"), ms: count }, {
+  "sandbox.boot": object({ stage: is("provision", "clone", "setup", "mcp", "agent_start", "ready"), ms: count }, {
     optional: {
       repo: text,
+      server: text,
       submodules: listOf(text),
       cache: is("hit", "miss", "none"),
       ignored: listOf(text),
@@ -126,7 +127,11 @@ const catalogue: Readonly<Record<string, Shape>> = {
     optional: {
       error: text,
       parent_call_id: filled,
-      detail: object({}, { optional: { command: text, paths: listOf(text), output: text }, open: true })
+      kind: is("mcp"),
+      detail: object({}, {
+        optional: { command: text, paths: listOf(text), output: text, server: text, tool: text, arguments: text },
+        open: true
+      })
     },
     open: true
   }),

@@ -45,6 +45,8 @@ const stored: Readonly<Record<Action, true>> = {
   "repository.added": true,
   "repository.removed": true,
   "repository_settings.changed": true,
+  "mcp_server.set": true,
+  "mcp_server.removed": true,
   "trusted_ref.listed": true,
   "trusted_ref.removed": true,
   "scope.refused": true,

@@ -107,10 +107,11 @@ describe("a detail", () => {
 })
 
 it("a call's kind, preview and detail are stored whole", () => {
-  assert.deepStrictEqual(ToolKind.literals, ["edit", "command", "network", "other"])
-  const all = { command: "npm ci", diff: "+a\n", cwd: "shop", url: "https://example.com" }
+  assert.deepStrictEqual(ToolKind.literals, ["edit", "command", "network", "mcp", "other"])
+  const mcp = { server: "wiki", tool: "echo", arguments: "{}" }
+  const all = { command: "npm ci", diff: "+a\n", cwd: "shop", url: "https://example.com", ...mcp }
   assert.deepStrictEqual(Schema.decodeUnknownSync(Preview)(all), all)
-  const done = { command: "npm ci", paths: ["a"], output: "ok" }
+  const done = { command: "npm ci", paths: ["a"], output: "ok", ...mcp }
   assert.deepStrictEqual(Schema.decodeUnknownSync(Detail)(done), done)
 })
 

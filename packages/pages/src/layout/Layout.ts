@@ -34,6 +34,7 @@ const SETTINGS = linksTo([
   { place: "members", name: "Members", isFor: forAll },
   { place: "repositories", name: "Repositories", isFor: forAll },
   { place: "secrets", name: "Secrets", isFor: forOwners },
+  { place: "mcp-servers", name: "MCP servers", isFor: forOwners },
   { place: "models", name: "Models", isFor: forOwners },
   { place: "webhooks", name: "Webhooks", isFor: (role) => scopesOf(role).includes("webhooks") },
   { place: "automations", name: "Automations", isFor: (role) => scopesOf(role).includes("automations") },

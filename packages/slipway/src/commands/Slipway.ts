@@ -46,6 +46,7 @@ const repositories = {
     about: "Secrets for setups: list, set, remove; trusted refs: trust, distrust, refs",
     load: async () => (await import("./admin/Secrets.ts")).secrets
   },
+  mcp: { about: "MCP servers of agents: list, add, remove, tools", load: async () => (await import("./admin/Mcp.ts")).mcp },
   env: { about: "Environment files of repositories: check, run", load: async () => (await import("./service/Environments.ts")).env }
 }
 
@@ -125,7 +126,7 @@ export const meantBy = (word: string): string | null => {
 }
 
 /** Commands that list when they are called without a subcommand. */
-const lists: ReadonlySet<string | undefined> = new Set<Name>(["automations", "grants", "keys", "members", "orgs", "repos", "secrets",
+const lists: ReadonlySet<string | undefined> = new Set<Name>(["automations", "grants", "keys", "mcp", "members", "orgs", "repos", "secrets",
   "users", "webhooks"])
 const asksForHelp = (args: ReadonlyArray<string>) => args.some((arg) => ["--help", "-h", "--wizard"].includes(arg))
 

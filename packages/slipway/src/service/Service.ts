@@ -12,6 +12,7 @@ import * as WorkerReadiness from "@slipway/domain/sandbox/ports/WorkerReadiness"
 import { Policy } from "@slipway/domain/sandbox/rules/Policy"
 import { SourceHost } from "@slipway/domain/source/ports/SourceHost"
 import * as UseCases from "@slipway/domain/UseCases"
+import * as McpGatewayHttp from "@slipway/gateway/mcp/McpGatewayHttp"
 import * as ModelGatewayHttp from "@slipway/gateway/ModelGatewayHttp"
 import * as LocalMachine from "@slipway/git/machine/LocalMachine"
 import type { SigningKey } from "@slipway/git/publish/SigningKey"
@@ -87,6 +88,7 @@ const worker = (
       AgentRuntimeProfiles.layer({ agentsFolder: Installed.folderIn(dataDir) }),
       isolation.host,
       isolation.throughBox(ModelGatewayHttp.layer({ keys: models.keys, addresses: settings.modelAddresses })),
+      isolation.mcpThroughBox(McpGatewayHttp.layer({ privates: settings.mcpPrivate, option: IsolationSettings.settings.mcpPrivate.name })),
       Layer.succeed(ModelCatalogue, Models.readAnew(catalogue)),
       Layer.succeed(ShowToolDetail, toolDetail === "full"),
       Layer.succeed(AllowNoIsolation, settings.isolation === "none"),

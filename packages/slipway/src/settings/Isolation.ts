@@ -61,12 +61,24 @@ export const settings = {
     about: "Destinations of isolated sandboxes beside their model, such as " +
       "registry.npmjs.org:443,pypi.org:443,files.pythonhosted.org:443. Without it, none.",
     role: "worker"
+  }),
+  mcpPrivate: Setting.optional({
+    name: "SLIPWAY_MCP_PRIVATE",
+    type: Type.parsed(
+      "names with ports between commas, such as wiki.internal:8080",
+      (value) => Result.isSuccess(AllowList.parse(value))
+    ),
+    about:
+      "Destinations of MCP servers that may use http or have private addresses, such as wiki.internal:8080. Owners of grants may then " +
+      "use them with agents. Without it, MCP servers need https and public addresses.",
+    role: "all"
   })
 }
 
-export const load = Effect.map(Setting.values(settings), ({ dockerImages, egressAllow, toolchains, ...loaded }) => {
+export const load = Effect.map(Setting.values(settings), ({ dockerImages, egressAllow, mcpPrivate, toolchains, ...loaded }) => {
   const allowed: AllowList.AllowList = Result.getOrElse(AllowList.parse(egressAllow ?? ""), () => new Set())
-  return { ...loaded, dockerImages: dockerImages ?? [], egressAllow: allowed, toolchains: toolchains ?? [] }
+  const privates: AllowList.AllowList = Result.getOrElse(AllowList.parse(mcpPrivate ?? ""), () => new Set())
+  return { ...loaded, mcpPrivate: privates, dockerImages: dockerImages ?? [], egressAllow: allowed, toolchains: toolchains ?? [] }
 })
 
 /** Limits of isolated sandboxes. */

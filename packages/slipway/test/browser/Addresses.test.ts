@@ -6,6 +6,7 @@ import { Access } from "@slipway/domain/access/usecases/Access"
 import { AutomationStore } from "@slipway/domain/automation/ports/AutomationStore"
 import { Secrets } from "@slipway/domain/environment/usecases/Secrets"
 import { Ids } from "@slipway/domain/ids/Ids"
+import { McpServers } from "@slipway/domain/mcp/usecases/McpServers"
 import { ModelProviders } from "@slipway/domain/models/usecases/ModelProviders"
 import { Webhooks } from "@slipway/domain/partner/usecases/Webhooks"
 import { FIRST_PROMPT } from "@slipway/pages/sandboxes/conversation/Items"
@@ -44,6 +45,7 @@ const settings = Effect.gen(function*() {
   const key = yield* (yield* Access).createKey({ grant: "default", label: "laptop", scopes: [], kind: "live" })
   const secret = { grantId, repo: REPO, name: "NPM_TOKEN" }
   yield* (yield* Secrets).set(secret, Redacted.make("a secret value"))
+  yield* (yield* McpServers).set({ grantId, repo: REPO, name: "wiki" }, { url: "https://wiki.example.com/mcp" }, null)
   const webhook = yield* (yield* Webhooks).register(grantId, { url: "http://127.0.0.1:9/hook", types: null })
   const owner = yield* (yield* MemberStore).owner
   const automation = yield* (yield* Ids).uuid7
@@ -130,6 +132,9 @@ layer(Shop.layer([REPO], { SLIPWAY_SECRETS_KEY_FILE: keyFile, SLIPWAY_WEBHOOK_PR
             "/usage": ["/usage"],
             "/secrets": ["/secrets"],
             "/secrets/remove": [`/secrets/remove?${of}&name=NPM_TOKEN`],
+            "/mcp-servers": ["/mcp-servers"],
+            "/mcp-servers/server": [`/mcp-servers/server?${of}&name=wiki`],
+            "/mcp-servers/remove": [`/mcp-servers/remove?${of}&name=wiki`],
             "/models": ["/models"],
             "/models/remove": ["/models/remove?provider=compatible"],
             "/webhooks": ["/webhooks"],

@@ -443,6 +443,7 @@ export const plants = ({ key, otherKey }: Keys): Readonly<Record<string, Readonl
   },
   "creation.unknown-model": { "another code": code("invalid_request"), "takes it": lenient },
   "creation.efforts": { "lacks one": instead(409, 400, "invalid_request", asks("xhigh")), "takes any": lenient },
+  "creation.mcp-servers": edges,
   "creation.approval-mode": {
     "takes any": lenient,
     "lacks one": instead(409, 400, "approvals_unsupported", asks("\"prompt\"}"))

@@ -10,6 +10,7 @@ import { Automations } from "@slipway/domain/automation/usecases/Automations"
 import { Secrets } from "@slipway/domain/environment/usecases/Secrets"
 import { RemoteTrees, LocalTrees } from "@slipway/domain/files/ports/RemoteTrees"
 import { Files } from "@slipway/domain/files/usecases/Files"
+import { McpServers } from "@slipway/domain/mcp/usecases/McpServers"
 import { ModelProviders } from "@slipway/domain/models/usecases/ModelProviders"
 import { PartnerStore } from "@slipway/domain/partner/ports/PartnerStore"
 import type { PartnerFact } from "@slipway/domain/partner/schema/PartnerEvent"
@@ -42,6 +43,7 @@ import * as FeedbackWatchesPostgres from "@slipway/postgres/feedback-watches/Fee
 import * as HintsPostgres from "@slipway/postgres/HintsPostgres"
 import * as LeasesPostgres from "@slipway/postgres/leases/LeasesPostgres"
 import * as MaintenancePostgres from "@slipway/postgres/maintenance/MaintenancePostgres"
+import * as McpServerStorePostgres from "@slipway/postgres/mcp-server-store/McpServerStorePostgres"
 import * as Migrations from "@slipway/postgres/Migrations"
 import * as ModelProviderStorePostgres from "@slipway/postgres/model-provider-store/ModelProviderStorePostgres"
 import * as PartnerStorePostgres from "@slipway/postgres/partner-store/PartnerStorePostgres"
@@ -100,7 +102,8 @@ const service = Layer.unwrap(Effect.map(directory, (path) => {
       AutomationStorePostgres.layer,
       SecretStorePostgres.layer,
       ModelProviderStorePostgres.layer,
-      RepositorySettingsPostgres.layer
+      RepositorySettingsPostgres.layer,
+      McpServerStorePostgres.layer
     ).pipe(
       Layer.provide(SecretsKey.layerEphemeral)
     ),
@@ -136,6 +139,7 @@ const service = Layer.unwrap(Effect.map(directory, (path) => {
     Partners.layer,
     Webhooks.layer,
     Secrets.layer,
+    McpServers.layer,
     ModelProviders.layer,
     Access.layer,
     DeviceLogins.layer,

@@ -79,6 +79,7 @@ const STAGES: Readonly<Record<Stage, string>> = {
   provision: "provision",
   clone: "clone",
   setup: "setup",
+  mcp: "MCP servers",
   agent_start: "agent start",
   ready: "ready"
 }

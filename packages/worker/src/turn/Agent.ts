@@ -1,5 +1,6 @@
 /** The agent of a leased sandbox: which one it is, where it may run, how it reaches its model, and one process of it at a time. */
 import { WorkingTrees } from "@slipway/domain/files/ports/WorkingTrees"
+import type { McpSession } from "@slipway/domain/mcp/ports/McpGateway"
 import { ModelGateway, type ModelSession } from "@slipway/domain/models/ports/ModelGateway"
 import { isSameSpent, type Spent } from "@slipway/domain/models/rules/Usage"
 import { type Model, ModelCatalogue } from "@slipway/domain/models/schema/ModelCatalogue"
@@ -10,6 +11,7 @@ import { Context, Effect, Exit, Option, Scope } from "effect"
 import * as RunSetup from "../setup/RunSetup.ts"
 import { elapsedMillis } from "../shared/Elapsed.ts"
 import { type LeasedSandbox, untilAvailable } from "../shared/LeasedSandbox.ts"
+import * as AgentMcp from "./AgentMcp.ts"
 import * as Conversation from "./Conversation.ts"
 import { readInstructions } from "./Instructions.ts"
 import * as SavedSession from "./SavedSession.ts"
@@ -22,6 +24,8 @@ export interface Agent {
   readonly box: Box
   /** Its access to its model; `null`: it uses no model. */
   readonly model: ModelSession | null
+  /** Its access to MCP servers; `null`: it has none. */
+  readonly mcp: McpSession | null
   /** Epoch milliseconds. */
   readonly openedAt: number
   /** Ends the process and everything it started, as closing its scope does. */
@@ -110,19 +114,21 @@ export const open = Effect.fn("Agent.open")(function*(
   const close = Scope.close(scope, Exit.void)
   return yield* Effect.gen(function*() {
     const modelScope = yield* Scope.fork(scope)
-    const [asked, ready, way] = yield* Effect.all([
+    const [asked, ready, mcp, way] = yield* Effect.all([
       readInstructions(leased.id, repositories),
       setup,
+      AgentMcp.open(leased).pipe(Scope.provide(modelScope)),
       openModel(leased, model).pipe(Scope.provide(modelScope))
-    ], { concurrency: 3 })
+    ], { concurrency: 4 })
     const resume = yield* resumable(saved, box, model.profile)
     const said = resume === null ? yield* Conversation.tell(sandbox) : null
-    const instructions = joined([asked, ready.told, said])
+    const instructions = joined([asked, ready.told, mcp.told, said])
     const session = yield* runtime.open({
       box: prepared(box, ready),
       profile: model.profile,
       model: sandbox.model,
       access: way?.access ?? null,
+      ...(mcp.given === undefined ? {} : { mcp: mcp.given }),
       instructions,
       reasoningEffort: sandbox.reasoningEffort,
       toolApprovalMode: sandbox.toolApprovalMode,
@@ -131,7 +137,7 @@ export const open = Effect.fn("Agent.open")(function*(
     })
     // Added last, so it runs first: the agent spends nothing more, however long it takes to end.
     yield* Effect.addFinalizer(() => Scope.close(modelScope, Exit.void))
-    const agent: Agent = { session, box, model: way, openedAt: yield* elapsedMillis, close }
+    const agent: Agent = { session, box, model: way, mcp: mcp.session, openedAt: yield* elapsedMillis, close }
     yield* rememberSession(leased, agent)
     return agent
   }).pipe(Scope.provide(scope), Effect.onError(() => close))

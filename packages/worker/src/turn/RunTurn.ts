@@ -18,6 +18,7 @@ import type { LeasedSandbox, View } from "../shared/LeasedSandbox.ts"
 import { Timing } from "../shared/Timing.ts"
 import * as Traced from "../shared/Traced.ts"
 import { type Agent, rememberSession } from "./Agent.ts"
+import * as AgentMcp from "./AgentMcp.ts"
 import * as PlainFiles from "./PlainFiles.ts"
 
 /** Whether events have `preview` and `detail` of tool calls (docs/decisions/5). Configuration. */
@@ -142,7 +143,10 @@ const passOnDecisions = Effect.fnUntraced(function*({ agent, leased, spans, wait
   // The store does not know an approval that is not recorded yet: the next round passes it on.
   for (const { approvalId, outcome, reason } of yield* leased.approvals(decided)) {
     if (outcome === null) continue
-    yield* agent.session.decide(approvalId, outcome === "approved" ? "approve" : "deny", reason)
+    const decision = outcome === "approved" ? "approve" : "deny"
+    yield* AgentMcp.isAsked(approvalId)
+      ? agent.mcp?.decide(approvalId, decision, reason) ?? Effect.void
+      : agent.session.decide(approvalId, decision, reason)
     waiting.delete(approvalId)
     yield* spans.decided(approvalId, outcome)
   }
@@ -272,6 +276,7 @@ export const runTurn = Effect.fn("RunTurn.runTurn")(function*(leased: LeasedSand
   const meter = yield* Effect.forkChild(metering(running))
   const watcher = yield* Effect.forkChild(watching(running))
   const steerer = yield* Effect.forkChild(steering(running))
+  const attendant = yield* Effect.forkChild(AgentMcp.attend(agent.mcp, (told) => onEvent(running, told)), { startImmediately: true })
   const answer: Answer = yield* Effect.raceAllFirst([
     Effect.result(agent.session.prompt({
       turnId: turn.id,
@@ -288,6 +293,7 @@ export const runTurn = Effect.fn("RunTurn.runTurn")(function*(leased: LeasedSand
   if (answer !== "killed" && Result.isFailure(answer)) yield* Effect.logWarning("the agent is gone", answer.failure)
   yield* Fiber.interrupt(meter)
   yield* Fiber.interrupt(watcher)
+  yield* Fiber.interrupt(attendant)
   yield* Fiber.interrupt(steerer)
   yield* lookAtLimits(running)
   const trouble = yield* settleAccount(running)

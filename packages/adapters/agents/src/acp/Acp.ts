@@ -3,7 +3,7 @@
  * agent's additions. Names and values are the protocol's.
  */
 import type { Finish } from "@slipway/domain/sandbox/ports/AgentRuntime"
-import { type PlanEntry, type ToolKind, unifiedDiff } from "@slipway/domain/sandbox/rules/ToolCall"
+import { type McpCall, type PlanEntry, type ToolKind, unifiedDiff } from "@slipway/domain/sandbox/rules/ToolCall"
 import { Option, Schema } from "effect"
 import { NativeId } from "../stdio/JsonLines.ts"
 import type { ToolStatus } from "../TurnEvents.ts"
@@ -114,6 +114,17 @@ const planStatuses: Readonly<Record<string, PlanEntry["status"]>> = { in_progres
 /** The steps of a plan. */
 export const planOf = ({ entries }: typeof Plan.Type): ReadonlyArray<PlanEntry> =>
   entries.map(({ content, status }) => ({ text: content, status: planStatuses[status ?? ""] ?? "pending" }))
+
+/** What a call of one of these MCP servers does; `undefined`: the call is another one. */
+export const mcpOf = (servers: ReadonlyArray<string>, { rawInput, title }: ToolCall): McpCall | undefined => {
+  const given = argumentsOf({ rawInput })
+  // Grok calls every server by one tool. It writes the variant, not the model.
+  const isByName = given["variant"] === "UseTool" && typeof given["tool_name"] === "string"
+  const named = isByName ? /^([a-z][a-z0-9-]*)__(.+)$/su.exec(String(given["tool_name"])) : /^([a-z][a-z0-9-]*)_(.+)$/su.exec(title ?? "")
+  const [, server = "", tool = ""] = named ?? []
+  if (!servers.includes(server)) return undefined
+  return { server, tool, arguments: JSON.stringify(isByName ? given["tool_input"] ?? {} : given, null, 2) }
+}
 
 const stringOf = (value: unknown): string | undefined => typeof value === "string" ? value : undefined
 

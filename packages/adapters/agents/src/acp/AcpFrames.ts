@@ -4,7 +4,6 @@ import { Effect, Option, Result, Schema } from "effect"
 import type { Ended } from "../Conversation.ts"
 import * as JsonRpc from "../stdio/JsonRpc.ts"
 import type { ToolReport } from "../TurnEvents.ts"
-import type { WorkspacePaths } from "../WorkspacePaths.ts"
 import * as Acp from "./Acp.ts"
 import { aboutSubAgent, type AcpState, concluded, isTheirs } from "./AcpState.ts"
 
@@ -16,20 +15,26 @@ const decodeSteered = Schema.decodeUnknownOption(Acp.ExtensionSteered)
 const decodePermission = Schema.decodeUnknownOption(Acp.PermissionRequest)
 const decodeEnd = Schema.decodeUnknownOption(Acp.PromptEnded)
 
-const report = (paths: WorkspacePaths, call: Acp.ToolCall): ToolReport => {
+const report = ({ paths, servers }: Pick<AcpState, "paths" | "servers">, call: Acp.ToolCall): ToolReport => {
   const { kind, locations, status, title } = call
   const isEdit = typeof kind === "string" && Acp.toolKinds[kind] === "edit"
   const touched = isEdit ? paths.inside(Acp.editedOf(call)) : locations?.flatMap(({ path }) => paths.inside([path]))
-  const { command, cwd, url } = Acp.inputOf(call)
+  const mcp = Acp.mcpOf(servers, call)
+  const { command, cwd, url } = mcp === undefined ? Acp.inputOf(call) : {}
   // At the end of a call, some agents send a shorter title.
   const renamed = kind == null && (status === "completed" || status === "failed")
   return {
-    title: title == null || renamed ? undefined : Acp.titleOf(paths.shorten(title), kind, touched?.[0]),
-    kind: typeof kind === "string" ? (Acp.toolKinds[kind] ?? "other") : undefined,
+    title: mcp !== undefined
+      ? `${mcp.server}: ${mcp.tool}`
+      : title == null || renamed
+      ? undefined
+      : Acp.titleOf(paths.shorten(title), kind, touched?.[0]),
+    kind: mcp !== undefined ? "mcp" : typeof kind === "string" ? (Acp.toolKinds[kind] ?? "other") : undefined,
     paths: touched,
     command,
     cwd: paths.folder(cwd),
     url,
+    mcp,
     removes: Acp.removesOf(call),
     diff: Acp.diffOf(call, (path) => paths.inside([path])[0] ?? path),
     output: Acp.outputOf(call),
@@ -50,7 +55,7 @@ const conclude = ({ conversation }: AcpState, answer: Result.Result<unknown, Jso
 }
 
 const notified = (state: AcpState, method: string, params: unknown): Effect.Effect<void> => {
-  const { conversation, paths, quirks, sessionId } = state
+  const { conversation, quirks, sessionId } = state
   const turn = conversation.live()
   const extension = method === quirks.answered?.method || method === quirks.subAgents?.method
     ? Option.getOrNull(decodeExtension(params))
@@ -79,7 +84,7 @@ const notified = (state: AcpState, method: string, params: unknown): Effect.Effe
     const task = Acp.taskOf(update)
     if (task !== null && update.sessionUpdate === "tool_call") state.tasks.set(update.toolCallId, task)
     const parent = Acp.parentOf(update) ?? state.parents.get(about)
-    return turn.emit(turn.events.tool(update.toolCallId, { ...report(paths, update), parent }))
+    return turn.emit(turn.events.tool(update.toolCallId, { ...report(state, update), parent }))
   }
   // Only calls of sub-agents are reported, not their texts and plans.
   if (!isOwn) return Effect.void
@@ -89,7 +94,7 @@ const notified = (state: AcpState, method: string, params: unknown): Effect.Effe
 }
 
 const requested = (state: AcpState, request: JsonRpc.RequestId, method: string, params: unknown): Effect.Effect<void> => {
-  const { conversation, paths, rpc, sessionId } = state
+  const { conversation, rpc, servers, sessionId } = state
   // Also `fs/*`, which some agents try although we do not offer it; they then read and write files themselves.
   if (method !== "session/request_permission") {
     return rpc.refuse(request, JsonRpc.METHOD_NOT_FOUND, `method not found: ${method}`)
@@ -99,9 +104,14 @@ const requested = (state: AcpState, request: JsonRpc.RequestId, method: string, 
     return rpc.reply(request, cancelled)
   }
   const { options: offered, toolCall } = decoded.value
+  // The gateway decides about it, and asks the person if need be.
+  if (Acp.mcpOf(servers, toolCall) !== undefined) {
+    const allowed = offered.find(({ kind }) => kind === "allow_once")
+    return rpc.reply(request, allowed === undefined ? cancelled : { outcome: { outcome: "selected", optionId: allowed.optionId } })
+  }
   const { rawInput = null } = toolCall
   const input = rawInput === null ? undefined : JSON.stringify(rawInput, null, 2)
-  return conversation.ask(toolCall.toolCallId, { ...report(paths, toolCall), input }, { request, options: offered })
+  return conversation.ask(toolCall.toolCallId, { ...report(state, toolCall), input }, { request, options: offered })
 }
 
 export const handlersOf = (state: AcpState): JsonRpc.Handlers => ({

@@ -12,7 +12,7 @@ import type {
 } from "@agentclientprotocol/sdk"
 import type { AgentError, AgentSession, AgentSessionOptions } from "@slipway/domain/sandbox/ports/AgentRuntime"
 import type { BoxProcess } from "@slipway/domain/sandbox/ports/SandboxHost"
-import { Effect, Schema, type Scope } from "effect"
+import { Effect, Redacted, Schema, type Scope } from "effect"
 import { clientInfo } from "../ClientInfo.ts"
 import * as Conversation from "../Conversation.ts"
 import * as OpeningCall from "../OpeningCall.ts"
@@ -31,6 +31,15 @@ const initialize: InitializeRequest = {
   clientInfo
 }
 
+/** The MCP servers of the agent, each with the token of the gateway. */
+const serversOf = ({ mcp }: AgentSessionOptions): NewSessionRequest["mcpServers"] =>
+  mcp === undefined ? [] : mcp.servers.map((name) => ({
+    type: "http" as const,
+    name,
+    url: `${mcp.access.baseUrl}/${name}`,
+    headers: [{ name: "Authorization", value: `Bearer ${Redacted.value(mcp.access.token)}` }]
+  }))
+
 /** Starts or resumes the session. Returns its id. */
 const startSession = Effect.fnUntraced(function*(
   { conversation: { fail }, quirks }: AcpState,
@@ -41,13 +50,13 @@ const startSession = Effect.fnUntraced(function*(
   if (quirks.authMethod !== undefined) yield* call("authenticate", { methodId: quirks.authMethod })
   const cwd = options.box.workspace
   const opened = options.resume === null
-    ? yield* call("session/new", { cwd, mcpServers: [], ...quirks.newSession?.(options) } satisfies NewSessionRequest)
+    ? yield* call("session/new", { cwd, mcpServers: serversOf(options), ...quirks.newSession?.(options) } satisfies NewSessionRequest)
     : yield* call(
       "session/resume",
       {
         sessionId: options.resume,
         cwd,
-        mcpServers: []
+        mcpServers: serversOf(options)
       } satisfies ResumeSessionRequest
     )
   const { configOptions, sessionId = options.resume } = yield* Effect.mapError(
@@ -109,6 +118,7 @@ export const open = Effect.fn("AcpSession.open")(function*(
     conversation,
     paths: WorkspacePaths.of(options.box.workspace),
     quirks,
+    servers: options.mcp?.servers ?? [],
     sessionId: null,
     promptId: null,
     requests: 0,

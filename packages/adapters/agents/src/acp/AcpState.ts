@@ -18,6 +18,8 @@ export interface AcpState {
   readonly conversation: Conversation<Approval>
   readonly paths: WorkspacePaths
   readonly quirks: AcpQuirks
+  /** The names of the MCP servers that the gateway leads to. */
+  readonly servers: ReadonlyArray<string>
   /** `null`: it is not open yet. */
   sessionId: string | null
   promptId: JsonRpc.RequestId | null

@@ -2,7 +2,7 @@
  * The part of claude's stream-json protocol that Slipway reads. Fields are optional and unknown messages do not decode, so that
  * additions of the protocol do no harm. Names are the protocol's.
  */
-import { type PlanEntry, type ToolKind, unifiedDiff } from "@slipway/domain/sandbox/rules/ToolCall"
+import { type McpCall, type PlanEntry, type ToolKind, unifiedDiff } from "@slipway/domain/sandbox/rules/ToolCall"
 import { Option, Schema } from "effect"
 import { NativeId } from "../stdio/JsonLines.ts"
 
@@ -187,14 +187,26 @@ export const outputOf = ({ content }: ToolResult): string | undefined =>
     : undefined
 const decodeText = Schema.decodeUnknownOption(Schema.Struct({ text: Schema.String }))
 
+/** `mcp__SERVER__TOOL`: names of servers have no underscore. */
+const mcpOf = (name: string, input: Input): McpCall | undefined => {
+  const [, server, tool] = /^mcp__([a-z0-9-]+)__(.+)$/su.exec(name) ?? []
+  return server === undefined || tool === undefined ? undefined : { server, tool, arguments: JSON.stringify(input, null, 2) }
+}
+
 /** The title of a tool call for people, its kind, its effect and its file. */
 export const describe = (name: string, input: Input, nameOf: (path: string) => string) => {
+  const mcp = mcpOf(name, input)
   const tool = Object.hasOwn(tools, name) ? tools[name] : undefined
   const subject = tool === undefined ? undefined : input[tool.about]
   const about = typeof subject === "string" ? subject : undefined
   return {
-    title: about === undefined ? name : [tool?.verb, about].filter((word) => word !== undefined).join(" "),
-    kind: tool?.kind ?? "other",
+    title: mcp !== undefined
+      ? `${mcp.server}: ${mcp.tool}`
+      : about === undefined
+      ? name
+      : [tool?.verb, about].filter((word) => word !== undefined).join(" "),
+    kind: mcp !== undefined ? "mcp" : tool?.kind ?? "other",
+    mcp,
     paths: tool?.kind === "edit" && about !== undefined ? [about] : undefined,
     // It has no tool that deletes or moves files.
     removes: tool?.kind === "edit" ? false : undefined,

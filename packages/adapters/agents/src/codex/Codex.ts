@@ -2,9 +2,9 @@
  * The part of codex's app-server protocol, version 2, that Slipway reads; `codex app-server generate-ts` prints all of it. Fields are
  * optional where a strict schema would reject additions. Names and values are the protocol's.
  */
-import { type PlanEntry, type ToolKind, unifiedDiff } from "@slipway/domain/sandbox/rules/ToolCall"
+import { type McpCall, type PlanEntry, type ToolKind, unifiedDiff } from "@slipway/domain/sandbox/rules/ToolCall"
 import { isProtected } from "@slipway/domain/source/rules/FileRules"
-import { Schema } from "effect"
+import { Option, Schema } from "effect"
 import { NativeId } from "../stdio/JsonLines.ts"
 import type { ToolStatus } from "../TurnEvents.ts"
 
@@ -51,6 +51,9 @@ export const Item = Schema.Struct({
   /** The server of a call to another tool. */
   server: nullish(Schema.String),
   tool: nullish(Schema.String),
+  arguments: Schema.optionalKey(Schema.Unknown),
+  /** The result of a tool of an MCP server. */
+  result: Schema.optionalKey(Schema.Unknown),
   query: nullish(Schema.String),
   /** The threads of sub-agents in a call about them, and the prompt for them. */
   receiverThreadIds: nullish(Schema.Array(NativeId)),
@@ -95,7 +98,7 @@ export const toolKinds: Readonly<Record<string, ToolKind>> = {
   commandExecution: "command",
   fileChange: "edit",
   webSearch: "network",
-  mcpToolCall: "other",
+  mcpToolCall: "mcp",
   dynamicToolCall: "other",
   collabAgentToolCall: "other",
   imageView: "other",
@@ -125,6 +128,22 @@ export const commandOf = ({ command }: Pick<Item, "command">): string | undefine
   const within = command.slice(`${shell} -lc '`.length, -1)
   return within !== "" && command.endsWith("'") && !within.includes("'") ? within : command
 }
+
+/** A call of a tool of an MCP server. */
+export const mcpOf = ({ arguments: given, server, tool, type }: Item): McpCall | undefined =>
+  type === "mcpToolCall" && server != null && tool != null
+    ? { server, tool, arguments: JSON.stringify(given ?? {}, null, 2) }
+    : undefined
+
+const decodeResult = Schema.decodeUnknownOption(Schema.Struct({ content: Schema.Array(Schema.Unknown) }))
+const decodeText = Schema.decodeUnknownOption(Schema.Struct({ text: Schema.String }))
+
+/** The texts of a result of such a tool. */
+export const resultOf = ({ result }: Item): string | undefined =>
+  Option.getOrUndefined(Option.map(
+    decodeResult(result),
+    ({ content }) => content.flatMap((block) => Option.getOrUndefined(decodeText(block))?.text ?? []).join("\n")
+  ))
 
 /** All changed files, including the new name of a moved file. */
 export const pathsOf = ({ changes }: Item): ReadonlyArray<string> | undefined =>

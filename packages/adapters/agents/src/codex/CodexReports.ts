@@ -11,7 +11,8 @@ export const ofItem = (paths: WorkspacePaths, item: Codex.Item, status: ToolRepo
   cwd: paths.folder(item.cwd),
   removes: Codex.removesOf(item),
   diff: Codex.diffOf(item, (path) => paths.inside([path])[0] ?? path),
-  output: item.aggregatedOutput ?? undefined,
+  mcp: Codex.mcpOf(item),
+  output: item.aggregatedOutput ?? Codex.resultOf(item),
   status
 })
 

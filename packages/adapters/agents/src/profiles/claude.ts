@@ -1,4 +1,5 @@
 /** Anthropic's Claude Code, in print mode with streamed JSON on both sides. */
+import type { AgentMcp } from "@slipway/domain/sandbox/ports/AgentRuntime"
 import { Redacted } from "effect"
 import * as AgentVersions from "../AgentVersions.ts"
 import type { Profile } from "../Profile.ts"
@@ -13,6 +14,20 @@ const families = ["OPUS", "SONNET", "HAIKU"]
 const withheld = ["AskUserQuestion", "CronCreate", "CronDelete", "CronList", "Monitor", "ScheduleWakeup", "Workflow"]
 
 const INSTRUCTIONS = ".slipway/AGENTS.md"
+const MCP = ".slipway/mcp.json"
+
+/** Milliseconds of a call: a person may be asked about it. The gateway ends it earlier. */
+const MCP_CALL_MILLIS = 24 * 3600 * 1000
+
+/** The token is of this session alone. */
+const mcpConfig = ({ access: { baseUrl, token }, servers }: AgentMcp): string =>
+  JSON.stringify({
+    mcpServers: Object.fromEntries(servers.map((name) => [name, {
+      type: "http",
+      url: `${baseUrl}/${name}`,
+      headers: { Authorization: `Bearer ${Redacted.value(token)}` }
+    }]))
+  })
 
 export const claude: Profile = {
   runtime: "claude",
@@ -38,7 +53,7 @@ export const claude: Profile = {
     notice: "Proprietary: installing it accepts Anthropic's terms, and it must not be passed on, not in an image either."
   },
   conversationFiles: [".claude/projects"],
-  launch: ({ access, box, instructions, reasoningEffort, resume, toolApprovalMode }, command) => {
+  launch: ({ access, box, instructions, mcp, reasoningEffort, resume, toolApprovalMode }, command) => {
     const model = access?.model ?? ""
     return {
       command,
@@ -48,6 +63,10 @@ export const claude: Profile = {
         // Ignores settings, hooks, plugins and servers of the repository.
         ...["--setting-sources", "", "--strict-mcp-config"],
         ...["--disallowed-tools", withheld.join(",")],
+        // The gateway decides about each call, so claude asks about none.
+        ...(mcp === undefined
+          ? []
+          : ["--mcp-config", `${box.home}/${MCP}`, "--allowed-tools", mcp.servers.map((name) => `mcp__${name}`).join(",")]),
         ...["--model", model],
         ...(reasoningEffort === null ? [] : ["--effort", reasoningEffort]),
         ...(resume === null ? [] : ["--resume", resume]),
@@ -70,11 +89,16 @@ export const claude: Profile = {
         CLAUDE_CODE_DISABLE_BACKGROUND_TASKS: "1",
         // Each command begins in the workspace, because a permission request does not name the folder of an earlier `cd`.
         CLAUDE_BASH_MAINTAIN_PROJECT_WORKING_DIR: "1",
+        // Without a search for tools, each model is offered them.
+        ...(mcp === undefined ? {} : { MCP_TOOL_TIMEOUT: String(MCP_CALL_MILLIS), ENABLE_TOOL_SEARCH: "false" }),
         DISABLE_AUTOUPDATER: "1",
         DISABLE_TELEMETRY: "1",
         DISABLE_ERROR_REPORTING: "1"
       },
-      homeFiles: instructions === null ? {} : { [INSTRUCTIONS]: instructions }
+      homeFiles: {
+        ...(instructions === null ? {} : { [INSTRUCTIONS]: instructions }),
+        ...(mcp === undefined ? {} : { [MCP]: mcpConfig(mcp) })
+      }
     }
   }
 }

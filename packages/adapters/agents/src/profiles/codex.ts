@@ -1,5 +1,6 @@
 /** OpenAI's codex, as an app server. */
 import type { ModelAccess } from "@slipway/domain/models/ports/ModelGateway"
+import type { AgentMcp } from "@slipway/domain/sandbox/ports/AgentRuntime"
 import { Redacted } from "effect"
 import * as AgentVersions from "../AgentVersions.ts"
 import type { Profile } from "../Profile.ts"
@@ -93,6 +94,20 @@ stream_max_retries = 0
 supports_websockets = false
 `
 
+/** Seconds of a call: a person may be asked about it. The gateway ends it earlier. */
+const MCP_CALL_SECONDS = 24 * 3600
+
+/** The gateway decides about each call, so codex asks about none. */
+const mcpConfig = ({ access: { baseUrl }, servers }: AgentMcp) =>
+  servers.map((name) =>
+    `[mcp_servers.${name}]
+url = ${string(`${baseUrl}/${name}`)}
+bearer_token_env_var = "MCP_GATEWAY_TOKEN"
+tool_timeout_sec = ${MCP_CALL_SECONDS}
+default_tools_approval_mode = "approve"
+`
+  ).join("")
+
 export const codex: Profile = {
   runtime: "codex",
   dialect: "codex-app-server",
@@ -117,15 +132,19 @@ export const codex: Profile = {
   },
   // It rebuilds its databases from these files (0.169.0).
   conversationFiles: [".codex/sessions"],
-  launch: ({ access, box }, command) => {
+  launch: ({ access, box, mcp }, command) => {
     const home = `${box.home}/.codex`
     const unknown = access !== null && !KNOWN_MODELS.some((slug) => access.model.startsWith(slug))
     return {
       command,
       args: ["app-server"],
-      env: { CODEX_HOME: home, GATEWAY_TOKEN: access === null ? "" : Redacted.value(access.token) },
+      env: {
+        CODEX_HOME: home,
+        GATEWAY_TOKEN: access === null ? "" : Redacted.value(access.token),
+        ...(mcp === undefined ? {} : { MCP_GATEWAY_TOKEN: Redacted.value(mcp.access.token) })
+      },
       homeFiles: access === null ? {} : {
-        ".codex/config.toml": config(access, unknown ? `${home}/catalogue.json` : null),
+        ".codex/config.toml": config(access, unknown ? `${home}/catalogue.json` : null) + (mcp === undefined ? "" : mcpConfig(mcp)),
         ...(unknown ? { ".codex/catalogue.json": catalogue(access) } : {})
       }
     }

@@ -62,8 +62,10 @@ export const opencode: Profile = {
   },
   // The newest data may be only in the database's write-ahead log. The index of that log is rebuilt.
   conversationFiles: [".local/share/opencode/opencode.db", ".local/share/opencode/opencode.db-wal"],
-  launch: ({ access, box, instructions, reasoningEffort, toolApprovalMode }, command) => {
-    const permission = toolApprovalMode === "auto" ? { "*": "allow" } : prompting
+  launch: ({ access, box, instructions, mcp, reasoningEffort, toolApprovalMode }, command) => {
+    // The gateway decides about calls of MCP servers, so opencode asks about none.
+    const decided = Object.fromEntries((mcp?.servers ?? []).map((name) => [`${name}_*`, "allow"]))
+    const permission = toolApprovalMode === "auto" ? { "*": "allow" } : { ...prompting, ...decided }
     const model = access?.model ?? ""
     const config = {
       autoupdate: false,

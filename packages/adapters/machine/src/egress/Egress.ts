@@ -70,8 +70,11 @@ export class Egress extends Context.Service<Egress, {
   }): Effect.Effect<void, EgressError, Scope.Scope>
   /** Opens the sandbox's proxy without a socket, until the scope closes. */
   serve(sandboxId: SandboxId): Effect.Effect<Serve, never, Scope.Scope>
-  /** Leads the sandbox's plain requests to the model gateway at `address` until the scope closes. */
-  route(sandboxId: SandboxId, address: URL): Effect.Effect<void, never, Scope.Scope>
+  /**
+   * Leads the sandbox's plain requests to the gateway at `address` until the scope closes: those whose path begins with `prefix`, by
+   * default all. The longest prefix counts, and of equal ones the newest.
+   */
+  route(sandboxId: SandboxId, address: URL, prefix?: string): Effect.Effect<void, never, Scope.Scope>
   /** Whether there is anything that the sandbox may reach now. */
   isOpen(sandboxId: SandboxId): Effect.Effect<boolean>
   /** Refused connections of a sandbox since the proxy started to listen. */
@@ -108,6 +111,20 @@ const counter = () => {
   }
 }
 
+interface Route {
+  readonly address: URL
+  readonly prefix: string
+}
+
+/** The gateway for a path. */
+const gatewayFor = (routes: ReadonlyArray<Route>, path: string): URL | undefined => {
+  let found: Route | undefined
+  for (const route of routes) {
+    if (path.startsWith(route.prefix) && route.prefix.length >= (found?.prefix.length ?? 0)) found = route
+  }
+  return found?.address
+}
+
 const listening = (server: Server, path: string) =>
   new Promise<void>((resolve, reject) => {
     server.once("error", reject)
@@ -118,7 +135,7 @@ export const layer = (options: Options): Layer.Layer<Egress> =>
   Layer.effect(
     Egress,
     Effect.gen(function*() {
-      const routes = new Map<SandboxId, ReadonlyArray<URL>>()
+      const routes = new Map<SandboxId, ReadonlyArray<Route>>()
       const counters = new Map<SandboxId, ReturnType<typeof counter>>()
       const run = Effect.runForkWith(yield* Effect.context<never>())
 
@@ -127,7 +144,7 @@ export const layer = (options: Options): Layer.Layer<Egress> =>
         counters.set(sandboxId, refusals)
         const proxy = Proxy.make({
           ...options,
-          gateway: () => routes.get(sandboxId)?.at(-1),
+          gateway: (path) => gatewayFor(routes.get(sandboxId) ?? [], path),
           refused: ({ reason, target }) => {
             const before = refusals.next(Date.now())
             if (before === null) return
@@ -184,14 +201,16 @@ export const layer = (options: Options): Layer.Layer<Egress> =>
           }))
       })
 
-      const route = (sandboxId: SandboxId, address: URL) =>
+      const route = (sandboxId: SandboxId, address: URL, prefix = "/") =>
         Effect.asVoid(Effect.acquireRelease(
           Effect.sync(() => {
-            routes.set(sandboxId, [...(routes.get(sandboxId) ?? []), address])
+            const opened: Route = { address, prefix }
+            routes.set(sandboxId, [...(routes.get(sandboxId) ?? []), opened])
+            return opened
           }),
-          () =>
+          (opened) =>
             Effect.sync(() => {
-              const left = (routes.get(sandboxId) ?? []).filter((other) => other !== address)
+              const left = (routes.get(sandboxId) ?? []).filter((other) => other !== opened)
               if (left.length > 0) routes.set(sandboxId, left)
               else routes.delete(sandboxId)
             })

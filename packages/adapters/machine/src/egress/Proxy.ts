@@ -2,7 +2,7 @@
  * The way out of one sandbox: an HTTP server on a unix socket of its own, so the socket says whose requests they are.
  *
  *     CONNECT name:port     to what the allow list names. The name is resolved here, and every address it has is checked
- *     GET /…, POST /…       to the model gateway, while the sandbox has a session with it
+ *     GET /…, POST /…       to the gateway of its model or of its MCP servers, while the sandbox has a session with it
  *     GET http://name/…     to what the allow list names with this port, 80 where the address has none: looked up and checked as above
  *
  * Nothing of a connection is looked into.
@@ -38,8 +38,8 @@ interface Refusal {
 
 export interface Options {
   readonly allow: AllowList
-  /** Where the model gateway listens for this sandbox, `undefined` without a session. */
-  readonly gateway: () => URL | undefined
+  /** Where the gateway for this path listens for this sandbox: that of its model or of its MCP servers. `undefined` without a session. */
+  readonly gateway: (path: string) => URL | undefined
   readonly refused: (refusal: Refusal) => void
   /** Addresses of a name. */
   readonly lookup?: (name: string) => Promise<ReadonlyArray<string>>
@@ -199,9 +199,9 @@ const forward = async (state: State, request: IncomingMessage, response: ServerR
   }
   const upstreamOf = async (): Promise<RequestOptions | undefined> => {
     if (isModels) {
-      const target = state.gateway()
+      const target = state.gateway(url)
       if (target !== undefined) return { agent: state.agent, host: target.hostname, port: target.port, path: url }
-      return void refuse("no model session", 403, "This sandbox has no session with a model.")
+      return void refuse("no model session", 403, "This sandbox has no session with a model or an MCP server.")
     }
     const target = plainTarget(url)
     const reached = await reach(state, target)
@@ -225,7 +225,7 @@ const forward = async (state: State, request: IncomingMessage, response: ServerR
   })
   upstream.once(
     "error",
-    () => refuse("not reached", 502, isModels ? "The model gateway cannot be reached." : explanation(new URL(url).host, "not reached"))
+    () => refuse("not reached", 502, isModels ? "The gateway cannot be reached." : explanation(new URL(url).host, "not reached"))
   )
   response.once("close", () => upstream.destroy())
   if (response.destroyed) upstream.destroy()

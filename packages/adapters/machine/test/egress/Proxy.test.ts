@@ -239,6 +239,23 @@ describe("Proxy", () => {
       assert.strictEqual(statusOf(yield* ask), 403)
     }))
 
+  it.live("leads a path to the gateway with the longest prefix, as long as that is open", () =>
+    Effect.gen(function*() {
+      const { egress, socket } = yield* opened("")
+      const gatewayOf = (name: string) => served(() => createHttpServer((_, response) => response.end(name)))
+      const [model, mcp] = [yield* gatewayOf("the model"), yield* gatewayOf("the servers")]
+      const ask = (path: string) => speak(socket, `GET ${path} HTTP/1.1\r\nHost: 127.0.0.1:3128\r\nConnection: close\r\n\r\n`)
+      yield* Effect.scoped(Effect.gen(function*() {
+        yield* egress.route(sandboxId, new URL(`http://127.0.0.1:${mcp.port}`), "/mcp/")
+        assert.match(yield* ask("/mcp/wiki"), /the servers/u)
+        assert.strictEqual(statusOf(yield* ask("/v1/models")), 403)
+        yield* egress.route(sandboxId, new URL(`http://127.0.0.1:${model.port}`))
+        assert.match(yield* ask("/mcp/wiki"), /the servers/u)
+        for (const path of ["/v1/models", "/mcp", "/MCP/wiki"]) assert.match(yield* ask(path), /the model/u)
+      }))
+      assert.strictEqual(statusOf(yield* ask("/mcp/wiki")), 403)
+    }))
+
   /** The part of a box's output that arrives at the gateway, and the number of connections for it. */
   const written = (text: string) =>
     Effect.gen(function*() {

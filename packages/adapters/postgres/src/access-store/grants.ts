@@ -31,7 +31,7 @@ export const makeCreateGrant = (sql: SqlClient.SqlClient) => {
   }, guard)
 }
 
-/** With the secrets and trusted refs of the grant. */
+/** With the secrets, trusted refs and MCP servers of the grant. */
 export const revokeGrant = Effect.fn("AccessStore.revokeGrant")(
   function*({ audit, sql }: Store, idOrName: string, at: DateTime.Utc) {
     const found = yield* Grants.updateRevoked(sql, idOrName, at)
@@ -40,6 +40,7 @@ export const revokeGrant = Effect.fn("AccessStore.revokeGrant")(
     if (changed) {
       yield* Grants.deleteSecrets(sql, grant)
       yield* Grants.deleteTrustedRefs(sql, grant)
+      yield* Grants.deleteMcpServers(sql, grant)
       yield* audit.append([{ action: "grant.revoked", at, subjects: { grantId: grant.id } }])
     }
     return grant

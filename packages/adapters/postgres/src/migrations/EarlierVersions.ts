@@ -39,8 +39,11 @@ const CREATION_INPUTS: Added = {
   sandbox_spending: ["COLUMN budget bigint CHECK (budget >= 1)"]
 }
 
+/** The MCP servers that a creation chose. */
+const MCP_SERVERS: Added = { sandboxes: ["COLUMN mcp_servers jsonb"] }
+
 /** The columns of migration 64, a piece for each capability, in the order in which fresh tables have them. */
-const ADDED_BY_64: ReadonlyArray<Added> = [CREATION_INPUTS]
+const ADDED_BY_64: ReadonlyArray<Added> = [CREATION_INPUTS, MCP_SERVERS]
 
 /** The columns of all pieces, by table. */
 const joined = (pieces: ReadonlyArray<Added>): Added => {

@@ -16,6 +16,7 @@ import { credits } from "./credits.ts"
 import { events } from "./events.ts"
 import { followedRepositories } from "./followedRepositories.ts"
 import { localSource } from "./localSource.ts"
+import { mcpServers } from "./mcpServers.ts"
 import { models } from "./models.ts"
 import { notifications } from "./notifications.ts"
 import { partner } from "./partner.ts"
@@ -45,6 +46,7 @@ const statements = [
   notifications,
   workers,
   secrets,
+  mcpServers,
   localSource,
   automations,
   followedRepositories

@@ -98,6 +98,8 @@ export const sandboxes: ReadonlyArray<string> = [
     budget_micro_usd   bigint         CHECK (budget_micro_usd >= 1),
     -- Plain variables by name. Null: none.
     environment        jsonb,
+    -- The names of the MCP servers that its creation chose (docs/decisions/23). Null: those that are on by default.
+    mcp_servers        jsonb,
 
     CHECK ((work IS NULL) = (work_since IS NULL)),
     CHECK ((moved IS NULL) = (moved_from IS NULL) AND (moved IS NULL) = (moved_fence IS NULL)),

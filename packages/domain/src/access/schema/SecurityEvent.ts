@@ -58,6 +58,8 @@ export const Action = Schema.Literals([
   "repository.added",
   "repository.removed",
   "repository_settings.changed",
+  "mcp_server.set",
+  "mcp_server.removed",
   "scope.refused",
   "approval.decided",
   "sandbox.restored",

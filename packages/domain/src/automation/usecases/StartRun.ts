@@ -43,6 +43,7 @@ const CODES = {
   IdempotencyConflict: "idempotency_conflict",
   InvalidModel: "invalid_model",
   InvalidReasoningEffort: "invalid_reasoning_effort",
+  InvalidRequest: "invalid_request",
   NoCredits: "no_credits",
   PullRequestNotWritable: "pull_request_not_writable",
   RepoNotAccessible: "repo_not_accessible",

@@ -17,6 +17,7 @@ import { MemberStore } from "../../access/ports/MemberStore.ts"
 import type { Principal } from "../../access/schema/Principal.ts"
 import { Ids } from "../../ids/Ids.ts"
 import type { SandboxId } from "../../ids/SandboxId.ts"
+import { McpServerStore } from "../../mcp/ports/McpServerStore.ts"
 import { Spending, type SpendingRefused } from "../../models/ports/Spending.ts"
 import { ModelCatalogue } from "../../models/schema/ModelCatalogue.ts"
 import { BeforeCreate } from "../../sandbox/ports/BeforeCreate.ts"
@@ -396,6 +397,7 @@ export class Feedback extends Context.Service<Feedback, {
         branchRules: branchRulesOf(access),
         beforeCreate: yield* BeforeCreate,
         settings: yield* Effect.serviceOption(RepositorySettings),
+        mcpServers: yield* Effect.serviceOption(McpServerStore),
         followed: yield* Effect.serviceOption(FollowedRepositories)
       }
       return Feedback.of({

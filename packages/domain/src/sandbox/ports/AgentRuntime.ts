@@ -6,6 +6,8 @@ import * as Layer from "effect/Layer"
 import * as Schema from "effect/Schema"
 import type * as Scope from "effect/Scope"
 import type { Uuid } from "../../ids/Ids.ts"
+import type { McpAccess } from "../../mcp/ports/McpGateway.ts"
+import type { McpServerName } from "../../mcp/schema/McpServer.ts"
 import type { ModelAccess } from "../../models/ports/ModelGateway.ts"
 import type { ReasoningEffort } from "../../models/schema/ReasoningEffort.ts"
 import type { ToolApprovalMode } from "../../models/schema/ToolApprovalMode.ts"
@@ -33,6 +35,12 @@ export class AgentError extends Schema.TaggedError<AgentError>()("AgentError", {
   }
 }
 
+/** The MCP servers of an agent: at `access.baseUrl/NAME`, with its token. Permissions are decided there, so the runtime asks about none. */
+export interface AgentMcp {
+  readonly access: McpAccess
+  readonly servers: ReadonlyArray<McpServerName>
+}
+
 /** Options for starting an agent. */
 export interface AgentSessionOptions {
   readonly box: Box
@@ -48,6 +56,8 @@ export interface AgentSessionOptions {
   readonly repositories: ReadonlyArray<{ readonly name: RepoName; readonly folder: string }>
   /** The repositories' instructions for agents (their `AGENTS.md`), as Markdown; `null`: none. */
   readonly instructions: string | null
+  /** MCP servers whose tools the agent gets. Absent: none. */
+  readonly mcp?: AgentMcp
   /** Native id of an earlier session of this sandbox whose conversation continues; `null`: a new one. */
   readonly resume: string | null
 }

@@ -11,7 +11,7 @@ export type { Approval, ApprovalDecision, Decision } from "../schema/Approval.ts
  * this call can only be approved by itself.
  */
 export const coveredKind = ({ kind, plain }: Pick<ApprovalRequest, "kind" | "plain">): ToolKind | null =>
-  kind === undefined || kind === "other" || kind === "edit" && plain !== true ? null : kind
+  kind === undefined || kind === "other" || kind === "mcp" || kind === "edit" && plain !== true ? null : kind
 
 /** The message that gives the agent the reason of a denial. */
 export const denialMessage = (tool: string, reason: string): string => `Denied: ${tool}\n\n${reason}`

@@ -188,7 +188,8 @@ export const decide = (
       // Another worker's boot starts again without an event.
       return sandbox.status === "creating" ? Result.succeed([]) : moveTo(sandbox, "leased")
     case "ReportBoot":
-      return sandbox.status === "creating" || sandbox.status === "running" && command.data.stage === "setup"
+      return sandbox.status === "creating" ||
+          sandbox.status === "running" && (command.data.stage === "setup" || command.data.stage === "mcp")
         ? Result.succeed([{ type: "sandbox.boot", data: command.data }])
         : refuse(command._tag, sandbox)
     case "StartSetup":

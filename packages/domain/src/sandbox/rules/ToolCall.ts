@@ -21,6 +21,13 @@ const MAX_PATHS = 100
 /** Characters of one path, as in the interface (docs/interface.md 8). */
 const MAX_PATH_CHARACTERS = 1000
 
+/** A call of a tool of an MCP server. */
+export interface McpCall {
+  readonly server: string
+  readonly tool: string
+  readonly arguments: string
+}
+
 /** A tool call with the texts of the agent, which its driver bounds. */
 export interface ToolCall {
   readonly kind?: ToolKind | undefined
@@ -33,6 +40,8 @@ export interface ToolCall {
   readonly removes?: boolean | undefined
   readonly diff?: string | undefined
   readonly url?: string | undefined
+  /** A tool of an MCP server, with its arguments as JSON. */
+  readonly mcp?: McpCall | undefined
   readonly output?: string | undefined
 }
 
@@ -78,7 +87,7 @@ const arePathsShown = (paths: ReadonlyArray<string>) =>
  * The preview for a person's decision. Fails with a sentence if the person could not see the whole effect: the call is too large to
  * show, or the agent does not describe it. Such a call cannot be approved.
  */
-export const preview = ({ command, cwd, diff, kind, paths = [], url }: ToolCall): Result.Result<Preview, string> => {
+export const preview = ({ command, cwd, diff, kind, mcp, paths = [], url }: ToolCall): Result.Result<Preview, string> => {
   if (kind === "command" && (command === undefined || command.trim() === "")) {
     return Result.fail("The agent does not say what it would run.")
   }
@@ -88,7 +97,8 @@ export const preview = ({ command, cwd, diff, kind, paths = [], url }: ToolCall)
   const whole = {
     ...(command === undefined ? {} : { command: shown(command) }),
     ...(command === undefined || cwd === undefined ? {} : { cwd: shown(cwd) }),
-    ...(url === undefined ? {} : { url: shown(url) })
+    ...(url === undefined ? {} : { url: shown(url) }),
+    ...(mcp === undefined ? {} : { server: shown(mcp.server), tool: shown(mcp.tool), arguments: shown(mcp.arguments) })
   }
   const all = Object.values(whole).join("")
   if (utf8Length(all) > PREVIEW_BYTES) return Result.fail(TOO_LARGE)
@@ -99,8 +109,13 @@ export const preview = ({ command, cwd, diff, kind, paths = [], url }: ToolCall)
 }
 
 /** The progress of a call for its updates; `undefined`: nothing is known. */
-export const detail = ({ command, output, paths }: ToolCall): Detail | undefined =>
-  command === undefined && output === undefined && (paths === undefined || paths.length === 0) ? undefined : {
+export const detail = ({ command, mcp, output, paths }: ToolCall): Detail | undefined =>
+  command === undefined && mcp === undefined && output === undefined && (paths === undefined || paths.length === 0) ? undefined : {
+    ...(mcp === undefined ? {} : {
+      server: shown(mcp.server),
+      tool: shown(mcp.tool),
+      arguments: beginning(mcp.arguments, PREVIEW_BYTES, COMMAND_CUT)
+    }),
     ...(command === undefined ? {} : { command: beginning(command, PREVIEW_BYTES, COMMAND_CUT) }),
     ...(paths === undefined || paths.length === 0 ? {} : { paths: shownPaths(paths) }),
     ...(output === undefined ? {} : { output: ending(output, OUTPUT_BYTES, OUTPUT_CUT) })

@@ -28,6 +28,8 @@ export const AgentEvent = Schema.TaggedUnion({
     tool: Schema.String,
     status: Schema.Literals(["pending", "running", "completed", "error"]),
     error: Schema.optionalKey(Schema.String),
+    /** Only for tools of MCP servers. */
+    kind: Schema.optionalKey(Schema.Literal("mcp")),
     detail: Schema.optionalKey(Detail)
   },
   /**

@@ -3,6 +3,7 @@ import * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
 import { SandboxVariables } from "../../environment/schema/SandboxVariables.ts"
 import { SandboxId } from "../../ids/SandboxId.ts"
+import { McpServerNames } from "../../mcp/schema/McpServer.ts"
 import { AgentRuntimeName } from "../../models/schema/AgentRuntimeName.ts"
 import { ReasoningEffort } from "../../models/schema/ReasoningEffort.ts"
 import { ToolApprovalMode } from "../../models/schema/ToolApprovalMode.ts"
@@ -88,6 +89,8 @@ export const Creation = Schema.Struct({
   origin: Schema.NullOr(Origin),
   /** The first state of the feedback on its pull requests (docs/decisions/24). Absent or `null`: none is asked for. */
   feedback: Schema.optionalKey(Schema.NullOr(FeedbackState)),
+  /** The MCP servers that the creation chose. Absent: those that are on by default (docs/decisions/23). */
+  mcpServers: Schema.optionalKey(McpServerNames),
   /** `null`: it publishes to a branch of its own. */
   continues: Schema.NullOr(Continues).pipe(Schema.withDecodingDefaultKey(Effect.succeed(null))),
   /** Its own limit of model costs, in micro-USD. Absent or `null`: the operator's alone. */

@@ -151,11 +151,13 @@ export const SandboxEvent = Schema.Union([
     initiator: Initiator.annotateKey({ description: "Who caused it." })
   }),
   durable("sandbox.boot", {
-    stage: Schema.Literals(["provision", "clone", "setup", "agent_start", "ready"]).annotateKey({
-      description: "The completed stage. `setup` also comes after the boot, when trees were made again."
+    stage: Schema.Literals(["provision", "clone", "setup", "mcp", "agent_start", "ready"]).annotateKey({
+      description:
+        "The completed stage. `setup` also comes after the boot, when trees were made again. `mcp`: one MCP server was looked at."
     }),
     ms: Counter.annotateKey({ description: "Duration of the stage, milliseconds." }),
     repo: Schema.optionalKey(Schema.String).annotateKey({ description: "The repository of the stage, if any." }),
+    server: Schema.optionalKey(Schema.String).annotateKey({ description: "With `mcp`: the name of the server." }),
     submodules: Schema.optionalKey(Schema.Array(Schema.String)).annotateKey({
       description: "With `clone`: folders of submodules, left empty. At most 32."
     }),
@@ -175,7 +177,8 @@ export const SandboxEvent = Schema.Union([
       description: "With `setup`: why it ran without its secrets, for people."
     }),
     error: Schema.optionalKey(Schema.String).annotateKey({
-      description: "With `setup`: why it failed, for people. The status says whether the sandbox goes on."
+      description: "With `setup`: why it failed, for people; the status says whether the sandbox goes on. With `mcp`: why the agent " +
+        "does not have the server."
     })
   }),
   durable("setup.started", {
@@ -292,6 +295,7 @@ export const SandboxEvent = Schema.Union([
     parent_call_id: Schema.optionalKey(Schema.String).annotateKey({
       description: "The call that started the sub-agent whose call it is; left out for calls of the agent itself."
     }),
+    kind: Schema.optionalKey(Schema.Literal("mcp")).annotateKey({ description: "`mcp`: a tool of an MCP server." }),
     detail: Schema.optionalKey(Detail).annotateKey({ description: "Its command, files and output; left out if the operator disabled it." })
   }),
   durable("plan.updated", {

@@ -4,6 +4,7 @@ import * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
 import { SandboxVariables } from "../../environment/schema/SandboxVariables.ts"
 import type { SandboxId } from "../../ids/SandboxId.ts"
+import { McpServerNames } from "../../mcp/schema/McpServer.ts"
 import { type Catalogue, type Model, ModelId } from "../../models/schema/ModelCatalogue.ts"
 import { ReasoningEffort } from "../../models/schema/ReasoningEffort.ts"
 import { ToolApprovalMode } from "../../models/schema/ToolApprovalMode.ts"
@@ -109,6 +110,9 @@ export const CreateSandbox = Schema.Struct({
   environment: Schema.optionalKey(SandboxVariables).annotateKey({
     description:
       "Variables for setup and the agent, by name. They are not secret: the agent and everybody who sees the sandbox can read them."
+  }),
+  mcpServers: Schema.optionalKey(McpServerNames).annotateKey({
+    description: "The MCP servers of its repositories that the agent gets, by name: at most 20. Default: those that are on by default."
   })
 }).check(Schema.makeFilter(problemOfContinue, { toJsonSchema: () => [{}, true] })).annotate({ identifier: "CreateSandbox" })
 export type CreateSandbox = typeof CreateSandbox.Type
@@ -181,6 +185,7 @@ export const toCreation = (request: CreateSandbox, given: Given, origin: Origin 
   continues: given.continues ?? null,
   budgetMicroUsd: request.budgetMicroUsd ?? null,
   environment: request.environment ?? {},
+  ...(request.mcpServers === undefined ? {} : { mcpServers: request.mcpServers }),
   createdAt: given.at
 })
 
@@ -202,7 +207,7 @@ export const inputsOf = (
  */
 export const asCreation = (
   { checkpoint: _checkpoint, ...request }: ForkSandbox,
-  of: Pick<Creation, "budgetMicroUsd" | "environment" | "model" | "reasoningEffort" | "repos" | "toolApprovalMode">,
+  of: Pick<Creation, "budgetMicroUsd" | "environment" | "mcpServers" | "model" | "reasoningEffort" | "repos" | "toolApprovalMode">,
   catalogue: Catalogue,
   sandboxLimit: number | null = null
 ): CreateSandbox => {
@@ -217,6 +222,7 @@ export const asCreation = (
     model,
     toolApprovalMode: request.toolApprovalMode ?? of.toolApprovalMode,
     ...inputsOf(of, sandboxLimit),
+    ...(of.mcpServers === undefined ? {} : { mcpServers: of.mcpServers }),
     ...(reasoningEffort === undefined ? {} : { reasoningEffort })
   }
 }

@@ -7,6 +7,8 @@ import * as Schedule from "effect/Schedule"
 import type { Principal } from "../../access/schema/Principal.ts"
 import type { Ids } from "../../ids/Ids.ts"
 import { ID_ALPHABET, SandboxId } from "../../ids/SandboxId.ts"
+import type { McpServerStore } from "../../mcp/ports/McpServerStore.ts"
+import { unknownNames } from "../../mcp/rules/McpServers.ts"
 import type { Spending, SpendingRefused } from "../../models/ports/Spending.ts"
 import { BudgetTooLarge } from "../../models/rules/Budget.ts"
 import {
@@ -24,6 +26,7 @@ import type { RepoName } from "../../source/schema/RepoRef.ts"
 import { NO_SETTINGS } from "../../source/schema/RepoSettings.ts"
 import type { PullRequestNotWritable } from "../../source/schema/WritableBranch.ts"
 import type { StoreUnavailable } from "../../store/StoreUnavailable.ts"
+import { InvalidRequest } from "../../text/InvalidRequest.ts"
 import type { ConcurrencyLimitExceeded } from "../ports/ActiveSandboxes.ts"
 import type { BeforeCreate, CreationDenied } from "../ports/BeforeCreate.ts"
 import { TaskOrganization } from "../ports/SandboxFacts.ts"
@@ -47,6 +50,7 @@ export type ForkRefused =
   | IdempotencyConflict
   | InvalidModel
   | InvalidReasoningEffort
+  | InvalidRequest
   | RepoNotAccessible
   | SandboxDeleted
   | SpendingRefused
@@ -62,6 +66,7 @@ export interface Dependencies {
   readonly branchRules: BranchRulesOf
   readonly beforeCreate: (typeof BeforeCreate)["Service"]
   readonly settings: Option.Option<RepositorySettings["Service"]>
+  readonly mcpServers: Option.Option<McpServerStore["Service"]>
 }
 
 /** Why the budget or the credits refuse new work; `null`: allowed. */
@@ -86,6 +91,18 @@ const refusalOfRepos = ({ source }: Dependencies, repos: CreateSandbox["repos"])
 const settingsOf = ({ settings }: Dependencies, { grantId }: Principal, { repos: [first] }: CreateSandbox) =>
   Option.isNone(settings) || first === undefined ? Effect.succeed(NO_SETTINGS) : settings.value.of({ grantId, repo: first.fullName })
 
+/** The chosen MCP server that no repository has; `null`: all are there. */
+const refusalOfServers = Effect.fnUntraced(
+  function*({ mcpServers }: Dependencies, { grantId }: Principal, { mcpServers: chosen = [], repos }: CreateSandbox) {
+    if (chosen.length === 0) return null
+    const all = Option.isNone(mcpServers) ? [] : yield* mcpServers.value.list(grantId, null)
+    const [name] = unknownNames(all, repos.map(({ fullName }) => fullName), chosen)
+    return name === undefined
+      ? null
+      : new InvalidRequest({ field: "mcpServers", reason: `none of the repositories has the MCP server ${name}` })
+  }
+)
+
 const drawId = ({ ids }: Dependencies) => Effect.map(ids.random(ID_ALPHABET, 12), (letters) => SandboxId.make(`c_${letters}`))
 
 /** Checks a creation. Returns the sandbox that an equal earlier request made, or the creation to record. */
@@ -100,7 +117,8 @@ const check = Effect.fnUntraced(
     }))
     const id = yield* drawId(deps)
     const at = yield* DateTime.now
-    const refused = refusalOfBudget(deps, request) ?? (yield* refusalOf(deps, by, null)) ?? (yield* refusalOfRepos(deps, request.repos))
+    const refused = refusalOfBudget(deps, request) ?? (yield* refusalOf(deps, by, null)) ?? (yield* refusalOfRepos(deps, request.repos)) ??
+      (origin === null ? yield* refusalOfServers(deps, by, request) : null)
     if (refused !== null || beforeCreate !== null || request.continue !== undefined) {
       const known = bound === null ? null : yield* store.replay(by.grantId, bound, origin?.sandboxId ?? null)
       if (known !== null) return { known, creation: null }
@@ -172,7 +190,7 @@ export interface Successor {
  */
 export const createSuccessor = Effect.fn("Sandboxes.createSuccessor")(
   function*(deps: Dependencies, by: Principal, { feedback, of, prompt, pullRequest, repo }: Successor) {
-    const { metadata, model, reasoningEffort, repos, title, toolApprovalMode } = of
+    const { mcpServers, metadata, model, reasoningEffort, repos, title, toolApprovalMode } = of
     const key = IdempotencyKey.make(`feedback/${deps.ids.derive(`${of.id}/successor`)}`)
     const request: CreateSandbox = {
       repos,
@@ -187,6 +205,8 @@ export const createSuccessor = Effect.fn("Sandboxes.createSuccessor")(
     }
     return yield* accept(deps, by, request, keyed(deps.ids, Option.some(key), { successorOf: of.id }), null, (creation) => ({
       ...creation,
+      // Not of the request: a server that was removed since is only missing.
+      ...(mcpServers === undefined ? {} : { mcpServers }),
       feedback: feedback(turnId(deps.ids, creation.id, 1), creation.createdAt),
       continues: creation.continues === null ? null : { ...creation.continues, sandboxId: of.id }
     }))

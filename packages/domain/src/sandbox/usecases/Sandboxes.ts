@@ -9,6 +9,7 @@ import { AccessStore } from "../../access/ports/AccessStore.ts"
 import type { Principal } from "../../access/schema/Principal.ts"
 import { Ids, type Uuid } from "../../ids/Ids.ts"
 import type { SandboxId } from "../../ids/SandboxId.ts"
+import { McpServerStore } from "../../mcp/ports/McpServerStore.ts"
 import { Spending, type SpendingRefused } from "../../models/ports/Spending.ts"
 import { ModelCatalogue } from "../../models/schema/ModelCatalogue.ts"
 import { RepositorySettings } from "../../source/ports/RepositorySettings.ts"
@@ -136,7 +137,7 @@ export class Sandboxes extends Context.Service<Sandboxes, {
   /**
    * Without `Spending` there are neither budgets nor credits; without `SourceHost` any repository is accepted, and no branch is continued.
    * Without `AccessStore` each grant may push to the branches of sandboxes alone. Without `Checkpoints`
-   * none are stored, without `Setups` no setup is known, without `RepositorySettings` repositories have none.
+   * none are stored, without `Setups` no setup is known, without `RepositorySettings` and `McpServerStore` repositories have none.
    */
   static readonly layer = Layer.effect(
     Sandboxes,
@@ -150,9 +151,10 @@ export class Sandboxes extends Context.Service<Sandboxes, {
       const setups = yield* Effect.serviceOption(Setups)
       const beforeCreate = yield* BeforeCreate
       const settings = yield* Effect.serviceOption(RepositorySettings)
+      const mcpServers = yield* Effect.serviceOption(McpServerStore)
       const access = yield* Effect.serviceOption(AccessStore)
       const branchRules = branchRulesOf(access)
-      const deps = { store, ids, catalogue, spending, source, branchRules, kept, beforeCreate, settings }
+      const deps = { store, ids, catalogue, spending, source, branchRules, kept, beforeCreate, settings, mcpServers }
       yield* declare
 
       return Sandboxes.of({

@@ -98,7 +98,7 @@ interface Known {
 
 const between = (from: DateTime.Utc, to: DateTime.Utc): number => Math.max(0, to.epochMilliseconds - from.epochMilliseconds)
 
-const STAGE_OF = { provision: "sandbox", clone: "clone", setup: "setup", agent_start: "agent", ready: "agent" } as const
+const STAGE_OF = { provision: "sandbox", clone: "clone", setup: "setup", mcp: "agent", agent_start: "agent", ready: "agent" } as const
 /** The next stage, unless events say otherwise. */
 const NEXT = { sandbox: "clone", clone: "agent", setup: "agent", agent: "agent" } as const
 
@@ -194,6 +194,10 @@ const lifeItem = (
       booting(known, at, { stage: "setup" })
       return startItem(recorded, known)
     case "sandbox.boot": {
+      // One MCP server, beside the start of the agent.
+      if (data.stage === "mcp") {
+        return data.error === undefined ? null : item("note", `MCP server ${data.server ?? ""} is missing. ${data.error}`)
+      }
       if (data.error !== undefined) {
         if (known.boot?.ms === null) booting(known, at, { done: { setup: data.ms }, stage: "agent" })
         const text = `Setup${data.repo === undefined ? "" : ` of ${data.repo}`} failed. ${data.error}`
@@ -324,6 +328,7 @@ const toolItem = (
         error: data.error ?? "",
         ...(data.parent_call_id === undefined ? {} : { depth: depthBelow(known, data.parent_call_id) }),
         ...(data.detail?.command === undefined ? {} : { command: data.detail.command }),
+        ...(data.detail?.arguments === undefined ? {} : { command: data.detail.arguments }),
         ...(data.detail?.paths === undefined ? {} : { paths: data.detail.paths }),
         ...(data.detail?.output === undefined ? {} : { output: data.detail.output })
       })
@@ -331,7 +336,8 @@ const toolItem = (
       return call(data.approval_id, {
         tool: data.tool,
         isAsking: true,
-        ...(data.preview?.command === undefined ? {} : { command: data.preview.command })
+        ...(data.preview?.command === undefined ? {} : { command: data.preview.command }),
+        ...(data.preview?.arguments === undefined ? {} : { command: data.preview.arguments })
       })
     case "approval.resolved": {
       const more = data.reason ?? (data.scope === undefined ? labels.approvalBy[data.by] : labels.approvedForTurn)

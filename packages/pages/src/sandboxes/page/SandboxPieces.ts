@@ -78,6 +78,7 @@ const allOf: Readonly<Record<ToolKind, string>> = {
   edit: "all edits until the turn ends",
   command: "all commands until the turn ends",
   network: "all network requests until the turn ends",
+  mcp: "",
   other: ""
 }
 
@@ -86,6 +87,7 @@ const QUESTIONS: Readonly<Record<ToolKind, string>> = {
   edit: "Make this edit?",
   command: "Run this command?",
   network: "Make this network request?",
+  mcp: "Call this tool of an MCP server?",
   other: "Allow this?"
 }
 
@@ -123,6 +125,8 @@ export const approvalCard = (
   const { diff = "" } = preview
   const unsaid = paths.filter((path) => !tool.includes(path) && !diff.includes(`+++ ${path}\n`) && !diff.includes(`--- ${path}\n`))
   const isTitled = tool !== preview.command
+  const mcp = preview.server !== undefined && html`<p class="fine">MCP server <code data-field="server">${preview.server}</code>, tool
+<code data-field="tool">${preview.tool ?? ""}</code></p>`
   return html`<li class="approval" id="${idOfCard(approval)}" tabindex="-1">
 <form method="post" action="/sandboxes/${sandbox.id}/approvals/${id}" data-live>${csrf}
 <p class="asks"><span class="state wait">${QUESTIONS[kind ?? "other"]}</span>
@@ -134,6 +138,8 @@ ${unsaid.length > 0 && html`<p class="fine">${unsaid.join(", ")}</p>`}
 ${preview.cwd !== undefined && html`<p class="fine">In the folder <code data-field="cwd">${preview.cwd}</code></p>`}
 ${preview.command !== undefined && html`<pre data-field="command">${preview.command}</pre>`}
 ${preview.url !== undefined && html`<pre data-field="url">${preview.url}</pre>`}
+${mcp}
+${preview.arguments !== undefined && html`<pre data-field="arguments">${preview.arguments}</pre>`}
 ${change}
 </div>
 <div class="actions"><button name="decision" value="approve">Approve<span class="unseen"> ${tool}</span></button>

@@ -50,7 +50,7 @@ const MAX_TURNS = 100
 
 const isOpen = (state: TurnState): boolean => turnTransitions[state].length > 0
 
-const OF_STAGE = { provision: "boot", clone: "clone", setup: "setup", agent_start: "agent", ready: "agent" } as const
+const OF_STAGE = { provision: "boot", clone: "clone", setup: "setup", mcp: "agent", agent_start: "agent", ready: "agent" } as const
 
 /**
  * Short segments side by side become one, of the kind that most of its time is of. The rest keeps its place, so that none overlap and

@@ -58,7 +58,7 @@ const piped = Effect.gen(function*() {
 })
 
 /** Reads the value from a hidden prompt, or from standard input. */
-const valueOf = Effect.fnUntraced(function*(name: string) {
+export const valueOf = Effect.fnUntraced(function*(name: string) {
   const { stdinIsTerminal } = yield* Stdio.Stdio
   return (yield* stdinIsTerminal) ? yield* Prompt.run(Prompt.Hidden({ message: `Value of ${name}` })) : yield* piped
 })

@@ -57,12 +57,14 @@ export const patch = (paint: Paint, text: string): string =>
 /** Everything that a person must see before a decision, never cut. */
 export const approval = (paint: Paint, { kind, paths, preview, tool }: ApprovalRequest): string => {
   const inside = (text: string) => block(text, "  │ ")
-  const { command, cwd, diff, url } = preview ?? {}
+  const { arguments: given, command, cwd, diff, server, tool: called, url } = preview ?? {}
   return `${paint(["yellow", "bold"], `? The agent asks: ${line(tool)}`)}${kind === undefined ? "" : ` (${kind})`}\n` +
     (paths === undefined || paths.length === 0 ? "" : `  files: ${paths.map((path) => line(path)).join(", ")}\n`) +
     (cwd === undefined ? "" : `  folder: ${line(cwd)}\n`) +
     (command === undefined ? "" : inside(command)) +
     (url === undefined ? "" : inside(url)) +
+    (server === undefined ? "" : `  MCP server: ${line(server)}, tool: ${line(called ?? "")}\n`) +
+    (given === undefined ? "" : inside(given)) +
     (diff === undefined ? "" : `${patch(paint, diff.replace(/\n$/u, "")).replaceAll(/^/gmu, "  │ ")}\n`)
 }
 
@@ -176,7 +178,7 @@ const tool = (
   calls.set(call_id, status)
   let text = ""
   if (before === undefined) {
-    const command = detail?.command
+    const command = detail?.command ?? detail?.arguments
     const about = command !== undefined && !title.includes(command.trim()) ? block(lastLines(command), "  $ ") : ""
     text += `${paint("cyan", `▸ ${name}`)}\n${paint("dim", about)}`
   }
@@ -243,7 +245,8 @@ const statusText = (told: Told, event: Of<"sandbox.status">): string => {
 
 /** A stage of the boot, or a setup that ran again. */
 const bootText = (told: Told, { data }: Of<"sandbox.boot">): string => {
-  const { cache, error, ms, repo, stage, submodules } = data
+  const { cache, error, ms, repo, server = "", stage, submodules } = data
+  if (stage === "mcp") return error === undefined ? "" : note(told, `The MCP server ${line(server)} is missing: ${line(error)}`)
   if (error !== undefined) return problem(told, `Setup${repo === undefined ? "" : ` of ${line(repo)}`}: ${line(error)}`)
   const done = bootStages[stage]
   if (done === undefined) return ""

@@ -4,6 +4,7 @@ import { PROGRAM } from "@slipway/agents/profiles/offline"
 import * as DockerProbe from "@slipway/docker/Probe"
 import * as SandboxHostDocker from "@slipway/docker/SandboxHostDocker"
 import type { SandboxId } from "@slipway/domain/ids/SandboxId"
+import type { McpGateway } from "@slipway/domain/mcp/ports/McpGateway"
 import type { ModelGateway } from "@slipway/domain/models/ports/ModelGateway"
 import type { AgentIsolation } from "@slipway/domain/models/schema/ModelCatalogue"
 import { SandboxHost } from "@slipway/domain/sandbox/ports/SandboxHost"
@@ -12,6 +13,7 @@ import type { Report } from "@slipway/machine/box/Probe"
 import * as BubblewrapProbe from "@slipway/machine/bubblewrap/Probe"
 import * as SandboxHostBubblewrap from "@slipway/machine/bubblewrap/SandboxHostBubblewrap"
 import * as Egress from "@slipway/machine/egress/Egress"
+import * as McpGatewayInBox from "@slipway/machine/egress/McpGatewayInBox"
 import * as ModelGatewayInBox from "@slipway/machine/egress/ModelGatewayInBox"
 import * as SizedFolders from "@slipway/machine/files/SizedFolders"
 import { workspacesIn } from "@slipway/machine/files/TreesLayout"
@@ -47,6 +49,8 @@ export interface Isolation {
   readonly folders: SizedFolders.SizedFolders
   /** Gives agents in boxes a way to the gateway. */
   readonly throughBox: <E, R>(gateway: Layer.Layer<ModelGateway, E, R>) => Layer.Layer<ModelGateway, E, R>
+  /** The same for the gateway of MCP servers. */
+  readonly mcpThroughBox: <E, R>(gateway: Layer.Layer<McpGateway, E, R>) => Layer.Layer<McpGateway, E, R>
 }
 
 /** Addresses of names that only this process serves, for a demo. A service uses the machine's resolver and public addresses only. */
@@ -92,18 +96,17 @@ const notIsolated = ({ dataDir, toolchains }: Settings, problem: string | null, 
   folders,
   elsewhere: null,
   host: SandboxHostNone.layer({ directory: join(dataDir, "boxes"), workspaceOf: workspacesIn(treesIn(dataDir)), toolchains }),
-  throughBox: (gateway) => gateway
+  throughBox: (gateway) => gateway,
+  mcpThroughBox: (gateway) => gateway
 })
 
 /** The egress of boxes, and their agents' way to the gateway through it. */
 const outwards = Effect.fnUntraced(function*(settings: Settings) {
   const services = yield* Layer.build(Egress.layer({ allow: settings.egressAllow, ...yield* WayOut }))
-  const throughBox: Isolation["throughBox"] = (gateway) =>
-    ModelGatewayInBox.layer.pipe(
-      Layer.provide(gateway),
-      Layer.provide(Layer.succeed(Egress.Egress, Context.get(services, Egress.Egress)))
-    )
-  return { services, throughBox }
+  const egress = Layer.succeed(Egress.Egress, Context.get(services, Egress.Egress))
+  const throughBox: Isolation["throughBox"] = (gateway) => ModelGatewayInBox.layer.pipe(Layer.provide(gateway), Layer.provide(egress))
+  const mcpThroughBox: Isolation["mcpThroughBox"] = (gateway) => McpGatewayInBox.layer.pipe(Layer.provide(gateway), Layer.provide(egress))
+  return { services, ways: { throughBox, mcpThroughBox } }
 })
 
 /** Makes a box and probes it: about 100 ms. */
@@ -116,7 +119,7 @@ const isolated = Effect.fnUntraced(function*(
     Egress.Egress | Scope.Scope
   >
 ) {
-  const { services, throughBox } = yield* outwards(settings)
+  const { services, ways } = yield* outwards(settings)
   const probed = (folders: SizedFolders.SizedFolders) =>
     Effect.map(Effect.provide(probe(folders), services), (made) => ({ ...made, folders }))
   const sized = yield* sizedFolders(settings, { overlays: kind === "bubblewrap" })
@@ -137,7 +140,7 @@ const isolated = Effect.fnUntraced(function*(
     folders,
     host: Layer.succeed(SandboxHost, host),
     elsewhere: null,
-    throughBox
+    ...ways
   }
   return isolation
 })
@@ -188,7 +191,7 @@ const elsewhere = Effect.fnUntraced(function*<E>(
   machines: (installation: string) => Layer.Layer<Machines, E>
 ) {
   const refuse = (detail: string) => new NotIsolated({ missing: [detail], help })
-  const { services, throughBox } = yield* outwards(settings)
+  const { services, ways } = yield* outwards(settings)
   const directory = machinesFolder(settings)
   const installation = yield* Effect.try({
     try: () => Installation.of(directory),
@@ -206,7 +209,7 @@ const elsewhere = Effect.fnUntraced(function*<E>(
     folders: yield* sizedFolders(settings, { lacking: "trees are in machines elsewhere" }),
     host: Layer.succeed(SandboxHost, made.host),
     elsewhere: { machines: Context.get(ordered, Machines), runners: Layer.succeed(Runners, made.runners) },
-    throughBox
+    ...ways
   }
   return isolation
 })

@@ -1,5 +1,6 @@
 /** The database of a command or the service, and the stores on it. */
 import { KeysPerUser } from "@slipway/domain/access/rules/Minting"
+import { PrivateMcpDestinations } from "@slipway/domain/mcp/usecases/McpServers"
 import { Budgets } from "@slipway/domain/models/rules/Budget"
 import { CreditPrice } from "@slipway/domain/models/rules/Credits"
 import { MaxActiveSandboxes } from "@slipway/domain/sandbox/ports/ActiveSandboxes"
@@ -11,6 +12,7 @@ import * as WebhookSenderHttp from "@slipway/machine/webhooks/WebhookSenderHttp"
 import * as WebhookSignaturesNode from "@slipway/machine/webhooks/WebhookSignaturesNode"
 import * as AutomationStorePostgres from "@slipway/postgres/automation-store/AutomationStorePostgres"
 import * as Database from "@slipway/postgres/Database"
+import * as McpServerStorePostgres from "@slipway/postgres/mcp-server-store/McpServerStorePostgres"
 import * as Migrations from "@slipway/postgres/Migrations"
 import * as ModelProviderStorePostgres from "@slipway/postgres/model-provider-store/ModelProviderStorePostgres"
 import { DatabaseSchema } from "@slipway/postgres/options/DatabaseSchema"
@@ -59,6 +61,7 @@ const secrets = ({ databaseUrl }: Settings) =>
     yield* WebhookStorePostgres.reseal(key)
     yield* AutomationStorePostgres.reseal(key)
     yield* SecretStorePostgres.reseal(key)
+    yield* McpServerStorePostgres.reseal(key)
     yield* ModelProviderStorePostgres.reseal(key)
     yield* settle
   }))
@@ -71,7 +74,10 @@ export const layer = (
 ) =>
   Layer.mergeAll(
     owner ? secrets(settings) : Layer.empty,
-    Layer.provide(UseCases.layerAdministration, Layer.succeed(KeysPerUser, settings.keysPerUser))
+    Layer.provide(UseCases.layerAdministration, [
+      Layer.succeed(KeysPerUser, settings.keysPerUser),
+      Layer.succeed(PrivateMcpDestinations, settings.mcpPrivate)
+    ])
   ).pipe(
     Layer.provideMerge(Layer.merge(WebhookSenderHttp.layer({ allowPrivate: settings.webhookPrivate }), WebhookSignaturesNode.layer)),
     Layer.provideMerge(LocalRepositories.layer),

@@ -29,8 +29,8 @@ export class Premises extends Context.Service<Premises, {
   folderOf(sandboxId: SandboxId): string
   /** Folder of this machine with the trees of a sandbox. */
   workspaceOf(sandboxId: SandboxId): string
-  /** Address at which a box finds the server that is at `url` on this machine, until the scope closes. */
-  reach(sandboxId: SandboxId, url: string): Effect.Effect<string, never, Scope.Scope>
+  /** Address at which a box finds the server that is at `url` on this machine, at paths with `prefix`, until the scope closes. */
+  reach(sandboxId: SandboxId, url: string, prefix?: string): Effect.Effect<string, never, Scope.Scope>
 }>()("slipway/Premises") {}
 
 const agents = AgentRuntimeProfiles.layer({ agentsFolder })
@@ -57,7 +57,7 @@ const bubblewrap = Layer.unwrap(Effect.map(openFolder, (directory) =>
       Effect.map(Egress.Egress, ({ route }) => ({
         folderOf: (sandboxId: SandboxId) => path.join(directory, sandboxId),
         workspaceOf: workspacesIn(directory),
-        reach: (sandboxId: SandboxId, url: string) => Effect.as(route(sandboxId, new URL(url)), Egress.BASE_URL)
+        reach: (sandboxId: SandboxId, url: string, prefix?: string) => Effect.as(route(sandboxId, new URL(url), prefix), Egress.BASE_URL)
       }))
     )
   ))).pipe(Layer.provide(Egress.layer({ allow: new Set() })))

@@ -14,6 +14,7 @@ import { Effect, Redacted } from "effect"
 import { chmodSync, mkdirSync, readdirSync, readFileSync } from "node:fs"
 import path from "node:path"
 import { plant } from "./HostileRepository.ts"
+import * as McpTools from "./McpTools.ts"
 import { chooseHost, freshToken, type Host, moved, Premises, sandbox, unisolated } from "./RealAgent.ts"
 import * as SubAgents from "./SubAgents.ts"
 
@@ -173,6 +174,7 @@ const everything = (
       }))
 
     SubAgents.rules(it, name, (made, mode) => open(made, mode))
+    if (profile.capabilities.modelProtocol !== null) McpTools.rules(it, name)
 
     if (hostName !== "none" && profile.capabilities.modelProtocol !== null) {
       const { home } = bearsOf(name)

@@ -89,5 +89,8 @@ export const updateBranchRules = (sql: SqlClient.SqlClient, idOrName: string, ru
 export const deleteSecrets = (sql: SqlClient.SqlClient, grant: { readonly id: string }) =>
   sql`DELETE FROM repository_secrets WHERE grant_id = ${grant.id}`
 
+export const deleteMcpServers = (sql: SqlClient.SqlClient, grant: { readonly id: string }) =>
+  sql`DELETE FROM mcp_servers WHERE grant_id = ${grant.id}`
+
 export const deleteTrustedRefs = (sql: SqlClient.SqlClient, grant: { readonly id: string }) =>
   sql`DELETE FROM trusted_refs WHERE grant_id = ${grant.id}`

@@ -1,4 +1,5 @@
 /** A row of the table `sandboxes` as the domain's sandbox. */
+import { McpServerNames } from "@slipway/domain/mcp/schema/McpServer"
 import type { SandboxSummary } from "@slipway/domain/sandbox/ports/SandboxStore"
 import { Sandbox } from "@slipway/domain/sandbox/schema/Sandbox"
 import { TurnState } from "@slipway/domain/sandbox/schema/Turn"
@@ -63,6 +64,8 @@ const toolApprovalMode = oneOf(of.toolApprovalMode)
 const origin = orNull(encoded(of.origin))
 const feedback = orNull(encoded(FeedbackState))
 const continues = orNull(encoded(of.continues))
+const mcpServers = orNull(encoded(McpServerNames))
+const chosen = (names: typeof McpServerNames.Type | null): Pick<Sandbox, "mcpServers"> => names === null ? {} : { mcpServers: names }
 const status = oneOf(of.status)
 const reason = orNull(encoded(of.reason))
 const initiator = oneOf(of.initiator)
@@ -85,7 +88,7 @@ const names = `
   id grant_id created_by created_at title repos prompt model agent_runtime reasoning_effort tool_approval_mode metadata origin
   feedback continues status reason initiator status_at started_at setup_time completed_at error turn waiting turnless idle_since approvals
   publications usage tokens checkpoint owes_checkpoint pinned restoring restores renames syncing syncs revision last_seq recorded_at
-  log_bytes budget_micro_usd environment waiting_texts
+  log_bytes budget_micro_usd environment mcp_servers waiting_texts
 `.trim().split(/\s+/u).map((name) => `s.${name}`)
 
 /** How many columns {@link COLUMNS} are: what a statement selects after them begins there. */
@@ -179,6 +182,7 @@ export const sandboxOf = (row: ReadonlyArray<unknown>): Sandbox => {
     logBytes: bigint(row[i++]),
     budgetMicroUsd: maybeBigint(row[i++]),
     environment: environment(row[i++]),
+    ...chosen(mcpServers(row[i++])),
     waitingTexts: waitingTexts(row[i++])
   }
 }

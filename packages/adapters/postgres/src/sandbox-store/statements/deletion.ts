@@ -31,6 +31,7 @@ export const TOMBSTONE = {
   feedback: "NULL",
   continues: "NULL",
   environment: "NULL",
+  mcp_servers: "NULL",
   syncing: "false",
   deadline_at: "NULL",
   worker: "NULL",

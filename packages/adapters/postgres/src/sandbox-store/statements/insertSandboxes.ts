@@ -15,7 +15,7 @@ export const insertSandboxes = (sql: SqlClient.SqlClient, prepared: ReadonlyArra
           SELECT * FROM json_to_recordset(${`[${prepared.map(({ row }) => row).join(",")}]`}::json) AS r(
             id text, "grantId" uuid, "createdBy" text, at timestamptz, title text, repos jsonb, "repoNames" text[], prompt text, model text,
             "agentRuntime" text, "reasoningEffort" text, "toolApprovalMode" text, metadata jsonb, origin jsonb, feedback jsonb,
-            continues jsonb, "budgetMicroUsd" bigint, environment jsonb, status text, initiator text, approvals jsonb,
+            continues jsonb, "budgetMicroUsd" bigint, environment jsonb, "mcpServers" jsonb, status text, initiator text, approvals jsonb,
             publications jsonb, usage jsonb, revision bigint, "lastSeq" bigint, "logBytes" bigint, "deadlineAt" timestamptz,
             work text, entries json, route text, key text, fingerprint text, trace text, "organizationId" uuid,
             repo text, "eventId" uuid
@@ -30,12 +30,12 @@ export const insertSandboxes = (sql: SqlClient.SqlClient, prepared: ReadonlyArra
         ), made AS (
           INSERT INTO sandboxes (
             id, grant_id, created_by, created_at, title, repos, repo_names, prompt, model, agent_runtime, reasoning_effort,
-            tool_approval_mode, metadata, origin, feedback, continues, budget_micro_usd, environment, status, initiator, status_at,
-            approvals, publications, usage, revision, last_seq, recorded_at, log_bytes, deadline_at, work, work_since, work_seq
+            tool_approval_mode, metadata, origin, feedback, continues, budget_micro_usd, environment, mcp_servers, status, initiator,
+            status_at, approvals, publications, usage, revision, last_seq, recorded_at, log_bytes, deadline_at, work, work_since, work_seq
           )
           SELECT id, "grantId", "createdBy", at, title, repos, "repoNames", prompt, model, "agentRuntime", "reasoningEffort",
-            "toolApprovalMode", metadata, origin, feedback, continues, "budgetMicroUsd", environment, status, initiator, at, approvals,
-            publications, usage, revision, "lastSeq", at, "logBytes", "deadlineAt", work, now(), "lastSeq"
+            "toolApprovalMode", metadata, origin, feedback, continues, "budgetMicroUsd", environment, "mcpServers", status, initiator, at,
+            approvals, publications, usage, revision, "lastSeq", at, "logBytes", "deadlineAt", work, now(), "lastSeq"
           FROM asked WHERE key IS NULL OR id IN (SELECT sandbox_id FROM bound)
           RETURNING id
         ), logged AS (

@@ -1,0 +1,134 @@
+/** The MCP servers of a sandbox's agent (docs/decisions/23): which it gets, and calls that need a person. */
+import { Redaction } from "@slipway/domain/environment/redaction/Redaction"
+import { type McpAsk, McpGateway, type McpSession, type McpTarget } from "@slipway/domain/mcp/ports/McpGateway"
+import { McpServerStore, type RevealedMcpServer } from "@slipway/domain/mcp/ports/McpServerStore"
+import { permissionOf, serversOf } from "@slipway/domain/mcp/rules/McpServers"
+import type { AgentEvent, AgentMcp } from "@slipway/domain/sandbox/ports/AgentRuntime"
+import { isSettled, type Sandbox } from "@slipway/domain/sandbox/rules/Sandbox"
+import type { SystemCommand } from "@slipway/domain/sandbox/rules/SystemCommand"
+import * as ToolCall from "@slipway/domain/sandbox/rules/ToolCall"
+import { Duration, Effect, Option, Redacted, Result } from "effect"
+import { type LeasedSandbox, untilAvailable } from "../shared/LeasedSandbox.ts"
+
+/** The servers of one agent process. */
+interface OpenMcp {
+  /** `null`: no server answers, or the sandbox has none. */
+  readonly session: McpSession | null
+  /** For the runtime; `undefined`: none. */
+  readonly given: AgentMcp | undefined
+  /** What the agent is told of missing servers, Markdown; `null`: nothing. */
+  readonly told: string | null
+}
+
+const NONE: OpenMcp = { session: null, given: undefined, told: null }
+
+const targetOf = ({ toolApprovalMode }: Sandbox) => ({ credential, name, settings }: RevealedMcpServer): McpTarget => ({
+  name,
+  url: settings.url,
+  header: credential === null || settings.authentication.type !== "header"
+    ? null
+    : { name: settings.authentication.name, value: credential },
+  permissionOf: (tool) => permissionOf(settings, tool, toolApprovalMode)
+})
+
+/** The servers that were chosen or are on by default, and the chosen ones that are gone. */
+const find = Effect.fnUntraced(function*(sandbox: Sandbox) {
+  const store = Option.getOrUndefined(yield* Effect.serviceOption(McpServerStore))
+  const chosen = sandbox.mcpServers ?? null
+  if (store === undefined || chosen?.length === 0) return { servers: [], gone: [], problem: null }
+  const repos = sandbox.repos.map(({ fullName }) => fullName)
+  const records = yield* untilAvailable(store.list(sandbox.grantId, null))
+  const wanted = serversOf(records, repos, chosen)
+  const gone = (chosen ?? []).filter((name) => !wanted.some((server) => server.name === name))
+  if (wanted.length === 0) return { servers: [], gone, problem: null }
+  const revealed = yield* untilAvailable(store.reveal(sandbox.grantId, repos)).pipe(
+    Effect.map((all) => ({ servers: serversOf(all, repos, chosen), gone, problem: null })),
+    Effect.catchTag(
+      "SecretsUnusable",
+      ({ problem }) =>
+        Effect.as(Effect.logError("credentials of MCP servers cannot be read", { problem }), {
+          servers: [],
+          gone: [...gone, ...wanted.map(({ name }) => name)],
+          problem: "The service cannot read its credential. Its log says what an administrator can do."
+        })
+    )
+  )
+  return revealed
+})
+
+interface Looked {
+  readonly name: string
+  readonly ms: number
+  /** `null`: it answers. */
+  readonly problem: string | null
+}
+
+const report = ({ ms, name, problem }: Looked): SystemCommand => ({
+  _tag: "ReportBoot",
+  data: { stage: "mcp", ms, server: name, ...(problem === null ? {} : { error: problem }) }
+})
+
+const toldOf = (looked: ReadonlyArray<Looked>): string | null => {
+  const missing = looked.filter(({ problem }) => problem !== null)
+  if (missing.length === 0) return null
+  return `# MCP servers\n\n${missing.map(({ name, problem }) => `The MCP server ${name} is missing: ${problem}`).join("\n")}\n`
+}
+
+/**
+ * Looks at the servers, reports each to the sandbox's log, and opens the way to those that answer. A later start of an agent reports only
+ * servers that do not answer.
+ */
+export const open = Effect.fn("AgentMcp.open")(function*(leased: LeasedSandbox) {
+  const { sandbox } = yield* leased.view
+  const { gone, problem, servers } = yield* find(sandbox)
+  if (servers.length === 0 && gone.length === 0) return NONE
+  const gateway = Option.getOrUndefined(yield* Effect.serviceOption(McpGateway))
+  const redaction = yield* Redaction
+  for (const { credential } of servers) {
+    if (credential === null) continue
+    const value = Redacted.value(credential)
+    redaction.learn(value)
+    redaction.learn(value.replace(/^(?:basic|bearer|token) +/iu, ""))
+  }
+  const session = gateway === undefined || servers.length === 0
+    ? null
+    : yield* gateway.open({ sandboxId: leased.id, servers: servers.map(targetOf(sandbox)) })
+  const looked = yield* Effect.forEach(servers, ({ name }) =>
+    Effect.map(
+      Effect.timed(session === null ? Effect.succeed("This worker has no way to MCP servers.") : session.look(name)),
+      ([took, problem]): Looked => ({ name, ms: Math.round(Duration.toMillis(took)), problem })
+    ), { concurrency: 10 })
+  const all: ReadonlyArray<Looked> = [
+    ...looked,
+    ...gone.map((name) => ({ name, ms: 0, problem: problem ?? "It was removed." }))
+  ]
+  const now = (yield* leased.view).sandbox
+  const due = now.status === "creating" ? all : all.filter(({ problem }) => problem !== null)
+  if (due.length > 0 && !isSettled(now.status)) yield* leased.write(due.map(report))
+  const answering = looked.filter(({ problem }) => problem === null).map(({ name }) => name)
+  const opened: OpenMcp = {
+    session: answering.length === 0 ? null : session,
+    given: session === null || answering.length === 0
+      ? undefined
+      : { access: session.access, servers: servers.flatMap(({ name }) => answering.includes(name) ? [name] : []) },
+    told: toldOf(all)
+  }
+  return opened
+})
+
+/** The ids of approvals that the gateway waits for; others are the agent's. */
+export const isAsked = (approvalId: string): boolean => approvalId.startsWith("mcp:")
+
+/** Asks people about calls for as long as it runs. Calls that cannot be shown whole are denied. */
+export const attend = (session: McpSession | null, onEvent: (event: AgentEvent) => Effect.Effect<void>) =>
+  session === null ? Effect.never : session.attend((ask: McpAsk) => {
+    const preview = ToolCall.preview({ kind: "mcp", mcp: ask })
+    if (Result.isFailure(preview)) return session.decide(ask.id, "deny", preview.failure)
+    return onEvent({
+      _tag: "ApprovalRequested",
+      approvalId: ask.id,
+      tool: ToolCall.shownTitle(`${ask.server}: ${ask.tool}`),
+      kind: "mcp",
+      preview: preview.success
+    })
+  })
