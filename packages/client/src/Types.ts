@@ -598,6 +598,8 @@ export type SandboxEvent =
     readonly tool: string
     readonly status: "pending" | "running" | "completed" | "error"
     readonly error?: string
+    /** The call that started the sub-agent whose call it is. Absent: a call of the agent itself. */
+    readonly parent_call_id?: string
     /** A tool of an MCP server. */
     readonly kind?: "mcp"
     readonly detail?: {
@@ -609,6 +611,11 @@ export type SandboxEvent =
       readonly tool?: string
       readonly arguments?: string
     }
+  }>
+  | Durable<"plan.updated", {
+    readonly part_id: string
+    /** The whole plan of the turn, at most 100 steps; it replaces the one before. Empty: the agent dropped it. */
+    readonly entries: ReadonlyArray<{ readonly text: string; readonly status: "pending" | "in_progress" | "completed" }>
   }>
   | Durable<"approval.requested", ApprovalRequest>
   | Durable<"approval.resolved", {

@@ -4,6 +4,7 @@ const files = "profile === \"offline\" ? [SESSIONS] : []"
 const kept = "const kept = resume === null ? \"\" : files.get(fileOfSession(resume))"
 const nextId = "`${prefix}_${turnId}_${session.nextNumber()}`"
 const begin = "Effect.andThen(prompt.onBegin ?? Effect.void, run(session, turn, prompt))"
+const pushed = "performance.subAgents.push(about)"
 const cancel = "if (turn.ended !== null || decided === undefined) return yield* failed(\"Cancelled.\")"
 
 export const plants: Plants = {
@@ -37,6 +38,14 @@ export const plants: Plants = {
       ["says that an interrupted turn succeeded", "isOver(turn) ? \"interrupted\" : \"succeeded\"", "\"succeeded\""],
       ["leaves a call open when it is interrupted", cancel, cancel.replace("yield* failed(\"Cancelled.\")", "")],
       ["does what it asks for when it is interrupted", cancel, ""],
+      ["tells the first step of a plan alone", "entries: ToolCall.shownPlan(entries)", "entries: ToolCall.shownPlan(entries).slice(0, 1)"],
+      ["tells a plan as it came", "entries: ToolCall.shownPlan(entries)", "entries"],
+      ["does not say that a plan was dropped", "yield* performance.onEvent({ _tag: \"PlanUpdated\"",
+        "if (entries.length > 0) yield* performance.onEvent({ _tag: \"PlanUpdated\""],
+      ["says of no call that it is a sub-agent's", "{ parentCallId: parent.callId }", "{}"],
+      ["names the outermost call for each sub-agent's call", "subAgents.at(-1)", "subAgents.at(0)"],
+      ["says that a call is its own parent", pushed,
+        `${pushed}\n  yield* performance.onEvent({ _tag: "ToolUpdated", callId, tool, status: "running", parentCallId: callId })`],
       ["does not say why a turn failed", "{ state: \"failed\", reason: body }", "{ state: \"failed\" }"]
     ]),
     ...plantsIn("packages/domain/memory/sandbox/AgentRuntimeMemory.ts", [

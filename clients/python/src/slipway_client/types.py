@@ -595,6 +595,7 @@ SandboxEventEnvelope = Union[
     "MessageCancelledEvent",
     "MessageCompletedEvent",
     "ToolUpdatedEvent",
+    "PlanUpdatedEvent",
     "ApprovalRequestedEvent",
     "ApprovalResolvedEvent",
     "QuestionAskedEvent",
@@ -1484,6 +1485,10 @@ class ToolUpdatedEventData(_ToolUpdatedEventData, total=False):
 
     error: str
     """Why it failed, for people."""
+    parent_call_id: str
+    """
+    The call that started the sub-agent whose call it is; left out for calls of the agent itself.
+    """
     kind: Literal["mcp"]
     """`mcp`: a tool of an MCP server."""
     detail: ToolUpdatedEventDataDetail
@@ -1505,6 +1510,44 @@ class ToolUpdatedEventDataDetail(TypedDict, total=False):
     """The tool of the MCP server."""
     arguments: str
     """The arguments of that tool, as JSON; above 64 KiB cut, with a mark."""
+
+
+class _PlanUpdatedEvent(TypedDict):
+    object: Literal["sandbox.event"]
+    """Always `sandbox.event`."""
+    version: Literal["v1"]
+    """Always `v1`."""
+    id: str
+    """Digits: the cursor that resumes after this event."""
+    ts: Timestamp
+    """When it happened."""
+    sandbox_id: str
+    """The sandbox it happened in."""
+    type: Literal["plan.updated"]
+    """What happened."""
+    data: PlanUpdatedEventData
+    """What there is to know of it."""
+
+
+class PlanUpdatedEvent(_PlanUpdatedEvent, total=False):
+    turn_id: str
+    """The turn it happened in; left out outside of one."""
+
+
+class PlanUpdatedEventData(TypedDict):
+    """What there is to know of it."""
+
+    part_id: str
+    """Events of one part replace each other: a turn has one plan."""
+    entries: list[PlanUpdatedEventDataEntries]
+    """The steps in order, at most 100; empty: the agent dropped its plan."""
+
+
+class PlanUpdatedEventDataEntries(TypedDict):
+    text: str
+    """The step in one line, for display: at most 500 characters."""
+    status: Literal["pending", "in_progress", "completed"]
+    """Where the step is."""
 
 
 class _ApprovalRequestedEvent(TypedDict):

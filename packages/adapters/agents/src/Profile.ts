@@ -44,6 +44,8 @@ export interface Program {
   readonly package: string
   /** The only version that the profile was tested with. */
   readonly version: string
+  /** The day on which it was the newest version of the registry, as `2026-11-30`. */
+  readonly pinnedOn: string
   /** The packages to fetch. All are checked before any is unpacked. Install scripts never run. */
   pins(platform: Platform): ReadonlyArray<Pin>
   /** A file below `node_modules` with the binary, compressed by brotli. It is unpacked to the first of `binaries`. */

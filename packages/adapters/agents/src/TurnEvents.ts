@@ -19,10 +19,15 @@ export interface ToolReport extends ToolCall.ToolCall {
   readonly status?: ToolStatus | undefined
   /** The name and arguments of an unknown tool. */
   readonly input?: string | undefined
+  /** The runtime's id of the call that started the sub-agent whose call it is. Unknown and later calls are ignored. */
+  readonly parent?: string | undefined
 }
 
 interface Tool {
   readonly callId: string
+  /** Its number in the turn. */
+  readonly n: number
+  parentCallId: string | undefined
   title: string
   call: ToolCall.ToolCall
   input: string | undefined
@@ -53,6 +58,8 @@ export interface TurnEvents {
   chunk(kind: MessageKind, nativeId: string | null, text: string): Events
   /** A report about the call with the runtime's id `nativeId`. Reports that would move it backwards change nothing. */
   tool(nativeId: string, report: ToolReport): Events
+  /** The agent's present plan, unchanged. A plan that is shown already is not told again. */
+  plan(entries: ReadonlyArray<ToolCall.PlanEntry>): Events
   /** The runtime asks for permission for a call. It may ask repeatedly. */
   ask(nativeId: string, report: ToolReport): Asked
   /** Denies the runtime's request at once, with a sentence as the reason. */
@@ -82,17 +89,20 @@ interface State {
   message:
     | { readonly messageId: string; readonly nativeId: string | null; readonly kind: MessageKind; readonly text: PartText }
     | undefined
+  /** The plan as it was told last, as JSON. */
+  plan: string
   interrupted: boolean
   ended: boolean
 }
 
-const updated = ({ call, callId, doom, status, title }: Tool): AgentEvent => {
+const updated = ({ call, callId, doom, parentCallId, status, title }: Tool): AgentEvent => {
   const detail = ToolCall.detail(call)
   return {
     _tag: "ToolUpdated",
     callId,
     tool: title,
     status,
+    ...(parentCallId === undefined ? {} : { parentCallId }),
     ...(status === "error" && doom !== undefined ? { error: doom } : {}),
     ...(call.mcp === undefined ? {} : { kind: "mcp" as const }),
     ...(detail === undefined ? {} : { detail })
@@ -136,6 +146,8 @@ const report = (state: State, nativeId: string, said: ToolReport): { readonly to
   const known = state.tools.get(nativeId)
   const tool: Tool = known ?? {
     callId: `${state.turnId}:t${state.tools.size + 1}`,
+    n: state.tools.size + 1,
+    parentCallId: undefined,
     title: "tool",
     call: {},
     input: undefined,
@@ -146,6 +158,9 @@ const report = (state: State, nativeId: string, said: ToolReport): { readonly to
     doom: state.interrupted ? "interrupted" : undefined
   }
   learn(state.redacted, tool, said)
+  // A parent began before its calls, so that no call is its own ancestor.
+  const parent = said.parent === undefined ? undefined : state.tools.get(said.parent)
+  if (parent !== undefined && parent.n < tool.n) tool.parentCallId ??= parent.callId
   const advanced = said.status === undefined ? [] : advance(tool, said.status)
   if (known !== undefined) return { tool, events: advanced }
   state.tools.set(nativeId, tool)
@@ -157,6 +172,20 @@ const refuse = (state: State, nativeId: string, said: ToolReport, reason: string
   const { events, tool } = report(state, nativeId, { ...said, status: undefined })
   tool.doom = `denied: ${reason}`
   return { refused: reason, events: [...events, ...advance(tool, "error")] }
+}
+
+const plan = (state: State, given: ReadonlyArray<ToolCall.PlanEntry>): Events => {
+  if (state.ended) return []
+  const entries = ToolCall.shownPlan(
+    given.slice(0, 2 * ToolCall.PLAN_ENTRIES).map(({ status, text }) => ({
+      text: state.redacted(text.slice(0, 4 * ToolCall.PLAN_TEXT).toWellFormed()),
+      status
+    }))
+  )
+  const told = JSON.stringify(entries)
+  if (told === state.plan) return []
+  state.plan = told
+  return [{ _tag: "PlanUpdated", entries }]
 }
 
 const chunk = (state: State, kind: MessageKind, nativeId: string | null, text: string): Events => {
@@ -240,11 +269,22 @@ export const make = (
   redacted: (text: string) => string = (text) => text,
   folders: ReadonlyArray<string> = []
 ): TurnEvents => {
-  const state: State = { turnId, redacted, folders, tools: new Map(), messages: 0, message: undefined, interrupted: false, ended: false }
+  const state: State = {
+    turnId,
+    redacted,
+    folders,
+    tools: new Map(),
+    messages: 0,
+    message: undefined,
+    plan: "[]",
+    interrupted: false,
+    ended: false
+  }
   return {
     turnId,
     chunk: (kind, nativeId, text) => chunk(state, kind, nativeId, text),
     tool: (nativeId, update) => (state.ended ? [] : report(state, nativeId, update).events),
+    plan: (entries) => plan(state, entries),
     refuse: (nativeId, said, reason) => refuse(state, nativeId, said, reason),
     ask: (nativeId, update) => ask(state, nativeId, update),
     deny: (nativeId) => deny(state, nativeId),

@@ -85,6 +85,75 @@ const decideAll = (decision: "approve" | "deny") => (event: AgentEvent, session:
   event._tag === "ApprovalRequested" ? session.decide(event.approvalId, decision) : Effect.void
 
 describe("AcpSession", () => {
+  it.live("tells the plan of the session, each change once, and not that of another session", () =>
+    Effect.gen(function*() {
+      const plan = (entries: ReadonlyArray<object>, sessionId?: string) => update({ sessionUpdate: "plan", entries }, sessionId)
+      const { events } = yield* converse((frame) =>
+        frame.method === "session/prompt"
+          ? [
+            plan([{ content: "Read it", priority: "high", status: "in_progress" }]),
+            plan([{ content: "theirs", priority: "high", status: "in_progress" }], "s2"),
+            plan([{ content: "Read it", priority: "low", status: "in_progress" }]),
+            plan([{ content: "Read it", priority: "high", status: "completed" }, { content: "Fix it" }]),
+            plan([]),
+            done(frame)
+          ]
+          : []
+      )
+      assert.deepStrictEqual(events.flatMap((event) => event._tag === "PlanUpdated" ? [event.entries] : []), [
+        [{ text: "Read it", status: "in_progress" }],
+        [{ text: "Read it", status: "completed" }, { text: "Fix it", status: "pending" }],
+        []
+      ])
+    }))
+
+  it.live("finds the call that started a sub-agent by its task", () =>
+    Effect.gen(function*() {
+      const quirks: AcpQuirks = {
+        subAgents: { method: "_x.ai/session_notification", began: "subagent_spawned", ended: "subagent_finished" }
+      }
+      const about = (sessionUpdate: string, child: string, description: string) => ({
+        jsonrpc: "2.0",
+        method: "_x.ai/session_notification",
+        params: { sessionId: "s1", update: { sessionUpdate, subagent_id: child, child_session_id: child, description } }
+      })
+      const task = (toolCallId: string, description: string) =>
+        update({
+          sessionUpdate: "tool_call",
+          toolCallId,
+          title: description,
+          rawInput: { description },
+          _meta: { "x.ai/tool": { kind: "task" } }
+        })
+      const call = (toolCallId: string, sessionId: string) =>
+        update({ sessionUpdate: "tool_call", toolCallId, title: toolCallId, kind: "other", status: "completed" }, sessionId)
+      const { events } = yield* converse(
+        (frame) =>
+          frame.method === "session/prompt"
+            ? [
+              task("a", "one"),
+              task("b", "two"),
+              about("subagent_spawned", "s-two", "two"),
+              about("subagent_spawned", "s-one", "one"),
+              about("subagent_spawned", "s-unknown", "three"),
+              call("of one", "s-one"),
+              call("of two", "s-two"),
+              call("of three", "s-unknown"),
+              call("own", "s1"),
+              ...["s-one", "s-two", "s-unknown"].map((child) => about("subagent_finished", child, "")),
+              done(frame)
+            ]
+            : [],
+        undefined,
+        {},
+        quirks
+      )
+      const calls = events.flatMap((event) => event._tag === "ToolUpdated" ? [event] : [])
+      const titles = new Map(calls.map(({ callId, tool }) => [callId, tool]))
+      const parents = Object.fromEntries(calls.map(({ parentCallId, tool }) => [tool, titles.get(parentCallId ?? "") ?? null]))
+      assert.deepStrictEqual(parents, { one: null, two: null, "of one": "one", "of two": "two", "of three": null, own: null })
+    }))
+
   it.live("gathers chunks into messages, a text with the thought before it, and begins a new one after a tool", () =>
     Effect.gen(function*() {
       const { events, outcome } = yield* converse((frame) =>

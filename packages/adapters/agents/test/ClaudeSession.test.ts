@@ -85,6 +85,57 @@ describe("ClaudeSession", () => {
       assert.strictEqual(yield* session.sessionId, "s1")
     }).pipe(Effect.scoped))
 
+  it.live("names the call whose sub-agent makes a call, and tells the list of tasks of the agent alone", () =>
+    Effect.gen(function*() {
+      const call = (id: string, name: string, input: object, more: object = {}) => ({
+        type: "assistant",
+        message: { content: [{ type: "tool_use", id, name, input }] },
+        ...more
+      })
+      const did = (id: string, content: string, more: object = {}) => ({
+        type: "user",
+        message: { content: [{ type: "tool_result", tool_use_id: id, content, ...more }] }
+      })
+      const fake = yield* agent(onPrompt(
+        init,
+        call("w", "TodoWrite", { todos: [{ content: "Read it", status: "completed" }, { content: "Fix it", status: "in_progress" }] }),
+        did("w", "Todos have been modified"),
+        call("u0", "Agent", { description: "child" }),
+        call("t", "TodoWrite", { todos: [{ content: "theirs", status: "pending" }] }, sub),
+        did("t", "Todos have been modified"),
+        call("b", "Bash", { command: "ls" }, sub),
+        did("b", ""),
+        did("u0", ""),
+        call("f", "TodoWrite", { todos: [] }),
+        did("f", "refused", { is_error: true }),
+        call("c1", "TaskCreate", { subject: "First", description: "" }),
+        did("c1", "Task #1 created successfully: First"),
+        call("c2", "TaskCreate", { subject: "Second", description: "" }),
+        did("c2", "Task #2 created successfully: Second"),
+        call("c3", "TaskUpdate", { taskId: "1", status: "in_progress" }),
+        did("c3", "Updated task #1 status"),
+        call("c4", "TaskUpdate", { taskId: "2", status: "deleted" }),
+        did("c4", "Updated task #2"),
+        call("c5", "TaskUpdate", { taskId: "9", status: "completed" }),
+        did("c5", "No such task"),
+        result()
+      ))
+      const session = yield* ClaudeSession.open(fake.process, options)
+      const { events } = yield* converse(session)
+      assert.deepStrictEqual(events.flatMap((event) => event._tag === "PlanUpdated" ? [event.entries] : []), [
+        [{ text: "Read it", status: "completed" }, { text: "Fix it", status: "in_progress" }],
+        [{ text: "First", status: "pending" }],
+        [{ text: "First", status: "pending" }, { text: "Second", status: "pending" }],
+        [{ text: "First", status: "in_progress" }, { text: "Second", status: "pending" }],
+        [{ text: "First", status: "in_progress" }]
+      ])
+      const calls = events.flatMap((event) => event._tag === "ToolUpdated" ? [event] : [])
+      const own = calls.find(({ tool }) => tool === "Agent")?.callId
+      assert.isDefined(own)
+      assert.isTrue(calls.filter(({ tool }) => tool === "ls").every(({ parentCallId }) => parentCallId === own))
+      assert.isTrue(calls.filter(({ tool }) => tool === "Agent").every(({ parentCallId }) => parentCallId === undefined))
+    }).pipe(Effect.scoped))
+
   it.live("asks with what the call is about, and answers with the same input", () =>
     Effect.gen(function*() {
       const input = { file_path: "/sandbox/ws/repo/a.txt", content: "what it writes\n" }

@@ -81,6 +81,70 @@ describe("CodexSession", () => {
       assert.deepStrictEqual(answersOf(fake.received, 77), [{ id: 77, result: { decision: "accept" } }])
     }))
 
+  it.live("tells the plan of the agent, and not that of a sub-agent", () =>
+    Effect.gen(function*() {
+      const plan = (steps: ReadonlyArray<object>, threadId?: string) =>
+        notify("turn/plan/updated", { turnId: "turn1", explanation: null, plan: steps }, threadId)
+      const { events } = yield* run(onStart(
+        plan([{ step: "Read it", status: "inProgress" }, { step: "Fix it", status: "pending" }]),
+        began("t2"),
+        plan([{ step: "theirs", status: "pending" }], "t2"),
+        plan([{ step: "Read it", status: "inProgress" }, { step: "Fix it", status: "pending" }]),
+        plan([{ step: "Read it", status: "completed" }, { step: "Fix it", status: "unheard of" }]),
+        notify("turn/plan/updated", { turnId: "turn1", plan: "odd" }),
+        completed("completed", null, "turn-t2", "t2"),
+        completed()
+      ))
+      assert.deepStrictEqual(events.flatMap((event) => event._tag === "PlanUpdated" ? [event.entries] : []), [
+        [{ text: "Read it", status: "in_progress" }, { text: "Fix it", status: "pending" }],
+        [{ text: "Read it", status: "completed" }, { text: "Fix it", status: "pending" }]
+      ])
+    }))
+
+  it.live("names the call that started a sub-agent for each of its calls, at any depth", () =>
+    Effect.gen(function*() {
+      const spawn = (id: string, thread: string, threadId?: string) =>
+        item(
+          "completed",
+          { id, type: "collabAgentToolCall", command: null, tool: "spawnAgent", status: "completed", receiverThreadIds: [thread] },
+          threadId
+        )
+      const { events } = yield* run(onStart(
+        spawn("outer", "t2"),
+        began("t2"),
+        item("started", { command: "theirs" }, "t2"),
+        item("completed", { command: "theirs", status: "completed" }, "t2"),
+        spawn("inner", "t3", "t2"),
+        began("t3"),
+        item("completed", { command: "inmost", status: "completed" }, "t3"),
+        // Another call to a sub-agent does not adopt what it does.
+        item("completed", {
+          id: "again",
+          type: "collabAgentToolCall",
+          command: null,
+          tool: "wait",
+          status: "completed",
+          receiverThreadIds: ["t2"]
+        }),
+        item("completed", { id: "c2", command: "later", status: "completed" }, "t2"),
+        item("completed", { command: "ours", status: "completed" }),
+        completed("completed", null, "turn-t3", "t3"),
+        completed("completed", null, "turn-t2", "t2"),
+        completed()
+      ))
+      const calls = events.flatMap((event) => event._tag === "ToolUpdated" ? [event] : [])
+      const parentOf = (tool: string) => {
+        const parent = calls.findLast((call) => call.tool === tool)?.parentCallId
+        return parent === undefined ? null : calls.filter(({ tool }) => tool === "spawnAgent").findIndex(({ callId }) => callId === parent)
+      }
+      const spawns = [...new Set(calls.filter(({ tool }) => tool === "spawnAgent").map(({ callId }) => callId))]
+      assert.lengthOf(spawns, 2)
+      assert.strictEqual(calls.findLast(({ tool }) => tool === "theirs")?.parentCallId, spawns[0])
+      assert.strictEqual(calls.findLast(({ tool }) => tool === "later")?.parentCallId, spawns[0])
+      assert.strictEqual(calls.findLast(({ tool }) => tool === "inmost")?.parentCallId, spawns[1])
+      assert.isNull(parentOf("ours"))
+    }))
+
   describe("with sub-agents", () => {
     const spawned = (id: string, thread = "t2") =>
       item("completed", { id, type: "collabAgentToolCall", tool: "spawnAgent", status: "completed", receiverThreadIds: [thread] })

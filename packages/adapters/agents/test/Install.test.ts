@@ -30,6 +30,7 @@ const build = packed({ "bin/fake": "#!/bin/sh\necho fake 1.2.3\n" })
 const program: Program = {
   package: "fake-agent",
   version: "1.2.3",
+  pinnedOn: "2026-11-30",
   pins: () => [
     { spec: "fake-agent@1.2.3", folder: "fake-agent", integrity: wrapper.integrity },
     { spec: "fake-agent-here@1.2.3", folder: "fake-agent-here", integrity: build.integrity }

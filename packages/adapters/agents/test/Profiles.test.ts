@@ -119,6 +119,15 @@ describe("profiles", () => {
 })
 
 describe("AgentRuntimeProfiles", () => {
+  it("each version of an agent has the day of its pin", () => {
+    const programs = Object.values(AgentRuntimeProfiles.profiles).flatMap(({ program }) => program ?? [])
+    assert.isNotEmpty(programs)
+    for (const { pinnedOn } of programs) {
+      assert.match(pinnedOn, /^20\d\d-\d\d-\d\d$/u)
+      assert.isFalse(Number.isNaN(Date.parse(pinnedOn)))
+    }
+  })
+
   const refused = (more: Partial<AgentSessionOptions>, profile = "codex") =>
     Effect.gen(function*() {
       const error = yield* Effect.flip(Effect.scoped((yield* AgentRuntime).open(options(profile, more))))

@@ -14,7 +14,13 @@ const Report = Schema.TaggedUnion({
     nativeId: Schema.NullOr(Schema.Literals(["n1", "n2"])),
     text: Schema.String
   },
-  Tool: { call: Call, status: Schema.optionalKey(Status), title: Schema.optionalKey(Schema.String) },
+  Tool: {
+    call: Call,
+    status: Schema.optionalKey(Status),
+    title: Schema.optionalKey(Schema.String),
+    parent: Schema.optionalKey(Call)
+  },
+  Plan: { entries: Schema.Array(Schema.Struct({ text: Schema.String, status: Schema.Literals(["pending", "in_progress", "completed"]) })) },
   Ask: { call: Call, status: Schema.optionalKey(Status) },
   Deny: { call: Call },
   Interrupt: {}
@@ -29,6 +35,8 @@ const tell = (reports: ReadonlyArray<typeof Report.Type>, finish: typeof Finish.
         return turn.chunk(report.kind, report.nativeId, report.text)
       case "Tool":
         return turn.tool(report.call, report)
+      case "Plan":
+        return turn.plan(report.entries)
       case "Ask":
         return turn.ask(report.call, report).events
       case "Deny":
@@ -41,7 +49,8 @@ const tell = (reports: ReadonlyArray<typeof Report.Type>, finish: typeof Finish.
   })
   const end = turn.end(finish)
   assert.deepStrictEqual(
-    [...turn.end(finish), ...turn.chunk("text", null, "late"), ...turn.tool("c1", { status: "error" })],
+    [...turn.end(finish), ...turn.chunk("text", null, "late"), ...turn.tool("c1", { status: "error" }),
+      ...turn.plan([{ text: "late", status: "pending" }])],
     []
   )
   return [...told, ...end]

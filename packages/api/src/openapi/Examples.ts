@@ -132,6 +132,10 @@ const events = {
     tool: "Edit src/checkout.test.ts",
     status: "completed"
   }),
+  PlanUpdatedEvent: event("plan.updated", {
+    part_id: `plan:${turnId}`,
+    entries: [{ text: "Find the race", status: "completed" }, { text: "Fix it", status: "in_progress" }]
+  }),
   ApprovalRequestedEvent: event("approval.requested", approval),
   ApprovalResolvedEvent: event("approval.resolved", { approval_id: "call_7", outcome: "approved", by: "user" }),
   QuestionAskedEvent: event("question.asked", question),

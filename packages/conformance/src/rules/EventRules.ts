@@ -19,6 +19,7 @@ import {
   timestamp,
   uuid
 } from "../client/Expect.ts"
+import { knows } from "../client/Names.ts"
 import { turnId } from "../world/Identity.ts"
 import { ASKED, type Box, CANARY, type Event, eventOf, HIDDEN, RECALLS, UNKNOWN, WORKED, type World } from "../world/World.ts"
 import { tokens, usage, statuses } from "./CreationRules.ts"
@@ -127,6 +128,7 @@ const catalogue: Readonly<Record<string, Shape>> = {
   }, {
     optional: {
       error: text,
+      parent_call_id: filled,
       kind: is("mcp"),
       detail: object({}, {
         optional: { command: text, paths: listOf(text), output: text, server: text, tool: text, arguments: text },
@@ -135,6 +137,10 @@ const catalogue: Readonly<Record<string, Shape>> = {
     },
     open: true
   }),
+  "plan.updated": object({
+    part_id: filled,
+    entries: listOf(object({ text: filled, status: is("pending", "in_progress", "completed") }, member))
+  }, member),
   "approval.requested": approvalRequest,
   "approval.resolved": object({
     approval_id: filled,
@@ -359,6 +365,16 @@ export const rules = [
         `turn-tools:${turn}`
       ], "part_id and message_id")
     }
+  }, running),
+  rule("plan", "A plan is told whole, as part plan:<turn_id>, its steps as the agent gave them.", async (world) => {
+    const plans = parts(await world.log(), "plan.updated")
+    if (plans.length === 0 && !knows(world.options.names, "plan")) throw new Skip("the server's agent shows no plan")
+    for (const { data, turnId: turn } of plans) same(data.at("part_id").value, `plan:${turn}`, "part_id")
+    same(plans.at(-1)?.data.at("entries").value, [
+      { text: "Look around", status: "completed" },
+      { text: "Change files", status: "in_progress" },
+      { text: "Say so", status: "pending" }
+    ], "entries")
   }, running),
   rule("tool-ends", "Each tool call ends, completed or with an error.", async (world) => {
     const last = new Map(

@@ -478,6 +478,7 @@ export class World {
       const box = await this.session.box(this.creation({
         prompt: [
           "Conformance: work.",
+          ...(knows(this.options.names, "plan") ? ["[[plan + Look around; > Change files; - Say so]]"] : []),
           "[[think Looking around.]]",
           "[[say I will change some files.]]",
           `[[write path=conformance/new.txt content=${CANARY}]]`,

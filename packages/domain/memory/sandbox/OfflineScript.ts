@@ -1,7 +1,7 @@
 /** Scripts of the agent in memory (docs/decisions/14): directives such as `[[write path=a.txt content=…]]` in a prompt. */
+import type { PlanEntry, PlanStatus } from "../../src/sandbox/rules/ToolCall.ts"
 
 import type { Answers, Question } from "../../src/sandbox/schema/Question.ts"
-
 /** A directive of a script. */
 export interface Step {
   readonly name: string
@@ -12,7 +12,8 @@ export interface Step {
 export const stepsOf = (text: string): Array<Step> =>
   Array.from(text.matchAll(DIRECTIVE), ([, name = "", body = ""]) => ({ name, body: body.trim() }))
 
-const DIRECTIVE = /\[\[(say|think|ask|write|delete|shell|slow|hang|listen|error|crash|recall|images)(?:\s+([^]*?))?\]\]/gu
+const DIRECTIVE =
+  /\[\[(say|think|ask|write|delete|shell|slow|hang|listen|error|crash|recall|images|plan|delegate|back)(?:\s+([^]*?))?\]\]/gu
 
 /** The questions of an asking step: `Which one? | first | second || multiple=true text=false Which others? | third | fourth`. */
 export const questionsOf = (body: string): Array<Question> =>
@@ -35,6 +36,19 @@ export const answersSaid = (questions: ReadonlyArray<Question>, answers: Answers
     const said = [...labels, ...(own === undefined ? [] : [own])]
     return said.length === 0 ? `${text} Nobody answered.` : `${text} You said: ${said.join(", ")}.`
   }).join("\n")
+
+const STATUSES: Readonly<Record<string, PlanStatus>> = { "+": "completed", ">": "in_progress", "-": "pending" }
+
+/** The steps of `+ done; > under way; - to do`; `null`: one of them has no such sign. */
+export const planOf = (body: string): ReadonlyArray<PlanEntry> | null => {
+  const entries = body.split(";").map((step) => step.trim()).filter((step) => step !== "").map((step) => ({
+    text: step.slice(1).trim(),
+    status: STATUSES[step[0] ?? ""]
+  }))
+  return entries.flatMap(({ status, text }) => status === undefined ? [] : [{ text, status }]).length < entries.length
+    ? null
+    : entries.map(({ status = "pending", text }) => ({ text, status }))
+}
 
 /** A file of an editing step. `repo`: `null` means the first repository. */
 export interface EditedFile {

@@ -11,7 +11,7 @@ import * as ToolCall from "../../src/sandbox/rules/ToolCall.ts"
 import type { ToolKind } from "../../src/sandbox/rules/ToolCall.ts"
 import type { Answers } from "../../src/sandbox/schema/Question.ts"
 import { normalizePath } from "../../src/source/rules/FileRules.ts"
-import { answersSaid, contentOf, type EditedFile, fileOf, questionsOf, type Step, stepsOf } from "./OfflineScript.ts"
+import { answersSaid, contentOf, type EditedFile, fileOf, planOf, questionsOf, type Step, stepsOf } from "./OfflineScript.ts"
 
 /** The session of the turn. */
 export interface Session extends Pick<AgentSessionOptions, "box" | "repositories" | "toolApprovalMode"> {
@@ -69,7 +69,39 @@ interface Performance {
   readonly before: ReadonlyArray<string>
   /** The message whose thought was sent and whose text was not. */
   thought: string | null
+  /** Calls of sub-agents that are at work, the innermost last. */
+  readonly subAgents: Array<{ readonly callId: string; readonly tool: string; readonly parent: Parent }>
 }
+
+/** The call that a call is of; empty: it is the agent's own. */
+interface Parent {
+  readonly parentCallId?: string
+}
+
+const parentOf = ({ subAgents }: Performance): Parent => {
+  const parent = subAgents.at(-1)
+  return parent === undefined ? {} : { parentCallId: parent.callId }
+}
+
+/** A sub-agent begins. It needs no approval; its calls do. */
+const delegate = Effect.fnUntraced(function*(performance: Performance, title: string) {
+  performance.thought = null
+  const about = { callId: nextId(performance, "call"), tool: ToolCall.shownTitle(title), parent: parentOf(performance) }
+  const { callId, parent, tool } = about
+  for (const status of ["pending", "running"] as const) {
+    yield* performance.onEvent({ _tag: "ToolUpdated", callId, tool, status, ...parent })
+  }
+  performance.subAgents.push(about)
+})
+
+/** The innermost sub-agent ends. */
+const back = Effect.fnUntraced(function*({ onEvent, subAgents, turn }: Performance) {
+  const ended = subAgents.pop()
+  if (ended === undefined) return
+  const { callId, parent, tool } = ended
+  const end = turn.ended === null ? { status: "completed" as const } : { status: "error" as const, error: "Cancelled." }
+  yield* onEvent({ _tag: "ToolUpdated", callId, tool, ...end, ...parent })
+})
 
 /** The id includes the turn, because another machine may have run earlier turns. */
 const nextId = ({ session, turnId }: Performance, prefix: string) => `${prefix}_${turnId}_${session.nextNumber()}`
@@ -92,10 +124,9 @@ const call = Effect.fnUntraced(function*(performance: Performance, about: CallOp
   const { kind, paths } = about
   const tool = ToolCall.shownTitle(title)
   const detail = ToolCall.detail(about)
-  const updated = (status: "pending" | "running" | "completed") =>
-    onEvent({ _tag: "ToolUpdated", callId, tool, status, ...(detail === undefined ? {} : { detail }) })
-  const failed = (error: string) =>
-    onEvent({ _tag: "ToolUpdated", callId, tool, status: "error", error, ...(detail === undefined ? {} : { detail }) })
+  const more = { ...parentOf(performance), ...(detail === undefined ? {} : { detail }) }
+  const updated = (status: "pending" | "running" | "completed") => onEvent({ _tag: "ToolUpdated", callId, tool, status, ...more })
+  const failed = (error: string) => onEvent({ _tag: "ToolUpdated", callId, tool, status: "error", error, ...more })
   yield* updated("pending")
   if (toolApprovalMode === "prompt") {
     const preview = ToolCall.preview(about)
@@ -200,6 +231,18 @@ const perform = Effect.fnUntraced(function*(performance: Performance, { body, na
       yield* edit(performance, name === "write" ? "Write" : "Delete", file, () => content === undefined ? null : `${content}\n`)
       break
     }
+    case "plan": {
+      const entries = planOf(body)
+      if (entries === null) return { state: "failed", reason: "[[plan]] needs +, > or - before each step." }
+      yield* performance.onEvent({ _tag: "PlanUpdated", entries: ToolCall.shownPlan(entries) })
+      break
+    }
+    case "delegate":
+      yield* delegate(performance, body)
+      break
+    case "back":
+      yield* back(performance)
+      break
     case "listen":
       if (turn.steers.length === 0) yield* pause(performance, turn.told.await)
       break
@@ -242,7 +285,7 @@ export const run = Effect.fnUntraced(function*(
   turn: Running,
   { images = [], onEvent, text, turnId }: Parameters<AgentSession["prompt"]>[0]
 ) {
-  const performance: Performance = { session, turn, turnId, onEvent, images, before: [...session.earlier], thought: null }
+  const performance: Performance = { session, turn, turnId, onEvent, images, before: [...session.earlier], thought: null, subAgents: [] }
   session.remember(text)
   const steps = stepsOf(text)
   if (steps.length === 0) {
@@ -265,8 +308,11 @@ export const run = Effect.fnUntraced(function*(
     const step = steps.shift()
     if (step === undefined) break
     const end = yield* perform(performance, step)
-    if (end !== null) return end
+    if (end === null) continue
+    while (performance.subAgents.length > 0) yield* back(performance)
+    return end
   }
+  while (performance.subAgents.length > 0) yield* back(performance)
   session.finish(turn)
   return { state: isOver(turn) ? "interrupted" : "succeeded" }
 }) satisfies (...args: never) => Effect.Effect<TurnEnd>

@@ -980,6 +980,7 @@ export const plants = ({ key, otherKey }: Keys): Readonly<Record<string, Readonl
       "message.steered",
       "message.cancelled",
       "tool.updated",
+      "plan.updated",
       "approval.requested",
       "approval.resolved",
       "sandbox.forked",
@@ -1085,6 +1086,13 @@ export const plants = ({ key, otherKey }: Keys): Readonly<Record<string, Readonl
   "events.tool-parts": {
     "another": dataOf("tool.updated", "part_id", "tool"),
     "another message": dataOf("tool.updated", "message_id", "tools")
+  },
+  "events.plan": {
+    "the first step alone": each("plan.updated", (event) => ({
+      ...event,
+      data: { ...event.data, entries: (event.data["entries"] as ReadonlyArray<unknown>).slice(0, 1) }
+    })),
+    "a part of its own each time": dataOf("plan.updated", "part_id", "plan")
   },
   "events.tool-ends": { "one does not": log((events) => last(events, "tool.updated", () => [])) },
   "events.throttled": {

@@ -414,6 +414,7 @@ const work = (turn: string): SystemCommand => ({
   events: [
     { type: "message.updated", data: { part_id: "m1:text", message_id: "m1", kind: "text", text: "Hello" } },
     { type: "tool.updated", data: { part_id: "tool:1", message_id: `turn-tools:${turn}`, call_id: "1", tool: "write", status: "running" } },
+    { type: "plan.updated", data: { part_id: `plan:${turn}`, entries: [{ text: "Write it", status: "in_progress" }] } },
     { type: "message.completed", data: { message_id: "m1", finish: "end_turn" } }
   ]
 })

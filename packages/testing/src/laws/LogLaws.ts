@@ -343,6 +343,7 @@ const wordOf = (event: SandboxEvent): string => {
       return `cancelled:${event.data.reason}`
     case "message.updated":
     case "message.completed":
+    case "plan.updated":
     case "tool.updated":
       return "work"
     default:

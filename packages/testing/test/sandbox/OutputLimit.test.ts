@@ -119,6 +119,13 @@ describe("what is recorded of an agent's work", () => {
       kind: "text",
       text: "text"
     })
+    const steps = Array.from({ length: 101 }, () => ({ text: "\u{1F680}".repeat(600), status: "pending" as const }))
+    const { data: plan } = boundWork({ type: "plan.updated", data: { part_id: long, entries: steps } })
+    assert.deepStrictEqual("entries" in plan ? [plan.entries.length, plan.part_id.length, plan.entries[0]?.text.length] : [], [
+      100,
+      300,
+      2 * 499 + 1
+    ])
     assert.deepStrictEqual(boundWork({ type: "message.completed", data: { message_id: long, finish: "end_turn" } }).data, {
       message_id: id,
       finish: "end_turn"

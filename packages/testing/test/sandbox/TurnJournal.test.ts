@@ -83,6 +83,8 @@ const told = (commands: ReadonlyArray<SystemCommand>): ReadonlyArray<string> =>
           return `${event.data.part_id} ${event.data.text}`
         case "tool.updated":
           return `${event.data.part_id} ${event.data.status}`
+        case "plan.updated":
+          return `${event.data.part_id} ${event.data.entries.map(({ text }) => text).join()}`
         case "message.completed":
           return `${event.data.message_id} ${event.data.finish}`
       }
@@ -154,6 +156,28 @@ describe("a text", () => {
     ])
     assert.strictEqual(journal.nextDue(1), MESSAGE)
   })
+})
+
+it("a plan is recorded at once, then its newest state 250 ms after it was, whatever else begins, and at the end of the turn", () => {
+  const plans = (text: string): AgentEvent => ({ _tag: "PlanUpdated", entries: [{ text, status: "pending" }] })
+  const journal = keep()
+  journal.add(plans("a"))
+  assert.deepStrictEqual(told(journal.take(0)), [`plan:${turnId} a`])
+  journal.add(plans("b"), calls("c", "pending"), plans("d"))
+  assert.deepStrictEqual(told(journal.take(MESSAGE - 1)), ["tool:c pending"])
+  assert.deepStrictEqual(told(journal.take(MESSAGE)), [`plan:${turnId} d`])
+  journal.add(plans("e"))
+  journal.end({ state: "succeeded" })
+  assert.deepStrictEqual(told(journal.take(MESSAGE)), [`plan:${turnId} e`, "tool:c error", "succeeded"])
+})
+
+it("a call keeps the call that it is of, also when it is closed with the turn", () => {
+  const journal = keep()
+  journal.add(calls("a", "pending"), { _tag: "ToolUpdated", callId: "b", parentCallId: "a", tool: "shell", status: "pending" })
+  journal.end({ state: "succeeded" })
+  const data = journal.take(0).flatMap((command) => command._tag === "RecordWork" ? command.events.map((event) => event.data) : [])
+  const parents = data.flatMap((one) => "call_id" in one ? [[one.call_id, one.status, one.parent_call_id ?? null]] : [])
+  assert.deepStrictEqual(parents, [["a", "pending", null], ["b", "pending", "a"], ["a", "error", null], ["b", "error", "a"]])
 })
 
 describe("usage", () => {
@@ -331,6 +355,8 @@ const steps: Arbitrary.Arbitrary<ReadonlyArray<Step>> = Arbitrary.map(
           return { ...step, event: { ...event, questionId: `${index}` } }
         case "MessageSteered":
           return { ...step, event: { ...event, messageId: `${index}` } }
+        case "PlanUpdated":
+          return { ...step, event: { ...event, entries: [{ text: `${index}`, status: "pending" }] } }
         case "UsageReported":
           return { ...step, event }
       }
@@ -364,9 +390,14 @@ const unthrottled = (event: AgentEvent): Line => {
       return { of: part_id, at, value: { part_id, message_id, kind, text } }
     }
     case "ToolUpdated": {
-      const { _tag, callId: call_id, ...rest } = event
+      const { _tag, callId: call_id, parentCallId, ...rest } = event
       const part_id = partId.tool(call_id)
-      return { of: part_id, at, value: { part_id, message_id: partId.toolsOf(turnId), call_id, ...rest } }
+      const parent = parentCallId === undefined ? {} : { parent_call_id: parentCallId }
+      return { of: part_id, at, value: { part_id, message_id: partId.toolsOf(turnId), call_id, ...rest, ...parent } }
+    }
+    case "PlanUpdated": {
+      const part_id = partId.plan(turnId)
+      return { of: part_id, at, value: { part_id, entries: event.entries } }
     }
     case "ApprovalRequested": {
       const { _tag, approvalId: approval_id, ...rest } = event
@@ -444,11 +475,12 @@ const run = (plan: ReadonlyArray<Step>) => {
     }
     now = until
     journal = TurnJournal.add(journal, event)
-    if (event._tag !== "ApprovalRequested" && event._tag !== "UsageReported") {
+    if (event._tag !== "ApprovalRequested" && event._tag !== "PlanUpdated" && event._tag !== "UsageReported") {
       const { of } = unthrottled(event)
       for (const part of waiting) if (part !== of) whole.add(part)
       if (event._tag === "MessageUpdated") waiting.add(of)
     }
+    if (event._tag === "PlanUpdated") waiting.add(partId.plan(turnId))
     if (!busy) take()
   }
   journal = TurnJournal.end(journal, { state: "succeeded" })

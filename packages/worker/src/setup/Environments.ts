@@ -64,7 +64,7 @@ export const nameSecrets = (environments: ReadonlyArray<RepositoryEnvironment>):
 
 /**
  * The environments for setup, with the variables of the sandbox. They change nothing if a repository names secrets: variables such as
- * `npm_config_node_options` decide what programs do, and whoever creates sandboxes may not see the secrets.
+ * `npm_config_node_options` decide what programs do, and the creator of a sandbox may not see the secrets.
  */
 export const withVariables = (
   environments: ReadonlyArray<RepositoryEnvironment>,

@@ -118,7 +118,7 @@ const nothingIsLeft = (world: World, ids: ReadonlyArray<SandboxId>) => {
 }
 
 scenario(
-  "a setup with secrets has no variable of whoever made the sandbox, and says so; the agent has it",
+  "a setup with secrets has no variables of the creation, and says so; the agent has them",
   (world) =>
     Effect.gen(function*() {
       says(world, { setup: ["npm ci"], secrets: ["NPM_TOKEN"], env: { CI: "true" } })

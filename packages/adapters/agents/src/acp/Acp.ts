@@ -3,7 +3,7 @@
  * agent's additions. Names and values are the protocol's.
  */
 import type { Finish } from "@slipway/domain/sandbox/ports/AgentRuntime"
-import { type McpCall, type ToolKind, unifiedDiff } from "@slipway/domain/sandbox/rules/ToolCall"
+import { type McpCall, type PlanEntry, type ToolKind, unifiedDiff } from "@slipway/domain/sandbox/rules/ToolCall"
 import { Option, Schema } from "effect"
 import { NativeId } from "../stdio/JsonLines.ts"
 import type { ToolStatus } from "../TurnEvents.ts"
@@ -35,7 +35,9 @@ const ToolFields = {
   locations: nullish(Schema.Array(Schema.Struct({ path: Schema.String }))),
   content: nullish(Schema.Array(Block)),
   /** The arguments of the tool in the agent's own format. */
-  rawInput: Schema.optionalKey(Schema.Unknown)
+  rawInput: Schema.optionalKey(Schema.Unknown),
+  /** Extensions of agents. */
+  _meta: Schema.optionalKey(Schema.Unknown)
 }
 export const ToolCall = Schema.Struct(ToolFields)
 export type ToolCall = typeof ToolCall.Type
@@ -47,8 +49,14 @@ const Chunk = Schema.Struct({
 })
 const ToolUpdate = Schema.Struct({ sessionUpdate: Schema.Literals(["tool_call", "tool_call_update"]), ...ToolFields })
 
+/** The whole plan, which replaces the one before. */
+const Plan = Schema.Struct({
+  sessionUpdate: Schema.Literal("plan"),
+  entries: Schema.Array(Schema.Struct({ content: Schema.String, status: nullish(Schema.String) }))
+})
+
 /** `session/update`, as far as it concerns a turn. Other updates do not decode. */
-export const SessionUpdate = Schema.Struct({ sessionId: Schema.String, update: Schema.Union([Chunk, ToolUpdate]) })
+export const SessionUpdate = Schema.Struct({ sessionId: Schema.String, update: Schema.Union([Chunk, ToolUpdate, Plan]) })
 
 /** An update in an agent's own format: the sub-agent and its session. */
 export const ExtensionUpdate = Schema.Struct({
@@ -56,7 +64,8 @@ export const ExtensionUpdate = Schema.Struct({
   update: Schema.Struct({
     sessionUpdate: Schema.String,
     subagent_id: nullish(NativeId),
-    child_session_id: nullish(NativeId)
+    child_session_id: nullish(NativeId),
+    description: nullish(Schema.String)
   })
 })
 export type ExtensionUpdate = (typeof ExtensionUpdate.Type)["update"]
@@ -86,6 +95,25 @@ const argumentsOf = ({ rawInput }: Pick<ToolCall, "rawInput">): Readonly<Record<
 const decodeFiles = Schema.decodeUnknownOption(
   Schema.Array(Schema.Struct({ filePath: Schema.String, type: nullish(Schema.String), movePath: nullish(Schema.String) }))
 )
+
+const decodeMeta = Schema.decodeUnknownOption(Schema.Struct({
+  "slipway/parentToolCallId": nullish(NativeId),
+  "x.ai/tool": nullish(Schema.Struct({ kind: nullish(Schema.String) }))
+}))
+
+/** The call whose sub-agent makes this call, if the agent names it; the offline agent does. */
+export const parentOf = ({ _meta }: ToolCall): string | undefined =>
+  Option.getOrUndefined(decodeMeta(_meta))?.["slipway/parentToolCallId"] ?? undefined
+
+/** The task of a call that starts a sub-agent (grok); `null`: another call. */
+export const taskOf = ({ _meta, rawInput }: ToolCall): string | null =>
+  Option.getOrUndefined(decodeMeta(_meta))?.["x.ai/tool"]?.kind === "task" ? stringOf(argumentsOf({ rawInput })["description"]) ?? "" : null
+
+const planStatuses: Readonly<Record<string, PlanEntry["status"]>> = { in_progress: "in_progress", completed: "completed" }
+
+/** The steps of a plan. */
+export const planOf = ({ entries }: typeof Plan.Type): ReadonlyArray<PlanEntry> =>
+  entries.map(({ content, status }) => ({ text: content, status: planStatuses[status ?? ""] ?? "pending" }))
 
 /** What a call of one of these MCP servers does; `undefined`: the call is another one. */
 export const mcpOf = (servers: ReadonlyArray<string>, { rawInput, title }: ToolCall): McpCall | undefined => {

@@ -81,10 +81,15 @@ const notified = (state: AcpState, method: string, params: unknown): Effect.Effe
   const { sessionId: about, update } = decoded.value
   const isOwn = about === sessionId
   if ("toolCallId" in update) {
-    return isOwn || isTheirs(state, about) ? turn.emit(turn.events.tool(update.toolCallId, report(state, update))) : Effect.void
+    if (!isOwn && !isTheirs(state, about)) return Effect.void
+    const task = Acp.taskOf(update)
+    if (task !== null && update.sessionUpdate === "tool_call") state.tasks.set(update.toolCallId, task)
+    const parent = Acp.parentOf(update) ?? state.parents.get(about)
+    return turn.emit(turn.events.tool(update.toolCallId, { ...report(state, update), parent }))
   }
-  // Only calls of sub-agents are reported, not their texts.
+  // Only calls of sub-agents are reported, not their texts and plans.
   if (!isOwn) return Effect.void
+  if (update.sessionUpdate === "plan") return turn.emit(turn.events.plan(Acp.planOf(update)))
   const kind = update.sessionUpdate === "agent_message_chunk" ? "text" : "reasoning"
   return turn.emit(turn.events.chunk(kind, update.messageId ?? null, update.content.text ?? ""))
 }

@@ -128,6 +128,8 @@ export const open = Effect.fn("AcpSession.open")(function*(
     requests: 0,
     subAgents: SubAgents.make(conversation.ended),
     theirSessions: new Map(),
+    tasks: new Map(),
+    parents: new Map(),
     stopping: false
   }
   const handlers = handlersOf(state)

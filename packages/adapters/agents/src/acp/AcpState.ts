@@ -27,6 +27,10 @@ export interface AcpState {
   readonly subAgents: SubAgents
   /** Open sessions of sub-agents, by sub-agent. */
   readonly theirSessions: Map<string, string>
+  /** Calls that start sub-agents whose sessions have not begun, with the tasks: the oldest first. */
+  readonly tasks: Map<string, string>
+  /** The calls that started sub-agents, by session. */
+  readonly parents: Map<string, string>
   /** Every sub-agent that begins now is cancelled. */
   stopping: boolean
 }
@@ -36,6 +40,8 @@ export const reset = (state: AcpState) => {
   state.requests = 0
   state.subAgents.reset()
   state.theirSessions.clear()
+  state.tasks.clear()
+  state.parents.clear()
   state.stopping = false
 }
 
@@ -51,14 +57,23 @@ export const cancelSubAgents = (state: AcpState) =>
     return Effect.forEach(state.theirSessions.values(), (session) => cancelSession(state, session), { discard: true })
   })
 
+/** The agent does not name the call that started a sub-agent, only its task (grok 1.0.41). */
+const foundParent = ({ parents, tasks }: AcpState, session: string, task: string) => {
+  const found = [...tasks].find(([, description]) => description === task)?.[0]
+  if (found === undefined) return
+  tasks.delete(found)
+  parents.set(session, found)
+}
+
 /** A notification about a sub-agent. */
-export const aboutSubAgent = (state: AcpState, { child_session_id, sessionUpdate, subagent_id }: Acp.ExtensionUpdate) => {
+export const aboutSubAgent = (state: AcpState, { child_session_id, description, sessionUpdate, subagent_id }: Acp.ExtensionUpdate) => {
   const { conversation, quirks, subAgents, theirSessions } = state
   const names = quirks.subAgents
   if (names === undefined || subagent_id == null || !conversation.owes()) return Effect.void
   if (sessionUpdate === names.began && child_session_id != null) {
     subAgents.begin(subagent_id)
     theirSessions.set(subagent_id, child_session_id)
+    foundParent(state, child_session_id, description ?? "")
     return state.stopping ? cancelSession(state, child_session_id) : Effect.void
   }
   if (sessionUpdate === names.ended) {

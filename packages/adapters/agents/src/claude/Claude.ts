@@ -3,7 +3,7 @@
  * additions of the protocol do no harm. Names are the protocol's.
  */
 import type { Answer, Question } from "@slipway/domain/sandbox/rules/Question"
-import { type McpCall, type ToolKind, unifiedDiff } from "@slipway/domain/sandbox/rules/ToolCall"
+import { type McpCall, type PlanEntry, type ToolKind, unifiedDiff } from "@slipway/domain/sandbox/rules/ToolCall"
 import { Option, Schema } from "effect"
 import { NativeId } from "../stdio/JsonLines.ts"
 
@@ -133,6 +133,47 @@ export const answered = (input: Input, questions: ReadonlyArray<Question>, answe
     return answer == null ? [] : [[text, [...answer.labels ?? [], ...(answer.text === undefined ? [] : [answer.text])].join(", ")]]
   }))
 })
+
+const Todos = Schema.Struct({ todos: Schema.Array(Schema.Struct({ content: Schema.String, status: nullish(Schema.String) })) })
+const decodeTodos = Schema.decodeUnknownOption(Todos)
+const decodeNewTask = Schema.decodeUnknownOption(Schema.Struct({ subject: Schema.String }))
+const decodeTaskChange = Schema.decodeUnknownOption(
+  Schema.Struct({ taskId: NativeId, subject: nullish(Schema.String), status: nullish(Schema.String) })
+)
+
+const planStatus = (status: string | null | undefined): PlanEntry["status"] =>
+  status === "in_progress" || status === "completed" ? status : "pending"
+
+/** A call that changes the list of tasks. Claude has either one tool for the whole list or a tool for each change. */
+export type TaskCall =
+  | { readonly _tag: "All"; readonly entries: ReadonlyArray<PlanEntry> }
+  | { readonly _tag: "New"; readonly text: string }
+  | { readonly _tag: "Change"; readonly id: string; readonly text?: string; readonly status?: PlanEntry["status"] | "deleted" }
+
+/** `null`: the call does not change the list of tasks. */
+export const taskCallOf = (name: string, input: Input): TaskCall | null => {
+  switch (name) {
+    case "TodoWrite":
+      return Option.getOrNull(Option.map(decodeTodos(input), ({ todos }): TaskCall => ({
+        _tag: "All",
+        entries: todos.map(({ content, status }) => ({ text: content, status: planStatus(status) }))
+      })))
+    case "TaskCreate":
+      return Option.getOrNull(Option.map(decodeNewTask(input), ({ subject }): TaskCall => ({ _tag: "New", text: subject })))
+    case "TaskUpdate":
+      return Option.getOrNull(Option.map(decodeTaskChange(input), ({ status, subject, taskId }): TaskCall => ({
+        _tag: "Change",
+        id: taskId,
+        ...(subject == null ? {} : { text: subject }),
+        ...(status == null ? {} : { status: status === "deleted" ? status : planStatus(status) })
+      })))
+    default:
+      return null
+  }
+}
+
+/** The id of a new task in the result of its call: `Task #3 created …`. */
+export const newTaskId = (output: string | undefined): string | undefined => /#(\w{1,40})/u.exec(output ?? "")?.[1]
 
 const tools: Readonly<Record<string, { readonly kind: ToolKind; readonly verb?: string; readonly about: string }>> = {
   Bash: { kind: "command", about: "command" },

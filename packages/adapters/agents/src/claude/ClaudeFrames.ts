@@ -78,10 +78,34 @@ const endOf = (
   })
 }
 
+/** Tasks of a session that are remembered. */
+const MAX_TASKS = 1000
+
+/** A call that changes the list of tasks has succeeded. */
+const tasksChanged = ({ tasks }: ClaudeState, { events }: LiveTurn, call: Claude.TaskCall, output: string | undefined) => {
+  switch (call._tag) {
+    case "All":
+      return events.plan(call.entries)
+    case "New": {
+      const id = Claude.newTaskId(output)
+      if (id !== undefined && tasks.size < MAX_TASKS) tasks.set(id, { text: call.text, status: "pending" })
+      break
+    }
+    case "Change": {
+      const { id, status, text } = call
+      const before = tasks.get(id)
+      if (status === "deleted") tasks.delete(id)
+      else if (before !== undefined) tasks.set(id, { text: text ?? before.text, status: status ?? before.status })
+    }
+  }
+  return events.plan([...tasks.values()])
+}
+
 type News = Extract<Claude.Message, { readonly type: "stream_event" | "assistant" | "user" }>
 
-const eventsOf = (state: ClaudeState, { events }: LiveTurn, news: News) => {
-  const { asks, paths, unreported } = state
+const eventsOf = (state: ClaudeState, turn: LiveTurn, news: News) => {
+  const { asks, paths, taskCalls, unreported } = state
+  const { events } = turn
   switch (news.type) {
     case "stream_event": {
       const { event } = news
@@ -96,14 +120,24 @@ const eventsOf = (state: ClaudeState, { events }: LiveTurn, news: News) => {
     }
     case "assistant":
       // A call that may need an approval has not begun.
-      return news.message.content.flatMap((block) =>
-        "name" in block ? events.tool(block.id, report(paths, block.name, block.input, asks ? "pending" : "running")) : []
-      )
+      return news.message.content.flatMap((block) => {
+        if (!("name" in block)) return []
+        const task = news.parent_tool_use_id == null ? Claude.taskCallOf(block.name, block.input) : null
+        if (task !== null && taskCalls.size < MAX_TASKS) taskCalls.set(block.id, task)
+        const parent = news.parent_tool_use_id ?? undefined
+        return events.tool(block.id, { ...report(paths, block.name, block.input, asks ? "pending" : "running"), parent })
+      })
     case "user":
       return news.message.content.flatMap((block) => {
         if (!("tool_use_id" in block)) return []
-        unreported.delete(block.tool_use_id)
-        return events.tool(block.tool_use_id, { status: block.is_error === true ? "error" : "completed", output: Claude.outputOf(block) })
+        const { is_error, tool_use_id: id } = block
+        const [output, task] = [Claude.outputOf(block), taskCalls.get(id)]
+        unreported.delete(id)
+        taskCalls.delete(id)
+        return [
+          ...events.tool(id, { status: is_error === true ? "error" : "completed", output }),
+          ...(task === undefined || is_error === true ? [] : tasksChanged(state, turn, task, output))
+        ]
       })
   }
 }

@@ -68,6 +68,8 @@ export const open = Effect.fn("ClaudeSession.open")(function*(
     spent: 0,
     untold: new Set(),
     unreported: new Map(),
+    taskCalls: new Map(),
+    tasks: new Map(),
     provisional: null
   }
   const next = Effect.flatMap(

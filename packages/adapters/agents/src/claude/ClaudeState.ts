@@ -1,5 +1,6 @@
 /** The state of a session with claude, and sending frames to it. */
 import type { PromptImage } from "@slipway/domain/sandbox/ports/AgentRuntime"
+import type { PlanEntry } from "@slipway/domain/sandbox/rules/ToolCall"
 import { Effect } from "effect"
 import type { Conversation, Ended } from "../Conversation.ts"
 import type { JsonLines } from "../stdio/JsonLines.ts"
@@ -39,6 +40,10 @@ export interface ClaudeState {
    * sub-agents (2.1.329), so an allowed call is completed when its sub-agent has ended.
    */
   readonly unreported: Map<string, string>
+  /** Calls of the agent itself that change its list of tasks and have no result yet. */
+  readonly taskCalls: Map<string, Claude.TaskCall>
+  /** The tasks of the session, by claude's id. */
+  readonly tasks: Map<string, PlanEntry>
   /** The `result` after which claude still has to report the state of these texts. */
   provisional: Ended | null
 }
@@ -48,6 +53,7 @@ export const reset = (state: ClaudeState) => {
   state.requests = state.spent = 0
   state.untold.clear()
   state.unreported.clear()
+  state.taskCalls.clear()
   state.provisional = null
 }
 

@@ -2,7 +2,7 @@
  * The part of codex's app-server protocol, version 2, that Slipway reads; `codex app-server generate-ts` prints all of it. Fields are
  * optional where a strict schema would reject additions. Names and values are the protocol's.
  */
-import { type McpCall, type ToolKind, unifiedDiff } from "@slipway/domain/sandbox/rules/ToolCall"
+import { type McpCall, type PlanEntry, type ToolKind, unifiedDiff } from "@slipway/domain/sandbox/rules/ToolCall"
 import { isProtected } from "@slipway/domain/source/rules/FileRules"
 import { Option, Schema } from "effect"
 import { NativeId } from "../stdio/JsonLines.ts"
@@ -97,6 +97,15 @@ export type UserInputRequest = typeof UserInputRequest.Type
 
 /** Any notification of a thread. */
 export const OfThread = Schema.Struct({ threadId: NativeId })
+
+/** `turn/plan/updated`: the whole plan, which replaces the one before. */
+export const PlanUpdated = Schema.Struct({ plan: Schema.Array(Schema.Struct({ step: Schema.String, status: nullish(Schema.String) })) })
+
+const planStatuses: Readonly<Record<string, PlanEntry["status"]>> = { inProgress: "in_progress", completed: "completed" }
+
+/** The steps of a plan. */
+export const planOf = ({ plan }: typeof PlanUpdated.Type): ReadonlyArray<PlanEntry> =>
+  plan.map(({ status, step }) => ({ text: step, status: planStatuses[status ?? ""] ?? "pending" }))
 
 export const RequestResolved = Schema.Struct({ requestId: Schema.Union([Schema.String, Schema.Finite]) })
 

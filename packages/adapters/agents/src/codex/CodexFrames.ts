@@ -14,6 +14,7 @@ const decodeTurnStarted = Schema.decodeUnknownOption(Codex.TurnStarted)
 const decodeThreadRead = Schema.decodeUnknownOption(Codex.ThreadRead)
 const decodeApproval = Schema.decodeUnknownOption(Codex.ApprovalRequest)
 const decodeUserInput = Schema.decodeUnknownOption(Codex.UserInputRequest)
+const decodePlan = Schema.decodeUnknownOption(Codex.PlanUpdated)
 const decodeResolved = Schema.decodeUnknownOption(Codex.RequestResolved)
 
 /** Codex reads images itself, from the box. */
@@ -47,7 +48,10 @@ const ofItem = (thread: CodexThread, turn: LiveTurn, about: string, isOwn: boole
   // A call that may need an approval has not begun.
   const begun = method === "item/started" ? (asks ? "pending" : "running") : "completed"
   const status = method === "item/started" ? begun : (Codex.toolEnds[item.status ?? "completed"] ?? "error")
-  const told = turn.emit(turn.events.tool(nameOf(thread, about, item.id), CodexReports.ofItem(paths, item, status)))
+  const name = nameOf(thread, about, item.id)
+  // A later call to the same sub-agent does not adopt its calls.
+  for (const their of item.receiverThreadIds ?? []) if (!thread.parents.has(their)) thread.parents.set(their, name)
+  const told = turn.emit(turn.events.tool(name, { ...CodexReports.ofItem(paths, item, status), parent: thread.parents.get(about) }))
   return item.type === "collabAgentToolCall" && method === "item/completed" ? Effect.andThen(told, setToWork(thread, item)) : told
 }
 
@@ -75,6 +79,10 @@ const notified = (thread: CodexThread, method: string, params: unknown): Effect.
     case "item/started":
     case "item/completed":
       return ofItem(thread, turn, about, isOwn, method, params)
+    case "turn/plan/updated": {
+      const plan = isOwn ? Option.getOrNull(decodePlan(params)) : null
+      return plan === null ? Effect.void : turn.emit(turn.events.plan(Codex.planOf(plan)))
+    }
     case "serverRequest/resolved": {
       const id = Option.getOrNull(decodeResolved(params))?.requestId
       const itemId = id === undefined ? undefined : asked.get(id)

@@ -85,6 +85,7 @@ export const open = Effect.fn("CodexSession.open")(function*(
     asked: new Map(),
     subAgents: SubAgents.make(conversation.ended),
     theirTurns: new Map(),
+    parents: new Map(),
     expected: new Set(),
     reads: new Map(),
     stopping: false

@@ -37,6 +37,8 @@ export interface CodexThread {
   readonly subAgents: SubAgents
   /** Turns of sub-agents, by thread. */
   readonly theirTurns: Map<string, string>
+  /** The calls that started sub-agents, by thread. */
+  readonly parents: Map<string, string>
   /** Threads with a task whose turn has not begun. */
   readonly expected: Set<string>
   /** Threads that were asked whether they have a turn, by our request. */
@@ -56,6 +58,7 @@ export const reset = (thread: CodexThread) => {
   thread.asked.clear()
   thread.subAgents.reset()
   thread.theirTurns.clear()
+  thread.parents.clear()
   thread.expected.clear()
   thread.reads.clear()
   thread.stopping = false

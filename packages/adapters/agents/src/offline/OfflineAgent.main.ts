@@ -137,6 +137,7 @@ const prompt = async (live: Live, blocks: ReadonlyArray<ContentBlock>): Promise<
       repositories: settings.repositories.map(({ folder, name }) => ({ name, folder: resolve(live.cwd, folder) })),
       asks: settings.asks,
       abort: abort.signal,
+      subAgents: [],
       client: {
         update: (update) => send({ method: "session/update", params: { sessionId: id, update } }),
         ask: async (toolCall) => {

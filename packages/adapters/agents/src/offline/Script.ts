@@ -1,12 +1,21 @@
 /** The offline agent's language: a prompt is a script of `[[directives]]`. README.md in this folder describes it. */
 
+/** A step of the agent's plan, in ACP's format. */
+export interface PlanEntry {
+  readonly content: string
+  readonly status: "pending" | "in_progress" | "completed"
+  readonly priority: "medium"
+}
+
 export type Step =
   | { readonly kind: "say" | "think" | "shell" | "error"; readonly text: string }
   | { readonly kind: "write"; readonly repo: string | null; readonly path: string; readonly content: string }
   | { readonly kind: "delete"; readonly repo: string | null; readonly path: string }
   | { readonly kind: "slow"; readonly words: number; readonly millis: number }
   | { readonly kind: "ask"; readonly questions: ReadonlyArray<AskedQuestion> }
-  | { readonly kind: "hang" | "listen" | "crash" | "recall" | "images" }
+  | { readonly kind: "plan"; readonly entries: ReadonlyArray<PlanEntry> }
+  | { readonly kind: "delegate"; readonly text: string }
+  | { readonly kind: "hang" | "listen" | "crash" | "recall" | "images" | "back" }
   /** A directive that cannot be executed. `problem` is a sentence for its author. */
   | { readonly kind: "invalid"; readonly problem: string }
 
@@ -62,10 +71,24 @@ const readQuestion = (part: string): AskedQuestion => {
 
 const invalid = (problem: string): Step => ({ kind: "invalid", problem })
 
-const withText = (kind: "say" | "think" | "shell" | "error") => (body: string): Step =>
+const withText = (kind: "say" | "think" | "shell" | "error" | "delegate") => (body: string): Step =>
   body === "" ? invalid(`[[${kind}]] needs a text, as in [[${kind} TEXT]].`) : { kind, text: unescape(body) }
 
-const alone = (kind: "hang" | "listen" | "crash" | "recall" | "images") => (body: string): Step =>
+const STATUSES: Readonly<Record<string, PlanEntry["status"]>> = { "+": "completed", ">": "in_progress", "-": "pending" }
+
+/** `+ done; > under way; - to do`. Without a step the plan is dropped. */
+const plan = (body: string): Step => {
+  const steps = body.split(";").map((step) => step.trim()).filter((step) => step !== "")
+  const entries = steps.flatMap((step): ReadonlyArray<PlanEntry> => {
+    const status = STATUSES[step[0] ?? ""]
+    return status === undefined ? [] : [{ content: unescape(step.slice(1).trim()), status, priority: "medium" }]
+  })
+  return entries.length === steps.length
+    ? { kind: "plan", entries }
+    : invalid("[[plan]] needs +, > or - before each step, as in [[plan + read; > fix; - test]].")
+}
+
+const alone = (kind: "hang" | "listen" | "crash" | "recall" | "images" | "back") => (body: string): Step =>
   body === "" ? { kind } : invalid(`[[${kind}]] takes nothing after its name.`)
 
 const directives: Readonly<Record<string, (body: string) => Step>> = {
@@ -82,6 +105,9 @@ const directives: Readonly<Record<string, (body: string) => Step>> = {
     body === ""
       ? invalid("[[ask]] needs a question, as in [[ask Which one? | first | second]].")
       : { kind: "ask", questions: body.split("||").map(readQuestion) },
+  plan,
+  delegate: withText("delegate"),
+  back: alone("back"),
   write: (body) => {
     const { path, repo, rest } = readOptions(body)
     return path !== "" && rest.startsWith("content=")

@@ -22,6 +22,13 @@ interface Client {
   told(): Promise<void>
 }
 
+/** A call of a sub-agent that is at work. */
+interface SubAgent {
+  readonly toolCallId: string
+  /** Names its own parent, if any. */
+  readonly about: object
+}
+
 interface TurnOptions {
   readonly prompt: string
   /** Its images: type and size of each. */
@@ -32,6 +39,8 @@ interface TurnOptions {
   readonly asks: boolean
   readonly client: Client
   readonly abort: AbortSignal
+  /** The innermost last. */
+  readonly subAgents: Array<SubAgent>
 }
 
 /** The turn fails with this message. */
@@ -81,10 +90,34 @@ const speak = (
   messageId = nextId("msg")
 ) => client.update({ sessionUpdate, messageId, content: { type: "text", text } })
 
+/** Names the sub-agent's call that a call is of, if any. ACP has no field for it. */
+const ofSubAgent = ({ subAgents }: TurnOptions): { readonly _meta?: { readonly [name: string]: unknown } } => {
+  const parent = subAgents.at(-1)
+  return parent === undefined ? {} : { _meta: { "slipway/parentToolCallId": parent.toolCallId } }
+}
+
+const delegate = (turn: TurnOptions, title: string) => {
+  const { client, subAgents } = turn
+  const [toolCallId, about] = [nextId("call"), ofSubAgent(turn)]
+  client.update({ sessionUpdate: "tool_call", toolCallId, title, kind: "other", status: "pending", ...about })
+  client.update({ sessionUpdate: "tool_call_update", toolCallId, status: "in_progress", ...about })
+  subAgents.push({ toolCallId, about })
+}
+
+/** The innermost sub-agent ends. */
+const back = ({ abort, client, subAgents }: TurnOptions) => {
+  const ended = subAgents.pop()
+  if (ended === undefined) return
+  const { about, toolCallId } = ended
+  client.update({ sessionUpdate: "tool_call_update", toolCallId, status: abort.aborted ? "failed" : "completed", ...about })
+}
+
 /** A tool call: asks for it if the session asks, does the work and reports its result. */
-const call = async ({ abort, asks, client }: TurnOptions, { change, kind, locations, rawInput, title, work }: Tool): Promise<void> => {
+const call = async (turn: TurnOptions, { change, kind, locations, rawInput, title, work }: Tool): Promise<void> => {
+  const { abort, asks, client } = turn
   const toolCallId = nextId("call")
   const about = {
+    ...ofSubAgent(turn),
     toolCallId,
     title,
     kind,
@@ -195,6 +228,12 @@ const perform = async (turn: TurnOptions, step: Step): Promise<void> => {
         await takeAll(turn)
       }
       return
+    case "plan":
+      return client.update({ sessionUpdate: "plan", entries: [...step.entries] })
+    case "delegate":
+      return delegate(turn, step.text)
+    case "back":
+      return back(turn)
     case "hang":
       return pause(Infinity, abort)
     case "error":
@@ -252,5 +291,6 @@ export const run = async (turn: TurnOptions): Promise<StopReason> => {
     await takeAll(turn)
   }
   await takeAll(turn)
+  while (turn.subAgents.length > 0) back(turn)
   return abort.aborted ? "cancelled" : "end_turn"
 }

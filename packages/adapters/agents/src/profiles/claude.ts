@@ -45,6 +45,7 @@ export const claude: Profile = {
   program: {
     package: "@anthropic-ai/claude-code",
     version: "2.1.329",
+    pinnedOn: AgentVersions.claude.on,
     pins: (platform) => AgentVersions.pinned(AgentVersions.claude, platform),
     binaries: ({ arch, os }) =>
       ["linux", "darwin"].includes(os) && ["x64", "arm64"].includes(arch)

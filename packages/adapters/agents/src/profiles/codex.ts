@@ -125,6 +125,7 @@ export const codex: Profile = {
   program: {
     package: "@openai/codex",
     version: "0.169.0",
+    pinnedOn: AgentVersions.codex.on,
     pins: (platform) => AgentVersions.pinned(AgentVersions.codex, platform),
     binaries: ({ arch, os }) => {
       const triple = triples[`${os}-${arch}`]

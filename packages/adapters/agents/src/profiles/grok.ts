@@ -75,6 +75,7 @@ export const grok: Profile = {
   program: {
     package: "@xai-official/grok",
     version: "1.0.41",
+    pinnedOn: AgentVersions.grok.on,
     pins: (platform) => AgentVersions.pinned(AgentVersions.grok, platform),
     compressed: ({ arch, os }) => `@xai-official/grok-${os}-${arch}/bin/grok.br`,
     binaries: ({ arch, os }) =>

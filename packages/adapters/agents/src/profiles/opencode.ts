@@ -52,6 +52,7 @@ export const opencode: Profile = {
   program: {
     package: "opencode-ai",
     version: "1.18.33",
+    pinnedOn: AgentVersions.opencode.on,
     pins: (platform) => AgentVersions.pinned(AgentVersions.opencode, platform),
     binaries: ({ arch, avx2, os }) => {
       if (!["linux", "darwin"].includes(os) || !["x64", "arm64"].includes(arch)) return []

@@ -7,7 +7,7 @@ import { cut, utf8Length } from "../../text/Utf8.ts"
 import { PENDING_QUESTIONS, type QuestionRequest, questionsOf, refusalOf } from "./Question.ts"
 import type { Sandbox } from "./Sandbox.ts"
 import { type ApprovalRequest, type SandboxEvent, type SandboxEventOf, sizeOf } from "./SandboxEvent.ts"
-import { type Detail, OUTPUT_BYTES, PREVIEW_BYTES } from "./ToolCall.ts"
+import { type Detail, OUTPUT_BYTES, PLAN_ENTRIES, PREVIEW_BYTES } from "./ToolCall.ts"
 import { cancelWaiting, closeTurn, endTurn } from "./Transition.ts"
 import { isActive } from "./Turn.ts"
 
@@ -41,6 +41,8 @@ export const PENDING_BYTES = MIB
 const ID_BYTES = 300
 /** Bytes of a tool call's title, and of a path. Our drivers cut them at 200 characters. */
 const NAME_BYTES = 1000
+/** Bytes of a step of a plan: its characters, each in up to four bytes. */
+const PLAN_BYTES = 2000
 /** Bytes of a failed tool call's error. */
 const ERROR_BYTES = 8 * 1024
 /** Paths of one approval. */
@@ -57,8 +59,9 @@ export const recordable = (text: string): string => cut(text, PART_BYTES, CUT_MA
 
 const id = (value: string) => cut(value, ID_BYTES, "")
 const name = (value: string) => cut(value, NAME_BYTES, "…")
+const planText = (value: string) => cut(value, PLAN_BYTES, "…")
 
-type Work = SandboxEventOf<"message.updated" | "message.completed" | "tool.updated">
+type Work = SandboxEventOf<"message.updated" | "message.completed" | "plan.updated" | "tool.updated">
 
 const boundDetail = ({ command, output, paths }: Detail): Detail => ({
   ...(command === undefined ? {} : { command: cut(command, PREVIEW_BYTES, "…") }),
@@ -76,8 +79,18 @@ export const boundWork = (event: Work): Work => {
       }
     case "message.completed":
       return { ...event, data: { ...event.data, message_id: id(event.data.message_id) } }
+    case "plan.updated": {
+      const { entries, part_id } = event.data
+      return {
+        ...event,
+        data: {
+          part_id: id(part_id),
+          entries: entries.slice(0, PLAN_ENTRIES).map(({ status, text }) => ({ text: planText(text), status }))
+        }
+      }
+    }
     case "tool.updated": {
-      const { call_id, detail, error, message_id, part_id, tool } = event.data
+      const { call_id, detail, error, message_id, parent_call_id, part_id, tool } = event.data
       return {
         ...event,
         data: {
@@ -85,6 +98,7 @@ export const boundWork = (event: Work): Work => {
           part_id: id(part_id),
           message_id: id(message_id),
           call_id: id(call_id),
+          ...(parent_call_id === undefined ? {} : { parent_call_id: id(parent_call_id) }),
           tool: name(tool),
           ...(error === undefined ? {} : { error: cut(error, ERROR_BYTES, "…") }),
           ...(detail === undefined ? {} : { detail: boundDetail(detail) })

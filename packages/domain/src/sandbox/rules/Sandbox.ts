@@ -206,7 +206,10 @@ const evolveTurn = (
 }
 
 /** A text begins or continues. The next message, the next tool call or its own completion ends it. */
-const evolveMessage = (sandbox: Sandbox, event: SandboxEventOf<"message.updated" | "message.completed" | "tool.updated">): Sandbox => {
+const evolveMessage = (
+  sandbox: Sandbox,
+  event: SandboxEventOf<"message.updated" | "message.completed" | "plan.updated" | "tool.updated">
+): Sandbox => {
   const { turn } = sandbox
   if (turn === null || turn.id !== event.turn_id) return sandbox
   switch (event.type) {
@@ -218,6 +221,8 @@ const evolveMessage = (sandbox: Sandbox, event: SandboxEventOf<"message.updated"
         : { ...sandbox, turn: silent(turn) }
     case "message.completed":
       return event.data.message_id === turn.speaking ? { ...sandbox, turn: silent(turn) } : sandbox
+    case "plan.updated":
+      return sandbox
     case "tool.updated":
       // A new call begins as pending and ends the text. Later updates of calls do not.
       return event.data.status === "pending" ? { ...sandbox, turn: silent(turn) } : sandbox
@@ -381,6 +386,7 @@ const apply = (sandbox: Sandbox, event: SandboxEvent, at: DateTime.Utc): Sandbox
       return evolveQueue(sandbox, event)
     case "message.updated":
     case "message.completed":
+    case "plan.updated":
     case "tool.updated":
       return evolveMessage(sandbox, event)
     case "sandbox.checkpoint":

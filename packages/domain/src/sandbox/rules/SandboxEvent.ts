@@ -29,7 +29,7 @@ export type SandboxEventOf<T extends SandboxEvent["type"]> = Extract<SandboxEven
 
 /**
  * Events that change the sandbox, turn, approvals, pull requests or waiting messages. Each adds 1 to the sandbox's `revision`. Text,
- * tool, usage, boot, setup, checkpoint and error events do not.
+ * tool, plan, usage, boot, setup, checkpoint and error events do not.
  */
 export const changesRevision: Readonly<Record<SandboxEvent["type"], boolean>> = {
   "sandbox.status": true,
@@ -62,6 +62,7 @@ export const changesRevision: Readonly<Record<SandboxEvent["type"], boolean>> = 
   "message.updated": false,
   "message.completed": false,
   "tool.updated": false,
+  "plan.updated": false,
   "usage.updated": false
 }
 
@@ -73,6 +74,7 @@ export const partId = {
   text: (messageId: string): string => `${messageId}${TEXT_PART}`,
   reasoning: (messageId: string): string => `${messageId}:thought`,
   tool: (callId: string): string => `tool:${callId}`,
+  plan: (turnId: string): string => `plan:${turnId}`,
   toolsOf: (turnId: string): string => `turn-tools:${turnId}`,
   usage: "usage"
 } as const
@@ -82,6 +84,7 @@ export const partOf = (event: SandboxEvent): string | null => {
   switch (event.type) {
     case "message.updated":
     case "tool.updated":
+    case "plan.updated":
       return event.data.part_id
     case "usage.updated":
       return partId.usage

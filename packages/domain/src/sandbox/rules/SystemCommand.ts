@@ -27,7 +27,7 @@ import {
 } from "./Transition.ts"
 import { isActive, type Turn, type TurnOutcome, turnTransitions, type TurnState } from "./Turn.ts"
 
-type Work = Extract<SandboxEvent["type"], "message.updated" | "message.completed" | "tool.updated">
+type Work = Extract<SandboxEvent["type"], "message.updated" | "message.completed" | "plan.updated" | "tool.updated">
 
 /** A command of the service itself. */
 export type SystemCommand =

@@ -1,14 +1,16 @@
 /**
- * The visible form of a tool call: a `Preview` of its effect before it is allowed, and a `Detail` of its progress with each update
- * (docs/decisions/5). All texts are untrusted: they are limited, and invisible characters are shown.
+ * The visible form of a tool call: a `Preview` of its effect before it is allowed, and a `Detail` of its progress with each update; and of
+ * an agent's plan (docs/decisions/5). All texts are untrusted: they are limited, and invisible characters are shown.
  */
 import * as Result from "effect/Result"
 import { isProtected } from "../../source/rules/FileRules.ts"
 import { visible } from "../../text/EscapeInvisible.ts"
 import { inOneLine, linesOf } from "../../text/Lines.ts"
 import { cut, endOf, utf8Length } from "../../text/Utf8.ts"
+import type { PlanEntry } from "../schema/Plan.ts"
 import type { Detail, Preview, ToolKind } from "../schema/ToolCall.ts"
 
+export type { PlanEntry, PlanStatus } from "../schema/Plan.ts"
 export type { Detail, Preview, ToolKind } from "../schema/ToolCall.ts"
 
 /** UTF-8 bytes of a preview (docs/decisions/5). */
@@ -162,3 +164,23 @@ export const unifiedDiff = (path: string, before: string | null, after: string |
     prefixed(" ", lead) + prefixed("-", old.slice(start, old.length - end)) + prefixed("+", now.slice(start, now.length - end)) +
     prefixed(" ", follow)
 }
+
+// ---------------------------------------------------------------------------------------------------------------
+// Plans
+
+/** Steps of a plan. Later ones are left out. */
+export const PLAN_ENTRIES = 100
+/** Characters of a step. */
+export const PLAN_TEXT = 500
+
+const shownStep = (text: string): string => {
+  const line = visible(inOneLine(text.slice(0, 2 * PLAN_TEXT).toWellFormed()))
+  return line.length <= PLAN_TEXT ? line : `${line.slice(0, PLAN_TEXT - 1).replace(/[\ud800-\udbff]$/u, "")}…`
+}
+
+/** The first steps in visible form. A step without a text is left out. */
+export const shownPlan = (entries: ReadonlyArray<PlanEntry>): ReadonlyArray<PlanEntry> =>
+  entries.flatMap(({ status, text }) => text.trim() === "" ? [] : [{ text: shownStep(text.trim()), status }]).slice(0, PLAN_ENTRIES)
+
+/** The number of completed steps. */
+export const completedSteps = (entries: ReadonlyArray<PlanEntry>): number => entries.filter(({ status }) => status === "completed").length

@@ -13,7 +13,7 @@ import { type Initiator, partId, type SandboxEventOf } from "./SandboxEvent.ts"
 import type { SystemCommand } from "./SystemCommand.ts"
 import { finishes, type TurnOutcome } from "./Turn.ts"
 
-type Work = SandboxEventOf<"message.updated" | "message.completed" | "tool.updated">
+type Work = SandboxEventOf<"message.updated" | "message.completed" | "plan.updated" | "tool.updated">
 type ToolUpdate = Omit<SandboxEventOf<"tool.updated">["data"], "part_id" | "message_id" | "call_id">
 
 /** The intervals between updates. */
@@ -158,10 +158,12 @@ const replace = (journal: TurnJournal, part: string, interval: Duration.Duration
   }
 }
 
-/** All earlier parts except this one are complete: their last texts are due now. */
+/** All earlier parts except this one are complete: their last texts are due now. A plan goes on. */
 const hurry = (journal: TurnJournal, part: string | null): TurnJournal => ({
   ...journal,
-  entries: journal.entries.map((entry) => entry.part === part || entry.part === partId.usage ? entry : { ...entry, due: AT_ONCE })
+  entries: journal.entries.map((entry) =>
+    entry.part === part || entry.part === partId.usage || entry.part === partId.plan(journal.turnId) ? entry : { ...entry, due: AT_ONCE }
+  )
 })
 
 const toolUpdated = (journal: TurnJournal, callId: string, tool: ToolUpdate): SystemCommand =>
@@ -189,14 +191,20 @@ export const add = (journal: TurnJournal, event: AgentEvent): TurnJournal => {
       )
     }
     case "ToolUpdated": {
-      const { _tag, callId, detail, ...rest } = event
-      const tool: ToolUpdate = { ...rest, ...(detail === undefined || !showsDetail ? {} : { detail }) }
+      const { _tag, callId, detail, parentCallId, ...rest } = event
+      const parent = parentCallId === undefined ? {} : { parent_call_id: parentCallId }
+      const tool: ToolUpdate = { ...rest, ...parent, ...(detail === undefined || !showsDetail ? {} : { detail }) }
       const isOver = tool.status === "completed" || tool.status === "error"
       const known = Option.getOrUndefined(HashMap.get(open, callId))
       const calls = isOver
         ? { open: HashMap.remove(open, callId) }
         : { open: HashMap.set(open, callId, { opened: known?.opened ?? opened, tool }), opened: opened + 1 }
       return push({ ...hurry(journal, partId.tool(callId)), ...calls }, [toolUpdated(journal, callId, tool)])
+    }
+    case "PlanUpdated": {
+      const part = partId.plan(turnId)
+      const data = { part_id: part, entries: event.entries }
+      return replace(journal, part, intervals.message, recordWork(journal, { type: "plan.updated", data }))
     }
     case "ApprovalRequested": {
       const { _tag, approvalId, preview, ...rest } = event

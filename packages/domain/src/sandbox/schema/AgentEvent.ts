@@ -1,5 +1,6 @@
 /** Events of an agent in a turn, and the result of the turn. */
 import * as Schema from "effect/Schema"
+import { PlanEntry } from "./Plan.ts"
 import { Question } from "./Question.ts"
 import { Detail, Preview, ToolKind } from "./ToolCall.ts"
 
@@ -18,9 +19,13 @@ export const AgentEvent = Schema.TaggedUnion({
    * one thought.
    */
   MessageUpdated: { messageId: Schema.String, kind: Schema.Literals(["text", "reasoning"]), text: Schema.String },
-  /** Statuses of one call only move forward: pending, running, then completed or error. `tool` is for display. */
+  /**
+   * Statuses of one call only move forward: pending, running, then completed or error. `tool` is for display. `parentCallId`: the earlier
+   * call of the turn that started the sub-agent whose call it is; absent: the agent's own, or unknown.
+   */
   ToolUpdated: {
     callId: Schema.String,
+    parentCallId: Schema.optionalKey(Schema.String),
     tool: Schema.String,
     status: Schema.Literals(["pending", "running", "completed", "error"]),
     error: Schema.optionalKey(Schema.String),
@@ -43,6 +48,8 @@ export const AgentEvent = Schema.TaggedUnion({
   },
   /** The agent waits until `answer` gets this id. Sent in every mode. What `Question.refusalOf` refuses is never asked. */
   QuestionAsked: { questionId: Schema.String, questions: Schema.Array(Question) },
+  /** The agent's plan or list of tasks. It replaces the one before. */
+  PlanUpdated: { entries: Schema.Array(PlanEntry) },
   /** The agent has taken a text of `steer` into the turn. Sent once for each text, in the order of `steer`. */
   MessageSteered: { messageId: Schema.String },
   /** Totals of the turn as the agent counts them: for display while it runs, not for charges. */

@@ -11,6 +11,7 @@ import { RepoName } from "../../source/schema/RepoRef.ts"
 import { Counter } from "../../text/Text.ts"
 import { Timestamp, timestamp } from "../../time/Timestamp.ts"
 import { Finish } from "./AgentEvent.ts"
+import { PlanEntry } from "./Plan.ts"
 import { AttachedFile } from "./PromptFile.ts"
 import { Answers, QuestionRequest, QuestionResolver } from "./Question.ts"
 import { Detail, Preview, ToolKind } from "./ToolCall.ts"
@@ -310,8 +311,15 @@ export const SandboxEvent = Schema.Union([
     tool: Schema.String.annotateKey({ description: "The action, for display." }),
     status: Schema.Literals(["pending", "running", "completed", "error"]).annotateKey({ description: "Where the call is." }),
     error: Schema.optionalKey(Schema.String).annotateKey({ description: "Why it failed, for people." }),
+    parent_call_id: Schema.optionalKey(Schema.String).annotateKey({
+      description: "The call that started the sub-agent whose call it is; left out for calls of the agent itself."
+    }),
     kind: Schema.optionalKey(Schema.Literal("mcp")).annotateKey({ description: "`mcp`: a tool of an MCP server." }),
     detail: Schema.optionalKey(Detail).annotateKey({ description: "Its command, files and output; left out if the operator disabled it." })
+  }),
+  durable("plan.updated", {
+    part_id: Schema.String.annotateKey({ description: "Events of one part replace each other: a turn has one plan." }),
+    entries: Schema.Array(PlanEntry).annotateKey({ description: "The steps in order, at most 100; empty: the agent dropped its plan." })
   }),
   durable("approval.requested", ApprovalRequest.fields),
   durable("approval.resolved", {

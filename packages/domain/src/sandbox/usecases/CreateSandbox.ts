@@ -199,7 +199,7 @@ export const toCreation = (request: CreateSandbox, given: Given, origin: Origin 
 })
 
 /**
- * The budget and variables of a sandbox, for another one that goes on with its work. An operator's limit that was lowered meanwhile lowers
+ * The budget and variables of a sandbox, for a fork or a successor. An operator's limit that was lowered meanwhile lowers
  * the budget.
  */
 export const inputsOf = (

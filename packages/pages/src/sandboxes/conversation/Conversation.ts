@@ -1,6 +1,7 @@
 /** The conversation of a sandbox: one item for each part, in the order in which the parts began. `Items.ts` renders them. */
 import type { Question } from "@slipway/domain/sandbox/rules/Question"
 import type { RecordedEvent } from "@slipway/domain/sandbox/rules/SandboxEvent"
+import { completedSteps, type PlanEntry } from "@slipway/domain/sandbox/rules/ToolCall"
 import type { TurnOutcome } from "@slipway/domain/sandbox/rules/Turn"
 import type { DateTime } from "effect"
 import { duration } from "../../html/Moments.ts"
@@ -28,10 +29,12 @@ export interface Call {
   /** The files that it names. */
   readonly paths: ReadonlyArray<string>
   readonly isCommand: boolean
+  /** How deep it is nested below the agent's own calls: a sub-agent's call is 1. */
+  readonly depth: number
 }
 
 /** Kinds of items. `Items.ts` has what each looks like. */
-export type Kind = "prompt" | "text" | "reasoning" | "tool" | "boot" | "end" | "checkpoint" | "note" | "problem"
+export type Kind = "prompt" | "text" | "reasoning" | "tool" | "plan" | "boot" | "end" | "checkpoint" | "note" | "problem"
 
 export interface Item {
   /** Items of one key replace each other. */
@@ -48,6 +51,7 @@ export interface Item {
   readonly files?: ReadonlyArray<string>
   readonly call?: Call
   readonly boot?: Boot
+  readonly plan?: ReadonlyArray<PlanEntry>
   /** The checkpoint that it is about. */
   readonly checkpoint?: number
   /** The rest is the output of the setup. */
@@ -68,6 +72,7 @@ interface ToolCall {
   /** When it began to run. */
   readonly since: DateTime.Utc | null
   readonly ms: number | null
+  readonly depth: number
 }
 
 const unknown: ToolCall = {
@@ -80,7 +85,8 @@ const unknown: ToolCall = {
   output: "",
   paths: [],
   since: null,
-  ms: null
+  ms: null,
+  depth: 0
 }
 
 /** The state that later events add to. */
@@ -305,9 +311,22 @@ const callItem = (recorded: RecordedEvent, known: Known, id: string, more: Parti
   const told = { ...now, since, ms }
   known.calls.set(id, told)
   return newItem(recorded, `tool:${id}`, "tool", textOf(told), {
-    call: { state: callState(told), paths: told.paths, isCommand: told.command !== "" },
+    call: { state: callState(told), paths: told.paths, isCommand: told.command !== "", depth: told.depth },
     ...(ms === null ? {} : { ms })
   })
+}
+
+/** Deeper calls are not indented further. */
+const MAX_DEPTH = 4
+
+/** The depth of a call of the sub-agent that the call `parent` started. A parent that is forgotten is the agent's own. */
+const depthBelow = ({ calls }: Known, parent: string): number => Math.min((calls.get(parent)?.depth ?? 0) + 1, MAX_DEPTH)
+
+/** The agent's plan of a turn; it has one item, which changes. */
+const planItem = (recorded: RecordedEvent, { data: { entries, part_id } }: Of<"plan.updated">): Item => {
+  const lines = entries.map(({ status, text }) => `${{ completed: "✓", in_progress: "▸", pending: "○" }[status]} ${text}`)
+  const head = entries.length === 0 ? "The agent dropped its plan" : `Plan: ${completedSteps(entries)} of ${entries.length} done`
+  return newItem(recorded, part_id, "plan", [head, ...lines].join("\n"), { plan: entries })
 }
 
 /** Tool calls and the approvals that they need. */
@@ -323,6 +342,7 @@ const toolItem = (
         tool: data.tool,
         status: data.status,
         error: data.error ?? "",
+        ...(data.parent_call_id === undefined ? {} : { depth: depthBelow(known, data.parent_call_id) }),
         ...(data.detail?.command === undefined ? {} : { command: data.detail.command }),
         ...(data.detail?.arguments === undefined ? {} : { command: data.detail.arguments }),
         ...(data.detail?.paths === undefined ? {} : { paths: data.detail.paths }),
@@ -438,6 +458,8 @@ const itemOf = (recorded: RecordedEvent, known: Known): Item | null => {
     case "question.asked":
     case "question.answered":
       return questionItem(recorded, event, known)
+    case "plan.updated":
+      return planItem(recorded, event)
     case "pull_request.updated":
       return pullRequestItem(recorded, event)
     case "usage.updated":

@@ -83,7 +83,7 @@ const SHORT_TITLE = 60
 const MAX_TITLE = 300
 
 const tool = (item: Item, address: string): Part => {
-  const { call = { state: "done", paths: [], isCommand: false }, text } = item
+  const { call = { state: "done", paths: [], isCommand: false, depth: 0 }, text } = item
   const first = text.slice(0, MAX_TITLE).split("\n", 1).join("")
   const isWhole = first.length < MAX_TITLE
   const title = isWhole ? first : `${first.toWellFormed()}…`
@@ -103,6 +103,17 @@ ${shown}</pre></div>`
     return html`<details class="row"${isOpen && html` open`}><summary>${line}</summary>
 ${output}</details>`
   })
+}
+
+const STEPS = { completed: ["✓", "done"], in_progress: ["▸", "under way"], pending: ["○", "to do"] } as const
+
+const plan = ({ plan = [], text }: Item): Part => {
+  const [head = ""] = text.split("\n", 1)
+  const steps = plan.map(({ status, text }) => {
+    const [sign, word] = STEPS[status]
+    return html`<li class="${status}"><span aria-hidden="true">${sign}</span><span class="unseen">${word}: </span> ${text}</li>`
+  })
+  return html`<p class="plan-head">${head}</p>${steps.length > 0 && html`<ul class="plan-steps">${steps}</ul>`}`
 }
 
 const boot = ({ boot, text }: Item, address: string): Part => {
@@ -152,6 +163,7 @@ const VIEWS: Record<Kind, (item: Item, address: string) => Part> = {
   text,
   reasoning,
   tool,
+  plan,
   boot,
   end,
   checkpoint,
@@ -165,7 +177,8 @@ const rendered = (item: Item, address: string): Html => {
   // For the script that folds rows: see `steps.js`.
   const done = call !== undefined && (call.state === "done" || call.state === "denied") &&
     html` data-done data-ms="${ms ?? 0}" data-paths="${call.paths.join("\n")}"`
-  return html`<li class="item ${kind}" data-key="${key}"${done}>
+  const nested = call !== undefined && call.depth > 0 && html` data-depth="${call.depth}"`
+  return html`<li class="item ${kind}" data-key="${key}"${nested}${done}>
 ${VIEWS[kind](item, address)}
 </li>
 `

@@ -55,6 +55,40 @@ describe("the items of a conversation", () => {
     assert.notInclude(told(...steps.slice(2), say("second")), "class=\"steps\"", "two are no run")
   })
 
+  it("nest the calls of sub-agents below the calls that started them", () => {
+    const text = told(
+      tool("child", "running"),
+      tool("ls", "completed", { parent_call_id: "child" }),
+      tool("grandchild", "running", { parent_call_id: "child" }),
+      tool("rm", "pending"),
+      tool("rm", "running", { parent_call_id: "grandchild" }),
+      tool("own", "running"),
+      tool("of a forgotten one", "running", { parent_call_id: "forgotten" })
+    )
+    const depths = [...text.matchAll(/data-key="tool:([^"]+)"(?: data-depth="(\d)")?/gu)].map(([, key, depth = "0"]) => [key, depth])
+    assert.deepStrictEqual(depths, [
+      ["child", "0"],
+      ["ls", "1"],
+      ["grandchild", "1"],
+      ["rm", "2"],
+      ["own", "0"],
+      ["of a forgotten one", "1"]
+    ])
+  })
+
+  it("show one plan of a turn where it was told first, as it is now, with the state of each step in words", () => {
+    const plan = (...entries: ReadonlyArray<readonly ["completed" | "in_progress" | "pending", string]>): SandboxEvent => ({
+      type: "plan.updated",
+      turn_id: "t",
+      data: { part_id: "plan:t", entries: entries.map(([status, text]) => ({ status, text })) }
+    })
+    const text = told(plan(["in_progress", "Read"]), say("first"), plan(["completed", "<b>Read"], ["pending", "Fix"]))
+    assert.deepStrictEqual(keysOf(text), ["plan:t", "first:text"])
+    assert.include(text, "Plan: 1 of 2 done")
+    assert.match(text, /<li class="completed">.*done: <\/span> &lt;b&gt;Read<\/li><li class="pending">.*to do: <\/span> Fix<\/li>/u)
+    assert.include(told(plan(["pending", "Read"]), plan()), "The agent dropped its plan")
+  })
+
   it("leave failing steps in sight, open", () => {
     const text = told(
       tool("a", "completed"),

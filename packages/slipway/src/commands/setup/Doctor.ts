@@ -10,7 +10,7 @@ import * as CheckpointFolder from "@slipway/postgres/checkpoints/CheckpointFolde
 import * as Database from "@slipway/postgres/Database"
 import { SchemaRefused } from "@slipway/postgres/Migrations"
 import { DatabaseSchema } from "@slipway/postgres/options/DatabaseSchema"
-import { Duration, Effect, Layer, References, Schema } from "effect"
+import { DateTime, Duration, Effect, Layer, References, Schema } from "effect"
 import { Command } from "effect/cli"
 import { SqlClient } from "effect/sql"
 import { statfs } from "node:fs/promises"
@@ -171,15 +171,30 @@ const toolchains = (settings: Settings.Settings) =>
         })))
   })
 
+/** Days after which there is surely a newer version of an agent: they appear every few days. */
+const OLD_PIN_DAYS = 60
+
+/** The advice about a version that was pinned on that day, as `2026-11-30`; `null`: none yet. */
+export const adviceOfPin = (pinnedOn: string, now: DateTime.Utc): string | null => {
+  const days = Math.floor((now.epochMilliseconds - Date.parse(pinnedOn)) / 86_400_000)
+  return days <= OLD_PIN_DAYS
+    ? null
+    : `pinned on ${pinnedOn}, ${days} days ago. Update Slipway, which has newer agents, and run slipway agents install`
+}
+
 const agents = ({ dataDir }: Settings.Settings) =>
-  Effect.forEach(
-    Object.entries(profiles),
-    ([name, profile]) =>
-      Effect.map(Installed.inspect(name, profile, Installed.folderIn(dataDir)), (installed): Finding =>
-        installed.state === "ready"
-          ? { what: `agent ${name}`, state: "ok", detail: installed.version ?? "a part of Slipway" }
-          : { what: `agent ${name}`, state: "note", detail: installed.reason })
-  )
+  Effect.flatMap(DateTime.now, (now) =>
+    Effect.forEach(
+      Object.entries(profiles),
+      ([name, profile]) =>
+        Effect.map(Installed.inspect(name, profile, Installed.folderIn(dataDir)), (installed): Finding => {
+          const what = `agent ${name}`
+          if (installed.state !== "ready") return { what, state: "note", detail: installed.reason }
+          const advice = profile.program === null ? null : adviceOfPin(profile.program.pinnedOn, now)
+          const version = installed.version ?? "a part of Slipway"
+          return advice === null ? { what, state: "ok", detail: version } : { what, state: "note", detail: `${version}, ${advice}` }
+        })
+    ))
 
 /** One line a model, with every obstacle. */
 const models = (given: Settings.Settings) =>

@@ -119,6 +119,10 @@ interface Told {
   readonly calls: Map<string, string>
   /** Questions that wait for an answer, by the id of their request. */
   readonly asked: Map<string, ReadonlyArray<Question>>
+  /** How deep the calls of the turn are nested below the agent's own. */
+  readonly depths: Map<string, number>
+  /** The plan as it was shown last. */
+  plan: Of<"plan.updated">["data"]["entries"]
   /** Calls that were denied: the agent's own words for it say nothing new. */
   readonly denied: Set<string>
   /** Whether the caller draws the boot while it lasts, with {@link EventText.booting}. */
@@ -174,11 +178,17 @@ const message = (told: Told, part: string, kind: "text" | "reasoning", text: str
   return shown
 }
 
+/** Deeper calls are not indented further. */
+const MAX_DEPTH = 4
+
 const tool = (
   told: Told,
-  { call_id, detail, error, status, tool: title }: Extract<StreamEvent, { type: "tool.updated" }>["data"]
+  { call_id, detail, error, parent_call_id: parent, status, tool: title }: Extract<StreamEvent, { type: "tool.updated" }>["data"]
 ): string => {
-  const { calls, paint } = told
+  const { calls, depths, paint } = told
+  if (parent !== undefined) depths.set(call_id, Math.min((depths.get(parent) ?? 0) + 1, MAX_DEPTH))
+  const indent = "  ".repeat(depths.get(call_id) ?? 0)
+  const nested = (shown: string) => indent === "" ? shown : shown.replaceAll(/^(?=.)/gmu, indent)
   const name = line(title)
   const before = calls.get(call_id)
   calls.set(call_id, status)
@@ -191,11 +201,25 @@ const tool = (
   if (status === "completed" || status === "error") {
     calls.delete(call_id)
     const output = detail?.output ?? ""
-    if (told.denied.delete(call_id)) return lines(told, text)
+    if (told.denied.delete(call_id)) return lines(told, nested(text))
     if (output.trim() !== "") text += paint("dim", block(lastLines(output), "  │ "))
     if (status === "error") text += `${paint("red", `  ✗ ${line(error ?? "It failed.")}`)}\n`
   }
-  return lines(told, text)
+  return lines(told, nested(text))
+}
+
+const STEPS = { completed: "✓", in_progress: "▸", pending: "○" } as const
+
+/** The whole plan at first, then the steps that are new or changed. */
+const plan = (told: Told, { entries }: Of<"plan.updated">["data"]): string => {
+  const { paint, plan: before } = told
+  told.plan = entries
+  const known = new Map(before.map(({ status, text }) => [text, status]))
+  const news = entries.filter(({ status, text }) => known.get(text) !== status)
+  if (news.length === 0) return entries.length === 0 && before.length > 0 ? note(told, "The agent dropped its plan") : ""
+  const done = entries.filter(({ status }) => status === "completed").length
+  const steps = news.map(({ status, text }) => `  ${STEPS[status]} ${line(text)}\n`)
+  return lines(told, paint("dim", `· Plan: ${done} of ${entries.length} done\n${steps.join("")}`))
 }
 
 const turnCompleted = (told: Told, { data: { reason, state }, ts }: Extract<StreamEvent, { type: "turn.completed" }>): string => {
@@ -204,6 +228,8 @@ const turnCompleted = (told: Told, { data: { reason, state }, ts }: Extract<Stre
   told.turnBegan = undefined
   told.parts.clear()
   told.calls.clear()
+  told.depths.clear()
+  told.plan = []
   told.denied.clear()
   if (state === "succeeded") return lines(told, `${paint("green", `✓ The turn succeeded${took}.`)}\n`)
   const why = reason === undefined ? "" : ` ${labels.turnReason[reason] ?? line(reason)}`
@@ -353,6 +379,8 @@ const textOf = (told: Told, event: StreamEvent): string => {
     }
     case "tool.updated":
       return tool(told, event.data)
+    case "plan.updated":
+      return plan(told, event.data)
     case "approval.requested":
       return lines(told, approval(paint, event.data))
     case "approval.resolved":
@@ -389,6 +417,8 @@ export const make = (paint: Paint, { isLive = false, isRendered = false } = {}):
     parts: new Map(),
     calls: new Map(),
     asked: new Map(),
+    depths: new Map(),
+    plan: [],
     denied: new Set(),
     isLive,
     boot: null,

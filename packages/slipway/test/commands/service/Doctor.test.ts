@@ -2,12 +2,12 @@ import { assert, describe, it } from "@effect/vitest"
 import * as GitHubServer from "@slipway/github/testing/GitHubServer"
 import * as Mounts from "@slipway/machine/testing/Mounts"
 import * as S3Server from "@slipway/machine/testing/S3Server"
-import { Effect } from "effect"
+import { DateTime, Effect } from "effect"
 import { spawnSync } from "node:child_process"
 import { generateKeyPairSync } from "node:crypto"
 import { existsSync, readdirSync, writeFileSync } from "node:fs"
 import path from "node:path"
-import type { Finding } from "../../../src/commands/setup/Doctor.ts"
+import { adviceOfPin, type Finding } from "../../../src/commands/setup/Doctor.ts"
 import { command as slipway, folder, processesOf, repository, run, serve, until } from "../SlipwayProcess.ts"
 
 const LONG = 300_000
@@ -24,6 +24,12 @@ const examined = Effect.fnUntraced(function*(settings: Record<string, string>) {
 })
 
 describe("slipway doctor", () => {
+  it("warns of a pinned agent after more than 60 days, with the day and what to do", () => {
+    const advice = (day: string) => adviceOfPin("2026-11-30", DateTime.makeUnsafe(`${day}T12:00:00Z`))
+    for (const day of ["2026-11-29", "2026-11-30", "2027-01-29"]) assert.isNull(advice(day), day)
+    assert.match(advice("2027-01-30") ?? "", /^pinned on 2026-11-30, 61 days ago\. Update Slipway/u)
+  })
+
   it.live.skipIf(absent !== undefined)(
     `finds what agents need, starts nothing that stays, and ends with 0${absent === undefined ? "" : ` (${absent})`}`,
     () =>

@@ -54,6 +54,36 @@ describe("EventText", () => {
     )
   })
 
+  it("indents the calls of sub-agents below the call that started them, with their output", () => {
+    const call = (id: string, status: string, more: object = {}) =>
+      event("tool.updated", { part_id: `tool:${id}`, message_id: "m", call_id: id, tool: id, status, ...more })
+    assert.strictEqual(
+      read([
+        call("child", "running"),
+        call("ls", "running", { parent_call_id: "child" }),
+        call("ls", "completed", { parent_call_id: "child", detail: { output: "a\nb\n" } }),
+        call("grandchild", "running", { parent_call_id: "child" }),
+        call("rm", "error", { parent_call_id: "grandchild", error: "No." }),
+        call("own", "running")
+      ]),
+      "▸ child\n  ▸ ls\n    │ a\n    │ b\n  ▸ grandchild\n    ▸ rm\n      ✗ No.\n▸ own\n"
+    )
+  })
+
+  it("tells a plan whole, and then the steps that changed", () => {
+    const plan = (...entries: ReadonlyArray<readonly [string, string]>) =>
+      event("plan.updated", { part_id: "plan:t", entries: entries.map(([status, text]) => ({ status, text })) })
+    assert.strictEqual(
+      read([
+        plan(["in_progress", "Read"], ["pending", "Fix\u001b"]),
+        plan(["in_progress", "Read"], ["pending", "Fix\u001b"]),
+        plan(["completed", "Read"], ["in_progress", "Fix\u001b"], ["pending", "Test"]),
+        plan()
+      ]),
+      "· Plan: 0 of 2 done\n  ▸ Read\n  ○ Fix⟨ESC⟩\n· Plan: 1 of 3 done\n  ✓ Read\n  ▸ Fix⟨ESC⟩\n  ○ Test\n· The agent dropped its plan\n"
+    )
+  })
+
   it("tells a text as it grows, each piece once, every line of it indented", () => {
     assert.strictEqual(
       read([says("One"), says("One, two.\nThree"), says("One, two.\nThree"), tool("running")]),

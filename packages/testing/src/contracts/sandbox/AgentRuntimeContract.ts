@@ -14,6 +14,7 @@ import {
 } from "@slipway/domain/sandbox/ports/AgentRuntime"
 import type { Box } from "@slipway/domain/sandbox/ports/SandboxHost"
 import { refusalOf } from "@slipway/domain/sandbox/rules/Question"
+import { PLAN_ENTRIES, PLAN_TEXT } from "@slipway/domain/sandbox/rules/ToolCall"
 import type { RepoName } from "@slipway/domain/source/schema/RepoRef"
 import * as Deferred from "effect/Deferred"
 import * as Effect from "effect/Effect"
@@ -54,6 +55,8 @@ export interface AskedModel {
 
 /** Operations that the suite needs and the port lacks. */
 export interface Fixture<R> {
+  /** The prompt by which the agent shows {@link PLAN}. Absent: the directive of the offline agent. */
+  readonly plan?: string
   readonly profile: string
   readonly model: string
   /** In what runtimes with a model may differ. */
@@ -160,6 +163,13 @@ const steersOf = (events: ReadonlyArray<AgentEvent>) => events.flatMap((event) =
 const steer = (session: AgentSession, id: string, text: string) =>
   session.steer?.({ id, text }) ?? Effect.die(new Error("cannot be steered"))
 
+/** The plan of {@link Fixture.plan}. */
+export const PLAN = [
+  { text: "Read it", status: "completed" },
+  { text: "Fix it", status: "in_progress" },
+  { text: "Test it", status: "pending" }
+] as const
+
 const RANKS = { pending: 0, running: 1, completed: 2, error: 2 }
 
 /** Rules for the events of every turn, however it went. */
@@ -168,6 +178,7 @@ export const assertWellFormed = (events: ReadonlyArray<AgentEvent>) => {
   /** The part that goes on. */
   let current: string | null = null
   const tools = new Map<string, number>()
+  const parents = new Map<string, string>()
   const approvals = new Set<string>()
   const questions = new Set<string>()
   const steered = new Set<string>()
@@ -196,6 +207,13 @@ export const assertWellFormed = (events: ReadonlyArray<AgentEvent>) => {
           current = null
         }
         assert.isAbove(RANKS[event.status], before ?? -1, `${event.callId} only moves forward`)
+        if (event.parentCallId !== undefined) {
+          const order = [...tools.keys()]
+          const [own, parent] = [order.indexOf(event.callId), order.indexOf(event.parentCallId)]
+          assert.isTrue(parent >= 0 && (own < 0 || parent < own), `${event.parentCallId} is an earlier call than ${event.callId}`)
+          assert.strictEqual(parents.get(event.callId) ?? event.parentCallId, event.parentCallId, "a parent never changes")
+          parents.set(event.callId, event.parentCallId)
+        }
         tools.set(event.callId, RANKS[event.status])
         break
       }
@@ -216,6 +234,10 @@ export const assertWellFormed = (events: ReadonlyArray<AgentEvent>) => {
       case "MessageSteered":
         assert.isFalse(steered.has(event.messageId), "a text is taken once")
         steered.add(event.messageId)
+        break
+      case "PlanUpdated":
+        assert.isAtMost(event.entries.length, PLAN_ENTRIES)
+        for (const { text } of event.entries) assert.isTrue(text !== "" && text.length <= PLAN_TEXT && !text.includes("\n"), text)
         break
       case "UsageReported":
         break
@@ -517,6 +539,67 @@ const steering = <R>(it: Writer<AgentRuntime | R>, fixture: Fixture<R>, { begin,
         assert.strictEqual(said(next.events), "next")
         const { events } = yield* prompt(session, "[[recall]]")
         assert.notInclude(said(events), "to the")
+      }))
+  }
+}
+
+/** Plans, and the calls of sub-agents. */
+const plans = <R>(it: Writer<AgentRuntime | R>, fixture: Fixture<R>, { begin, prompt }: ReturnType<typeof sessionHelpersOf<R>>) => {
+  if (fixture.traits === undefined || fixture.plan !== undefined) {
+    it.effect("tells the whole plan of a turn", () =>
+      Effect.gen(function*() {
+        const { session } = yield* begin("auto")
+        const { end, events } = yield* prompt(session, fixture.plan ?? "[[plan + Read it; > Fix it; - Test it]] [[say done]]")
+        assert.deepStrictEqual(end, succeeded)
+        const plans = events.flatMap((event) => event._tag === "PlanUpdated" ? [event.entries] : [])
+        assert.deepStrictEqual(plans.at(-1), PLAN)
+      }))
+  }
+
+  if (fixture.traits === undefined) {
+    it.effect("tells each change of a plan, and bounds and shows its texts", () =>
+      Effect.gen(function*() {
+        const { session } = yield* begin("auto")
+        const long = "x".repeat(2 * PLAN_TEXT)
+        const many = Array.from({ length: PLAN_ENTRIES + 1 }, (_, i) => `- step ${i}`).join("; ")
+        const { events } = yield* prompt(session, `[[plan > a‮b; - ${long}]] [[plan + done]] [[plan ${many}]] [[plan]]`)
+        assertWellFormed(events)
+        const plans = events.flatMap((event) => event._tag === "PlanUpdated" ? [event.entries] : [])
+        assert.deepStrictEqual(plans.map((entries) => entries.length), [2, 1, PLAN_ENTRIES, 0])
+        assert.notInclude(plans[0]?.[0]?.text, "‮")
+        assert.strictEqual(plans[0]?.[1]?.text.length, PLAN_TEXT)
+        assert.deepStrictEqual(plans[1], [{ text: "done", status: "completed" }])
+      }))
+
+    it.effect("names the call of the sub-agent that makes a call, at any depth", () =>
+      Effect.gen(function*() {
+        const { session } = yield* begin("prompt")
+        const { end, events } = yield* prompt(
+          session,
+          "[[write path=a.txt content=1]] [[delegate outer]] [[write path=b.txt content=2]] [[delegate inner]] " +
+            "[[write path=c.txt content=3]] [[back]] [[write path=d.txt content=4]] [[back]] [[write path=e.txt content=5]]"
+        )
+        assert.deepStrictEqual(end, succeeded)
+        assertWellFormed(events)
+        const titles = new Map(events.flatMap((event) => event._tag === "ToolUpdated" ? [[event.callId, event.tool] as const] : []))
+        const parents = new Map(
+          events.flatMap((event) =>
+            event._tag === "ToolUpdated"
+              ? [[event.tool, event.parentCallId === undefined ? null : titles.get(event.parentCallId)] as const]
+              : []
+          )
+        )
+        assert.deepStrictEqual(Object.fromEntries(parents), {
+          "Write a.txt": null,
+          outer: null,
+          "Write b.txt": "outer",
+          inner: "outer",
+          "Write c.txt": "inner",
+          "Write d.txt": "outer",
+          "Write e.txt": null
+        })
+        // Sub-agents need no approval, their calls do.
+        assert.lengthOf(events.filter(isApproval), 5)
       }))
   }
 }
@@ -849,6 +932,7 @@ export const sessions = <R>(name: string, layer: Layer.Layer<AgentRuntime | R, u
     questions(it, fixture, helpers)
     steering(it, fixture, helpers)
     images(it, fixture, helpers)
+    plans(it, fixture, helpers)
     interrupts(it, helpers)
     failures(it, fixture, helpers)
     resumedSessions(it, fixture, helpers)
