@@ -68,6 +68,14 @@ export interface LiveTurn {
  */
 export type AnswerTelling = (answers: ReadonlyArray<Answer | null> | null, why?: string) => Effect.Effect<void>
 
+const NOT_ANSWERED = "(Nobody answered this question.)"
+
+/** The answer to a question as texts. Without an answer it is a sentence that says so, for protocols that know no refusal. */
+export const textsOf = (answer: Answer | null, why?: string): ReadonlyArray<string> =>
+  answer === null
+    ? [why === undefined ? NOT_ANSWERED : `${NOT_ANSWERED} ${why}`]
+    : [...answer.labels ?? [], ...(answer.text === undefined ? [] : [answer.text])]
+
 interface OpenQuestion {
   /** As the agent asked them. */
   readonly asked: ReadonlyArray<Question>
@@ -364,7 +372,12 @@ const inquire = <Approval>({ redacted, turn }: State<Approval>, asked: ReadonlyA
     multiple,
     allows_text
   }))
-  const refused = turn.questions.size >= PENDING_QUESTIONS ? `${PENDING_QUESTIONS} requests wait already.` : refusalOf(shown)
+  const refused = turn.questions.size >= PENDING_QUESTIONS
+    ? `${PENDING_QUESTIONS} requests wait already.`
+    // By its ids the agent tells answers apart: some agents use the texts.
+    : new Set(asked.map(({ id }) => id)).size < asked.length
+    ? "The questions of a request must differ."
+    : refusalOf(shown)
   if (refused !== null) return tell(null, refused)
   const questionId = `${turn.events.turnId}:q${++turn.asked}`
   turn.questions.set(questionId, { asked, shown, tell })

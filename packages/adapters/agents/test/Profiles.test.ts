@@ -78,7 +78,8 @@ describe("profiles", () => {
 
   it("write no instructions where there are none", () => {
     for (const { launch, name } of launches({ instructions: null })) {
-      assert.notInclude(JSON.stringify(launch), ".slipway", name)
+      // It is always told that it cannot ask.
+      if (name !== "opencode") assert.notInclude(JSON.stringify(launch), ".slipway", name)
     }
   })
 
@@ -89,10 +90,24 @@ describe("profiles", () => {
     const { args } = of("claude")
     assert.notInclude(args[args.indexOf("--disallowed-tools") + 1] ?? "", "AskUserQuestion")
     assert.include(of("codex").homeFiles?.[".codex/config.toml"], "default_mode_request_user_input = true\n")
-    assert.include(of("grok").homeFiles?.[".grok/config.toml"], "ask_user_question = false\n")
+    // A question expires here, not in the agent.
+    assert.include(of("grok").homeFiles?.[".grok/config.toml"], "[toolset.ask_user_question]\ntimeout_enabled = false\n")
+    assert.notInclude(of("grok").homeFiles?.[".grok/config.toml"], "ask_user_question = false")
     const task = (toolApprovalMode: "auto" | "prompt") =>
       JSON.parse(of("opencode", { toolApprovalMode }).env["OPENCODE_PERMISSION"] ?? "{}").task
     assert.deepStrictEqual([task("prompt"), task("auto")], ["deny", undefined])
+  })
+
+  it("tell an agent that cannot ask not to, after the instructions of the repositories", () => {
+    for (const instructions of [null, INSTRUCTIONS]) {
+      for (const { launch, name, profile } of launches({ instructions })) {
+        const file = launch.homeFiles?.[".slipway/AGENTS.md"] ?? ""
+        assert.strictEqual(file.includes("Do not stop to ask"), !profile.capabilities.asksQuestions, name)
+        if (profile.capabilities.asksQuestions) continue
+        assert.isTrue(file.startsWith(instructions ?? "Nobody can answer"), file)
+        assert.include(launch.env["OPENCODE_CONFIG_CONTENT"], `"${box.home}/.slipway/AGENTS.md"`)
+      }
+    }
   })
 
   it("escape what stands in configuration files", () => {
