@@ -46,6 +46,7 @@ export const PAGES = [
   "/sandboxes/:sandboxId/changes",
   "/sandboxes/:sandboxId/files",
   "/sandboxes/:sandboxId/fork",
+  "/sandboxes/:sandboxId/questions/:questionId",
   "/sandboxes/:sandboxId/read",
   "/sandboxes/:sandboxId/restore",
   "/sandboxes/:sandboxId/send-back",
