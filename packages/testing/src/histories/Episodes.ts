@@ -47,7 +47,7 @@ export const freshCall = (history: History, n: number): string => {
   return known === undefined || known.outcome === null ? `call-${n}` : freshCall(history, n + 1)
 }
 
-/** The `n`th question, or the next one that is not over: an agent never reuses the id of such a question. */
+/** The `n`th question, or the next question that is not over: an agent never reuses the id of such a question. */
 export const freshQuestion = (history: History, n: number): string => {
   const known = history.questions.find(({ questionId }) => questionId === `question-${n}`)
   return known === undefined || known.by === null ? `question-${n}` : freshQuestion(history, n + 1)

@@ -155,7 +155,7 @@ describe("the bounds of questions", () => {
     assert.match(refusalOf([large]) ?? "", /65536 bytes/u)
   })
 
-  it("end the turn of a driver that does not keep them, and of one that asks without end", () => {
+  it("end the turn of a driver that does not keep them, and of a driver that asks without end", () => {
     const ends = (history: History) => history.sandbox.turn?.state === "failed"
     const history = reach("working")
     history.system({

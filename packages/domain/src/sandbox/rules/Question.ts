@@ -1,4 +1,4 @@
-/** Questions that agents ask people (docs/decisions/22). The first answer is final, and nobody answers in a person's name. */
+/** Questions that agents ask people (docs/decisions/22). The first answer is final, and no answer is given in a person's name. */
 import { utf8Length } from "../../text/Utf8.ts"
 import {
   type Answer,

@@ -41,7 +41,7 @@ export const QuestionRequest = Schema.Struct({
 })
 export type QuestionRequest = typeof QuestionRequest.Type
 
-/** `user`: a person answered or dismissed it; the others: nobody did, and an answer is no longer possible. */
+/** `user`: a person answered or dismissed it; the others: no person did, and an answer is no longer possible. */
 export const QuestionResolver = Schema.Literals(["user", "timeout", "interrupt", "terminate", "turn_end"])
 export type QuestionResolver = typeof QuestionResolver.Type
 
@@ -69,7 +69,7 @@ export const Answers = Schema.Record(
 ).check(Schema.isMinProperties(1), Schema.isMaxProperties(MAX_QUESTIONS))
 export type Answers = typeof Answers.Type
 
-/** What a person does about a request: answers, or `dismiss`. */
+/** A person's reply to a request: answers, or `dismiss`. */
 export const QuestionReply = Schema.Struct({
   answers: Schema.optionalKey(Answers).annotateKey({ description: "By the `id` of each question." }),
   dismiss: Schema.optionalKey(Schema.Literal(true)).annotateKey({ description: "The agent goes on without an answer." })
