@@ -226,8 +226,8 @@ export class SandboxStore extends Context.Service<SandboxStore, {
   /**
    * Deletes a sandbox that `mayDelete` allows, for good: its state, log, messages, approvals, questions, receipts, traces, setup, pins,
    * and the checkpoints that no live fork starts with. Afterwards, for every reader at once, the sandbox is unknown: its log is empty,
-   * and leases on it are stale. Kept are its id, grant, times and status, the key that created it (then `SandboxDeleted`), its costs, its partner
-   * events and its pushed commits. Open readers are hinted. The deletion is in the audit log.
+   * and leases on it are stale. Kept are its id, grant, times and status, the key that created it (then `SandboxDeleted`), its
+   * costs, its partner events and its pushed commits. Open readers are hinted. The deletion is in the audit log.
    */
   delete(key: ById, now: DateTime.Utc): Effect.Effect<void, SandboxNotFinished | SandboxNotFound | StoreUnavailable>
 
