@@ -324,7 +324,7 @@ const limits = [
     "environment-names",
     "The name of a variable has 1 to 64 letters, digits and _, no digit first, and the service does not set it.",
     [{ environment: {} }, ...["_", "region", `A${"1".repeat(63)}`].map((name) => ({ environment: { [name]: "x" } }))],
-    ["", "1A", "A-B", "A B", "\u00e9", `A${"1".repeat(64)}`, "PATH", "Home", "SLIPWAY_X", "LD_PRELOAD", "NODE_OPTIONS", "__proto__"]
+    ["", "1A", "A-B", "A B", "\u00e9", `A${"1".repeat(64)}`, "PATH", "Home", "slipway_x", "LD_PRELOAD", "NODE_OPTIONS", "__proto__"]
       .map((name) => ({ environment: { [name]: "x" } }))
   ),
   edge(
