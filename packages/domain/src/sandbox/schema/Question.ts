@@ -2,15 +2,7 @@
 import * as Schema from "effect/Schema"
 import { text } from "../../text/Text.ts"
 import { timestamp } from "../../time/Timestamp.ts"
-
-/** Questions of one request. */
-export const MAX_QUESTIONS = 10
-/** Options of one question. */
-export const MAX_OPTIONS = 50
-/** Characters of a label. */
-export const MAX_LABEL = 300
-/** Characters of an answer in the person's own words. */
-export const MAX_ANSWER = 10_000
+import { MAX_ANSWER, MAX_LABEL, MAX_OPTIONS, MAX_QUESTIONS } from "./QuestionBounds.ts"
 
 /** The id of a request, which the agent's driver chooses; 1 to 300 characters. */
 export const QuestionId = text(1, 300)

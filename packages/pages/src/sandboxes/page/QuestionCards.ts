@@ -1,7 +1,7 @@
 /** The questions of an agent on pages: their forms, and what a person's form answers. They work without a script. */
 import { type Question, type QuestionReply, type QuestionRequest, questionsOf } from "@slipway/domain/sandbox/rules/Question"
 import type { Sandbox } from "@slipway/domain/sandbox/rules/Sandbox"
-import { MAX_ANSWER } from "@slipway/domain/sandbox/schema/Question"
+import { MAX_ANSWER } from "@slipway/domain/sandbox/schema/QuestionBounds"
 import { DateTime } from "effect"
 import { type Budget, fit } from "../../html/Fit.ts"
 import { html, type Html, type Later } from "../../html/Html.ts"
