@@ -405,11 +405,16 @@ const idempotency = [
     for (
       const more of [{ prompt: "another" }, { title: "another" }, { metadata: {} }, { toolApprovalMode: "prompt" }, {
         reasoningEffort: "low"
-      }, { budgetMicroUsd: 1 }, { environment: { REGION: "eu" } }]
+      }]
     ) {
       await conflict(world, `another ${Object.keys(more)[0]}`, (body) => ({ ...body, ...more }))
     }
   }, { source: "docs/interface.md 4.2" }),
+  idempotent("changed-limits", "So do another budget and other variables.", async (world) => {
+    for (const more of [{ budgetMicroUsd: 1 }, { environment: { REGION: "eu" } }]) {
+      await conflict(world, `another ${Object.keys(more)[0]}`, (body) => ({ ...body, ...more }))
+    }
+  }),
   idempotent("spelling", "Order of members, white space and spelled-out defaults do not count.", async (world) => {
     answered(
       await again(world, (body) => Object.fromEntries(Object.entries(body).reverse())),
