@@ -63,12 +63,12 @@ export interface LiveTurn {
 }
 
 /**
- * Tells the agent what a person answered: an entry for each of its questions, `null` for one without an answer; `null`: nobody answered.
+ * Tells the agent what a person answered: an entry for each of its questions, `null` for one without an answer; `null`: no person answered.
  * `why`: a sentence for the agent if it may not ask this.
  */
 export type AnswerTelling = (answers: ReadonlyArray<Answer | null> | null, why?: string) => Effect.Effect<void>
 
-const NOT_ANSWERED = "(Nobody answered this question.)"
+const NOT_ANSWERED = "(No person answered this question.)"
 
 /** The answer to a question as texts. Without an answer it is a sentence that says so, for protocols that know no refusal. */
 export const textsOf = (answer: Answer | null, why?: string): ReadonlyArray<string> =>
@@ -283,7 +283,7 @@ const answer = <Approval>({ turn }: State<Approval>, questionId: string, answers
   return open.tell(open.shown.map(({ id, options }, index): Answer | null => {
     const given = answers[id]
     if (given === undefined) return null
-    // What people see of a label may differ from what the agent wrote.
+    // People may see a label differently from how the agent wrote it.
     const labels = given.labels?.map((label) => open.asked[index]?.options[options.findIndex((one) => one.label === label)]?.label ?? label)
     return { ...given, ...(labels === undefined ? {} : { labels }) }
   }))

@@ -46,14 +46,14 @@ const run = Effect.fnUntraced(function*(params: object, answers: Answers | null 
   return { asked: events.flatMap((event) => event._tag === "QuestionAsked" ? [event.questions] : []), reply: replies[0] }
 }, Effect.scoped)
 
-const NOBODY = "(Nobody answered this question.)"
+const UNANSWERED = "(No person answered this question.)"
 
 describe("when grok asks the person", () => {
   it.live.each(
     [
       [{ 1: { labels: ["B", "A"], text: "or C" }, 2: { text: "So" } }, { "Which?": ["B", "A", "or C"], "Why?": ["So"] }],
-      [{ 2: { text: "So" } }, { "Which?": [NOBODY], "Why?": ["So"] }],
-      [null, { "Which?": [NOBODY], "Why?": [NOBODY] }]
+      [{ 2: { text: "So" } }, { "Which?": [UNANSWERED], "Why?": ["So"] }],
+      [null, { "Which?": [UNANSWERED], "Why?": [UNANSWERED] }]
     ] as const
   )("its questions are shown, and it hears %j", ([answers, told]) =>
     Effect.gen(function*() {
@@ -76,8 +76,8 @@ describe("when grok asks the person", () => {
       /50 options/u],
     ["the same question twice", { questions: [why, why] }, /must differ/u],
     ["nothing that can be read", { questions: "x" }, /cancelled/u],
-    ["a question of a session that is not its own", { sessionId: "s9", questions: [why] }, /Nobody answered/u]
-  ])("nobody is asked %s, and it hears so at once", ([, params, said]) =>
+    ["a question of a session that is not its own", { sessionId: "s9", questions: [why] }, /No person answered/u]
+  ])("no person is asked %s, and it hears so at once", ([, params, said]) =>
     Effect.gen(function*() {
       const { asked, reply } = yield* run(params)
       assert.deepStrictEqual(asked, [])

@@ -83,7 +83,7 @@ describe("profiles", () => {
     }
   })
 
-  it("give the tool that asks the person to the agents whose questions are answered, and opencode no sub-agents where people are asked", () => {
+  it("give the tool for questions to agents whose questions are answered, and opencode no sub-agents where people are asked", () => {
     const none: BoxCommand = { command: "", args: [], env: {} }
     const of = (name: string, more: Partial<AgentSessionOptions> = {}): BoxCommand =>
       AgentRuntimeProfiles.profiles[name]?.launch(options(name, more), "/agents/x") ?? none
@@ -104,7 +104,7 @@ describe("profiles", () => {
         const file = launch.homeFiles?.[".slipway/AGENTS.md"] ?? ""
         assert.strictEqual(file.includes("Do not stop to ask"), !profile.capabilities.asksQuestions, name)
         if (profile.capabilities.asksQuestions) continue
-        assert.isTrue(file.startsWith(instructions ?? "Nobody can answer"), file)
+        assert.isTrue(file.startsWith(instructions ?? "No person can answer"), file)
         assert.include(launch.env["OPENCODE_CONFIG_CONTENT"], `"${box.home}/.slipway/AGENTS.md"`)
       }
     }

@@ -53,7 +53,7 @@ layer(Shop.layer(), { excludeTestServices: true })("the question of an agent", (
         await Shop.loadsUntil(page, `/sandboxes/${id}`, "The agent asks 2 questions")
         await page.getByRole("button", { name: "Dismiss without an answer" }).click()
         await page.getByText("Dismissed. The agent goes on without an answer.", { exact: true }).waitFor()
-        await Shop.loadsUntil(page, `/sandboxes/${id}`, "Which one? Nobody answered.")
+        await Shop.loadsUntil(page, `/sandboxes/${id}`, "Which one? No person answered.")
         await Shop.loadsUntil(page, `/sandboxes/${id}`, "Done so.")
       }, { refused: [400], options: { javaScriptEnabled: false } })
     }))

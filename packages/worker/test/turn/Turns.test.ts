@@ -199,7 +199,7 @@ scenario("passes on approvals and denials, once each", (world) =>
   }))
 
 scenario(
-  "hands each answer to the agent once, and tells it of a dismissal and of time that nobody answered",
+  "hands each answer to the agent once, and tells it of a dismissal and of time that passed without an answer",
   (world) =>
     Effect.gen(function*() {
       yield* startWorker(world)

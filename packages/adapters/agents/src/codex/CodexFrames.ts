@@ -102,7 +102,7 @@ const inquired = (thread: CodexThread, request: JsonRpc.RequestId, { questions }
     thread.rpc.reply(request, {
       answers: Object.fromEntries(questions.map(({ id }, index) => [id, { answers: textsOf(answers?.[index] ?? null, why) }]))
     })
-  // What people answer is stored and shown.
+  // People's answers are stored and shown.
   if (questions.some(({ isSecret }) => isSecret === true)) return tell(null, "Secrets cannot be asked for here.")
   return thread.conversation.inquire(
     questions.map(({ header, id, isOther, options, question }) => ({

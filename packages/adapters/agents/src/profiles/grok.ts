@@ -65,7 +65,7 @@ const decodeAsked = Schema.decodeUnknownOption(Schema.Struct({
 
 /**
  * It names questions by their texts, and says `User has answered your questions` whatever the answers are. Its own refusal says that the
- * person declined, which nobody did, so a question without an answer says so where its answer would be (1.0.41).
+ * person declined, which is not known, so a question without an answer says so where its answer would be (1.0.41).
  */
 const questions: AcpQuestions = {
   method: "_x.ai/ask_user_question",

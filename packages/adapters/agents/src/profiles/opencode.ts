@@ -10,8 +10,8 @@ const EFFORTS: ReadonlyArray<ReasoningEffort> = ["none", "low", "medium", "high"
 const INSTRUCTIONS = ".slipway/AGENTS.md"
 
 /** Over ACP it has no tool that asks a person (1.18.33). */
-const NO_QUESTIONS = "Nobody can answer a question while you work, and you have no tool to ask one. Do not stop to ask: decide by " +
-  "yourself, and name what is left to decide at the end of your last message.\n"
+const NO_QUESTIONS = "No person can answer a question while you work, and you have no tool to ask one. Do not stop to ask: decide by " +
+  "yourself, and name open questions at the end of your last message.\n"
 
 /**
  * Reading needs no approval, everything else does. Over ACP the calls of its sub-agents never ask and wait forever (1.18.33), so
