@@ -132,7 +132,7 @@ layer(http(), { excludeTestServices: true })("an answer to a question", (it) => 
       ["timeout", "rejected question_expired"],
       ["turn_end", "rejected question_already_answered"]
     ] as const
-  )("is refused after %s, which answered for nobody: %s", ([by, outcome]) =>
+  )("is refused after %s, which ended the question without an answer: %s", ([by, outcome]) =>
     Effect.gen(function*() {
       const { id, key, send, turn } = yield* asked()
       if (by === "interrupt" || by === "terminate") yield* ask(`${SANDBOXES}/${id}/${by}`, { method: "POST", key })

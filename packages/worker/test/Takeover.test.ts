@@ -81,7 +81,7 @@ const answersTo = (id: SandboxId) => Effect.map(eventsOf(id, "question.answered"
 const answered = { answers: { 1: { labels: ["a"] } } }
 const answer = (id: SandboxId) => Sandboxes.use((sandboxes) => sandboxes.answerQuestion(principal, id, "q1", answered))
 
-scenario("a question of an agent whose worker vanishes ends with its turn: nobody answers, and no other agent hears an answer", (world) =>
+scenario("a question of an agent whose worker vanishes ends with its turn, without an answer, and no other agent hears one", (world) =>
   Effect.gen(function*() {
     const first = yield* startWorker(world)
     const { agent, id } = yield* running(world)

@@ -95,7 +95,7 @@ layer(http(), { excludeTestServices: true })("the question of an agent", (it) =>
       redirected(yield* post(at("a"), { "reply": "answer", "labels:1": "Postgres" }), `/sandboxes/${id}?done=question_already_answered`)
     }))
 
-  it.effect("takes no form without an answer, with one that does not fit, or of somebody else", () =>
+  it.effect("takes no form without an answer, with an unfit answer, or of somebody else", () =>
     Effect.gen(function*() {
       const { at, get, id, over, post } = yield* asked("careful", ["a", QUESTIONS])
       const refused: ReadonlyArray<readonly [Fields, number, string]> = [
