@@ -47,7 +47,9 @@ export class EventStreamReader {
       this.#held = 0
       return event
     }
-    const [, field = "", value = ""] = /^([^:]*):? ?(.*)$/su.exec(line) ?? []
+    const colon = line.indexOf(":")
+    const field = colon === -1 ? line : line.slice(0, colon)
+    const value = colon === -1 ? "" : line.slice(line[colon + 1] === " " ? colon + 2 : colon + 1)
     if (field === "data") {
       this.#data.push(value)
       this.#held += value.length
