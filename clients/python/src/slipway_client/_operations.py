@@ -196,6 +196,25 @@ class Operations(Transport):
             body=body,
         )
 
+    def answer_question(
+        self,
+        sandbox_id: str,
+        question_id: str,
+        body: types.QuestionReply,
+    ) -> types.CommandResult:
+        """
+        Answer or dismiss a question
+
+        The first answer wins. `questionId` is the `question_id` of the `question.asked` event. A
+        question that `answers` leaves out counts as not answered. `rejected` with
+        `question_expired` or `question_already_answered` if it is too late.
+        """
+        return self._json(
+            "POST",
+            f"/sandboxes/{segment(sandbox_id)}/questions/{segment(question_id)}",
+            body=body,
+        )
+
     def send_message(
         self,
         sandbox_id: str,
@@ -364,6 +383,56 @@ class Operations(Transport):
             "GET",
             f"/sandboxes/{segment(sandbox_id)}/files/diff",
             query={"from": from_, "to": to, "path": path, "repo": repo},
+        )
+
+    def upload_file(
+        self,
+        content: bytes,
+        *,
+        name: str | None = None,
+        media_type: str | None = None,
+    ) -> types.PromptFile:
+        """
+        Upload a file
+
+        A file for the prompt of a creation, a fork or a message: its bytes as the body, at most 20
+        MiB, within 30 seconds. Any `Content-Type` is taken; the bytes decide whether it is an
+        image. A file that no prompt uses is deleted after 24 hours.
+        """
+        return self._json(
+            "POST",
+            "/files",
+            content=content,
+            name=name,
+            media_type=media_type,
+        )
+
+    def get_file(
+        self,
+        file_id: str,
+    ) -> types.PromptFile:
+        """
+        Get a file
+
+        What is known of an uploaded file. A file of another grant is an unknown one.
+        """
+        return self._json(
+            "GET",
+            f"/files/{segment(file_id)}",
+        )
+
+    def get_file_bytes(
+        self,
+        file_id: str,
+    ) -> Download:
+        """
+        Download an uploaded file
+
+        Its bytes, as an attachment. Images have their media type, other files none.
+        """
+        return self._download(
+            "GET",
+            f"/files/{segment(file_id)}/content",
         )
 
     def publish_pull_request(

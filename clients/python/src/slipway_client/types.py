@@ -246,6 +246,8 @@ class CommandResult(_CommandResult, total=False):
         "no_active_turn",
         "approval_expired",
         "approval_already_resolved",
+        "question_expired",
+        "question_already_answered",
         "turn_active",
         "restore_active",
     ]
@@ -274,6 +276,8 @@ class ChangesRequested(_ChangesRequested, total=False):
         "no_active_turn",
         "approval_expired",
         "approval_already_resolved",
+        "question_expired",
+        "question_already_answered",
         "turn_active",
         "restore_active",
     ]
@@ -452,6 +456,31 @@ class PublishPullRequest(TypedDict, total=False):
     """
 
 
+class PromptFile(TypedDict):
+    id: str
+    """Id of the file."""
+    object: Literal["file"]
+    """Always `file`."""
+    name: str
+    """Its name, without a folder."""
+    mediaType: str
+    """
+    `image/png`, `image/jpeg`, `image/gif` or `image/webp` if its bytes are such an image; else what
+    the upload said.
+    """
+    size: int
+    """Bytes."""
+    sha256: str
+    """SHA-256 of its bytes, in hex."""
+    createdAt: Timestamp
+    """Time of the upload."""
+    expiresAt: Timestamp | None
+    """
+    Time when it is deleted unless a prompt uses it before; `null`: it is kept for as long as the
+    events of its sandbox.
+    """
+
+
 class FileContent(TypedDict):
     path: str
     """Relative to the repository, normalised."""
@@ -569,6 +598,8 @@ SandboxEventEnvelope = Union[
     "PlanUpdatedEvent",
     "ApprovalRequestedEvent",
     "ApprovalResolvedEvent",
+    "QuestionAskedEvent",
+    "QuestionAnsweredEvent",
     "PullRequestUpdatedEvent",
     "FeedbackReceivedEvent",
     "FeedbackRepliedEvent",
@@ -689,7 +720,13 @@ class SandboxBootEventData(_SandboxBootEventData, total=False):
     server: str
     """With `mcp`: the name of the server."""
     submodules: list[str]
-    """With `clone`: folders of submodules, left empty. At most 32."""
+    """With `clone`: folders of submodules that are empty. At most 32."""
+    empty_submodules: list[SandboxBootEventDataEmptySubmodules]
+    """With `clone`: the same folders with the reason of each; left out by earlier versions."""
+    lfs_pointers: int
+    """
+    With `clone`: files of which the tree has only the pointers of Git LFS; left out without any.
+    """
     cache: Literal["hit", "miss", "none"]
     """With `setup`: whether the cache had its folders; `none` if nothing is cached."""
     ignored: list[str]
@@ -705,6 +742,13 @@ class SandboxBootEventData(_SandboxBootEventData, total=False):
     With `setup`: why it failed, for people; the status says whether the sandbox goes on. With
     `mcp`: why the agent does not have the server.
     """
+
+
+class SandboxBootEventDataEmptySubmodules(TypedDict):
+    path: str
+    """The folder, from the top of the repository. At most 500 characters."""
+    reason: str
+    """Why it is empty, for people. At most 500 characters."""
 
 
 class _SetupStartedEvent(TypedDict):
@@ -1092,8 +1136,8 @@ class TurnStartedEventData(TypedDict):
     """Id of the prompt, and of the turn."""
     text: str
     """The prompt."""
-    files: list[Any]
-    """Reserved: always empty."""
+    files: list[AttachedFile]
+    """The files of the prompt. The agent finds them below its home."""
     author: TurnStartedEventDataAuthor
     """Who sent the prompt."""
 
@@ -1132,6 +1176,7 @@ class _TurnUpdatedEventData(TypedDict):
         "pending",
         "running",
         "awaiting_approval",
+        "awaiting_answer",
         "succeeded",
         "failed",
         "interrupted",
@@ -1142,6 +1187,7 @@ class _TurnUpdatedEventData(TypedDict):
         "pending",
         "running",
         "awaiting_approval",
+        "awaiting_answer",
         "succeeded",
         "failed",
         "interrupted",
@@ -1157,6 +1203,8 @@ class TurnUpdatedEventData(_TurnUpdatedEventData, total=False):
     """With `pending`: the prompt."""
     author: TurnUpdatedEventDataAuthor
     """With `pending`: who sent the prompt."""
+    files: list[AttachedFile]
+    """With `pending`: the files of the prompt; left out without any."""
     reason: Literal["interrupt"]
     """Set when a command asked for the turn's end and the agent has not ended it yet."""
     initiator: Literal["user", "policy", "provider", "system"]
@@ -1263,9 +1311,7 @@ class MessageQueuedEvent(_MessageQueuedEvent, total=False):
     """The turn it happened in; left out outside of one."""
 
 
-class MessageQueuedEventData(TypedDict):
-    """What there is to know of it."""
-
+class _MessageQueuedEventData(TypedDict):
     message_id: str
     """Id of the message, and of its turn."""
     position: int
@@ -1276,6 +1322,13 @@ class MessageQueuedEventData(TypedDict):
     """Who sent it."""
     steers: bool
     """Whether it is for the agent of the active turn."""
+
+
+class MessageQueuedEventData(_MessageQueuedEventData, total=False):
+    """What there is to know of it."""
+
+    files: list[AttachedFile]
+    """Its files; left out without any."""
 
 
 class MessageQueuedEventDataAuthor(TypedDict):
@@ -1307,15 +1360,20 @@ class MessageSteeredEvent(_MessageSteeredEvent, total=False):
     """The turn it happened in; left out outside of one."""
 
 
-class MessageSteeredEventData(TypedDict):
-    """What there is to know of it."""
-
+class _MessageSteeredEventData(TypedDict):
     message_id: str
     """The message. It gets no turn of its own."""
     text: str
     """The message."""
     author: MessageSteeredEventDataAuthor
     """Who sent it."""
+
+
+class MessageSteeredEventData(_MessageSteeredEventData, total=False):
+    """What there is to know of it."""
+
+    files: list[AttachedFile]
+    """Its files; left out without any."""
 
 
 class MessageSteeredEventDataAuthor(TypedDict):
@@ -1604,6 +1662,116 @@ class ApprovalResolvedEventData(_ApprovalResolvedEventData, total=False):
     """The person's reason for a denial, which the agent gets."""
 
 
+class _QuestionAskedEvent(TypedDict):
+    object: Literal["sandbox.event"]
+    """Always `sandbox.event`."""
+    version: Literal["v1"]
+    """Always `v1`."""
+    id: str
+    """Digits: the cursor that resumes after this event."""
+    ts: Timestamp
+    """When it happened."""
+    sandbox_id: str
+    """The sandbox it happened in."""
+    type: Literal["question.asked"]
+    """What happened."""
+    data: QuestionAskedEventData
+    """What there is to know of it."""
+
+
+class QuestionAskedEvent(_QuestionAskedEvent, total=False):
+    turn_id: str
+    """The turn it happened in; left out outside of one."""
+
+
+class QuestionAskedEventData(TypedDict):
+    """What there is to know of it."""
+
+    question_id: str
+    """Id of the request."""
+    questions: list[QuestionAskedEventDataQuestions]
+    """1 to 10 questions, which are answered together."""
+    expires_at: Timestamp
+    """Time after which the agent goes on without an answer."""
+
+
+class _QuestionAskedEventDataQuestions(TypedDict):
+    id: str
+    """Id of the question within the request."""
+    text: str
+    """The question."""
+    options: list[QuestionAskedEventDataQuestionsOptions]
+    """The offered answers; empty: only a text answers it."""
+    multiple: bool
+    """Whether several options may be chosen."""
+    allows_text: bool
+    """Whether a text may answer it."""
+
+
+class QuestionAskedEventDataQuestions(_QuestionAskedEventDataQuestions, total=False):
+    header: str
+    """A title of a few words."""
+
+
+class _QuestionAskedEventDataQuestionsOptions(TypedDict):
+    label: str
+    """The answer, by which it is chosen."""
+
+
+class QuestionAskedEventDataQuestionsOptions(_QuestionAskedEventDataQuestionsOptions, total=False):
+    description: str
+    """What choosing it means."""
+
+
+class _QuestionAnsweredEvent(TypedDict):
+    object: Literal["sandbox.event"]
+    """Always `sandbox.event`."""
+    version: Literal["v1"]
+    """Always `v1`."""
+    id: str
+    """Digits: the cursor that resumes after this event."""
+    ts: Timestamp
+    """When it happened."""
+    sandbox_id: str
+    """The sandbox it happened in."""
+    type: Literal["question.answered"]
+    """What happened."""
+    data: QuestionAnsweredEventData
+    """What there is to know of it."""
+
+
+class QuestionAnsweredEvent(_QuestionAnsweredEvent, total=False):
+    turn_id: str
+    """The turn it happened in; left out outside of one."""
+
+
+class _QuestionAnsweredEventData(TypedDict):
+    question_id: str
+    """The request that is over."""
+    by: Literal["user", "timeout", "interrupt", "terminate", "turn_end"]
+    """
+    `user`: a person answered, or dismissed it; the others: no person did, because an answer is no
+    longer possible.
+    """
+
+
+class QuestionAnsweredEventData(_QuestionAnsweredEventData, total=False):
+    """What there is to know of it."""
+
+    answers: dict[str, QuestionAnsweredEventDataAnswers]
+    """
+    The person's answers by the `id` of their question; left out: the agent was told that there is
+    no answer.
+    """
+
+
+class QuestionAnsweredEventDataAnswers(TypedDict, total=False):
+    labels: list[str]
+    """Labels of chosen options: one, or several if the question is `multiple`."""
+    text: str
+    """An answer in the person's own words, if the question allows it."""
+
+
 class _PullRequestUpdatedEvent(TypedDict):
     object: Literal["sandbox.event"]
     """Always `sandbox.event`."""
@@ -1656,7 +1824,15 @@ class PullRequestUpdatedEventData(_PullRequestUpdatedEventData, total=False):
     out.
     """
     submodules: list[str]
-    """Folders of submodules with files, which are not published. At most 32."""
+    """
+    Folders of submodules with work that is not published: their files differ from their commit, or
+    the commit does not exist where they come from. At most 32.
+    """
+    lfs_left_out: list[str]
+    """
+    Changed files that are not published: the repository gives them to Git LFS, and they are no
+    pointers. At most 32.
+    """
     left_out: list[str]
     """
     Labels and reviewers of the repository's settings that the source host did not take. At most 35.
@@ -1920,6 +2096,8 @@ class SnapshotEventData(TypedDict):
     """Digits: the cursor that resumes after this event."""
     pending_approvals: list[SnapshotEventDataPendingApprovals]
     """What waits for a decision."""
+    pending_questions: list[SnapshotEventDataPendingQuestions]
+    """What waits for an answer."""
     waiting_messages: list[SnapshotEventDataWaitingMessages]
     """Waiting messages in order, with their current `position`."""
 
@@ -1931,6 +2109,7 @@ class SnapshotEventDataTurn(TypedDict):
         "pending",
         "running",
         "awaiting_approval",
+        "awaiting_answer",
         "succeeded",
         "failed",
         "interrupted",
@@ -1992,7 +2171,44 @@ class SnapshotEventDataPendingApprovalsPreview(TypedDict, total=False):
     """The complete arguments of that tool, as JSON. Never cut."""
 
 
-class SnapshotEventDataWaitingMessages(TypedDict):
+class SnapshotEventDataPendingQuestions(TypedDict):
+    question_id: str
+    """Id of the request."""
+    questions: list[SnapshotEventDataPendingQuestionsQuestions]
+    """1 to 10 questions, which are answered together."""
+    expires_at: Timestamp
+    """Time after which the agent goes on without an answer."""
+
+
+class _SnapshotEventDataPendingQuestionsQuestions(TypedDict):
+    id: str
+    """Id of the question within the request."""
+    text: str
+    """The question."""
+    options: list[SnapshotEventDataPendingQuestionsQuestionsOptions]
+    """The offered answers; empty: only a text answers it."""
+    multiple: bool
+    """Whether several options may be chosen."""
+    allows_text: bool
+    """Whether a text may answer it."""
+
+
+class SnapshotEventDataPendingQuestionsQuestions(_SnapshotEventDataPendingQuestionsQuestions, total=False):
+    header: str
+    """A title of a few words."""
+
+
+class _SnapshotEventDataPendingQuestionsQuestionsOptions(TypedDict):
+    label: str
+    """The answer, by which it is chosen."""
+
+
+class SnapshotEventDataPendingQuestionsQuestionsOptions(_SnapshotEventDataPendingQuestionsQuestionsOptions, total=False):
+    description: str
+    """What choosing it means."""
+
+
+class _SnapshotEventDataWaitingMessages(TypedDict):
     message_id: str
     """Id of the message, and of its turn."""
     position: int
@@ -2003,6 +2219,11 @@ class SnapshotEventDataWaitingMessages(TypedDict):
     """Who sent it."""
     steers: bool
     """Whether it is for the agent of the active turn."""
+
+
+class SnapshotEventDataWaitingMessages(_SnapshotEventDataWaitingMessages, total=False):
+    files: list[AttachedFile]
+    """Its files; left out without any."""
 
 
 class SnapshotEventDataWaitingMessagesAuthor(TypedDict):
@@ -2082,8 +2303,24 @@ class Message(TypedDict):
     """Who said it."""
     text: str
     """All of it."""
+    files: list[AttachedFile]
+    """The files of a prompt; else empty."""
     createdAt: Timestamp
     """When it was whole."""
+
+
+class AttachedFile(TypedDict):
+    id: str
+    """Id of the file."""
+    name: str
+    """Its name, without a folder."""
+    mediaType: str
+    """
+    `image/png`, `image/jpeg`, `image/gif` or `image/webp` if its bytes are such an image; else what
+    the upload said.
+    """
+    size: int
+    """Bytes."""
 
 
 class _MessageResult(TypedDict):
@@ -2106,6 +2343,8 @@ class MessageResult(_MessageResult, total=False):
         "no_active_turn",
         "approval_expired",
         "approval_already_resolved",
+        "question_expired",
+        "question_already_answered",
         "turn_active",
         "restore_active",
     ]
@@ -2124,6 +2363,30 @@ class SendMessage(_SendMessage, total=False):
     waits for a turn of its own, after those that wait already. `steer`: the agent of the active
     turn has it as soon as it can take it; if the turn ends first, it is the next turn.
     """
+    files: list[FileRef]
+    """
+    Uploaded files for it: at most 10. The agent finds them below its home, and sees images if its
+    model can.
+    """
+
+
+class FileRef(TypedDict):
+    id: str
+    """The id that the upload returned."""
+
+
+class QuestionReply(TypedDict, total=False):
+    answers: dict[str, QuestionReplyAnswers]
+    """By the `id` of each question."""
+    dismiss: Literal[True]
+    """The agent goes on without an answer."""
+
+
+class QuestionReplyAnswers(TypedDict, total=False):
+    labels: list[str]
+    """Labels of chosen options: one, or several if the question is `multiple`."""
+    text: str
+    """An answer in the person's own words, if the question allows it."""
 
 
 class _ApprovalDecision(TypedDict):
@@ -2188,7 +2451,7 @@ class SandboxTurn(TypedDict):
     """What the agent is doing."""
 
     active: bool
-    """A turn is pending, running or waits for an approval."""
+    """A turn is pending, running or waits for an approval or an answer."""
 
 
 class SandboxLinks(TypedDict):
@@ -2227,6 +2490,11 @@ class _ForkSandbox(TypedDict):
 
 
 class ForkSandbox(_ForkSandbox, total=False):
+    files: list[FileRef]
+    """
+    Uploaded files for the first task: at most 10. The agent finds them below its home, and sees
+    images if its model can.
+    """
     model: str
     """
     A model's id in the catalogue, which may have another runtime. Default: the sandbox's model.
@@ -2296,6 +2564,11 @@ class _CreateSandbox(TypedDict):
 
 
 class CreateSandbox(_CreateSandbox, _CreateSandboxKeywords, total=False):
+    files: list[FileRef]
+    """
+    Uploaded files for the first task: at most 10. The agent finds them below its home, and sees
+    images if its model can.
+    """
     model: str
     """A model's id in the catalogue. Default: the catalogue's default."""
     reasoningEffort: Literal["none", "low", "medium", "high", "xhigh", "max", "ultra", "ultracode"]

@@ -63,7 +63,7 @@ export interface LiveTurn {
 }
 
 /**
- * Tells the agent what a person answered: an entry for each of its questions, `null` for one without an answer; `null`: nobody answered.
+ * Tells the agent what a person answered: an entry for each of its questions, `null` for one without an answer; `null`: no person answered.
  * `why`: a sentence for the agent if it may not ask this.
  */
 export type AnswerTelling = (answers: ReadonlyArray<Answer | null> | null, why?: string) => Effect.Effect<void>
@@ -275,7 +275,7 @@ const answer = <Approval>({ turn }: State<Approval>, questionId: string, answers
   return open.tell(open.shown.map(({ id, options }, index): Answer | null => {
     const given = answers[id]
     if (given === undefined) return null
-    // What people see of a label may differ from what the agent wrote.
+    // People may see a label differently from how the agent wrote it.
     const labels = given.labels?.map((label) => open.asked[index]?.options[options.findIndex((one) => one.label === label)]?.label ?? label)
     return { ...given, ...(labels === undefined ? {} : { labels }) }
   }))

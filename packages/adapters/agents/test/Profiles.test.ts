@@ -82,7 +82,7 @@ describe("profiles", () => {
     }
   })
 
-  it("give the tool that asks the person to the agents whose questions are answered, and opencode no sub-agents where people are asked", () => {
+  it("give the tool for questions to agents whose questions are answered, and opencode no sub-agents where people are asked", () => {
     const none: BoxCommand = { command: "", args: [], env: {} }
     const of = (name: string, more: Partial<AgentSessionOptions> = {}): BoxCommand =>
       AgentRuntimeProfiles.profiles[name]?.launch(options(name, more), "/agents/x") ?? none

@@ -204,7 +204,7 @@ const asking = (questionId: string): AgentEvent => ({
 })
 
 scenario(
-  "hands each answer to the agent once, and tells it of a dismissal and of time that nobody answered",
+  "hands each answer to the agent once, and tells it of a dismissal and of time that passed without an answer",
   (world) =>
     Effect.gen(function*() {
       yield* startWorker(world)

@@ -97,7 +97,7 @@ const notified = (thread: CodexThread, method: string, params: unknown): Effect.
   }
 }
 
-const NOT_ANSWERED = "(Nobody answered this question.)"
+const NOT_ANSWERED = "(No person answered this question.)"
 
 /** The protocol knows no refusal, so a question without an answer says so where its answer would be. */
 const inquired = (thread: CodexThread, request: JsonRpc.RequestId, { questions }: Codex.UserInputRequest) => {
@@ -111,7 +111,7 @@ const inquired = (thread: CodexThread, request: JsonRpc.RequestId, { questions }
         return [id, { answers: said }]
       }))
     })
-  // What people answer is stored and shown.
+  // People's answers are stored and shown.
   if (questions.some(({ isSecret }) => isSecret === true)) return tell(null, "Secrets cannot be asked for here.")
   return thread.conversation.inquire(
     questions.map(({ header, id, isOther, options, question }) => ({

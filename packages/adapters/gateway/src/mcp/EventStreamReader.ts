@@ -47,9 +47,8 @@ export class EventStreamReader {
       this.#held = 0
       return event
     }
-    const colon = line.indexOf(":")
-    const field = colon === -1 ? line : line.slice(0, colon)
-    const value = colon === -1 ? "" : line.slice(line[colon + 1] === " " ? colon + 2 : colon + 1)
+    const [field = ""] = line.split(":", 1)
+    const value = line.slice(field.length + 1).replace(/^ /u, "")
     if (field === "data") {
       this.#data.push(value)
       this.#held += value.length

@@ -92,7 +92,8 @@ const isAddress = (text: string): boolean => {
 export const McpUrl = Schema.String.check(
   Schema.makeFilter(isAddress, {
     expected: `an https address of at most ${MAX_URL} characters without user, password and fragment`,
-    toJsonSchema: () => [{}, true]
+    toJsonSchema: () => [{}, true],
+    arbitraryConstraint: { patterns: [{ source: "^https://[a-z]{1,8}\\.example\\.com/mcp$", flags: "" }] }
   })
 )
 
