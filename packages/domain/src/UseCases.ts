@@ -9,6 +9,7 @@ import { Automations } from "./automation/usecases/Automations.ts"
 import { Secrets } from "./environment/usecases/Secrets.ts"
 import { Files } from "./files/usecases/Files.ts"
 import { Uploads } from "./files/usecases/Uploads.ts"
+import { McpConnections } from "./mcp/usecases/McpConnections.ts"
 import { McpServers } from "./mcp/usecases/McpServers.ts"
 import { ModelProviders } from "./models/usecases/ModelProviders.ts"
 import { Partners } from "./partner/usecases/Partners.ts"
@@ -27,6 +28,7 @@ export const layerAdministration = Layer.mergeAll(
   Sessions.layer,
   Secrets.layer,
   McpServers.layer,
+  McpConnections.layer,
   ModelProviders.layer,
   Webhooks.layer
 )

@@ -1,7 +1,9 @@
 /** The pages of MCP servers as HTML: whom they serve, what they show and what not, and what their forms do. */
 import { assert, layer } from "@effect/vitest"
+import { McpAuthorizationError, McpAuthorizer } from "@slipway/domain/mcp/ports/McpAuthorizer"
 import { McpServerStore } from "@slipway/domain/mcp/ports/McpServerStore"
-import { Effect, Redacted } from "effect"
+import type { McpTokens } from "@slipway/domain/mcp/schema/McpTokens"
+import { Effect, Layer, Redacted } from "effect"
 import { owner, redirected, textOf, type Visitor, visitorAs } from "../testing/Browser.ts"
 import { ask, joined, layer as http, type Reply } from "../testing/Harness.ts"
 
@@ -31,17 +33,96 @@ const storedOf = ({ grantId }: Visitor) =>
     (all) => all.map(({ credential, name, settings }) => ({ name, settings, credential: credential && Redacted.value(credential) }))
   )
 
-layer(http(), { excludeTestServices: true })("the pages of MCP servers", (it) => {
+const TOKENS: McpTokens = {
+  accessToken: "access-7Qm2",
+  refreshToken: "refresh-7Qm2",
+  expiresAt: null,
+  issuer: "https://login.example.com",
+  tokenEndpoint: "https://login.example.com/token",
+  client: { id: "slipway", secret: null, authentication: "none" },
+  resource: server.url
+}
+
+/** An authorization server: it asks for agreement at an address with the state, and gives tokens for the code `good`. */
+const authorizer = Layer.succeed(McpAuthorizer, {
+  begin: ({ redirectUri, url }) =>
+    url.includes("broken")
+      ? Effect.fail(new McpAuthorizationError({ detail: "It has no metadata.", isFinal: false }))
+      : Effect.succeed({
+        address: `https://login.example.com/agree?${new URLSearchParams({ state: "state-1", redirect_uri: redirectUri })}`,
+        state: Redacted.make("state-1"),
+        pending: Redacted.make("pending-7Qm2")
+      }),
+  finish: (_, answer) =>
+    answer.get("code") === "good"
+      ? Effect.succeed(TOKENS)
+      : Effect.fail(new McpAuthorizationError({ detail: "The person at the authorization server did not agree.", isFinal: true })),
+  refresh: () => Effect.die("nothing is renewed here")
+})
+
+const CALLBACK = "/mcp-servers/connected"
+const oauth = { ...server, header: "", credential: "", authentication: "oauth" }
+
+layer(http().pipe(Layer.provide(authorizer)), { excludeTestServices: true })("the pages of MCP servers", (it) => {
+  it.effect("connect a server by OAuth: they lead to the authorization server by a link, and store the tokens that come of it", () =>
+    Effect.gen(function*() {
+      const mine = yield* owner
+      redirected(yield* mine.post("/mcp-servers", oauth), `/mcp-servers/server?${at}&done=set`)
+      assert.include(textOf(yield* mine.get(`/mcp-servers/server?${at}`)), "Not connected: agents do not have this server.")
+      const begun = yield* mine.post("/mcp-servers/connect", { repo: "acme/shop", name: "wiki" })
+      isPage(begun, 200, "Connect wiki")
+      const [, address = ""] = /href="(https:\/\/login\.example\.com[^"]+)" rel="noreferrer"/u.exec(begun.text) ?? []
+      const { searchParams } = new URL(address.replaceAll("&amp;", "&"))
+      assert.isTrue(searchParams.get("redirect_uri")?.endsWith(CALLBACK))
+      const back = `${CALLBACK}?state=${searchParams.get("state")}&code=good`
+      // Another owner, who was led to the first one's link, connects nothing.
+      isPage(yield* (yield* owner).get(back), 400, "The MCP server is not connected")
+      redirected(yield* mine.get(back), `/mcp-servers/server?${at}&done=connected`)
+      const shown = yield* mine.get(`/mcp-servers/server?${at}&done=connected`)
+      isPage(shown, 200, "MCP server wiki")
+      assert.match(textOf(shown), /Connected .*The service renews the connection/su)
+      const kept = yield* McpServerStore.use((store) => store.connection({ grantId: mine.grantId, repo: "acme/shop", name: "wiki" }))
+      assert.deepStrictEqual(JSON.parse(Redacted.value(kept?.tokens ?? Redacted.make("null"))), TOKENS)
+      assert.strictEqual((yield* mine.get(back)).status, 400)
+    }))
+
+  it.effect("say why a server is not connected, and that it must be connected again", () =>
+    Effect.gen(function*() {
+      const mine = yield* owner
+      const key = { grantId: mine.grantId, repo: "acme/shop", name: "wiki" }
+      const connect = mine.post("/mcp-servers/connect", { repo: "acme/shop", name: "wiki" })
+      assert.strictEqual((yield* connect).status, 404)
+      yield* mine.post("/mcp-servers", server)
+      assert.include(textOf(yield* connect), "do not say OAuth")
+      yield* mine.post("/mcp-servers", { ...oauth, url: "https://broken.example.com/mcp" })
+      const broken = yield* connect
+      isPage(broken, 409, "The MCP server is not connected")
+      assert.include(textOf(broken), "It has no metadata.")
+      yield* mine.post("/mcp-servers", oauth)
+      yield* connect
+      const denied = yield* mine.get(`${CALLBACK}?state=state-1&error=access_denied`)
+      isPage(denied, 400, "The MCP server is not connected")
+      assert.include(textOf(denied), "did not agree")
+      yield* connect
+      yield* mine.get(`${CALLBACK}?state=state-1&code=good`)
+      const store = yield* McpServerStore
+      yield* store.endRenewal(key, (yield* store.connection(key))?.version ?? 0, { problem: `It was refused. ${HOSTILE}` })
+      assert.include(textOf(yield* mine.get("/mcp-servers")), "Connect again")
+      const shown = yield* mine.get(`/mcp-servers/server?${at}`)
+      isPage(shown, 200, "MCP server wiki")
+      assert.include(textOf(shown), "Connect again: It was refused.")
+    }))
+
   it.effect("are an owner's: a member is told so, sees none and changes nothing; who is not signed in signs in first", () =>
     Effect.gen(function*() {
       const mine = yield* owner
       redirected(yield* mine.post("/mcp-servers", server), "/mcp-servers?done=set")
       const member = yield* visitorAs(yield* joined("grace"))
-      for (const path of ["/mcp-servers", `/mcp-servers/server?${at}`, `/mcp-servers/remove?${at}`]) {
+      for (const path of ["/mcp-servers", `/mcp-servers/server?${at}`, `/mcp-servers/remove?${at}`, `${CALLBACK}?code=good&state=x`]) {
         isPage(yield* member.get(path), 403, "MCP servers are for owners")
         redirected(yield* ask(path), `/sign-in?next=${encodeURIComponent(path)}`)
       }
-      for (const path of ["/mcp-servers", "/mcp-servers/tools", "/mcp-servers/remove"]) {
+      for (const path of ["/mcp-servers", "/mcp-servers/tools", "/mcp-servers/connect", "/mcp-servers/remove"]) {
         isPage(yield* member.post(path, server), 403, "MCP servers are for owners")
       }
       assert.deepStrictEqual((yield* storedOf(mine)).map(({ name }) => name), ["wiki"])
@@ -97,6 +178,9 @@ layer(http(), { excludeTestServices: true })("the pages of MCP servers", (it) =>
         [{ url: HOSTILE }, 400, "The address cannot be used"],
         [{ header: "Host" }, 400, "The header cannot be used"],
         [{ header: "" }, 400, "The credential needs the name of its header."],
+        [{ authentication: "oauth" }, 400, "With OAuth there is no header with a credential."],
+        [{ authentication: "oauth", header: "" }, 400, "The credential needs its client id."],
+        [{ authentication: "oauth", header: "", credential: "", scope: "a  b" }, 400, "The scopes cannot be used"],
         [{ credential: "" }, 409, "The server needs its credential."]
       ] as const
       for (const [wrong, status, text] of cases) {

@@ -57,6 +57,7 @@ export const PAGES = [
 /** Each answers a part of a page, a stream, a file or another address. */
 export const NO_PAGES: ReadonlyArray<string> = [
   "/overview",
+  "/mcp-servers/connected",
   "/sign-in/github",
   "/sign-in/github/callback",
   "/usage/csv",

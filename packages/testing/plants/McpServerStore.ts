@@ -21,12 +21,34 @@ export const plants: Plants = {
       ["reveals servers of other repositories", "repos.some((repo) => sameRepo(repo, record.repo)) ?", "repos.length > 0 ?"],
       ["does not log changes", "yield* audit.append([told(\"mcp_server.set\", key, at)])", ""],
       ["does not log removals", "yield* audit.append([told(\"mcp_server.removed\", key, at)])", ""],
+      ["ends no connection with new settings", "keepsConnection(before.record.settings, settings, change) ? before.connection : null",
+        "true ? before.connection : null"],
+      ["ends each connection with new settings", "keepsConnection(before.record.settings, settings, change) ? before.connection : null",
+        "false ? before.connection : null"],
+      ["gives what was begun to any grant", "(yield* kept(grantId, null)).find(({ begun }) => begun?.state === state)",
+        "all.find(({ begun }) => begun?.state === state)"],
+      ["gives what was begun twice", "replace(found, { begun: null })", ""],
+      ["gives what was begun long ago", "DateTime.isGreaterThan(until, at) ? {", "true ? {"],
+      ["connects a server of other settings", "found === undefined || !keepsConnection(found.record.settings, settings, \"none\")",
+        "found === undefined"],
+      ["uses versions again", "Math.max((found.connection?.version ?? 0) + 1, DateTime.toEpochMillis(connectedAt))",
+        "(found.connection?.version ?? 0) + 1"],
+      ["lets everyone renew", "(claimed !== null && DateTime.isGreaterThan(claimed, at))", "false"],
+      ["lets nobody renew after a process that died", "(claimed !== null && DateTime.isGreaterThan(claimed, at))", "claimed !== null"],
+      ["takes late renewals", "found?.connection?.version === version ?", "found?.connection != null ?"],
+      ["keeps a renewal claimed after its end", "...next, renewingUntil: null }", "...next }"],
+      ["does not log connections", "yield* audit.append([told(\"mcp_server.connected\", key, connectedAt)])", ""],
       ["keeps the time of the last setting", "const createdAt = before?.record.createdAt ?? at", "const createdAt = at"]
     ]),
     ...plantsIn("packages/domain/src/mcp/rules/McpServers.ts", [
-      ["gives a credential to another address", "before.settings.url === url && ", ""],
-      ["gives a credential in another header",
-        "was?.type === \"header\" &&\n    was.name.toLowerCase() === authentication.name.toLowerCase()", "was?.type === \"header\""]
+      ["gives a credential to another address", " && before.settings.url === url ?", " ?"],
+      ["gives a credential in another header", "was?.type === \"header\" && was.name.toLowerCase() === authentication.name.toLowerCase()",
+        "was?.type === \"header\""],
+      ["gives the secret of a client to another", "was?.type === \"oauth\" && was.clientId === authentication.clientId ? \"keep\"",
+        "was?.type === \"oauth\" ? \"keep\""],
+      ["keeps a connection with another secret", "change !== \"replace\" && ", ""],
+      ["keeps a connection with another address", "before.url === after.url && ", ""],
+      ["keeps a connection with other scopes", " &&\n    was.scope === is.scope", ""]
     ])
   ]
 }

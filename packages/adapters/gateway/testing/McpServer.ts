@@ -21,6 +21,8 @@ export interface TestServer {
   readonly got: ReadonlyArray<Got>
   /** Calls of tools that were made: name and arguments. */
   readonly calls: ReadonlyArray<{ readonly name: unknown; readonly arguments: unknown }>
+  /** Answers as usual, for a server that misbehaves only sometimes. */
+  readonly respond: (message: Fields, request: IncomingMessage, response: ServerResponse) => void
 }
 
 /** `stream`: answers are streams of events. `misbehave`: answers instead; `false`: as usual. */
@@ -71,16 +73,20 @@ export const start = ({ misbehave = () => false, stream = false, tools = () => [
       }
     }
 
-    const answer = async (request: IncomingMessage, response: ServerResponse) => {
-      const message = await bodyOf(request)
-      got.push({ method: request.method ?? "", headers: request.headers, message })
-      if (misbehave(message, request, response)) return
+    const respond = (message: Fields, request: IncomingMessage, response: ServerResponse) => {
       if (request.method !== "POST") return void response.writeHead(request.method === "DELETE" ? 200 : 405).end()
       if (message["id"] === undefined || message["method"] === undefined) return void response.writeHead(202).end()
       const reply = JSON.stringify({ jsonrpc: "2.0", id: message["id"], result: resultOf(message) })
       const session = message["method"] === "initialize" ? { "mcp-session-id": "session-1" } : {}
       if (stream) return void response.writeHead(200, { "content-type": "text/event-stream", ...session }).end(`data: ${reply}\n\n`)
       response.writeHead(200, { "content-type": "application/json", ...session }).end(reply)
+    }
+
+    const answer = async (request: IncomingMessage, response: ServerResponse) => {
+      const message = await bodyOf(request)
+      got.push({ method: request.method ?? "", headers: request.headers, message })
+      if (misbehave(message, request, response)) return
+      respond(message, request, response)
     }
 
     const server = createServer((request, response) => {
@@ -96,5 +102,5 @@ export const start = ({ misbehave = () => false, stream = false, tools = () => [
     )
     const address = server.address()
     const port = address !== null && typeof address === "object" ? address.port : 0
-    return { url: `http://localhost:${port}/mcp`, destination: `localhost:${port}`, got, calls }
+    return { url: `http://localhost:${port}/mcp`, destination: `localhost:${port}`, got, calls, respond }
   })

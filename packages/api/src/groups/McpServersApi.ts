@@ -14,6 +14,12 @@ export const McpServerResource = Schema.Struct({
   name: McpServerName,
   settings: McpServerSettings,
   hasCredential: Schema.Boolean.annotateKey({ description: "Whether a credential is stored. It is never sent." }),
+  connection: Schema.NullOr(Schema.Struct({
+    connectedAt: Timestamp,
+    problem: Schema.NullOr(Schema.String).annotateKey({ description: "Why an owner has to connect the server again; `null`: in use." })
+  })).annotateKey({
+    description: "The connection by OAuth, which an owner makes on the page or with `slipway mcp connect`; `null`: there is none."
+  }),
   createdAt: Timestamp,
   setAt: Timestamp
 }).annotate({ identifier: "McpServer" })
@@ -34,7 +40,9 @@ export class McpServersApi extends HttpApiGroup.make("mcpServers", { topLevel: t
       payload: Schema.Struct({
         ...McpServerSettings.fields,
         credential: Schema.optionalKey(McpCredential).annotateKey({
-          description: "The value of the header, such as `Bearer …`. Left out: the stored one, if address and header are the same."
+          description:
+            "The value of the header, such as `Bearer …`, or the secret of the client id. Left out: the stored one, if address and header or " +
+            "client id are the same."
         })
       }).annotate({ identifier: "SetMcpServer" }),
       success: McpServerResource,

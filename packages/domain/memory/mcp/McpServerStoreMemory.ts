@@ -1,4 +1,5 @@
 /** `McpServerStore` in memory: for tests and for embedding without a database. State dies with the layer. */
+import * as DateTime from "effect/DateTime"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Option from "effect/Option"
@@ -14,9 +15,10 @@ import {
   type McpServerRecord,
   McpServerRefused,
   McpServerStore,
+  type RevealedMcpConnection,
   told
 } from "../../src/mcp/ports/McpServerStore.ts"
-import { credentialChange } from "../../src/mcp/rules/McpServers.ts"
+import { credentialChange, keepsConnection } from "../../src/mcp/rules/McpServers.ts"
 import { sameRepo } from "../../src/source/schema/Naming.ts"
 import * as AuditLogMemory from "../access/AuditLogMemory.ts"
 
@@ -24,7 +26,12 @@ interface Kept {
   readonly grantId: string
   readonly record: McpServerRecord
   readonly credential: Redacted.Redacted | null
+  readonly connection: (RevealedMcpConnection & { readonly renewingUntil: DateTime.Utc | null }) | null
+  readonly begun: { readonly state: string; readonly pending: Redacted.Redacted; readonly until: DateTime.Utc } | null
 }
+
+const recordOf = (connection: RevealedMcpConnection | null): McpServerRecord["connection"] =>
+  connection === null ? null : { connectedAt: connection.connectedAt, problem: connection.problem }
 
 const orderOf = ({ name, repo }: McpServerRecord) => `${repo.toLowerCase()} ${name}`
 
@@ -48,6 +55,18 @@ export const layer = Layer.effect(
     const find = ({ grantId, name, repo }: McpServerKey) =>
       Effect.map(kept(grantId, repo), (servers) => servers.find(({ record }) => record.name === name))
 
+    const replace = (before: Kept, after: Partial<Kept>): Kept => {
+      const next = { ...before, ...after }
+      const changed = { ...next, record: { ...next.record, connection: recordOf(next.connection) } }
+      all = all.map((server) => server === before ? changed : server)
+      return changed
+    }
+    /** The server with this version of its connection. */
+    const withVersion = Effect.fnUntraced(function*(key: McpServerKey, version: number) {
+      const found = yield* find(key)
+      return found?.connection?.version === version ? { found, connection: found.connection } : null
+    })
+
     return McpServerStore.of({
       set: Effect.fnUntraced(function*(key, settings, credential, at) {
         const { grantId, name, repo } = key
@@ -62,8 +81,20 @@ export const layer = Layer.effect(
         if (change === "missing") return yield* new McpServerRefused({ reason: "credential" })
         const held = change === "none" ? null : change === "keep" ? before?.credential ?? null : credential
         const createdAt = before?.record.createdAt ?? at
-        const record: McpServerRecord = { repo, name, settings, hasCredential: held !== null, createdAt, setAt: at }
-        all = [...all.filter((server) => server !== before), { grantId, record, credential: held }]
+        const connection = before !== undefined && keepsConnection(before.record.settings, settings, change) ? before.connection : null
+        const record: McpServerRecord = {
+          repo,
+          name,
+          settings,
+          hasCredential: held !== null,
+          connection: recordOf(connection),
+          createdAt,
+          setAt: at
+        }
+        all = [
+          ...all.filter((server) => server !== before),
+          { grantId, record, credential: held, connection, begun: before?.begun ?? null }
+        ]
         yield* audit.append([told("mcp_server.set", key, at)])
         return record
         // No other fiber runs between the check and the write.
@@ -82,7 +113,47 @@ export const layer = Layer.effect(
             servers.flatMap(({ credential, record }) =>
               repos.some((repo) => sameRepo(repo, record.repo)) ? [{ ...record, credential }] : []
             )
-        )
+        ),
+      beginConnection: Effect.fnUntraced(function*(key, begun) {
+        const found = yield* find(key)
+        if (found === undefined) return yield* new McpServerNotFound()
+        replace(found, { begun })
+      }),
+      takeConnecting: Effect.fnUntraced(function*(grantId, state, at) {
+        const found = (yield* kept(grantId, null)).find(({ begun }) => begun?.state === state)
+        if (found === undefined || found.begun === null) return null
+        const { pending, until } = found.begun
+        replace(found, { begun: null })
+        const { name, repo, settings } = found.record
+        return DateTime.isGreaterThan(until, at) ? { server: { grantId, repo, name }, settings, pending } : null
+      }),
+      connect: Effect.fnUntraced(function*(key, settings, tokens, connectedAt) {
+        const found = yield* find(key)
+        if (found === undefined || !keepsConnection(found.record.settings, settings, "none")) return yield* new McpServerNotFound()
+        const version = Math.max((found.connection?.version ?? 0) + 1, DateTime.toEpochMillis(connectedAt))
+        const { record } = replace(found, { connection: { version, tokens, connectedAt, problem: null, renewingUntil: null } })
+        yield* audit.append([told("mcp_server.connected", key, connectedAt)])
+        return record
+      }),
+      connection: (key) =>
+        Effect.map(find(key), (found) => {
+          if (found === undefined || found.connection === null) return null
+          const { renewingUntil: _, ...connection } = found.connection
+          return connection
+        }),
+      claimRenewal: Effect.fnUntraced(function*(key, version, at, until) {
+        const it = yield* withVersion(key, version)
+        const claimed = it?.connection.renewingUntil ?? null
+        if (it === null || (claimed !== null && DateTime.isGreaterThan(claimed, at))) return false
+        replace(it.found, { connection: { ...it.connection, renewingUntil: until } })
+        return true
+      }, Effect.provideService(Scheduler.PreventSchedulerYield, true)),
+      endRenewal: Effect.fnUntraced(function*(key, version, renewed) {
+        const it = yield* withVersion(key, version)
+        if (it === null) return
+        const next = renewed === null ? {} : { ...renewed, version: version + 1 }
+        replace(it.found, { connection: { ...it.connection, ...next, renewingUntil: null } })
+      })
     })
   })
 ).pipe(Layer.provideMerge(AuditLogMemory.layer))

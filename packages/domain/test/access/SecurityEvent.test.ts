@@ -47,6 +47,7 @@ const stored: Readonly<Record<Action, true>> = {
   "repository_settings.changed": true,
   "mcp_server.set": true,
   "mcp_server.removed": true,
+  "mcp_server.connected": true,
   "trusted_ref.listed": true,
   "trusted_ref.removed": true,
   "scope.refused": true,

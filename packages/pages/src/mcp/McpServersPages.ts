@@ -1,7 +1,9 @@
 /** `/mcp-servers`: where owners give MCP servers to the agents of repositories (docs/decisions/23). Credentials are never shown. */
 import { type McpServerRecord, MAX_MCP_SERVERS } from "@slipway/domain/mcp/ports/McpServerStore"
 import type { McpPermission } from "@slipway/domain/mcp/schema/McpServer"
+import { McpConnections } from "@slipway/domain/mcp/usecases/McpConnections"
 import { McpServers } from "@slipway/domain/mcp/usecases/McpServers"
+import { Settings } from "@slipway/http/server/Settings"
 import { Effect, Redacted } from "effect"
 import { HttpRouter } from "effect/http"
 import { columnHeads, html, type Html } from "../html/Html.ts"
@@ -9,12 +11,16 @@ import { moment } from "../html/Moments.ts"
 import * as Page from "../layout/Page.ts"
 import { Refused } from "../layout/Refused.ts"
 
+/** Where the browser comes back from an authorization server. */
+const CALLBACK = "/mcp-servers/connected"
+
 type Handler = Page.Handler<Page.Member>
 
 const MESSAGES = {
   set: "MCP server saved. Agents that start from now on have it.",
   removed: "MCP server removed. Agents that start from now on do not have it.",
-  permitted: "Permission saved. It counts for agents that start from now on."
+  permitted: "Permission saved. It counts for agents that start from now on.",
+  connected: "MCP server connected. Agents that start from now on have it."
 }
 
 /** The content of the form. The credential is never sent back. */
@@ -23,6 +29,9 @@ interface Draft {
   readonly name: string
   readonly url: string
   readonly header: string
+  readonly isOAuth: boolean
+  readonly clientId: string
+  readonly scope: string
   readonly onByDefault: boolean
   /** Why it was refused. */
   readonly problem: string | null
@@ -45,22 +54,73 @@ const PERMISSIONS: Readonly<Record<McpPermission | "default", string>> = {
   deny: "Deny"
 }
 
+/** What the service has to identify itself with. */
+const stateOf = ({ connection, hasCredential, settings: { authentication } }: McpServerRecord): string =>
+  authentication.type !== "oauth"
+    ? hasCredential ? "Stored" : "None"
+    : connection === null
+    ? "Not connected"
+    : connection.problem === null
+    ? "Connected"
+    : "Connect again"
+
 const row = (server: McpServerRecord): Html => {
-  const { hasCredential, name, repo, setAt, settings } = server
+  const { name, repo, setAt, settings } = server
   return html`
 <tr>
 <th scope="row"><a href="/mcp-servers/server?${query(server)}">${name}</a></th>
 <td data-label="Repository">${repo}</td>
 <td data-label="Address"><code>${settings.url}</code></td>
-<td data-label="Credential">${hasCredential ? "Stored" : "None"}</td>
+<td data-label="Credential">${stateOf(server)}</td>
 <td data-label="On by default">${settings.onByDefault ? "Yes" : "No"}</td>
 <td data-label="Updated">${moment(setAt)}</td>
 </tr>`
 }
 
-const NONE: Draft = { repo: "", name: "", url: "", header: "", onByDefault: true, problem: null }
+const NONE: Draft = {
+  repo: "",
+  name: "",
+  url: "",
+  header: "",
+  isOAuth: false,
+  clientId: "",
+  scope: "",
+  onByDefault: true,
+  problem: null
+}
 
-const setForm = (csrf: Html, { header, name, onByDefault, problem, repo, url }: Draft): Html => {
+/** The fields about how the service identifies itself to the server. */
+const authenticationFields = ({ clientId, header, isOAuth, scope }: Draft, invalid: Html | false): Html =>
+  html`<div class="field">
+<label for="authentication">Authentication</label>
+<select id="authentication" name="authentication">
+<option value="header"${!isOAuth && html` selected`}>None, or a header with a credential</option>
+<option value="oauth"${isOAuth && html` selected`}>OAuth: you connect the server in your browser</option>
+</select>
+</div>
+<div class="field">
+<label for="header">Header with the credential (optional, without OAuth)</label>
+<input id="header" name="header" value="${header}" autocapitalize="none" spellcheck="false" placeholder="Authorization"${invalid}>
+</div>
+<div class="field">
+<label for="clientId">Client id (optional, with OAuth)</label>
+<input id="clientId" name="clientId" value="${clientId}" autocapitalize="none" spellcheck="false" aria-describedby="client-hint"${invalid}>
+<p class="hint" id="client-hint">Only if the server's authorization server does not register clients by itself.</p>
+</div>
+<div class="field">
+<label for="scope">Scopes (optional, with OAuth)</label>
+<input id="scope" name="scope" value="${scope}" autocapitalize="none" spellcheck="false" aria-describedby="scope-hint"${invalid}>
+<p class="hint" id="scope-hint">Separated by spaces. Left empty, the service asks for those that the server names.</p>
+</div>
+<div class="field">
+<label for="credential">Credential (optional)</label>
+<input id="credential" name="credential" type="password" autocomplete="off" aria-describedby="credential-hint"${invalid}>
+<p class="hint" id="credential-hint">The whole value of the header, such as <code>Bearer …</code>, or the secret of the client id. Stored
+encrypted, never shown again, and never given to an agent. Left empty, a stored one stays if address and header or client id are the same.</p>
+</div>`
+
+const setForm = (csrf: Html, draft: Draft): Html => {
+  const { name, onByDefault, problem, repo, url } = draft
   const invalid = problem !== null && html` aria-errormessage="problem"`
   return html`<form method="post" action="/mcp-servers" class="panel" aria-labelledby="set" autocomplete="off">
 <h2 id="set">Set an MCP server</h2>
@@ -82,19 +142,23 @@ aria-describedby="name-hint"${invalid}>
 aria-describedby="url-hint"${invalid}>
 <p class="hint" id="url-hint">Streamable HTTP. The service connects to this address alone.</p>
 </div>
-<div class="field">
-<label for="header">Header with the credential (optional)</label>
-<input id="header" name="header" value="${header}" autocapitalize="none" spellcheck="false" placeholder="Authorization"${invalid}>
-</div>
-<div class="field">
-<label for="credential">Credential (optional)</label>
-<input id="credential" name="credential" type="password" autocomplete="off" aria-describedby="credential-hint"${invalid}>
-<p class="hint" id="credential-hint">The whole value of the header, such as <code>Bearer …</code>. Stored encrypted, never shown again,
-and never given to an agent. Left empty, a stored one stays if address and header are the same.</p>
-</div>
+${authenticationFields(draft, invalid)}
 <div class="field"><label><input type="checkbox" name="on" value="on"${onByDefault && html` checked`}> On by default</label></div>
 <button>Set MCP server</button>
 </form>`
+}
+
+/** The state of a connection by OAuth, and the form that begins one. */
+const connectForm = (csrf: Html, { connection, name, repo }: McpServerRecord): Html => {
+  const state = connection === null
+    ? html`<p class="warning">Not connected: agents do not have this server.</p>`
+    : connection.problem === null
+    ? html`<p>Connected ${moment(connection.connectedAt)}. The service renews the connection.</p>`
+    : html`<p class="problem">Connect again: ${connection.problem}</p>`
+  return html`<h2>Connection</h2>
+${state}
+<form method="post" action="/mcp-servers/connect">${csrf}<input type="hidden" name="repo" value="${repo}">
+<input type="hidden" name="name" value="${name}"><button>${connection === null ? "Connect" : "Connect again"}</button></form>`
 }
 
 const permissionOptions = (chosen: McpPermission | "default"): ReadonlyArray<Html> =>
@@ -142,6 +206,8 @@ const WORDS: Readonly<Record<string, string>> = {
   name: "The name",
   url: "The address",
   "authentication.name": "The header",
+  "authentication.clientId": "The client id",
+  "authentication.scope": "The scopes",
   credential: "The credential",
   tool: "The tool"
 }
@@ -184,23 +250,28 @@ ${setForm(member.csrf, draft)}`
       repo: (yield* form.one("repo")).trim(),
       name: (yield* form.one("name")).trim(),
       url: (yield* form.one("url")).trim(),
-      header: (yield* form.one("header")).trim(),
+      header: ((yield* form.maybe("header")) ?? "").trim(),
+      isOAuth: (yield* form.maybe("authentication")) === "oauth",
+      clientId: ((yield* form.maybe("clientId")) ?? "").trim(),
+      scope: ((yield* form.maybe("scope")) ?? "").trim(),
       onByDefault: form.all("on").includes("on"),
       problem: null
     }
-    const { header, name, onByDefault, repo, url } = draft
+    const { clientId, header, isOAuth, name, onByDefault, repo, scope, url } = draft
     const credential = yield* form.one("credential")
     const again = (problem: string, status: number) => page(member, null, { ...draft, problem }, status)
     const known = (yield* servers.list(grantId, repo)).find((server) => server.name === name)
-    const settings = {
-      url,
-      authentication: header === "" ? { type: "none" } : { type: "header", name: header },
-      onByDefault,
-      tools: known?.settings.tools ?? {}
-    }
-    if (header === "" && credential !== "") return yield* again("The credential needs the name of its header.", 400)
+    const authentication = isOAuth
+      ? { type: "oauth", ...(clientId === "" ? {} : { clientId }), ...(scope === "" ? {} : { scope }) }
+      : header === ""
+      ? { type: "none" }
+      : { type: "header", name: header }
+    const settings = { url, authentication, onByDefault, tools: known?.settings.tools ?? {} }
+    if (isOAuth && header !== "") return yield* again("With OAuth there is no header with a credential.", 400)
+    if (isOAuth && clientId === "" && credential !== "") return yield* again("The credential needs its client id.", 400)
+    if (!isOAuth && header === "" && credential !== "") return yield* again("The credential needs the name of its header.", 400)
     return yield* servers.set({ grantId, repo, name }, settings, credential === "" ? null : Redacted.make(credential)).pipe(
-      Effect.as(Page.redirect("/mcp-servers?done=set")),
+      Effect.map((server) => Page.redirect(isOAuth ? `/mcp-servers/server?${query(server)}&done=set` : "/mcp-servers?done=set")),
       Effect.catchTags({
         InvalidRequest: ({ field, reason }) => again(`${WORDS[field] ?? "This"} cannot be used: ${reason}.`, 400),
         McpServerRefused: ({ message, reason }) => reason === "grant" ? Effect.fail(revoked) : again(message, 409),
@@ -219,10 +290,21 @@ const ofServer = (servers: Servers) => {
 
   const serverPage = (member: Page.Member, server: McpServerRecord, told: Html | null, problem: string | null, status: number) => {
     const { name, repo, settings } = server
-    const header = settings.authentication.type === "header" ? settings.authentication.name : ""
-    const draft: Draft = { repo, name, url: settings.url, header, onByDefault: settings.onByDefault, problem: null }
+    const { authentication, onByDefault, url } = settings
+    const draft: Draft = {
+      repo,
+      name,
+      url,
+      header: authentication.type === "header" ? authentication.name : "",
+      isOAuth: authentication.type === "oauth",
+      clientId: authentication.type === "oauth" ? authentication.clientId ?? "" : "",
+      scope: authentication.type === "oauth" ? authentication.scope ?? "" : "",
+      onByDefault,
+      problem: null
+    }
     const body = html`<h1>MCP server <code>${name}</code> of ${repo}</h1>
 ${told}
+${authentication.type === "oauth" && connectForm(member.csrf, server)}
 ${toolForm(member.csrf, server, problem)}
 ${setForm(member.csrf, draft)}
 <p><a href="/mcp-servers/remove?${query(server)}">Remove this MCP server</a></p>`
@@ -273,14 +355,55 @@ ${setForm(member.csrf, draft)}
   return { showOne, permit, askToRemove, remove }
 }
 
+/** Connecting a server by OAuth: the browser goes to its authorization server and comes back. */
+const connecting = (servers: Servers, connections: McpConnections["Service"], publicUrl: string) => {
+  const by = ({ user }: Page.Member) => `user/${user.id}`
+  const notConnected = (status: 400 | 409, text: string) => new Refused({ status, title: "The MCP server is not connected", text })
+
+  const connect: Handler = Effect.fnUntraced(function*(member, { form }) {
+    const { grantId } = member.visit.place
+    const key = { grantId, repo: yield* form.one("repo"), name: yield* form.one("name") }
+    const { name, repo } = yield* servers.find(key)
+    const address = yield* connections.begin({ grantId, repo, name }, `${publicUrl}${CALLBACK}`, by(member))
+    const { host } = new URL(address)
+    // A link, because forms lead nowhere else, and so that the person sees where they go.
+    const body = html`<h1>Connect <code>${name}</code> of ${repo}</h1>
+<p>The MCP server asks you to agree at <strong>${host}</strong>. Agents of this repository then use its tools as you, without seeing your
+credential. Continue only if you know this address. You have 10 minutes.</p>
+<div class="actions"><a class="button" href="${address}" rel="noreferrer">Continue to ${host}</a>
+<a class="button quiet" href="/mcp-servers/server?${query({ name, repo })}">Cancel</a></div>`
+    return Page.show({ title: `Connect ${name}`, place: "mcp-servers", body }, member)
+  }, (self) =>
+    Effect.catchTags(self, {
+      McpConnectRefused: ({ detail }) => Effect.fail(notConnected(409, detail)),
+      McpServerNotFound: () => Effect.fail(noServer),
+      SecretsUnusable: cannotSeal
+    }))
+
+  const comeBack: Handler = (member, { url }) =>
+    connections.finish(member.visit.place.grantId, url.searchParams, by(member)).pipe(
+      Effect.map((server) => Page.redirect(`/mcp-servers/server?${query(server)}&done=connected`)),
+      Effect.catchTags({
+        McpConnectRefused: ({ detail }) => Effect.fail(notConnected(400, detail)),
+        SecretsUnusable: cannotSeal
+      })
+    )
+
+  return { connect, comeBack }
+}
+
 export const layer = HttpRouter.use(Effect.fnUntraced(function*(router) {
   const { members } = yield* Effect.provideService(Page.make, HttpRouter.HttpRouter, router)
   const servers = yield* McpServers
   const { set, show } = listing(servers)
   const { askToRemove, permit, remove, showOne } = ofServer(servers)
+  const { publicUrl } = yield* Settings
+  const { comeBack, connect } = connecting(servers, yield* McpConnections, publicUrl)
 
   yield* members("/mcp-servers", { GET: forOwners(show), POST: forOwners(set) })
   yield* members("/mcp-servers/server", { GET: forOwners(showOne) })
   yield* members("/mcp-servers/tools", { POST: forOwners(permit) })
+  yield* members("/mcp-servers/connect", { POST: forOwners(connect) })
+  yield* members(CALLBACK, { GET: forOwners(comeBack) })
   yield* members("/mcp-servers/remove", { GET: forOwners(askToRemove), POST: forOwners(remove) })
 }))

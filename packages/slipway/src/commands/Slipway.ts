@@ -47,7 +47,7 @@ const repositories = {
     about: "Secrets for setups: list, set, remove; trusted refs: trust, distrust, refs",
     load: async () => (await import("./admin/Secrets.ts")).secrets
   },
-  mcp: { about: "MCP servers of agents: list, add, remove, tools", load: async () => (await import("./admin/Mcp.ts")).mcp },
+  mcp: { about: "MCP servers of agents: list, add, connect, remove, tools", load: async () => (await import("./admin/Mcp.ts")).mcp },
   env: { about: "Environment files of repositories: check, run", load: async () => (await import("./service/Environments.ts")).env }
 }
 

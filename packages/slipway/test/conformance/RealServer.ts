@@ -11,6 +11,7 @@ import { Secrets } from "@slipway/domain/environment/usecases/Secrets"
 import { RemoteTrees, LocalTrees } from "@slipway/domain/files/ports/RemoteTrees"
 import { Files } from "@slipway/domain/files/usecases/Files"
 import { Uploads } from "@slipway/domain/files/usecases/Uploads"
+import { McpConnections } from "@slipway/domain/mcp/usecases/McpConnections"
 import { McpServers } from "@slipway/domain/mcp/usecases/McpServers"
 import { ModelProviders } from "@slipway/domain/models/usecases/ModelProviders"
 import { PartnerStore } from "@slipway/domain/partner/ports/PartnerStore"
@@ -144,6 +145,7 @@ const service = Layer.unwrap(Effect.map(directory, (path) => {
     Webhooks.layer,
     Secrets.layer,
     McpServers.layer,
+    McpConnections.layer,
     ModelProviders.layer,
     Access.layer,
     DeviceLogins.layer,

@@ -1,8 +1,9 @@
 /** The MCP servers of a sandbox's agent (docs/decisions/23): which it gets, and calls that need a person. */
 import { Redaction } from "@slipway/domain/environment/redaction/Redaction"
-import { type McpAsk, McpGateway, type McpSession, type McpTarget } from "@slipway/domain/mcp/ports/McpGateway"
+import { type McpAsk, McpGateway, McpNotConnected, type McpSession, type McpTarget } from "@slipway/domain/mcp/ports/McpGateway"
 import { McpServerStore, type RevealedMcpServer } from "@slipway/domain/mcp/ports/McpServerStore"
 import { permissionOf, serversOf } from "@slipway/domain/mcp/rules/McpServers"
+import { McpConnections } from "@slipway/domain/mcp/usecases/McpConnections"
 import type { AgentEvent, AgentMcp } from "@slipway/domain/sandbox/ports/AgentRuntime"
 import { isSettled, type Sandbox } from "@slipway/domain/sandbox/rules/Sandbox"
 import type { SystemCommand } from "@slipway/domain/sandbox/rules/SystemCommand"
@@ -22,14 +23,32 @@ interface OpenMcp {
 
 const NONE: OpenMcp = { session: null, given: undefined, told: null }
 
-const targetOf = ({ toolApprovalMode }: Sandbox) => ({ credential, name, settings }: RevealedMcpServer): McpTarget => ({
-  name,
-  url: settings.url,
-  header: credential === null || settings.authentication.type !== "header"
-    ? null
-    : { name: settings.authentication.name, value: credential },
-  permissionOf: (tool) => permissionOf(settings, tool, toolApprovalMode)
-})
+/** What the ways to servers need. */
+interface Ways {
+  readonly sandbox: Sandbox
+  /** `null`: this worker cannot use connections by OAuth. */
+  readonly connections: McpConnections["Service"] | null
+  readonly learn: (secret: string) => void
+}
+
+const noConnections = new McpNotConnected({ detail: "This worker cannot use connections by OAuth." })
+
+const targetOf =
+  ({ connections, learn, sandbox: { grantId, toolApprovalMode } }: Ways) =>
+  ({ credential, name, repo, settings }: RevealedMcpServer): McpTarget => {
+    const { authentication, url } = settings
+    const token: McpTarget["token"] = (refused) =>
+      connections === null
+        ? Effect.fail(noConnections)
+        : Effect.tap(connections.token({ grantId, repo, name }, refused), (token) => Effect.sync(() => learn(Redacted.value(token))))
+    return {
+      name,
+      url,
+      header: credential === null || authentication.type !== "header" ? null : { name: authentication.name, value: credential },
+      ...(authentication.type === "oauth" ? { token } : {}),
+      permissionOf: (tool) => permissionOf(settings, tool, toolApprovalMode)
+    }
+  }
 
 /** The servers that were chosen or are on by default, and the chosen ones that are gone. */
 const find = Effect.fnUntraced(function*(sandbox: Sandbox) {
@@ -84,6 +103,7 @@ export const open = Effect.fn("AgentMcp.open")(function*(leased: LeasedSandbox) 
   if (servers.length === 0 && gone.length === 0) return NONE
   const gateway = Option.getOrUndefined(yield* Effect.serviceOption(McpGateway))
   const redaction = yield* Redaction
+  const connections = Option.getOrNull(yield* Effect.serviceOption(McpConnections))
   for (const { credential } of servers) {
     if (credential === null) continue
     const value = Redacted.value(credential)
@@ -92,7 +112,10 @@ export const open = Effect.fn("AgentMcp.open")(function*(leased: LeasedSandbox) 
   }
   const session = gateway === undefined || servers.length === 0
     ? null
-    : yield* gateway.open({ sandboxId: leased.id, servers: servers.map(targetOf(sandbox)) })
+    : yield* gateway.open({
+      sandboxId: leased.id,
+      servers: servers.map(targetOf({ sandbox, connections, learn: (secret) => redaction.learn(secret) }))
+    })
   const looked = yield* Effect.forEach(servers, ({ name }) =>
     Effect.map(
       Effect.timed(session === null ? Effect.succeed("This worker has no way to MCP servers.") : session.look(name)),

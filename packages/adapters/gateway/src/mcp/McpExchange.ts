@@ -1,5 +1,5 @@
 /** One request of an agent to an MCP server: checked, decided, sent with the credential, and its answer passed on within bounds. */
-import type { McpTarget } from "@slipway/domain/mcp/ports/McpGateway"
+import type { McpNotConnected, McpTarget } from "@slipway/domain/mcp/ports/McpGateway"
 import { Effect, Redacted } from "effect"
 import type { IncomingMessage, ServerResponse } from "node:http"
 import { withoutKey } from "../server/KeyGuard.ts"
@@ -13,10 +13,18 @@ export interface ServerInUse {
   readonly target: McpTarget
   /** The tools of the last list; `null`: it has listed none yet. */
   tools: Set<string> | null
+  /** The last credentials that were sent, which must not come back. */
+  keys: ReadonlyArray<string>
 }
+
+export const inUse = (target: McpTarget): ServerInUse => ({ target, tools: null, keys: [] })
+
+type Header = McpTarget["header"]
 
 export interface Exchanging {
   readonly server: ServerInUse
+  /** The header with the credential of this request. */
+  readonly header: Header
   readonly request: IncomingMessage
   readonly response: ServerResponse
   readonly limits: McpLimits
@@ -32,12 +40,31 @@ const FROM_AGENT = ["mcp-session-id", "mcp-protocol-version", "last-event-id"]
 /** Requests of the server in one stream, which are answered for the agent. */
 const MAX_SERVER_REQUESTS = 100
 
-/** The secret part of a header's value, which must not come back. */
-const keyOf = ({ header }: McpTarget): string | null =>
+/** Credentials of one server that answers are searched for. A token lives for minutes at least. */
+const MAX_KEYS = 5
+
+/** The header for a request now. `refused`: a token that the server has refused. */
+const headerOf = (server: ServerInUse, refused: Redacted.Redacted | null): Effect.Effect<Header, McpNotConnected> => {
+  const { header, token } = server.target
+  const found: Effect.Effect<Header, McpNotConnected> = token === undefined
+    ? Effect.succeed(header)
+    : Effect.map(token(refused), (token) => ({ name: "Authorization", value: Redacted.make(`Bearer ${Redacted.value(token)}`) }))
+  return Effect.tap(found, (header) =>
+    Effect.sync(() => {
+      const key = secretOf(header)
+      if (key !== null && !server.keys.includes(key)) server.keys = [key, ...server.keys].slice(0, MAX_KEYS)
+    }))
+}
+
+/** The secret part of a header's value. */
+const secretOf = (header: Header): string | null =>
   header === null ? null : Redacted.value(header.value).replace(/^(?:basic|bearer|token) +/iu, "")
 
+/** A text of the server without the credentials that it was sent. */
+const withoutKeys = (text: string, keys: ReadonlyArray<string>): string => keys.reduce(withoutKey, text)
+
 const requestOf = (
-  { destinations, limits, request, server: { target: { header, url } }, signal }: Exchanging,
+  { destinations, header, limits, request, server: { target: { url } }, signal }: Exchanging,
   method: UpstreamRequest["method"],
   body?: object
 ): UpstreamRequest => {
@@ -62,9 +89,9 @@ const requestOf = (
 }
 
 /** The server's session, if it begins one. */
-const shownHeaders = ({ headers }: IncomingMessage, key: string | null): Record<string, string> => {
+const shownHeaders = ({ headers }: IncomingMessage, keys: ReadonlyArray<string>): Record<string, string> => {
   const id = headers["mcp-session-id"]
-  return typeof id === "string" && id.length <= 1024 && withoutKey(id, key) === id ? { "mcp-session-id": id } : {}
+  return typeof id === "string" && id.length <= 1024 && withoutKeys(id, keys) === id ? { "mcp-session-id": id } : {}
 }
 
 export const reply = (response: ServerResponse, status: number, message: object, headers: Readonly<Record<string, string>> = {}) => {
@@ -94,8 +121,7 @@ const passed = (
   asked: Messages.FromAgent,
   text: string
 ): { readonly message: object } | { readonly request: Extract<Messages.FromServer, { readonly _tag: "Request" }> } | null => {
-  const key = keyOf(server.target)
-  const read = Messages.fromServer(withoutKey(text, key))
+  const read = Messages.fromServer(withoutKeys(text, server.keys))
   if (read._tag === "Invalid") return null
   if (read._tag === "Request") return { request: read }
   if (asked._tag !== "List") return { message: read.message }
@@ -119,9 +145,8 @@ const answerServer = async (exchanging: Exchanging, request: Extract<Messages.Fr
 
 /** Passes on the events of a stream. `maximum`: bytes of it. */
 const passStream = async (exchanging: Exchanging, asked: Messages.FromAgent, answer: IncomingMessage, maximum: number) => {
-  const { limits, response, server } = exchanging
-  const key = keyOf(server.target)
-  beginStream(response, shownHeaders(answer, key))
+  const { limits, response, server: { keys } } = exchanging
+  beginStream(response, shownHeaders(answer, keys))
   const reader = new EventStreamReader(limits.answerBytes)
   let length = 0
   let requests = 0
@@ -137,7 +162,7 @@ const passStream = async (exchanging: Exchanging, asked: Messages.FromAgent, ans
         if ("message" in what) {
           await write(
             response,
-            written(what.message, event.id !== undefined && withoutKey(event.id, key) === event.id ? event.id : undefined)
+            written(what.message, event.id !== undefined && withoutKeys(event.id, keys) === event.id ? event.id : undefined)
           )
           continue
         }
@@ -163,9 +188,16 @@ const fail = ({ response, server: { target } }: Exchanging, asked: Messages.From
   reply(response, 502, Messages.errorOf(null, said))
 }
 
-const forward = async (exchanging: Exchanging, asked: Exclude<Messages.FromAgent, { readonly _tag: "Answer" | "Invalid" }>) => {
+type Sent = Exclude<Messages.FromAgent, { readonly _tag: "Answer" | "Invalid" }>
+
+/** `mayRefuse`: the server may refuse the token; then nothing is answered, and the result says so. */
+const forward = async (exchanging: Exchanging, asked: Sent, mayRefuse: boolean): Promise<"refused" | void> => {
   const { limits, request, response, server } = exchanging
   const answer = await send(requestOf(exchanging, "POST", asked.pass))
+  if (mayRefuse && answer.statusCode === 401) {
+    answer.destroy()
+    return "refused"
+  }
   const problem = problemOf(answer)
   if (problem !== null) {
     answer.destroy()
@@ -180,7 +212,7 @@ const forward = async (exchanging: Exchanging, asked: Exclude<Messages.FromAgent
     return void response.writeHead(202).end()
   }
   if (isStream(answer)) return await passStream(exchanging, asked, answer, limits.answerBytes)
-  const headers = shownHeaders(answer, keyOf(server.target))
+  const headers = shownHeaders(answer, server.keys)
   const what = passed(exchanging, asked, await textOf(answer, limits.answerBytes))
   if (what === null || !("message" in what)) return fail(exchanging, asked, "Its answer is invalid.")
   reply(response, 200, what.message, headers)
@@ -204,14 +236,23 @@ const decided = Effect.fnUntraced(function*(exchanging: Exchanging, call: Extrac
 export const post = (exchanging: Exchanging, text: string): Effect.Effect<void> => {
   const asked = Messages.fromAgent(text)
   const { response } = exchanging
-  const sending = (message: Exclude<typeof asked, { readonly _tag: "Answer" | "Invalid" }>) =>
+  const forwarded = (message: Sent, header: Header, mayRefuse: boolean) =>
     Effect.promise(() =>
-      forward(exchanging, message).catch((error: unknown) => {
+      forward({ ...exchanging, header }, message, mayRefuse).catch((error: unknown) => {
         if (error instanceof Unreachable) return fail(exchanging, message, error.message)
         if (exchanging.signal.aborted) return void response.destroy()
         throw error
       })
     )
+  /** A refused token is renewed once, and the message is sent again: the server has not taken it. */
+  const sending = (message: Sent) =>
+    Effect.gen(function*() {
+      const { server } = exchanging
+      const header = yield* headerOf(server, null)
+      const sent = yield* forwarded(message, header, server.target.token !== undefined)
+      if (sent !== "refused") return
+      yield* forwarded(message, yield* headerOf(server, Redacted.make(secretOf(header) ?? "")), false)
+    }).pipe(Effect.catch(({ detail }) => Effect.sync(() => fail(exchanging, message, detail))))
   switch (asked._tag) {
     case "Invalid":
       return Effect.sync(() => reply(response, 400, Messages.errorOf(null, asked.reason, -32_600)))
@@ -234,6 +275,12 @@ const NONE: Messages.FromAgent = { _tag: "Answer" }
 
 /** The stream of notifications, or the end of the server's session. */
 export const other = (exchanging: Exchanging, method: "GET" | "DELETE"): Effect.Effect<void> =>
+  Effect.matchEffect(headerOf(exchanging.server, null), {
+    onFailure: ({ detail }) => Effect.sync(() => fail(exchanging, NONE, detail)),
+    onSuccess: (header) => otherWith({ ...exchanging, header }, method)
+  })
+
+const otherWith = (exchanging: Exchanging, method: "GET" | "DELETE"): Effect.Effect<void> =>
   Effect.promise(async () => {
     const { response } = exchanging
     try {
@@ -269,14 +316,29 @@ const firstMessage = async (answer: IncomingMessage, maximum: number): Promise<s
   throw new Unreachable("It closed the connection.")
 }
 
-/** Asks a server whether it answers. The reason why not; `null`: it does. */
-export const look = (
-  { destinations, limits, target }: Pick<Exchanging, "destinations" | "limits"> & { readonly target: McpTarget }
-): Effect.Effect<string | null> =>
+interface Looking extends Pick<Exchanging, "destinations" | "limits"> {
+  readonly server: ServerInUse
+}
+
+/** Asks a server whether it answers. The reason why not; `null`: it does. A refused token is renewed once. */
+export const look = (looking: Looking): Effect.Effect<string | null> =>
+  Effect.gen(function*() {
+    const { server } = looking
+    const header = yield* headerOf(server, null)
+    const found = yield* lookWith(looking, header)
+    if (found !== "refused") return found
+    if (server.target.token === undefined) return REFUSED
+    const again = yield* lookWith(looking, yield* headerOf(server, Redacted.make(secretOf(header) ?? "")))
+    return again === "refused" ? REFUSED : again
+  }).pipe(Effect.catch(({ detail }) => Effect.succeed(detail)))
+
+const REFUSED = "It refuses the credential (status 401). An owner can set another one."
+
+const lookWith = ({ destinations, limits, server: { target: { url } } }: Looking, header: Header): Effect.Effect<string | null> =>
   Effect.promise(async (signal) => {
     const ended = AbortSignal.any([signal, AbortSignal.timeout(limits.lookMillis)])
     const about = (method: UpstreamRequest["method"], more: Readonly<Record<string, string>>, body?: object): UpstreamRequest => ({
-      url: target.url,
+      url,
       method,
       limits,
       destinations,
@@ -285,12 +347,16 @@ export const look = (
         accept: "application/json, text/event-stream",
         ...(body === undefined ? {} : { "content-type": "application/json" }),
         ...more,
-        ...(target.header === null ? {} : { [target.header.name]: Redacted.value(target.header.value) })
+        ...(header === null ? {} : { [header.name]: Redacted.value(header.value) })
       },
       ...(body === undefined ? {} : { body: JSON.stringify(body) })
     })
     try {
       const answer = await send(about("POST", {}, LOOK))
+      if (answer.statusCode === 401) {
+        answer.destroy()
+        return "refused"
+      }
       const problem = problemOf(answer)
       if (problem !== null) {
         answer.destroy()

@@ -67,7 +67,7 @@ const serve = Effect.fnUntraced(
       if (text.length > MAX_ARGUMENTS) return Effect.succeed("Its arguments are too large to be shown to a person.")
       return Effect.flatMap(ids.uuid7, (id) => asking.ask({ id: `mcp:${id}`, server: server.target.name, tool, arguments: text }))
     }
-    const exchanging = { server, request, response, limits, destinations: options, signal: ended.signal, ask }
+    const exchanging = { server, header: null, request, response, limits, destinations: options, signal: ended.signal, ask }
     const work = Effect.gen(function*() {
       if (request.method !== "POST") return yield* McpExchange.other(exchanging, request.method === "GET" ? "GET" : "DELETE")
       const body = yield* readBody(
@@ -150,7 +150,7 @@ export const layer = (options: Options): Layer.Layer<McpGateway, McpGatewayError
           const run = yield* FiberSet.runtime(requests)()
           const asking = McpAsking.make()
           const opened: Opened = {
-            servers: new Map(servers.map((target) => [target.name, { target, tools: null }])),
+            servers: new Map(servers.map((target) => [target.name, McpExchange.inUse(target)])),
             asking,
             door: admission.open(),
             run
@@ -169,7 +169,7 @@ export const layer = (options: Options): Layer.Layer<McpGateway, McpGatewayError
               const found = opened.servers.get(name)
               return found === undefined
                 ? Effect.succeed("It is unknown here.")
-                : McpExchange.look({ target: found.target, limits: gateway.limits, destinations: options })
+                : McpExchange.look({ server: found, limits: gateway.limits, destinations: options })
             },
             attend: asking.attend,
             decide: asking.decide

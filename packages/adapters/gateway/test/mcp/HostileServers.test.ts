@@ -96,6 +96,18 @@ describe("an MCP server that", () => {
       assert.deepStrictEqual(server.got, [])
     }))
 
+  it.live("has another address a moment later is reached at the one that was checked", () =>
+    Effect.gen(function*() {
+      const server = yield* McpServer.start()
+      const { port } = new URL(server.url)
+      // No resolver knows this name, so the connection can only use what was looked up.
+      const agent = yield* open({ url: `http://wiki.invalid:${port}/mcp`, destination: `wiki.invalid:${port}` }, {}, {
+        lookup: async () => ["127.0.0.1"]
+      })
+      assert.isNull(yield* agent.session.look("wiki"))
+      assert.deepStrictEqual(server.got[0]?.headers.host, `wiki.invalid:${port}`)
+    }))
+
   for (const stream of [false, true]) {
     it.live(`repeats its credential has it removed ${stream ? "from a stream" : "from an answer"}`, () =>
       Effect.gen(function*() {

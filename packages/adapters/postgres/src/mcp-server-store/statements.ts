@@ -13,11 +13,14 @@ const Row = Schema.Struct({
   name: McpServerName,
   settings: McpServerSettings,
   hasCredential: Schema.Boolean,
+  connection: Schema.NullOr(Schema.Struct({ connectedAt: Schema.DateTimeUtcFromString, problem: Schema.NullOr(Schema.String) })),
   createdAt: Instant,
   setAt: Instant
 })
 
-const COLUMNS = `repo, name, settings, sealed IS NOT NULL AS "hasCredential", created_at AS "createdAt", set_at AS "setAt"`
+const COLUMNS = `repo, name, settings, sealed IS NOT NULL AS "hasCredential", created_at AS "createdAt", set_at AS "setAt",
+  CASE WHEN connection IS NOT NULL THEN jsonb_build_object('problem', connection_problem, 'connectedAt',
+    to_char(connected_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"')) END AS connection`
 
 const encode = Schema.encodeSync(Schema.fromJsonString(McpServerSettings))
 
@@ -52,12 +55,15 @@ export const countOthers = (sql: SqlClient.SqlClient, { grantId, name, repo }: M
         FROM mcp_servers WHERE grant_id = ${grantId} AND NOT (lower(repo) = lower(${repo}) AND name = ${name})`
   })(undefined)
 
+const NO_CONNECTION = "connection = NULL, connected_at = NULL, connection_problem = NULL, renewing_until = NULL"
+
 /** `sealed`: `undefined` keeps the stored credential. */
 export const saveServer = (
   sql: SqlClient.SqlClient,
   { grantId, name, repo }: McpServerKey,
   settings: McpServerSettings,
   sealed: string | null | undefined,
+  isConnectionKept: boolean,
   at: DateTime.Utc
 ) =>
   SqlSchema.findOne({
@@ -71,6 +77,7 @@ export const saveServer = (
         ON CONFLICT (grant_id, lower(repo), name) DO UPDATE
           SET repo = excluded.repo, settings = excluded.settings, set_at = excluded.set_at
             ${sealed === undefined ? sql`` : sql`, sealed = excluded.sealed`}
+            ${isConnectionKept ? sql`` : sql`, ${sql.literal(NO_CONNECTION)}`}
         RETURNING ${sql.literal(COLUMNS)}`
   })(undefined)
 
@@ -90,16 +97,107 @@ export const selectSealed = (sql: SqlClient.SqlClient, grantId: string, repos: R
         ORDER BY lower(repo) COLLATE "C", name COLLATE "C"`
   })(undefined)
 
-/** All encrypted credentials, locked in one order. */
+/** All encrypted values, locked in one order. */
 export const selectAllSealed = (sql: SqlClient.SqlClient) =>
   SqlSchema.findAll({
     Request: Schema.Void,
-    Result: Schema.Struct({ grantId: Schema.String, repo: Schema.String, name: McpServerName, sealed: Sealed }),
+    Result: Schema.Struct({
+      grantId: Schema.String,
+      repo: Schema.String,
+      name: McpServerName,
+      sealed: Schema.NullOr(Sealed),
+      connection: Schema.NullOr(Sealed),
+      begun: Schema.NullOr(Sealed)
+    }),
     execute: () =>
       sql`
-        SELECT grant_id AS "grantId", repo, name, sealed FROM mcp_servers WHERE sealed IS NOT NULL
+        SELECT grant_id AS "grantId", repo, name, sealed, connection, begun FROM mcp_servers
+        WHERE sealed IS NOT NULL OR connection IS NOT NULL OR begun IS NOT NULL
         ORDER BY grant_id, lower(repo), name FOR NO KEY UPDATE`
   })(undefined)
 
-export const updateSealed = (sql: SqlClient.SqlClient, { grantId, name, repo }: McpServerKey, sealed: string) =>
-  sql`UPDATE mcp_servers SET sealed = ${sealed} WHERE grant_id = ${grantId} AND lower(repo) = lower(${repo}) AND name = ${name}`
+const where = (sql: SqlClient.SqlClient, { grantId, name, repo }: McpServerKey) =>
+  sql`grant_id = ${grantId} AND lower(repo) = lower(${repo}) AND name = ${name}`
+
+/** Replaces one encrypted value. */
+export const updateSealed = (
+  sql: SqlClient.SqlClient,
+  server: McpServerKey,
+  column: "begun" | "connection" | "sealed",
+  sealed: string
+) => sql`UPDATE mcp_servers SET ${sql.literal(column)} = ${sealed} WHERE ${where(sql, server)}`
+
+/** A row if the server is there. */
+export const saveBegun = (
+  sql: SqlClient.SqlClient,
+  server: McpServerKey,
+  begun: { readonly sealed: string; readonly state: string; readonly until: DateTime.Utc }
+) =>
+  sql`
+    UPDATE mcp_servers SET begun = ${begun.sealed}, begun_state = ${begun.state}, begun_until = ${DateTime.formatIso(begun.until)}
+    WHERE ${where(sql, server)} RETURNING 1`
+
+/** Deletes what was begun with this state, and returns it. */
+export const takeBegun = (sql: SqlClient.SqlClient, grantId: string, state: string) =>
+  SqlSchema.findAll({
+    Request: Schema.Void,
+    Result: Schema.Struct({ repo: Schema.String, name: McpServerName, settings: McpServerSettings, begun: Sealed, until: Instant }),
+    execute: () =>
+      sql`
+        WITH taken AS (
+          SELECT ctid, repo, name, settings, begun, begun_until FROM mcp_servers
+          WHERE grant_id = ${grantId} AND begun_state = ${state} LIMIT 1 FOR NO KEY UPDATE
+        ), deleted AS (
+          UPDATE mcp_servers SET begun = NULL, begun_state = NULL, begun_until = NULL FROM taken WHERE mcp_servers.ctid = taken.ctid
+        )
+        SELECT repo, name, settings, begun, begun_until AS until FROM taken`
+  })(undefined)
+
+export const saveConnection = (sql: SqlClient.SqlClient, server: McpServerKey, sealed: string, at: DateTime.Utc) =>
+  SqlSchema.findOne({
+    Request: Schema.Void,
+    Result: Row,
+    execute: () =>
+      sql`
+        UPDATE mcp_servers SET connection = ${sealed}, connection_problem = NULL,
+          connection_version = greatest(connection_version + 1, ${DateTime.toEpochMillis(at)}),
+          connected_at = ${DateTime.formatIso(at)}, renewing_until = NULL
+        WHERE ${where(sql, server)} RETURNING ${sql.literal(COLUMNS)}`
+  })(undefined)
+
+export const selectConnection = (sql: SqlClient.SqlClient, server: McpServerKey) =>
+  SqlSchema.findAll({
+    Request: Schema.Void,
+    Result: Schema.Struct({ tokens: Sealed, version: Int8, connectedAt: Instant, problem: Schema.NullOr(Schema.String) }),
+    execute: () =>
+      sql`
+        SELECT connection AS tokens, connection_version AS version, connected_at AS "connectedAt", connection_problem AS problem
+        FROM mcp_servers WHERE ${where(sql, server)} AND connection IS NOT NULL`
+  })(undefined)
+
+/** A row if the renewal was free. */
+export const claimRenewal = (
+  sql: SqlClient.SqlClient,
+  server: McpServerKey,
+  version: number,
+  at: DateTime.Utc,
+  until: DateTime.Utc
+) =>
+  sql`
+    UPDATE mcp_servers SET renewing_until = ${DateTime.formatIso(until)}
+    WHERE ${where(sql, server)} AND connection IS NOT NULL AND connection_version = ${version}
+      AND (renewing_until IS NULL OR renewing_until <= ${DateTime.formatIso(at)})
+    RETURNING 1`
+
+/** `sealed`: new tokens; `problem`: why the connection has ended; neither: another process may try. */
+export const endRenewal = (
+  sql: SqlClient.SqlClient,
+  server: McpServerKey,
+  version: number,
+  { problem, sealed }: { readonly sealed?: string; readonly problem?: string }
+) =>
+  sql`
+    UPDATE mcp_servers SET renewing_until = NULL
+      ${sealed === undefined ? sql`` : sql`, connection = ${sealed}, connection_version = connection_version + 1`}
+      ${problem === undefined ? sql`` : sql`, connection_problem = ${problem}, connection_version = connection_version + 1`}
+    WHERE ${where(sql, server)} AND connection IS NOT NULL AND connection_version = ${version}`

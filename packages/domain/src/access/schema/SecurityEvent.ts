@@ -60,6 +60,7 @@ export const Action = Schema.Literals([
   "repository_settings.changed",
   "mcp_server.set",
   "mcp_server.removed",
+  "mcp_server.connected",
   "scope.refused",
   "approval.decided",
   "sandbox.restored",

@@ -10,12 +10,24 @@ import type * as Scope from "effect/Scope"
 import type { SandboxId } from "../../ids/SandboxId.ts"
 import type { McpPermission, McpServerName } from "../schema/McpServer.ts"
 
+/** A server with OAuth cannot be used. `detail`: sentences for people and agents, without secrets. */
+export class McpNotConnected extends Schema.TaggedError<McpNotConnected>()("McpNotConnected", { detail: Schema.String }) {
+  override get message() {
+    return this.detail
+  }
+}
+
 /** A server that the gateway leads to. */
 export interface McpTarget {
   readonly name: McpServerName
   readonly url: string
   /** The header with the credential; `null`: none. */
   readonly header: { readonly name: string; readonly value: Redacted.Redacted } | null
+  /**
+   * The access token of a server with OAuth, asked for before each request and sent instead of `header`. `refused`: the token that the
+   * server has refused.
+   */
+  readonly token?: (refused: Redacted.Redacted | null) => Effect.Effect<Redacted.Redacted, McpNotConnected>
   readonly permissionOf: (tool: string) => McpPermission
 }
 

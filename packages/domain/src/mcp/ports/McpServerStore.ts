@@ -52,6 +52,29 @@ export interface McpServerKey extends McpServersOf {
   readonly name: McpServerName
 }
 
+/** A connection by OAuth, without its tokens. */
+export interface McpConnectionRecord {
+  readonly connectedAt: DateTime.Utc
+  /** Why it must be made again, for people and without secrets; `null`: it is in use. */
+  readonly problem: string | null
+}
+
+/** A connection with its tokens, for workers only. */
+export interface RevealedMcpConnection extends McpConnectionRecord {
+  /** Grows with each change. */
+  readonly version: number
+  /** The sealed text. */
+  readonly tokens: Redacted.Redacted
+}
+
+/** A connection that an owner has begun. */
+export interface McpConnecting {
+  readonly server: McpServerKey
+  readonly settings: McpServerSettings
+  /** What the end needs to know of the beginning. */
+  readonly pending: Redacted.Redacted
+}
+
 /** A server without its credential. */
 export interface McpServerRecord {
   /** As spelled when the settings were set. */
@@ -59,6 +82,8 @@ export interface McpServerRecord {
   readonly name: McpServerName
   readonly settings: McpServerSettings
   readonly hasCredential: boolean
+  /** The connection of a server with OAuth; `null`: an owner has to connect it. */
+  readonly connection: McpConnectionRecord | null
   readonly createdAt: DateTime.Utc
   /** The time when the settings were last set. */
   readonly setAt: DateTime.Utc
@@ -77,7 +102,7 @@ export const told = (
   at: DateTime.Utc
 ): SecurityEvent => ({ action, at, subjects: { grantId, repo, mcpServer: name } })
 
-/** Checked by `McpServerStoreContract`. Revoking a grant deletes its servers for good. Changes are in the audit log. */
+/** Checked by `McpServerStoreContract`. New settings end a connection unless `keepsConnection`. Revoking a grant deletes its servers for good. Changes are in the audit log. */
 export class McpServerStore extends Context.Service<McpServerStore, {
   /** Adds a server or replaces its settings. What becomes of the credential before: `credentialChange`. `null`: none is given. */
   set(
@@ -94,5 +119,39 @@ export class McpServerStore extends Context.Service<McpServerStore, {
     grantId: string,
     repos: ReadonlyArray<RepoName>
   ): Effect.Effect<ReadonlyArray<RevealedMcpServer>, SecretsUnusable | StoreUnavailable>
+  /**
+   * Remembers a connection that begins at `at`, until `until`. `state`: a digest of what the browser comes back with. It replaces an
+   * earlier beginning of the same server.
+   */
+  beginConnection(
+    key: McpServerKey,
+    begun: { readonly state: string; readonly pending: Redacted.Redacted; readonly until: DateTime.Utc }
+  ): Effect.Effect<void, McpServerNotFound | SecretsUnusable | StoreUnavailable>
+  /** Takes what was begun, once; `null`: nothing that is still valid at `at`. */
+  takeConnecting(
+    grantId: string,
+    state: string,
+    at: DateTime.Utc
+  ): Effect.Effect<McpConnecting | null, SecretsUnusable | StoreUnavailable>
+  /** Stores a connection that was made for these settings. Fails if the server has other ones by now. */
+  connect(
+    key: McpServerKey,
+    settings: McpServerSettings,
+    tokens: Redacted.Redacted,
+    at: DateTime.Utc
+  ): Effect.Effect<McpServerRecord, McpServerNotFound | SecretsUnusable | StoreUnavailable>
+  /** `null`: it is not connected. */
+  connection(key: McpServerKey): Effect.Effect<RevealedMcpConnection | null, SecretsUnusable | StoreUnavailable>
+  /** Whether the caller, and nobody else until `until`, may renew this version of the connection. */
+  claimRenewal(key: McpServerKey, version: number, at: DateTime.Utc, until: DateTime.Utc): Effect.Effect<boolean, StoreUnavailable>
+  /**
+   * Ends a renewal of this version: with new tokens, with the reason why the connection must be made again, or (`null`) with nothing, so
+   * that another one may try. Does nothing if the connection has another version by now.
+   */
+  endRenewal(
+    key: McpServerKey,
+    version: number,
+    renewed: { readonly tokens: Redacted.Redacted } | { readonly problem: string } | null
+  ): Effect.Effect<void, SecretsUnusable | StoreUnavailable>
 }>()("@slipway/domain/McpServerStore") {
 }

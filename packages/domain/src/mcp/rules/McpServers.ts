@@ -47,16 +47,25 @@ export const unknownNames = (
 /** Whether the stored credential stays when settings are set. `missing`: the settings need one, and none is there or given. */
 export type CredentialChange = "none" | "keep" | "replace" | "missing"
 
-/** A stored credential is kept only for the address and the header that it was given for. */
+/**
+ * A stored credential is kept only for the address and the header or client that it was given for. The client of a server with OAuth may
+ * have no secret.
+ */
 export const credentialChange = (
   before: { readonly settings: McpServerSettings; readonly hasCredential: boolean } | null,
   { authentication, url }: McpServerSettings,
   isGiven: boolean
 ): CredentialChange => {
-  if (authentication.type === "none") return "none"
+  if (authentication.type === "none" || (authentication.type === "oauth" && authentication.clientId === undefined)) return "none"
   if (isGiven) return "replace"
-  const was = before?.settings.authentication
-  const isSame = before !== null && before.hasCredential && before.settings.url === url && was?.type === "header" &&
-    was.name.toLowerCase() === authentication.name.toLowerCase()
-  return isSame ? "keep" : "missing"
+  const was = before !== null && before.hasCredential && before.settings.url === url ? before.settings.authentication : null
+  if (authentication.type === "oauth") return was?.type === "oauth" && was.clientId === authentication.clientId ? "keep" : "none"
+  return was?.type === "header" && was.name.toLowerCase() === authentication.name.toLowerCase() ? "keep" : "missing"
+}
+
+/** Whether a connection by OAuth counts after new settings: only for the same address, client, secret and scopes. */
+export const keepsConnection = (before: McpServerSettings, after: McpServerSettings, change: CredentialChange): boolean => {
+  const [was, is] = [before.authentication, after.authentication]
+  return was.type === "oauth" && is.type === "oauth" && change !== "replace" && before.url === after.url && was.clientId === is.clientId &&
+    was.scope === is.scope
 }

@@ -49,12 +49,33 @@ const HeaderName = Schema.String.check(
   })
 )
 
-/** How the service identifies itself to the server. The value of a header is stored encrypted, beside the settings. */
+/** A client id (RFC 6749, appendix A.1), of a client that an owner registered. */
+const ClientId = Schema.String.check(
+  Schema.isPattern(/^[\x20-\x7e]{1,512}$/u, { expected: "1 to 512 visible characters of ASCII on one line" })
+)
+
+/** Scopes (RFC 6749, section 3.3), separated by spaces. */
+const OAuthScope = Schema.String.check(
+  Schema.isPattern(/^[\x21\x23-\x5b\x5d-\x7e]+(?: [\x21\x23-\x5b\x5d-\x7e]+)*$/u, { expected: "scopes, separated by spaces" }),
+  Schema.isMaxLength(1000)
+)
+
+/**
+ * How the service identifies itself to the server. Secrets are stored encrypted, beside the settings: the value of a header, the secret
+ * of a client, and the tokens of a connection.
+ */
 export const McpAuthentication = Schema.Union([
   Schema.Struct({ type: Schema.Literal("none") }),
   Schema.Struct({
     type: Schema.Literal("header"),
     name: HeaderName.annotateKey({ description: "The header with the credential, such as `Authorization`." })
+  }),
+  Schema.Struct({
+    type: Schema.Literal("oauth"),
+    clientId: Schema.optionalKey(ClientId).annotateKey({
+      description: "A client that an owner registered. Left out: the service registers itself when an owner connects the server."
+    }),
+    scope: Schema.optionalKey(OAuthScope).annotateKey({ description: "Scopes to ask for. Left out: those that the server names." })
   })
 ])
 export type McpAuthentication = typeof McpAuthentication.Type

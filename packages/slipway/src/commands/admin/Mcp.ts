@@ -1,12 +1,15 @@
 /** `slipway mcp`: MCP servers of agents, with their credentials and the permissions of their tools. Credentials are never shown. */
 import type { McpServerRecord } from "@slipway/domain/mcp/ports/McpServerStore"
-import { McpServerName } from "@slipway/domain/mcp/schema/McpServer"
+import { type McpAuthentication, McpServerName } from "@slipway/domain/mcp/schema/McpServer"
+import { CONNECTING, McpConnections } from "@slipway/domain/mcp/usecases/McpConnections"
 import { McpServers } from "@slipway/domain/mcp/usecases/McpServers"
 import { RepoName } from "@slipway/domain/source/schema/RepoRef"
-import { DateTime, Effect, Option } from "effect"
+import { Console, DateTime, Effect, Option, Result, Schema } from "effect"
 import { Argument, Command, Flag } from "effect/cli"
+import { openBrowser } from "../terminal/OpenBrowser.ts"
 import { columns, json, print } from "../terminal/Output.ts"
 import { administration } from "./Administration.ts"
+import * as BrowserReturn from "./BrowserReturn.ts"
 import { grantOf } from "./Partners.ts"
 import { valueOf } from "./Secrets.ts"
 
@@ -17,14 +20,60 @@ const name = Argument.String("name").pipe(
   Argument.withSchema(McpServerName)
 )
 
-const shown = ({ createdAt, hasCredential, name, repo, setAt, settings }: McpServerRecord) => ({
+/** Only a command finishes what a command began. */
+const OPERATOR = "operator"
+
+const shown = ({ connection, createdAt, hasCredential, name, repo, setAt, settings }: McpServerRecord) => ({
   repo,
   name,
   ...settings,
   hasCredential,
+  connection: connection === null ? null : { ...connection, connectedAt: DateTime.formatIso(connection.connectedAt) },
   createdAt: DateTime.formatIso(createdAt),
   setAt: DateTime.formatIso(setAt)
 })
+
+/** What the service has to identify itself with. */
+const stateOf = ({ connection, hasCredential, settings: { authentication } }: McpServerRecord): string =>
+  authentication.type !== "oauth"
+    ? hasCredential ? "stored" : "none"
+    : connection === null
+    ? "not connected"
+    : connection.problem === null
+    ? "connected"
+    : "connect again"
+
+/** Flags that do not fit together. */
+class Misfit extends Schema.TaggedError<Misfit>()("Misfit", { detail: Schema.String }) {
+  override get message() {
+    return this.detail
+  }
+}
+
+interface Authentication {
+  readonly header: Option.Option<string>
+  readonly oauth: boolean
+  readonly clientId: Option.Option<string>
+  readonly clientSecret: boolean
+  readonly scope: Option.Option<string>
+}
+
+/** The settings that the flags mean. */
+const authenticationOf = ({ clientId, clientSecret, header, oauth, scope }: Authentication): Result.Result<McpAuthentication, Misfit> => {
+  if (oauth && Option.isSome(header)) return Result.fail(new Misfit({ detail: "--oauth and --header exclude each other" }))
+  if (!oauth && (Option.isSome(clientId) || Option.isSome(scope))) {
+    return Result.fail(new Misfit({ detail: "--client-id and --scope need --oauth" }))
+  }
+  if (clientSecret && Option.isNone(clientId)) return Result.fail(new Misfit({ detail: "--client-secret needs --client-id" }))
+  if (!oauth) {
+    return Result.succeed(Option.match(header, { onNone: () => ({ type: "none" }), onSome: (name) => ({ type: "header", name }) }))
+  }
+  return Result.succeed({
+    type: "oauth",
+    ...Option.match(clientId, { onNone: () => ({}), onSome: (clientId) => ({ clientId }) }),
+    ...Option.match(scope, { onNone: () => ({}), onSome: (scope) => ({ scope }) })
+  })
+}
 
 const add = Command.make(
   "add",
@@ -37,28 +86,47 @@ const add = Command.make(
       Flag.withDescription("Header with a credential, such as Authorization. Its value is read from standard input or a hidden prompt."),
       Flag.optional
     ),
+    oauth: Flag.Boolean("oauth").pipe(
+      Flag.withDescription("The server uses OAuth: slipway mcp connect connects it"),
+      Flag.withDefault(false)
+    ),
+    clientId: Flag.String("client-id").pipe(
+      Flag.withDescription("With --oauth: a client that you registered at the authorization server"),
+      Flag.optional
+    ),
+    clientSecret: Flag.Boolean("client-secret").pipe(
+      Flag.withDescription("With --client-id: read its secret from standard input or a hidden prompt"),
+      Flag.withDefault(false)
+    ),
+    scope: Flag.String("scope").pipe(
+      Flag.withDescription("With --oauth: scopes, separated by spaces. Default: those that the server names"),
+      Flag.optional
+    ),
     off: Flag.Boolean("off").pipe(Flag.withDescription("Only for sandboxes that choose it"), Flag.withDefault(false)),
     json
   },
-  ({ grant: idOrName, header, json, name, off, repo, url }) =>
+  ({ clientSecret, grant: idOrName, json, name, off, repo, url, ...given }) =>
     Effect.flatMap(
-      Option.match(header, { onNone: () => Effect.succeed(null), onSome: (header) => valueOf(header) }),
-      (credential) =>
+      Effect.flatMap(Effect.fromResult(authenticationOf({ clientSecret, ...given })), (authentication) =>
+        Effect.map(
+          authentication.type === "header"
+            ? valueOf(authentication.name)
+            : clientSecret
+            ? valueOf("the client secret")
+            : Effect.succeed(null),
+          (credential) => ({ authentication, credential })
+        )),
+      ({ authentication, credential }) =>
         administration(Effect.gen(function*() {
           const servers = yield* McpServers
           const { id: grantId, name: grant } = yield* grantOf(idOrName)
           const known = (yield* servers.list(grantId, repo)).find((server) => server.name === name)
-          const settings = {
-            url,
-            authentication: Option.match(header, {
-              onNone: () => ({ type: "none" as const }),
-              onSome: (name) => ({ type: "header" as const, name })
-            }),
-            onByDefault: !off,
-            tools: known?.settings.tools ?? {}
-          }
+          const settings = { url, authentication, onByDefault: !off, tools: known?.settings.tools ?? {} }
           const record = yield* servers.set({ grantId, repo, name }, settings, credential)
-          yield* print(json, shown(record), () => `Agents of ${repo} in grant ${grant} that start from now on have the MCP server ${name}.`)
+          yield* print(json, shown(record), () =>
+            authentication.type === "oauth" && record.connection === null
+              ? `The MCP server ${name} is set. Connect it: slipway mcp connect ${name} --grant ${grant} --repo ${repo}`
+              : `Agents of ${repo} in grant ${grant} that start from now on have the MCP server ${name}.`)
         }))
     )
 ).pipe(
@@ -68,7 +136,8 @@ const add = Command.make(
     {
       command: "slipway mcp add wiki https://wiki.example.com/mcp --grant acme --repo acme/shop --header Authorization < wiki.token",
       description: "The file has the whole value: Bearer …"
-    }
+    },
+    { command: "slipway mcp add notes https://notes.example.com/mcp --grant acme --repo acme/shop --oauth", description: "With OAuth" }
   ])
 )
 
@@ -83,12 +152,12 @@ const list = Command.make(
       yield* print(json, all.map(shown), () =>
         all.length === 0 ? "No MCP servers. Add one with: slipway mcp add" : columns([
           ["REPOSITORY", "NAME", "ADDRESS", "CREDENTIAL", "DEFAULT"],
-          ...all.map(({ hasCredential, name, repo, settings }) => [
-            repo,
-            name,
-            settings.url,
-            hasCredential ? "stored" : "none",
-            settings.onByDefault ? "on" : "off"
+          ...all.map((server) => [
+            server.repo,
+            server.name,
+            server.settings.url,
+            stateOf(server),
+            server.settings.onByDefault ? "on" : "off"
           ])
         ]))
     }))
@@ -148,7 +217,52 @@ const tools = Command.make(
   ])
 )
 
+const connect = Command.make(
+  "connect",
+  {
+    name,
+    grant,
+    repo,
+    port: Flag.Int("port").pipe(
+      Flag.withDescription("Port on this machine that your browser comes back to. Default: a free one"),
+      Flag.withSchema(Schema.Int.check(Schema.isBetween({ minimum: 0, maximum: 65_535 }))),
+      Flag.withDefault(0)
+    ),
+    json
+  },
+  ({ grant: idOrName, json, name, port, repo }) =>
+    administration(Effect.scoped(Effect.gen(function*() {
+      const connections = yield* McpConnections
+      const { id: grantId } = yield* grantOf(idOrName)
+      const { answer, redirectUri } = yield* BrowserReturn.listen(port)
+      const address = yield* connections.begin({ grantId, repo, name }, redirectUri, OPERATOR)
+      const isOpen = yield* openBrowser(address)
+      // Standard output is for the result.
+      yield* Console.error(
+        `${isOpen ? "Your browser opens this address" : "Open this address in a browser on this machine"}:\n\n  ${address}\n\n` +
+          `It comes back to port ${new URL(redirectUri).port} of this machine. From another one, forward that port first: ssh -L.`
+      )
+      const came = yield* answer.pipe(Effect.timeoutOrElse({
+        duration: CONNECTING,
+        orElse: () => new Misfit({ detail: "nobody came back within 10 minutes, and nothing changed" })
+      }))
+      const record = yield* connections.finish(grantId, came.query, OPERATOR).pipe(
+        Effect.tapError(({ message }) => came.say(message)),
+        Effect.tap(() => came.say("Connected. You can close this page."))
+      )
+      yield* print(json, shown(record), () => `The MCP server ${name} of ${repo} is connected. Agents that start from now on have it.`)
+    })))
+).pipe(
+  Command.withDescription("Connect an MCP server by OAuth, in a browser on this machine"),
+  Command.withExamples([
+    {
+      command: "slipway mcp connect notes --grant acme --repo acme/shop",
+      description: "Agree in the browser; the service keeps the tokens"
+    }
+  ])
+)
+
 export const mcp = Command.make("mcp").pipe(
-  Command.withDescription("MCP servers of agents: list, add, remove, tools"),
-  Command.withSubcommands([list, add, remove, tools])
+  Command.withDescription("MCP servers of agents: list, add, connect, remove, tools"),
+  Command.withSubcommands([list, add, connect, remove, tools])
 )

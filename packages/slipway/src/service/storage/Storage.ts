@@ -6,6 +6,7 @@ import { CreditPrice } from "@slipway/domain/models/rules/Credits"
 import { MaxActiveSandboxes } from "@slipway/domain/sandbox/ports/ActiveSandboxes"
 import * as UseCases from "@slipway/domain/UseCases"
 import { EmbeddedPostgres } from "@slipway/embedded-postgres/EmbeddedPostgres"
+import * as McpAuthorizerHttp from "@slipway/gateway/mcp/oauth/McpAuthorizerHttp"
 import { LocalRepositories } from "@slipway/local-source/LocalRepositories"
 import * as IdsNode from "@slipway/machine/node/IdsNode"
 import * as WebhookSenderHttp from "@slipway/machine/webhooks/WebhookSenderHttp"
@@ -22,6 +23,7 @@ import * as Stores from "@slipway/postgres/Stores"
 import * as WebhookStorePostgres from "@slipway/postgres/webhook-store/WebhookStorePostgres"
 import { Duration, Effect, Layer } from "effect"
 import path from "node:path"
+import * as IsolationSettings from "../../settings/Isolation.ts"
 import type { Settings } from "../../settings/Settings.ts"
 import { settings as storage } from "../../settings/Storage.ts"
 import * as BlobPlace from "./BlobPlace.ts"
@@ -78,7 +80,8 @@ export const layer = (
     owner ? secrets(settings) : Layer.empty,
     Layer.provide(UseCases.layerAdministration, [
       Layer.succeed(KeysPerUser, settings.keysPerUser),
-      Layer.succeed(PrivateMcpDestinations, settings.mcpPrivate)
+      Layer.succeed(PrivateMcpDestinations, settings.mcpPrivate),
+      McpAuthorizerHttp.layer({ privates: settings.mcpPrivate, option: IsolationSettings.settings.mcpPrivate.name })
     ])
   ).pipe(
     Layer.provideMerge(Layer.merge(WebhookSenderHttp.layer({ allowPrivate: settings.webhookPrivate }), WebhookSignaturesNode.layer)),

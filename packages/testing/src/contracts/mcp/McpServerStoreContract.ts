@@ -34,6 +34,13 @@ const SECURED: McpServerSettings = {
   tools: { delete_page: "deny", "a/b.c-d": "ask", read: "allow" }
 }
 
+const OAUTH: McpServerSettings = {
+  url: "https://wiki.example.com/mcp",
+  authentication: { type: "oauth" },
+  onByDefault: true,
+  tools: {}
+}
+
 const newGrant = Effect.gen(function*() {
   return (yield* (yield* Access).createGrant(yield* (yield* Ids).uuid7)).grant.id
 })
@@ -54,7 +61,7 @@ const settingsAndCredentials = (it: Writer<Services>) => {
     Effect.gen(function*() {
       const grantId = yield* newGrant
       assert.deepStrictEqual([yield* list(grantId), yield* reveal(grantId)], [[], []])
-      const record = { repo: SHOP, name: "wiki", settings: SECURED, hasCredential: true, createdAt: at, setAt: at }
+      const record = { repo: SHOP, name: "wiki", settings: SECURED, hasCredential: true, connection: null, createdAt: at, setAt: at }
       assert.deepStrictEqual(yield* set(grantId, SECURED, CANARY), record)
       assert.deepStrictEqual(yield* list(grantId), [record])
       assert.deepStrictEqual(yield* reveal(grantId), [[SHOP, "wiki", CANARY]])
@@ -67,7 +74,7 @@ const settingsAndCredentials = (it: Writer<Services>) => {
       const changed = { ...SECURED, tools: {}, onByDefault: true }
       yield* set(grantId, changed, "another credential", "wiki", "acme/SHOP", later)
       assert.deepStrictEqual(yield* list(grantId), [
-        { repo: "acme/SHOP", name: "wiki", settings: changed, hasCredential: true, createdAt: at, setAt: later }
+        { repo: "acme/SHOP", name: "wiki", settings: changed, hasCredential: true, connection: null, createdAt: at, setAt: later }
       ])
       assert.deepStrictEqual(yield* reveal(grantId), [["acme/SHOP", "wiki", "another credential"]])
     }))
@@ -169,8 +176,162 @@ const lists = (it: Writer<Services>) => {
     }))
 }
 
+const keyOf = (grantId: string, name = "wiki", repo = SHOP) => ({ grantId, repo, name })
+const begin = (grantId: string, state: string, text: string, until = later) =>
+  McpServerStore.use((store) => store.beginConnection(keyOf(grantId), { state, pending: Redacted.make(text), until }))
+const take = (grantId: string, state: string, when = at) =>
+  Effect.map(
+    McpServerStore.use((store) => store.takeConnecting(grantId, state, when)),
+    (taken) => taken === null ? null : { ...taken, pending: Redacted.value(taken.pending) }
+  )
+const connect = (grantId: string, tokens: string, settings = OAUTH, when = at) =>
+  McpServerStore.use((store) => store.connect(keyOf(grantId), settings, Redacted.make(tokens), when))
+const connection = (grantId: string) =>
+  Effect.map(
+    McpServerStore.use((store) => store.connection(keyOf(grantId))),
+    (found) => found === null ? null : { ...found, tokens: Redacted.value(found.tokens) }
+  )
+const claim = (grantId: string, version: number, when = at, until = later) =>
+  McpServerStore.use((store) => store.claimRenewal(keyOf(grantId), version, when, until))
+const endRenewal = (grantId: string, version: number, renewed: { readonly tokens: string } | { readonly problem: string } | null) =>
+  McpServerStore.use((store) =>
+    store.endRenewal(
+      keyOf(grantId),
+      version,
+      renewed !== null && "tokens" in renewed ? { tokens: Redacted.make(renewed.tokens) } : renewed
+    )
+  )
+/** A connected server of a new grant, and the version of its connection. */
+const connected = Effect.gen(function*() {
+  const grantId = yield* newGrant
+  yield* set(grantId, OAUTH)
+  yield* connect(grantId, "first")
+  return { grantId, version: (yield* connection(grantId))?.version ?? assert.fail("it is not connected") }
+})
+
+/** How connections by OAuth are made, and end. */
+const connections = (it: Writer<Services>) => {
+  it.effect("takes what was begun once, for its grant, and not after its time", () =>
+    Effect.gen(function*() {
+      const [grantId, theirs] = [yield* newGrant, yield* newGrant]
+      assert.strictEqual((yield* Effect.flip(begin(grantId, "state", "x")))._tag, "McpServerNotFound")
+      yield* set(grantId, OAUTH)
+      yield* begin(grantId, "earlier", "x")
+      yield* begin(grantId, "state", CANARY)
+      assert.deepStrictEqual([yield* take(theirs, "state"), yield* take(grantId, "other"), yield* take(grantId, "earlier")], [null, null,
+        null])
+      assert.deepStrictEqual(yield* take(grantId, "state"), { server: keyOf(grantId), settings: OAUTH, pending: CANARY })
+      assert.isNull(yield* take(grantId, "state"))
+      yield* begin(grantId, "state", "x")
+      assert.isNull(yield* take(grantId, "state", later))
+    }))
+
+  it.effect("gives what was begun to exactly one of two that come back at the same time", () =>
+    Effect.gen(function*() {
+      const grantId = yield* newGrant
+      yield* set(grantId, OAUTH)
+      yield* begin(grantId, "state", "x")
+      const both = yield* Effect.all([take(grantId, "state"), take(grantId, "state")], { concurrency: "unbounded" })
+      assert.lengthOf(both.filter((taken) => taken !== null), 1)
+    }))
+
+  it.effect("connects a server, tells when, and gives the tokens to workers alone", () =>
+    Effect.gen(function*() {
+      const grantId = yield* newGrant
+      assert.strictEqual((yield* Effect.flip(connect(grantId, "x")))._tag, "McpServerNotFound")
+      assert.isNull((yield* set(grantId, OAUTH)).connection)
+      assert.isNull(yield* connection(grantId))
+      const entries = yield* appended(connect(grantId, CANARY))
+      assert.deepStrictEqual(entries, [
+        { action: "mcp_server.connected", at, subjects: { grantId, repo: SHOP, mcpServer: "wiki" } }
+      ])
+      assert.deepStrictEqual((yield* list(grantId)).map((server) => server.connection), [{ connectedAt: at, problem: null }])
+      assert.deepInclude(yield* connection(grantId), { tokens: CANARY, connectedAt: at, problem: null })
+      assert.notInclude(JSON.stringify(yield* list(grantId)), "7Qm2")
+    }))
+
+  it.effect("keeps a connection with the same address, client and scopes, and ends it with others", () =>
+    Effect.gen(function*() {
+      const { grantId } = yield* connected
+      yield* set(grantId, { ...OAUTH, tools: { read: "allow" }, onByDefault: false })
+      assert.strictEqual((yield* connection(grantId))?.tokens, "first")
+      const others: ReadonlyArray<McpServerSettings> = [
+        { ...OAUTH, url: "https://evil.example.com/mcp" },
+        { ...OAUTH, authentication: { type: "oauth", clientId: "mine" } },
+        { ...OAUTH, authentication: { type: "oauth", scope: "read" } },
+        { ...OAUTH, authentication: { type: "none" } }
+      ]
+      for (const other of others) {
+        assert.isNull((yield* set(grantId, other)).connection)
+        assert.isNull(yield* connection(grantId))
+        // What was made for other settings does not count.
+        assert.strictEqual((yield* Effect.flip(connect(grantId, "late")))._tag, "McpServerNotFound")
+        yield* set(grantId, OAUTH)
+        yield* connect(grantId, "again")
+      }
+      const client: McpServerSettings = { ...OAUTH, authentication: { type: "oauth", clientId: "mine" } }
+      assert.strictEqual((yield* set(grantId, client, "secret")).hasCredential, true)
+      yield* connect(grantId, "by a client", client)
+      assert.strictEqual((yield* set(grantId, client)).hasCredential, true)
+      assert.strictEqual((yield* connection(grantId))?.tokens, "by a client")
+      yield* set(grantId, client, "another secret")
+      assert.isNull(yield* connection(grantId))
+    }))
+}
+
+/** How connections by OAuth are renewed. */
+const renewals = (it: Writer<Services>) => {
+  it.effect("lets exactly one renew a version, until its time is over", () =>
+    Effect.gen(function*() {
+      const { grantId, version } = yield* connected
+      const all = yield* Effect.all([claim(grantId, version), claim(grantId, version), claim(grantId, version)], {
+        concurrency: "unbounded"
+      })
+      assert.deepStrictEqual(all.toSorted(), [false, false, true])
+      assert.isFalse(yield* claim(grantId, version + 1))
+      assert.isTrue(yield* claim(grantId, version, later, DateTime.add(later, { minutes: 1 })))
+    }))
+
+  it.effect("replaces the tokens of the version that was renewed, and of no other", () =>
+    Effect.gen(function*() {
+      const { grantId, version } = yield* connected
+      yield* claim(grantId, version)
+      yield* endRenewal(grantId, version, { tokens: "second" })
+      const renewed = yield* connection(grantId)
+      assert.deepInclude(renewed, { tokens: "second", connectedAt: at, problem: null })
+      assert.isAbove(renewed?.version ?? 0, version)
+      yield* endRenewal(grantId, version, { tokens: "late" })
+      yield* endRenewal(grantId, version, { problem: "late" })
+      assert.deepStrictEqual(yield* connection(grantId), renewed)
+      // The next renewal is free at once, and so it is after one that came to nothing.
+      assert.isTrue(yield* claim(grantId, renewed?.version ?? 0))
+      yield* endRenewal(grantId, renewed?.version ?? 0, null)
+      assert.isTrue(yield* claim(grantId, renewed?.version ?? 0))
+    }))
+
+  it.effect("remembers why a connection must be made again, until it is", () =>
+    Effect.gen(function*() {
+      const { grantId, version } = yield* connected
+      yield* claim(grantId, version)
+      yield* endRenewal(grantId, version, { problem: "It was refused." })
+      assert.deepStrictEqual((yield* list(grantId))[0]?.connection, { connectedAt: at, problem: "It was refused." })
+      yield* connect(grantId, "again", OAUTH, later)
+      assert.deepStrictEqual((yield* list(grantId))[0]?.connection, { connectedAt: later, problem: null })
+      const again = (yield* connection(grantId))?.version ?? 0
+      assert.isAbove(again, version + 1)
+      yield* remove(grantId)
+      assert.isNull(yield* connection(grantId))
+      // A late renewal finds no version of its number, because none is used twice.
+      yield* set(grantId, OAUTH)
+      yield* connect(grantId, "another", OAUTH, DateTime.add(later, { minutes: 1 }))
+      assert.isAbove((yield* connection(grantId))?.version ?? 0, again)
+    }))
+}
+
 export const suite = (name: string, layer: Layer.Layer<Services, unknown>) =>
   define(`McpServerStore (${name})`, layer, (it) => {
     settingsAndCredentials(it)
     lists(it)
+    connections(it)
+    renewals(it)
   })
