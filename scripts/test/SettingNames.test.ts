@@ -23,6 +23,7 @@ describe("names of settings", () => {
   })
 
   it("are all of a form that this finds", () => {
-    for (const { name } of all) assert.deepStrictEqual(named(`${name}.`), [name])
+    // Variables of AWS have the names that its own tools give them.
+    for (const { name } of all.filter(({ name }) => !name.startsWith("AWS_"))) assert.deepStrictEqual(named(`${name}.`), [name])
   })
 })

@@ -634,7 +634,7 @@ export type SandboxEvent =
   | Durable<"question.asked", QuestionRequest>
   | Durable<"question.answered", {
     readonly question_id: string
-    /** `user`: a person answered or dismissed it; the others: nobody did. */
+    /** `user`: a person answered or dismissed it; the others: no person did. */
     readonly by: "user" | "timeout" | "interrupt" | "terminate" | "turn_end"
     /** Absent: there is no answer. */
     readonly answers?: { readonly [id: string]: QuestionAnswer }

@@ -16,7 +16,6 @@ import * as FileRules from "./rules/FileRules.ts"
 import * as InternalRules from "./rules/InternalRules.ts"
 import * as LifecycleRules from "./rules/LifecycleRules.ts"
 import * as ListRules from "./rules/ListRules.ts"
-import * as OwnershipRules from "./rules/OwnershipRules.ts"
 import * as QuestionRules from "./rules/QuestionRules.ts"
 import { areas, type Rule } from "./rules/Rule.ts"
 import * as StreamRules from "./rules/StreamRules.ts"
@@ -48,7 +47,6 @@ export const rules: ReadonlyArray<Rule> = [
   ...FeedbackRules.rules,
   ...AutomationRules.rules,
   ...FeedRules.rules,
-  ...OwnershipRules.rules,
   ...DocumentRules.rules
 ].sort(inOrder)
 

@@ -31,6 +31,7 @@ const rules = [
   "sandbox/rules/LeaseRules",
   "sandbox/rules/OutputLimit",
   "sandbox/rules/Policy",
+  "sandbox/rules/Question",
   "sandbox/rules/Sandbox",
   "sandbox/rules/SandboxEvent",
   "sandbox/rules/SelectRepo",

@@ -43,6 +43,7 @@ export const PAGES = [
   "/sandboxes/delete",
   "/sandboxes/:sandboxId",
   "/sandboxes/:sandboxId/approvals/:approvalId",
+  "/sandboxes/:sandboxId/questions/:questionId",
   "/sandboxes/:sandboxId/changes",
   "/sandboxes/:sandboxId/files",
   "/sandboxes/:sandboxId/fork",

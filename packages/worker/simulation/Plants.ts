@@ -494,7 +494,7 @@ export const plants: ReadonlyArray<Plant> = [
   {
     name: "answered-for-the-person",
     mistake: "a question that expires is answered with what the agent may want to hear",
-    rule: "nobody answers in a person's name",
+    rule: "no answer is given in a person's name",
     module: LIMIT,
     from: "closeQuestion(s, { question_id, by: \"timeout\" })",
     to: "closeQuestion(s, { question_id, by: \"timeout\", answers: { 1: { labels: [\"first\"] } } })"

@@ -163,6 +163,12 @@ export const askPlain = (approvalId: string, ...paths: ReadonlyArray<string>): A
   paths,
   plain: true
 })
+/** A question with two options. */
+export const inquire = (questionId: string): AgentEvent => ({
+  _tag: "QuestionAsked",
+  questionId,
+  questions: [{ id: "1", text: "Which?", options: [{ label: "a" }, { label: "b" }], multiple: false, allows_text: true }]
+})
 
 // ---------------------------------------------------------------------------------------------------------------
 // The world

@@ -1,6 +1,8 @@
 import { assert } from "@effect/vitest"
 import { Ids } from "@slipway/domain/ids/Ids"
+import type { SandboxId } from "@slipway/domain/ids/SandboxId"
 import { Leases } from "@slipway/domain/sandbox/ports/Leases"
+import { questionsOf } from "@slipway/domain/sandbox/rules/Question"
 import { turnId } from "@slipway/domain/sandbox/rules/Turn"
 import { Sandboxes } from "@slipway/domain/sandbox/usecases/Sandboxes"
 import { StoreUnavailable } from "@slipway/domain/store/StoreUnavailable"
@@ -12,6 +14,7 @@ import {
   events,
   eventsOf,
   find,
+  inquire,
   message,
   pass,
   principal,
@@ -73,6 +76,61 @@ scenario(
       assert.strictEqual((yield* find(id)).status, "running")
     })
 )
+
+const answersTo = (id: SandboxId) => Effect.map(eventsOf(id, "question.answered"), (all) => all.map(({ data }) => data))
+const answered = { answers: { 1: { labels: ["a"] } } }
+const answer = (id: SandboxId) => Sandboxes.use((sandboxes) => sandboxes.answerQuestion(principal, id, "q1", answered))
+
+scenario("a question of an agent whose worker vanishes ends with its turn: nobody answers, and no other agent hears an answer", (world) =>
+  Effect.gen(function*() {
+    const first = yield* startWorker(world)
+    const { agent, id } = yield* running(world)
+    yield* agent.emit(inquire("q1"))
+    yield* until(id, (sandbox) => questionsOf(sandbox).length === 1)
+    first.network = "hang"
+    yield* startWorker(world, other)
+    yield* pass("35 seconds")
+
+    assert.deepStrictEqual(yield* answersTo(id), [{ question_id: "q1", by: "turn_end" }])
+    assert.deepStrictEqual((yield* eventsOf(id, "turn.completed")).map(({ data }) => data), [
+      { state: "failed", reason: "agent_lost", initiator: "provider" }
+    ])
+    assert.strictEqual((yield* answer(id)).rejection, "question_already_answered")
+    const second = yield* woken(world, id)
+    yield* settle
+    assert.deepStrictEqual(world.agents.map(({ answers }) => answers), [[], []])
+    assert.strictEqual(second.text, "Go on")
+  }))
+
+scenario("an answer that comes while the worker is cut off counts, and the agent of the next worker does not hear it", (world) =>
+  Effect.gen(function*() {
+    const first = yield* startWorker(world)
+    const { agent, id } = yield* running(world)
+    yield* agent.emit(inquire("q1"))
+    yield* until(id, (sandbox) => questionsOf(sandbox).length === 1)
+    first.network = "hang"
+    assert.strictEqual((yield* answer(id)).outcome, "applied")
+    yield* startWorker(world, other)
+    yield* pass("35 seconds")
+    yield* woken(world, id)
+    yield* settle
+    assert.deepStrictEqual(yield* answersTo(id), [{ question_id: "q1", by: "user", ...answered }])
+    assert.deepStrictEqual((yield* eventsOf(id, "turn.completed")).map(({ data }) => data.reason), ["agent_lost"])
+    assert.deepStrictEqual(world.agents.map(({ answers }) => answers), [[], []])
+  }))
+
+scenario("a question ends with the agent that asked it", (world) =>
+  Effect.gen(function*() {
+    yield* startWorker(world)
+    const { agent, id } = yield* running(world)
+    yield* agent.emit(inquire("q1"))
+    yield* until(id, (sandbox) => questionsOf(sandbox).length === 1)
+    yield* agent.crash()
+    yield* until(id, ({ idleSince }) => idleSince !== null)
+    assert.deepStrictEqual(yield* answersTo(id), [{ question_id: "q1", by: "turn_end" }])
+    assert.deepStrictEqual((yield* eventsOf(id, "turn.completed")).map(({ data }) => data.reason), ["agent_lost"])
+    assert.strictEqual((yield* answer(id)).rejection, "question_already_answered")
+  }))
 
 scenario("what a replaced worker still writes changes nothing", (world) =>
   Effect.gen(function*() {

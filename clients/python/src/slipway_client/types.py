@@ -1750,7 +1750,7 @@ class _QuestionAnsweredEventData(TypedDict):
     """The request that is over."""
     by: Literal["user", "timeout", "interrupt", "terminate", "turn_end"]
     """
-    `user`: a person answered, or dismissed it; the others: nobody did, because an answer is no
+    `user`: a person answered, or dismissed it; the others: no person did, because an answer is no
     longer possible.
     """
 
@@ -1760,8 +1760,8 @@ class QuestionAnsweredEventData(_QuestionAnsweredEventData, total=False):
 
     answers: dict[str, QuestionAnsweredEventDataAnswers]
     """
-    The person's answers by the `id` of their question; left out: the agent was told that nobody
-    answered.
+    The person's answers by the `id` of their question; left out: the agent was told that there is
+    no answer.
     """
 
 

@@ -63,10 +63,18 @@ export interface LiveTurn {
 }
 
 /**
- * Tells the agent what a person answered: an entry for each of its questions, `null` for one without an answer; `null`: nobody answered.
+ * Tells the agent what a person answered: an entry for each of its questions, `null` for one without an answer; `null`: no person answered.
  * `why`: a sentence for the agent if it may not ask this.
  */
 export type AnswerTelling = (answers: ReadonlyArray<Answer | null> | null, why?: string) => Effect.Effect<void>
+
+const NOT_ANSWERED = "(No person answered this question.)"
+
+/** The answer to a question as texts. Without an answer it is a sentence that says so, for protocols that know no refusal. */
+export const textsOf = (answer: Answer | null, why?: string): ReadonlyArray<string> =>
+  answer === null
+    ? [why === undefined ? NOT_ANSWERED : `${NOT_ANSWERED} ${why}`]
+    : [...answer.labels ?? [], ...(answer.text === undefined ? [] : [answer.text])]
 
 interface OpenQuestion {
   /** As the agent asked them. */
@@ -275,7 +283,7 @@ const answer = <Approval>({ turn }: State<Approval>, questionId: string, answers
   return open.tell(open.shown.map(({ id, options }, index): Answer | null => {
     const given = answers[id]
     if (given === undefined) return null
-    // What people see of a label may differ from what the agent wrote.
+    // People may see a label differently from how the agent wrote it.
     const labels = given.labels?.map((label) => open.asked[index]?.options[options.findIndex((one) => one.label === label)]?.label ?? label)
     return { ...given, ...(labels === undefined ? {} : { labels }) }
   }))
@@ -364,7 +372,12 @@ const inquire = <Approval>({ redacted, turn }: State<Approval>, asked: ReadonlyA
     multiple,
     allows_text
   }))
-  const refused = turn.questions.size >= PENDING_QUESTIONS ? `${PENDING_QUESTIONS} requests wait already.` : refusalOf(shown)
+  const refused = turn.questions.size >= PENDING_QUESTIONS
+    ? `${PENDING_QUESTIONS} requests wait already.`
+    // By its ids the agent tells answers apart: some agents use the texts.
+    : new Set(asked.map(({ id }) => id)).size < asked.length
+    ? "The questions of a request must differ."
+    : refusalOf(shown)
   if (refused !== null) return tell(null, refused)
   const questionId = `${turn.events.turnId}:q${++turn.asked}`
   turn.questions.set(questionId, { asked, shown, tell })

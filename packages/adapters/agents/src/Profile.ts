@@ -62,7 +62,7 @@ export interface AcpQuestions {
   readonly method: string
   /** The questions of a request; `null`: it has none that can be read. */
   read(params: unknown): { readonly sessionId: string; readonly questions: ReadonlyArray<Question> } | null
-  /** The result of the request: an entry for each question, `null` for one without an answer; `null`: nobody answered. */
+  /** The result of the request: an entry for each question, `null` for one without an answer; `null`: no person answered. */
   result(questions: ReadonlyArray<Question>, answers: ReadonlyArray<Answer | null> | null, why?: string): object
 }
 

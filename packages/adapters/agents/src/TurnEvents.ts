@@ -4,7 +4,7 @@
  */
 import type { Uuid } from "@slipway/domain/ids/Ids"
 import type { AgentEvent, Finish } from "@slipway/domain/sandbox/ports/AgentRuntime"
-import * as PlainEdit from "@slipway/domain/sandbox/rules/PlainEdit"
+import { isPlainEdit } from "@slipway/domain/sandbox/rules/Approval"
 import * as ToolCall from "@slipway/domain/sandbox/rules/ToolCall"
 import { Result } from "effect"
 import { PartText } from "./PartText.ts"
@@ -220,7 +220,7 @@ const ask = (state: State, nativeId: string, update: ToolReport): Asked => {
   const approvalId = tool.asked === 1 ? tool.callId : `${tool.callId}:${tool.asked}`
   const paths = call.paths === undefined ? undefined : ToolCall.shownPaths(call.paths)
   // If a name is changed for display, it may hide another file.
-  const isPlain = PlainEdit.isPlain({ ...call, paths: names }, state.folders) && names.every((name, i) => name === paths?.[i])
+  const isPlain = isPlainEdit({ ...call, paths: names }, state.folders) && names.every((name, i) => name === paths?.[i])
   return {
     approvalId,
     events: [

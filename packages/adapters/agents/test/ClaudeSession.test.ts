@@ -243,7 +243,7 @@ describe("ClaudeSession", () => {
       }).pipe(Effect.scoped)
   )
 
-  it.live("denies questions that cannot be read or are too many, and asks nobody", () =>
+  it.live("denies questions that cannot be read or are too many, and asks no person", () =>
     Effect.gen(function*() {
       for (const asked of [{ questions: "x" }, { questions: Array.from({ length: 11 }, () => ({ question: "Which?" })) }]) {
         const fake = yield* agent(({ response, type }) =>

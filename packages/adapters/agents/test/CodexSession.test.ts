@@ -273,8 +273,8 @@ describe("CodexSession", () => {
     it.live.each(
       [
         [{ 1: { labels: ["A"] }, 2: { text: "So" } }, { which: ["A"], why: ["So"] }],
-        [{ 2: { text: "So" } }, { which: ["(Nobody answered this question.)"], why: ["So"] }],
-        [null, { which: ["(Nobody answered this question.)"], why: ["(Nobody answered this question.)"] }]
+        [{ 2: { text: "So" } }, { which: ["(No person answered this question.)"], why: ["So"] }],
+        [null, { which: ["(No person answered this question.)"], why: ["(No person answered this question.)"] }]
       ] as const
     )("shows its questions, and passes on %j", ([answers, told]) =>
       Effect.gen(function*() {
@@ -300,7 +300,7 @@ describe("CodexSession", () => {
         }])
       }))
 
-    it.live("asks nobody for a secret", () =>
+    it.live("asks no person for a secret", () =>
       Effect.gen(function*() {
         const { events, fake } = yield* run(asking([{ ...which, isSecret: true }]))
         assert.deepStrictEqual(events.filter(({ _tag }) => _tag === "QuestionAsked"), [])

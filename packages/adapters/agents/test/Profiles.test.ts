@@ -78,18 +78,21 @@ describe("profiles", () => {
 
   it("write no instructions where there are none", () => {
     for (const { launch, name } of launches({ instructions: null })) {
-      assert.notInclude(JSON.stringify(launch), ".slipway", name)
+      // It is always told that it cannot ask.
+      if (name !== "opencode") assert.notInclude(JSON.stringify(launch), ".slipway", name)
     }
   })
 
-  it("give the tool that asks the person to the agents whose questions are answered, and opencode no sub-agents where people are asked", () => {
+  it("give the tool for questions to agents whose questions are answered, and opencode no sub-agents where people are asked", () => {
     const none: BoxCommand = { command: "", args: [], env: {} }
     const of = (name: string, more: Partial<AgentSessionOptions> = {}): BoxCommand =>
       AgentRuntimeProfiles.profiles[name]?.launch(options(name, more), "/agents/x") ?? none
     const { args } = of("claude")
     assert.notInclude(args[args.indexOf("--disallowed-tools") + 1] ?? "", "AskUserQuestion")
     assert.include(of("codex").homeFiles?.[".codex/config.toml"], "default_mode_request_user_input = true\n")
-    assert.include(of("grok").homeFiles?.[".grok/config.toml"], "ask_user_question = false\n")
+    // A question expires here, not in the agent.
+    assert.include(of("grok").homeFiles?.[".grok/config.toml"], "[toolset.ask_user_question]\ntimeout_enabled = false\n")
+    assert.notInclude(of("grok").homeFiles?.[".grok/config.toml"], "ask_user_question = false")
     const task = (toolApprovalMode: "auto" | "prompt") =>
       JSON.parse(of("opencode", { toolApprovalMode }).env["OPENCODE_PERMISSION"] ?? "{}").task
     assert.deepStrictEqual([task("prompt"), task("auto")], ["deny", undefined])
@@ -106,6 +109,18 @@ describe("profiles", () => {
       assert.match(told(name), /"text","image"/u, name)
       assert.match(told(name, true), /"text","image"/u, name)
       assert.notInclude(told(name, false), `"image"`, name)
+    }
+  })
+
+  it("tell an agent that cannot ask not to, after the instructions of the repositories", () => {
+    for (const instructions of [null, INSTRUCTIONS]) {
+      for (const { launch, name, profile } of launches({ instructions })) {
+        const file = launch.homeFiles?.[".slipway/AGENTS.md"] ?? ""
+        assert.strictEqual(file.includes("Do not stop to ask"), !profile.capabilities.asksQuestions, name)
+        if (profile.capabilities.asksQuestions) continue
+        assert.isTrue(file.startsWith(instructions ?? "No person can answer"), file)
+        assert.include(launch.env["OPENCODE_CONFIG_CONTENT"], `"${box.home}/.slipway/AGENTS.md"`)
+      }
     }
   })
 

@@ -115,7 +115,7 @@ describe("Google's credentials", () => {
       assert.strictEqual(google.tokens.length, 1)
     }).pipe(Effect.scoped, Effect.provide(Gateway.layer({ clouds: CloudCredentials.ofEnvironment({}) }))))
 
-  it.effect("are replaced before they expire and after a refusal; one that cannot be had is explained without Google's words", () =>
+  it.effect("are replaced before they expire and after a refusal; a missing credential is explained without Google's words", () =>
     Effect.gen(function*() {
       const { access, account, google, provider } = yield* started("anthropic-messages", "", { model: CLAUDE })
       provider.answer = answered(google)

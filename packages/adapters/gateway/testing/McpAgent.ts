@@ -40,7 +40,7 @@ export interface Answer {
   readonly status: number
   readonly headers: IncomingHttpHeaders
   readonly text: string
-  /** Of a stream or of one piece. */
+  /** The body, of a stream or of one piece. */
   readonly messages: ReadonlyArray<unknown>
 }
 

@@ -336,7 +336,7 @@ const checkedOutModules = <R>(it: Writer<WorkingTrees | R>, workspace: Workspace
       assert.deepStrictEqual(base.submodules, Object.keys(reasons))
       assert.strictEqual(reasons["a-file"], "No file:///etc.")
       assert.strictEqual(reasons["b-self"], "It is the repository that it is in.")
-      for (const name of ["c-above", "d-between"]) assert.strictEqual(reasons[name], "Its address is none that the source host has.", name)
+      for (const name of ["c-above", "d-between"]) assert.strictEqual(reasons[name], "The source host has no such address.", name)
       assert.strictEqual(reasons["e-others"], "No https://github.com/other/secret.git.")
       assert.match(reasons["f-gone"] ?? "", /commit does not exist/u)
       assert.match(reasons["g-nameless"] ?? "", /no address/u)

@@ -34,6 +34,7 @@ const KEPT = [
   "recorded_at",
   "usage",
   "tokens",
+  "budget_micro_usd",
   "revision",
   "last_seq",
   "purged_seq",
@@ -60,8 +61,8 @@ it.live("a tombstone empties every column that it need not keep", () =>
 
 /** Tables with a sandbox's id that a deletion empties; the bytes of checkpoints go with the next pruning. */
 const EMPTIED = ["approvals", "checkpoint_contents", "checkpoints", "commands", "feedback_watches", "messages", "notification_lines",
-  "notification_redeliveries", "notifications", "resting_sandboxes", "sandbox_events", "sandbox_pins", "sandbox_setups", "search_texts",
-  "traces", "webhook_deliveries"]
+  "notification_redeliveries", "notifications", "prompt_file_uses", "questions", "resting_sandboxes", "sandbox_events", "sandbox_pins",
+  "sandbox_setups", "search_texts", "traces", "webhook_deliveries"]
 /** Tables with a sandbox's id that stay, with their columns of text. None has a word of a prompt, an agent or a repository's content. */
 const STAYING: Readonly<Record<string, ReadonlyArray<string>>> = {
   automation_runs: ["code", "message", "outcome", "request", "trigger_id"],

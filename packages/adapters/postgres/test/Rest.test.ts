@@ -4,13 +4,12 @@ import { Access } from "@slipway/domain/access/usecases/Access"
 import { Leases } from "@slipway/domain/sandbox/ports/Leases"
 import { isUnsaved, type Work, workOf } from "@slipway/domain/sandbox/rules/LeaseRules"
 import { initial, type Publication, type Sandbox } from "@slipway/domain/sandbox/rules/Sandbox"
-import type { Turn } from "@slipway/domain/sandbox/rules/Turn"
 import { SandboxStatus } from "@slipway/domain/sandbox/schema/SandboxEvent"
-import { TurnState } from "@slipway/domain/sandbox/schema/Turn"
+import { Turn, TurnState } from "@slipway/domain/sandbox/schema/Turn"
 import { ActionState } from "@slipway/domain/source/schema/PullRequest"
 import * as IdsNode from "@slipway/machine/node/IdsNode"
 import { creation } from "@slipway/testing/histories/Histories"
-import { Effect, Layer } from "effect"
+import { DateTime, Effect, Layer, Schema } from "effect"
 import { SqlClient } from "effect/sql"
 import * as AccessStorePostgres from "../src/access-store/AccessStorePostgres.ts"
 import * as HintsPostgres from "../src/HintsPostgres.ts"
@@ -24,6 +23,7 @@ const layer = LeasesPostgres.layer.pipe(
   Layer.provideMerge(database())
 )
 
+const at = DateTime.makeUnsafe("2026-11-21T02:41:00.123Z")
 const turn = (state: TurnState): Turn => ({
   n: 1,
   id: "t",
@@ -63,9 +63,12 @@ const states: ReadonlyArray<Sandbox> = SandboxStatus.literals.flatMap((status) =
   )
 )
 
+/** As a row has it. */
+const stored = Schema.encodeSync(Schema.NullOr(Turn))
+
 /** Sandboxes of every kind that `isUnsaved` looks at. */
 const keepings: ReadonlyArray<Sandbox> = [null, ...TurnState.literals].flatMap((state) =>
-  [[1, null], [1, "2026-11-21T02:41:00.123Z"], [2, null], [2, "2026-11-21T02:41:00.123Z"]].flatMap(([n, startedAt]) =>
+  [[1, null], [1, at], [2, null], [2, at]].flatMap(([n, startedAt]) =>
     [[0, null], [3, null], [0, { sandboxId: creation.id, checkpoint: 1 }]].flatMap(([checkpoint, origin]) =>
       [true, false].flatMap((owesCheckpoint) =>
         [true, false].map((pinned) =>
@@ -115,7 +118,7 @@ it.layer(layer)("beside an earlier version", (it) => {
       const sql = yield* SqlClient.SqlClient
       const rows = yield* sql<{ readonly work: Work | null }>`
         SELECT work_of(s.status, s.turn, s.publications, s.restoring, s."owesCheckpoint") AS work
-        FROM jsonb_to_recordset(${JSON.stringify(states.map((state, n) => ({ ...state, n })))}::jsonb)
+        FROM jsonb_to_recordset(${JSON.stringify(states.map((state, n) => ({ ...state, turn: stored(state.turn), n })))}::jsonb)
           AS s(status text, turn jsonb, publications jsonb, restoring integer, "owesCheckpoint" boolean, n integer) ORDER BY n`
       assert.strictEqual(rows.length, states.length)
       assert.isAbove(states.length, 1000)
@@ -127,7 +130,7 @@ it.layer(layer)("beside an earlier version", (it) => {
       const sql = yield* SqlClient.SqlClient
       const rows = yield* sql<{ readonly unsaved: boolean }>`
         SELECT is_unsaved(s.turn, s.checkpoint, s.origin, s."owesCheckpoint", s.pinned) AS unsaved
-        FROM jsonb_to_recordset(${JSON.stringify(keepings.map((sandbox, i) => ({ ...sandbox, i })))}::jsonb)
+        FROM jsonb_to_recordset(${JSON.stringify(keepings.map((sandbox, i) => ({ ...sandbox, turn: stored(sandbox.turn), i })))}::jsonb)
           AS s(turn jsonb, checkpoint integer, origin jsonb, "owesCheckpoint" boolean, pinned boolean, i integer) ORDER BY i`
       assert.strictEqual(rows.length, keepings.length)
       assert.deepStrictEqual(rows.map(({ unsaved }) => unsaved), keepings.map(isUnsaved))

@@ -34,9 +34,9 @@ describe("the sandbox of the interface", () => {
     assert.deepStrictEqual(Object.keys(wire(reach(scene))).sort(), Object.keys(wire(new History())).sort())
   })
 
-  it("its turn is active while pending, running or waiting for approval", () => {
+  it("its turn is active while pending, running or waiting for a person", () => {
     const active = Scene.literals.filter((scene) => wire(reach(scene)).turn.active)
-    assert.deepStrictEqual(active, ["pending", "working", "resumed", "asking", "interrupting", "terminating"])
+    assert.deepStrictEqual(active, ["pending", "working", "resumed", "asking", "inquiring", "interrupting", "terminating"])
   })
 
   it("has an error only while failed, and not for trouble it got over", () => {

@@ -237,7 +237,7 @@ export const rules = [
   rule("prompt", "turn.started has the prompt's text.", async (world) => {
     const [started] = parts(await world.log(), "turn.started")
     holds(
-      started?.data.at("text").string.startsWith("Conformance: work.\n[[think") === true,
+      started?.data.at("text").string.startsWith("Conformance: work.\n[[") === true,
       "the prompt as it was given",
       started?.data.at("text").value
     )

@@ -29,12 +29,12 @@ export const questionsOf = (body: string): Array<Question> =>
     }
   })
 
-/** What the agent says to the answers. */
+/** The agent's words about the answers. */
 export const answersSaid = (questions: ReadonlyArray<Question>, answers: Answers | null): string =>
   questions.map(({ id, text }) => {
     const { labels = [], text: own } = answers?.[id] ?? {}
     const said = [...labels, ...(own === undefined ? [] : [own])]
-    return said.length === 0 ? `${text} Nobody answered.` : `${text} You said: ${said.join(", ")}.`
+    return said.length === 0 ? `${text} No person answered.` : `${text} You said: ${said.join(", ")}.`
   }).join("\n")
 
 const STATUSES: Readonly<Record<string, PlanStatus>> = { "+": "completed", ">": "in_progress", "-": "pending" }

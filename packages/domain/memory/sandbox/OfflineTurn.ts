@@ -5,7 +5,7 @@ import * as Latch from "effect/Latch"
 import * as Result from "effect/Result"
 import type { AgentSession, AgentSessionOptions, PromptImage, TurnEnd } from "../../src/sandbox/ports/AgentRuntime.ts"
 import type { BoxProcess } from "../../src/sandbox/ports/SandboxHost.ts"
-import * as PlainEdit from "../../src/sandbox/rules/PlainEdit.ts"
+import { isPlainEdit } from "../../src/sandbox/rules/Approval.ts"
 import { refusalOf } from "../../src/sandbox/rules/Question.ts"
 import * as ToolCall from "../../src/sandbox/rules/ToolCall.ts"
 import type { ToolKind } from "../../src/sandbox/rules/ToolCall.ts"
@@ -137,7 +137,7 @@ const call = Effect.fnUntraced(function*(performance: Performance, about: CallOp
     const decision = yield* Deferred.make<Decided>()
     turn.approvals.set(callId, decision)
     // A script names files below the folders of its trees.
-    const isPlain = PlainEdit.isPlain({ ...about, removes: false }, paths.flatMap((path) => path.split("/").slice(0, 1)))
+    const isPlain = isPlainEdit({ ...about, removes: false }, paths.flatMap((path) => path.split("/").slice(0, 1)))
     const plain = isPlain ? { plain: true as const } : {}
     yield* onEvent({ _tag: "ApprovalRequested", approvalId: callId, tool, kind, paths, ...plain, preview: preview.success })
     const decided = yield* pause(performance, Deferred.await(decision))

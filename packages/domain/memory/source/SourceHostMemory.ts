@@ -194,7 +194,7 @@ const pullRequests = (state: Pulls): NonNullable<typeof PullRequests.Service> =>
   })
 })
 
-/** What addresses of this host begin with. */
+/** The beginning of addresses of this host. */
 const ADDRESS = "file:///memory/"
 
 const sourceHost = (state: Pulls): SourceHost["Service"] => ({

@@ -270,6 +270,21 @@ const oneStore = ({ hints, ids, store }: Options) =>
     Layer.provideMerge(Layer.merge(Layer.effect(Hints, hintsOf(hints)), Layer.effect(Ids, idsOf(ids))))
   )
 
+/** A page of at most `limit` sandboxes, less where more are too large to read at once. */
+const listOf = Effect.fnUntraced(function*(
+  sandboxes: Sandboxes["Service"],
+  by: ReturnType<typeof principalOf>,
+  { after, limit = 100, repo, status }: ListOptions
+) {
+  const position = yield* Effect.fromResult(readPosition(after ?? null))
+  const { more, page } = yield* nextPage(
+    limit,
+    bytesOf.sandbox,
+    (last, limit) => sandboxes.list(by, { after: last ?? position, limit, repo: repo ?? null, status: status ?? null })
+  )
+  return { sandboxes: page.map((sandbox) => encode(sandbox)), next: more === null ? null : encodePosition(more) }
+})
+
 /** Opens the use cases over a store, or over all stores. Rejects if a store cannot be opened. */
 export function open(options: Options): Promise<Slipway>
 export function open<Stores = never>(options: StoresOptions<Stores>): Promise<Opened<Stores>>
@@ -318,16 +333,7 @@ export async function open(options: Options | StoresOptions<never>): Promise<Sli
           shown
         )),
     get: (by, id) => withId(id, (id) => Effect.map(sandboxes.get(principalOf(by), id), encode)),
-    list: (by, { after = null, limit = 100, repo = null, status = null } = {}) =>
-      run(Effect.gen(function*() {
-        const position = yield* Effect.fromResult(readPosition(after))
-        const { more, page } = yield* nextPage(
-          limit,
-          bytesOf.sandbox,
-          (last, limit) => sandboxes.list(principalOf(by), { after: last ?? position, limit, repo, status })
-        )
-        return { sandboxes: page.map((sandbox) => encode(sandbox)), next: more === null ? null : encodePosition(more) }
-      })),
+    list: (by, options = {}) => run(listOf(sandboxes, principalOf(by), options)),
     sendMessage: (by, id, prompt, { files = [], idempotencyKey, whenBusy = "reject" } = {}) =>
       withId(id, (id) =>
         Effect.flatMap(

@@ -1,11 +1,10 @@
 import { assert, describe, it } from "@effect/vitest"
-import { coveredKind } from "@slipway/domain/sandbox/rules/Approval"
-import { isPlain } from "@slipway/domain/sandbox/rules/PlainEdit"
+import { coveredKind, isPlainEdit } from "@slipway/domain/sandbox/rules/Approval"
 import { isProtected } from "@slipway/domain/source/rules/FileRules"
 import * as Schema from "effect/Schema"
 
 const folders = ["shop", "docs"]
-const edit = (...paths: ReadonlyArray<string>) => isPlain({ kind: "edit", removes: false, paths }, folders)
+const edit = (...paths: ReadonlyArray<string>) => isPlainEdit({ kind: "edit", removes: false, paths }, folders)
 
 const Piece = Schema.Literals(["shop", "docs", ".git", ".env", "..", ".", "", "a.txt", "src", ".Git", "hooks", "x.env", "\u200d.git"])
 const Path = Schema.Array(Piece).check(Schema.isMaxLength(4))
@@ -55,31 +54,31 @@ describe("a plain edit", () => {
 
   it("deletes and moves nothing, and says so", () => {
     const paths = ["shop/README.md"]
-    assert.isFalse(isPlain({ kind: "edit", removes: true, paths }, folders))
-    assert.isFalse(isPlain({ kind: "edit", paths }, folders), "the agent does not say")
+    assert.isFalse(isPlainEdit({ kind: "edit", removes: true, paths }, folders))
+    assert.isFalse(isPlainEdit({ kind: "edit", paths }, folders), "the agent does not say")
   })
 
   it("names its files", () => {
     assert.isFalse(edit())
-    assert.isFalse(isPlain({ kind: "edit", removes: false }, folders))
-    assert.isFalse(isPlain({ kind: "edit", removes: false, paths: ["shop/a"] }, []), "in a tree that there is")
+    assert.isFalse(isPlainEdit({ kind: "edit", removes: false }, folders))
+    assert.isFalse(isPlainEdit({ kind: "edit", removes: false, paths: ["shop/a"] }, []), "in a tree that there is")
   })
 
   it("is an edit", () => {
     for (const kind of ["command", "network", "other", undefined] as const) {
-      assert.isFalse(isPlain({ kind, removes: false, paths: ["shop/a"] }, folders))
+      assert.isFalse(isPlainEdit({ kind, removes: false, paths: ["shop/a"] }, folders))
     }
   })
 
   it.prop("has only unprotected names below a tree, whatever its names are made of", [Paths, Schema.Boolean], ([paths, removes]) => {
     const named = paths.map((pieces) => pieces.join("/"))
-    const plain = isPlain({ kind: "edit", removes, paths: named }, folders)
+    const plain = isPlainEdit({ kind: "edit", removes, paths: named }, folders)
     const isGood = (pieces: ReadonlyArray<string>) =>
       pieces.length > 1 && folders.includes(pieces[0] ?? "") && pieces.every((piece) => !["", ".", ".."].includes(piece)) &&
       !isProtected(pieces.join("/"))
     assert.strictEqual(plain, !removes && paths.length > 0 && paths.every(isGood))
     // No order and no repetition of files makes an edit plain.
-    assert.strictEqual(isPlain({ kind: "edit", removes, paths: [...named, ...named].reverse() }, folders), plain)
+    assert.strictEqual(isPlainEdit({ kind: "edit", removes, paths: [...named, ...named].reverse() }, folders), plain)
     if (plain) { for (const path of named) assert.isTrue(edit(path), "each file alone is plain too") }
   }, { arbitrary: { runs: 1000 } })
 })

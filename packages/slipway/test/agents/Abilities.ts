@@ -21,12 +21,8 @@ interface Ability {
   readonly file: "real" | "Files"
 }
 
-const noQuestions: Readonly<Record<string, string>> = {
-  grok: "`_x.ai/ask_user_question` is not used yet, so the tool is withheld (1.0.41)",
-  opencode: "ACP has no request for it; only opencode's HTTP server has (1.18.33)"
-}
 const lacksQuestions = (agent: string) =>
-  profiles[agent]?.capabilities.asksQuestions === true ? undefined : noQuestions[agent] ?? "cannot ask"
+  profiles[agent]?.capabilities.asksQuestions === true ? undefined : "over ACP it has no tool that asks (1.18.33), and is told so"
 
 export const abilities: ReadonlyArray<Ability> = [
   {
@@ -40,8 +36,7 @@ export const abilities: ReadonlyArray<Ability> = [
     what: "question",
     lacks: lacksQuestions,
     tests: {
-      has: [/asks a person in the mode auto, /u, /asks a person in the mode prompt, /u,
-        /hears what a person writes, and that nobody answered$/u],
+      has: [/asks a person in the mode auto, /u, /asks a person in the mode prompt, /u, /hears what a person writes, /u],
       lacks: /never has a question answered by an approval$/u
     },
     file: "real"

@@ -98,9 +98,11 @@ layer(Shop.layer([REPO], { SLIPWAY_SECRETS_KEY_FILE: keyFile, SLIPWAY_WEBHOOK_PR
           await signIn(page, link)
           const id = await create("[[write path=a.md content=one]]")
           const asking = await create("[[shell echo one]]", Shop.ASKS)
+          const inquiring = await create("[[ask Which one? | first | second]]", Shop.ASKS)
           await Shop.loadsUntil(page, `/sandboxes/${id}`, "Checkpoint 1")
           await publish(id)
           await Shop.loadsUntil(page, `/sandboxes/${asking}`, "Needs your approval")
+          await Shop.loadsUntil(page, `/sandboxes/${inquiring}`, "The agent asks")
           /** The address of the first link or form on a page with this part. Links to pull requests have an origin. */
           const addressOn = async (at: string, part: string) => {
             await page.goto(at)
@@ -166,6 +168,9 @@ layer(Shop.layer([REPO], { SLIPWAY_SECRETS_KEY_FILE: keyFile, SLIPWAY_WEBHOOK_PR
             ],
             "/sandboxes/:sandboxId/approvals/:approvalId": [
               await addressOn(`/sandboxes/${asking}`, `/sandboxes/${asking}/approvals/`)
+            ],
+            "/sandboxes/:sandboxId/questions/:questionId": [
+              await addressOn(`/sandboxes/${inquiring}`, `/sandboxes/${inquiring}/questions/`)
             ],
             "/sandboxes/:sandboxId/changes": [`${one}/changes`, `${one}/changes?layout=split`, `${one}/changes?path=a.md&line=1`],
             "/sandboxes/:sandboxId/files": [`${one}/files`, `${one}/files?path=a.md`, `${one}/files?search=one`, `${one}/files?find=a`],

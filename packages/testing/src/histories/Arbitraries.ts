@@ -122,8 +122,9 @@ const sample = (ast: SchemaAST.AST, number: number): unknown => {
 }
 /** Most numbers of a shrunk array are 0. */
 const firstSample = once((ast) => sample(ast, 0))
+const sizeOf = (value: unknown): number => JSON.stringify(value)?.split(/[,:[{]/u).length ?? 0
 /** The fields and items of the simplest value: members of a union that shrink to less come first. */
-const simplest = once((ast): number => JSON.stringify(drawn(ast, numbersOf([])))?.split(/[,:]/u).length ?? 0)
+const simplest = once((ast): number => sizeOf(drawn(ast, numbersOf([]))))
 const members = once((ast) => ast._tag === "Union" ? [...ast.types].sort((a, b) => simplest(a) - simplest(b)) : [])
 const MOST_ITEMS = 5
 
@@ -144,7 +145,14 @@ const arrayOf = (ast: SchemaAST.Arrays, next: Numbers): ReadonlyArray<unknown> =
     : [...first, ...Array.from({ length: next() % MOST_ITEMS }, () => drawn(item, next))]
 }
 
-/** Leaves out optional fields, or items from the end, until the checks of the schema hold; `undefined`: they never do. */
+/** The value with one part more, an optional field or an entry of a record, as small as it can be; the smallest first. */
+const additions = (ast: SchemaAST.Objects, value: object): ReadonlyArray<object> =>
+  [
+    ...ast.propertySignatures.filter(({ name }) => !(name in value)).map(({ name, type }) => [name, type] as const),
+    ...ast.indexSignatures.map(({ parameter, type }) => [String(drawn(parameter, numbersOf([]))), type] as const)
+  ].map(([name, type]) => ({ ...value, [name]: drawn(type, numbersOf([])) })).sort((a, b) => sizeOf(a) - sizeOf(b))
+
+/** Leaves out or adds one optional field, or leaves out items from the end, until the checks hold; `undefined`: they never do. */
 const repaired = (ast: SchemaAST.Arrays | SchemaAST.Objects, value: object): unknown => {
   const isValid = validity(ast)
   if (isValid(value)) return value
@@ -158,7 +166,7 @@ const repaired = (ast: SchemaAST.Arrays | SchemaAST.Objects, value: object): unk
     const rest = Object.fromEntries(Object.entries(value).filter(([key]) => key !== name))
     if (isValid(rest)) return rest
   }
-  return undefined
+  return ast._tag === "Objects" ? additions(ast, value).find(isValid) : undefined
 }
 
 /** How the value is read back from where it is stored or sent; `undefined`: it cannot be written, or is refused there. */

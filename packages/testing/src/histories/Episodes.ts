@@ -2,6 +2,7 @@
  * Episodes of a sandbox's life: a boot that runs out of time, an approval that its turn's end denies, a message that waits. Each is a few
  * actions that make sense in the present state, so that a short list of them is a long life.
  */
+import { coveredKind } from "@slipway/domain/sandbox/rules/Approval"
 import { MAX_WAITING } from "@slipway/domain/sandbox/rules/MessageQueue"
 import { type QuestionReply, questionsOf } from "@slipway/domain/sandbox/rules/Question"
 import type { SystemCommand } from "@slipway/domain/sandbox/rules/SystemCommand"
@@ -47,7 +48,7 @@ export const freshCall = (history: History, n: number): string => {
   return known === undefined || known.outcome === null ? `call-${n}` : freshCall(history, n + 1)
 }
 
-/** The `n`th question, or the next one that is not over: an agent never reuses the id of such a question. */
+/** The `n`th question, or the next question that is not over: an agent never reuses the id of such a question. */
 export const freshQuestion = (history: History, n: number): string => {
   const known = history.questions.find(({ questionId }) => questionId === `question-${n}`)
   return known === undefined || known.by === null ? `question-${n}` : freshQuestion(history, n + 1)
@@ -67,6 +68,7 @@ const clones = inOrder(
   system({ _tag: "ReportBoot", data: { stage: "clone", ms: 12, repo: REPO } })
 )
 const ready: Episode = (history) => {
+  history.system({ _tag: "ReportBoot", data: { stage: "mcp", ms: 3, server: "docs" } })
   history.system({ _tag: "ReportBoot", data: { stage: "agent_start", ms: 30 } })
   history.system({ _tag: "ReportBoot", data: { stage: "ready", ms: 50 } })
   history.system({ _tag: "FinishBoot", turnId: history.turn })
@@ -143,11 +145,22 @@ const works: Episode = (history, n) => {
   })
   const tool = (status: "pending" | "running" | "completed" | "error") => ({
     type: "tool.updated" as const,
-    data: { part_id: "tool:1", message_id: `turn-tools:${turn}`, call_id: "1", tool: "write", status }
+    data: {
+      part_id: "tool:1",
+      message_id: `turn-tools:${turn}`,
+      call_id: "1",
+      tool: "write",
+      status,
+      ...(n % 3 === 0 ? { kind: "mcp" as const } : {})
+    }
   })
   const finish = oneOf(n, ["end_turn", "max_tokens", "refusal", "cancelled", "error"] as const)
   history.system({ _tag: "RecordWork", turnId: turn, events: [message("thought", "reasoning", "Hm"), message("text", "text", "Hello")] })
   history.system({ _tag: "RecordWork", turnId: turn, events: [tool("pending"), tool("running"), tool(oneOf(n, ["completed", "error"]))] })
+  if (n % 2 === 1) {
+    const entries = [{ text: "Write it", status: "completed" as const }]
+    history.system({ _tag: "RecordWork", turnId: turn, events: [{ type: "plan.updated", data: { part_id: `plan:${turn}`, entries } }] })
+  }
   history.system({
     _tag: "ReportUsage",
     usage: { llmRequestCount: 3 + n, costMicroUsd: 1200 + n, creditsChargedMicros: 0 },
@@ -156,14 +169,16 @@ const works: Episode = (history, n) => {
   history.system({ _tag: "RecordWork", turnId: turn, events: [{ type: "message.completed", data: { message_id: "m1", finish } }] })
 }
 
-const KINDS = ["edit", "command", "network"] as const
+const KINDS = ["edit", "command", "network", "mcp"] as const
 const asks = (kind?: ToolKind): Episode => (history, n) =>
   void history.system(request(history.turn, freshCall(history, history.approvals.length + 1), kind ?? oneOf(n, KINDS)))
 /** Decides the oldest request, by `by` if the rules allow that now. */
 export const decides = (by: typeof Deciding.Type): Episode => (history) => {
   const [oldest] = history.sandbox.approvals
   if (oldest === undefined) return
-  const isAllowed = by === "deny because" ? history.sandbox.waiting.length < MAX_WAITING : by !== "approve all" || oldest.kind !== "other"
+  const isAllowed = by === "deny because"
+    ? history.sandbox.waiting.length < MAX_WAITING
+    : by !== "approve all" || coveredKind(oldest) !== null
   const decision = decisionOf(isAllowed ? by : by === "approve all" ? "approve" : "deny")
   history.person({ _tag: "Decide", approvalId: oldest.approval_id, ...decision })
 }

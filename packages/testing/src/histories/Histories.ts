@@ -181,6 +181,27 @@ export const play = ({ from, steps }: Plan): History => {
   return history
 }
 
+type Asking = Extract<Step, {
+  readonly _tag: "Terminate" | "Interrupt" | "Rename" | "Sync" | "Decide" | "Answer" | "Send" | "Cancel" | "Restore"
+}>
+
+const askedBy = (history: History, step: Asking): Asked => {
+  switch (step._tag) {
+    case "Decide":
+      return { _tag: "Decide", approvalId: `call-${step.call}`, ...decisionOf(step.by) }
+    case "Answer":
+      return { _tag: "Answer", questionId: `question-${step.question}`, reply: REPLIES[step.how] }
+    case "Send":
+      return { _tag: "Send", prompt: "And now?", whenBusy: step.whenBusy }
+    case "Cancel":
+      return { _tag: "Cancel", messageId: turnId(ids, history.sandbox.id, step.turn) }
+    case "Restore":
+      return { _tag: "Restore", checkpoint: step.checkpoint }
+    default:
+      return step
+  }
+}
+
 const take = (history: History, step: Step): void => {
   switch (step._tag) {
     case "Wait":
@@ -204,25 +225,15 @@ const take = (history: History, step: Step): void => {
     case "Interrupt":
     case "Rename":
     case "Sync":
-      history.person(step)
-      return
     case "Decide":
-      history.person({ _tag: "Decide", approvalId: `call-${step.call}`, ...decisionOf(step.by) })
-      return
     case "Answer":
-      history.person({ _tag: "Answer", questionId: `question-${step.question}`, reply: REPLIES[step.how] })
-      return
     case "Send":
-      history.person({ _tag: "Send", prompt: "And now?", whenBusy: step.whenBusy })
-      return
     case "Cancel":
-      history.person({ _tag: "Cancel", messageId: turnId(ids, history.sandbox.id, step.turn) })
+    case "Restore":
+      history.person(askedBy(history, step))
       return
     case "RecordSteer":
       history.system({ _tag: "RecordSteer", turnId: named(history, step.turn), messageId: turnId(ids, history.sandbox.id, step.message) })
-      return
-    case "Restore":
-      history.person({ _tag: "Restore", checkpoint: step.checkpoint })
       return
     case "ReportBoot":
       history.system({ _tag: "ReportBoot", data: { stage: step.stage, ms: 12, repo: "acme/shop" } })
@@ -287,121 +298,151 @@ const take = (history: History, step: Step): void => {
   }
 }
 
+const system = (history: History, command: SystemCommand) => () => void history.system(command)
+const person = (history: History, asked: Asked) => () => void history.person(asked)
+const expire = (history: History, limit: Duration.Duration) => () => void history.wait(limit).system({ _tag: "Expire" })
+const often = (choice: () => void) => [choice, choice, choice, choice]
+const leave = (history: History) => [person(history, { _tag: "Terminate" }), person(history, { _tag: "Rename", title: TITLES[1] })]
+const asks = (history: History) => system(history, request(history.turn, freshCall(history, history.approvals.length + 1)))
+const inquires = (history: History) => system(history, inquiry(history.turn, freshQuestion(history, history.questions.length + 1)))
+const taken = (history: History) => [
+  ...often(system(history, recordCheckpoint(history.sandbox.checkpoint + 1))),
+  system(history, noCheckpoint)
+]
+const lost = (history: History) => {
+  const { checkpoint } = history.sandbox
+  return checkpoint === 0 ? [] : [system(history, { _tag: "RecordRestore", data: { checkpoint, cause: "machine_lost" } })]
+}
+
+/** Messages while a turn is active. */
+const messages = (history: History): ReadonlyArray<() => void> => {
+  const { sandbox, turn } = history
+  const [first, second] = sandbox.waiting
+  return [
+    ...(sandbox.waiting.length < MAX_WAITING
+      ? [
+        person(history, { _tag: "Send", prompt: "And then?", whenBusy: "queue" }),
+        person(history, { _tag: "Send", prompt: "No, so.", whenBusy: "steer" })
+      ]
+      : []),
+    ...(first?.steers === true ? [system(history, { _tag: "RecordSteer", turnId: turn, messageId: first.id })] : []),
+    ...(second === undefined ? [] : [person(history, { _tag: "Cancel", messageId: second.id })])
+  ]
+}
+
+/** The same for a turn that works. */
+const working = (history: History): ReadonlyArray<() => void> => {
+  const { sandbox, turn } = history
+  return [
+    ...often(asks(history)),
+    inquires(history),
+    inquires(history),
+    ...messages(history),
+    system(history, work(turn)),
+    system(history, used(true, 0)),
+    system(history, { _tag: "ReportBoxLimit", turnId: turn, limit: "out_of_memory" }),
+    system(history, publication),
+    system(history, { _tag: "EndTurn", turnId: turn, state: sandbox.turn?.interruptRequested === true ? "interrupted" : "succeeded" }),
+    system(history, { _tag: "EndTurn", turnId: turn, state: "failed", reason: "The model refused." }),
+    system(history, { _tag: "RefuseMessage", turnId: turn }),
+    ...lost(history),
+    person(history, { _tag: "Interrupt" })
+  ]
+}
+
+/** The same between turns. */
+const resting = (history: History): ReadonlyArray<() => void> => {
+  const { sandbox } = history
+  return [
+    ...often(person(history, { _tag: "Send", prompt: "And now?" })),
+    ...(sandbox.owesCheckpoint ? taken(history) : lost(history)),
+    ...sandbox.checkpoint > 0 ? [person(history, { _tag: "Restore", checkpoint: sandbox.checkpoint })] : [],
+    ...sandbox.restoring === null
+      ? []
+      : [
+        system(history, { _tag: "RecordRestore", data: { checkpoint: sandbox.restoring, cause: "command" } }),
+        system(history, noRestore)
+      ],
+    ...(sandbox.syncing ? [system(history, synced)] : [person(history, { _tag: "Sync" })]),
+    system(history, publishing),
+    system(history, publication),
+    expire(history, limits.idle),
+    expire(history, limits.lifetime),
+    ...leave(history)
+  ]
+}
+
+/** The same for a turn that waits for a person. */
+const waiting = (history: History): ReadonlyArray<() => void> => [
+  ...messages(history),
+  expire(history, limits.approval),
+  ...lost(history),
+  person(history, { _tag: "Interrupt" }),
+  ...leave(history)
+]
+
+/** The same while it runs. */
+const running = (history: History): ReadonlyArray<() => void> => {
+  const { sandbox, turn } = history
+  const decide = (by: typeof Deciding.Type) => () => decides(by)(history, 0)
+  const reply = (how: typeof Replying.Type) => () => replies(REPLIES[how])(history, 0)
+  switch (sandbox.turn?.state) {
+    case "pending":
+      return [
+        ...messages(history),
+        ...often(system(history, { _tag: "StartTurn", turnId: turn })),
+        ...lost(history),
+        person(history, { _tag: "Interrupt" }),
+        ...leave(history)
+      ]
+    case "running":
+      return working(history)
+    case "awaiting_approval":
+      return [
+        ...often(decide("approve")),
+        decide("deny"),
+        decide("approve all"),
+        decide("deny because"),
+        asks(history),
+        asks(history),
+        inquires(history),
+        ...waiting(history)
+      ]
+    case "awaiting_answer":
+      return [...often(reply("answer")), reply("dismiss"), asks(history), inquires(history), ...waiting(history)]
+    default:
+      return resting(history)
+  }
+}
+
 /** The steps that may well come next, the likely ones several times; never empty. */
 const ordinary = (history: History): ReadonlyArray<() => void> => {
   const { sandbox, turn } = history
-  const system = (command: SystemCommand) => () => void history.system(command)
-  const person = (asked: Asked) => () => void history.person(asked)
-  const often = (choice: () => void) => [choice, choice, choice, choice]
-  const ask = system(request(turn, freshCall(history, history.approvals.length + 1)))
-  const inquire = system(inquiry(turn, freshQuestion(history, history.questions.length + 1)))
-  const expire = (limit: Duration.Duration) => () => void history.wait(limit).system({ _tag: "Expire" })
-  const leave = [person({ _tag: "Terminate" }), person({ _tag: "Rename", title: TITLES[1] })]
-  const [first, second] = sandbox.waiting
-  const busy = [
-    ...(sandbox.waiting.length < MAX_WAITING
-      ? [
-        person({ _tag: "Send", prompt: "And then?", whenBusy: "queue" }),
-        person({ _tag: "Send", prompt: "No, so.", whenBusy: "steer" })
-      ]
-      : []),
-    ...(first?.steers === true ? [system({ _tag: "RecordSteer", turnId: turn, messageId: first.id })] : []),
-    ...(second === undefined ? [] : [person({ _tag: "Cancel", messageId: second.id })])
-  ]
-  const { checkpoint } = sandbox
-  const taken = [...often(system(recordCheckpoint(checkpoint + 1))), system(noCheckpoint)]
-  const lost = checkpoint === 0 ? [] : [system({ _tag: "RecordRestore", data: { checkpoint, cause: "machine_lost" } })]
-
   switch (sandbox.status) {
     case "queued":
-      return [...often(system({ _tag: "StartBoot" })), ...leave]
+      return [...often(system(history, { _tag: "StartBoot" })), ...leave(history)]
     case "creating":
       return [
-        ...often(system({ _tag: "FinishBoot", turnId: turn })),
-        system({ _tag: "ReportBoot", data: { stage: "provision", ms: 7 } }),
-        system({ _tag: "StartSetup", limit: Duration.minutes(20) }),
+        ...often(system(history, { _tag: "FinishBoot", turnId: turn })),
+        system(history, { _tag: "ReportBoot", data: { stage: "provision", ms: 7 } }),
+        system(history, { _tag: "StartSetup", limit: Duration.minutes(20) }),
         () => void history.wait("40 minutes").system({ _tag: "StartSetup", limit: Duration.minutes(40) }),
-        system({ _tag: "ReportBoot", data: { stage: "setup", ms: 600_000, cache: "miss" } }),
-        system({ _tag: "Fail", reason: "clone_failed", error: "The repository is gone.", retryable: false })
+        system(history, { _tag: "ReportBoot", data: { stage: "setup", ms: 600_000, cache: "miss" } }),
+        system(history, { _tag: "Fail", reason: "clone_failed", error: "The repository is gone.", retryable: false })
       ]
     case "running":
-      switch (sandbox.turn?.state) {
-        case "pending":
-          return [...busy, ...often(system({ _tag: "StartTurn", turnId: turn })), ...lost, person({ _tag: "Interrupt" }), ...leave]
-        case "running":
-          return [
-            ...often(ask),
-            inquire,
-            inquire,
-            ...busy,
-            system(work(turn)),
-            system(used(true, 0)),
-            system({ _tag: "ReportBoxLimit", turnId: turn, limit: "out_of_memory" }),
-            system(publication),
-            system({ _tag: "EndTurn", turnId: turn, state: sandbox.turn.interruptRequested ? "interrupted" : "succeeded" }),
-            system({ _tag: "EndTurn", turnId: turn, state: "failed", reason: "The model refused." }),
-            system({ _tag: "RefuseMessage", turnId: turn }),
-            ...lost,
-            person({ _tag: "Interrupt" })
-          ]
-        case "awaiting_approval": {
-          const decide = (by: typeof Deciding.Type) => () => decides(by)(history, 0)
-          return [
-            ...often(decide("approve")),
-            decide("deny"),
-            decide("approve all"),
-            decide("deny because"),
-            ask,
-            ask,
-            inquire,
-            ...busy,
-            expire(limits.approval),
-            ...lost,
-            person({ _tag: "Interrupt" }),
-            ...leave
-          ]
-        }
-        case "awaiting_answer": {
-          const reply = (how: typeof Replying.Type) => () => replies(REPLIES[how])(history, 0)
-          return [
-            ...often(reply("answer")),
-            reply("dismiss"),
-            ask,
-            inquire,
-            ...busy,
-            expire(limits.approval),
-            ...lost,
-            person({ _tag: "Interrupt" }),
-            ...leave
-          ]
-        }
-        default:
-          return [
-            ...often(person({ _tag: "Send", prompt: "And now?" })),
-            ...(sandbox.owesCheckpoint ? taken : lost),
-            ...sandbox.checkpoint > 0 ? [person({ _tag: "Restore", checkpoint: sandbox.checkpoint })] : [],
-            ...sandbox.restoring === null
-              ? []
-              : [system({ _tag: "RecordRestore", data: { checkpoint: sandbox.restoring, cause: "command" } }), system(noRestore)],
-            ...(sandbox.syncing ? [system(synced)] : [person({ _tag: "Sync" })]),
-            system(publishing),
-            system(publication),
-            expire(limits.idle),
-            expire(limits.lifetime),
-            ...leave
-          ]
-      }
+      return running(history)
     case "terminating":
       return [
-        system({ _tag: "EndTurn", turnId: turn, state: "interrupted" }),
-        system(recordCheckpoint(checkpoint + 1)),
-        system({ _tag: "Release" }),
-        expire(limits.release)
+        system(history, { _tag: "EndTurn", turnId: turn, state: "interrupted" }),
+        system(history, recordCheckpoint(sandbox.checkpoint + 1)),
+        system(history, { _tag: "Release" }),
+        expire(history, limits.release)
       ]
     case "succeeded":
     case "failed":
     case "terminated":
-      return [system(publication), ...leave]
+      return [system(history, publication), ...leave(history)]
   }
 }
 

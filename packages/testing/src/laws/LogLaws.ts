@@ -394,7 +394,8 @@ const orders: Readonly<Record<string, string>> = {
 
 /**
  * Throws where the events of one decision come in another order than docs/decisions/2 and 5 say: a turn's approvals and questions are
- * closed before it ends, it ends before its sandbox, and the next one begins after both; what is denied or cancelled together is so oldest first.
+ * closed before it ends, it ends before its sandbox, and the next one begins after both; of those denied or
+ * cancelled together the oldest comes first.
  */
 export const eventsAreInOrder = (did: string, before: Pick<Sandbox, "approvals" | "waiting">, events: Log): void => {
   const words = events.map((event) => `${wordOf(event)} `).join("")

@@ -82,7 +82,7 @@ interface Seen {
   readonly approvals: Map<string, { readonly outcome: string; readonly by: string; readonly reason?: string | undefined }>
   /** Those that are over. */
   readonly questions: Map<string, { readonly by: string; readonly answers?: Answers }>
-  /** What people replied to each, in one text for each reply. */
+  /** People's replies to each, in one text for each reply. */
   readonly replies: Map<string, Set<string>>
   /** Those whose end an agent was told. */
   readonly answersTold: Set<string>
@@ -691,7 +691,7 @@ export class Witness {
         seen.questions.set(questionId, event.data)
         this.#trace.count(`questions over by ${by === "user" && answers === undefined ? "dismissal" : by}`)
         const own = by !== "user" || seen.replies.get(questionId)?.has(replyText(event.data)) === true
-        this.#rule("nobody answers in a person's name", own && (by === "user" || answers === undefined), `${id} ${questionId} by ${by}`)
+        this.#rule("no answer is given in a person's name", own && (by === "user" || answers === undefined), `${id} ${questionId} by ${by}`)
         return
       }
       case "sandbox.restored":
@@ -845,7 +845,7 @@ export class Witness {
     replies?.set(questionId, (replies.get(questionId) ?? new Set()).add(replyText(reply)))
   }
 
-  /** An agent is told the answers to its question, or that nobody answered. */
+  /** An agent is told the answers to its question, or that there is no answer. */
   answered(id: SandboxId, questionId: string, answers: Answers | null): void {
     const seen = this.seen(id)
     const over = seen?.questions.get(questionId)

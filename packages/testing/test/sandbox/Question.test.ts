@@ -5,7 +5,8 @@ import { takesSlot, workOf } from "@slipway/domain/sandbox/rules/LeaseRules"
 import { misfitOf, type Question, questionsOf, refusalOf, replyText } from "@slipway/domain/sandbox/rules/Question"
 import { evolveAll } from "@slipway/domain/sandbox/rules/Sandbox"
 import type { SandboxEvent } from "@slipway/domain/sandbox/rules/SandboxEvent"
-import { MAX_OPTIONS, MAX_QUESTIONS, QuestionReply } from "@slipway/domain/sandbox/schema/Question"
+import { QuestionReply } from "@slipway/domain/sandbox/schema/Question"
+import { MAX_OPTIONS, MAX_QUESTIONS } from "@slipway/domain/sandbox/schema/QuestionBounds"
 import { Turn } from "@slipway/domain/sandbox/schema/Turn"
 import {
   type Asked,
@@ -155,7 +156,7 @@ describe("the bounds of questions", () => {
     assert.match(refusalOf([large]) ?? "", /65536 bytes/u)
   })
 
-  it("end the turn of a driver that does not keep them, and of one that asks without end", () => {
+  it("end the turn of a driver that does not keep them, and of a driver that asks without end", () => {
     const ends = (history: History) => history.sandbox.turn?.state === "failed"
     const history = reach("working")
     history.system({

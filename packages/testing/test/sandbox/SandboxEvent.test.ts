@@ -31,6 +31,14 @@ const pullRequest: PullRequest = {
 const preview = { command: "npm ci", diff: "+a\n", cwd: "shop", url: "https://example.com" }
 const detail = { command: "npm ci", paths: ["a"], output: "ok" }
 const failure = { code: "unavailable", message: "Later.", retry_after: 3 }
+const question = {
+  id: "one",
+  text: "Which colour?",
+  header: "Colour",
+  options: [{ label: "Blue", description: "As before." }],
+  multiple: false,
+  allows_text: true
+}
 const merges = [{ onto: "ab", ancestor: "cd" }, { onto: "ef", ancestor: null }]
 
 /** One event of every type with all of its fields, and their names on the wire (docs/decisions/5). */
@@ -180,6 +188,22 @@ const samples: ReadonlyArray<readonly [SandboxEvent, object]> = [
     { type: "approval.resolved", turn_id: "t", data: { approval_id: "c", outcome: "approved", by: "user", scope: "turn", reason: "R." } },
     { approval_id: "c", outcome: "approved", by: "user", scope: "turn", reason: "R." }
   ],
+  [
+    { type: "question.asked", turn_id: "t", data: { question_id: "q", questions: [question], expires_at: createdAt } },
+    { question_id: "q", questions: [question], expires_at: "2026-11-21T02:41:00.123Z" }
+  ],
+  [
+    {
+      type: "question.answered",
+      turn_id: "t",
+      data: { question_id: "q", by: "user", answers: { one: { labels: ["Blue"], text: "Dark." } } }
+    },
+    { question_id: "q", by: "user", answers: { one: { labels: ["Blue"], text: "Dark." } } }
+  ],
+  [
+    { type: "plan.updated", turn_id: "t", data: { part_id: "plan:t", entries: [{ text: "Write it", status: "in_progress" }] } },
+    { part_id: "plan:t", entries: [{ text: "Write it", status: "in_progress" }] }
+  ],
   [{
     type: "pull_request.updated",
     data: {
@@ -296,7 +320,7 @@ describe("the data", () => {
 
   it.each([
     ["sandbox.status", "status", ["queued", "creating", "running", "succeeded", "failed", "terminating", "terminated"]],
-    ["sandbox.boot", "stage", ["provision", "clone", "setup", "agent_start", "ready"]],
+    ["sandbox.boot", "stage", ["provision", "clone", "setup", "mcp", "agent_start", "ready"]],
     ["sandbox.boot", "cache", ["hit", "miss", "none"]],
     ["sandbox.restored", "cause", ["machine_lost", "machine_drained", "command", "fork"]],
     ["message.updated", "kind", ["text", "reasoning"]],
@@ -305,6 +329,7 @@ describe("the data", () => {
     ["approval.resolved", "outcome", ["approved", "denied"]],
     ["approval.resolved", "by", ["user", "policy", "timeout", "interrupt", "terminate", "turn_end"]],
     ["approval.resolved", "scope", ["turn"]],
+    ["question.answered", "by", ["user", "timeout", "interrupt", "terminate", "turn_end"]],
     ["pull_request.updated", "state", ["open", "closed"]]
   ])("of %s has as %s each of %j", (type, field, words) => {
     const [sample] = samples.find(([event]) => event.type === type)!
@@ -335,7 +360,7 @@ describe("the data", () => {
 })
 
 describe("events", () => {
-  it("only those of sandbox, title, turn, approval, pull request and what waits change the revision", () => {
+  it("only those of sandbox, title, turn, approval, question, pull request and what waits change the revision", () => {
     const counted = Object.entries(changesRevision).filter(([, counts]) => counts).map(([type]) => type)
     assert.sameMembers(counted, [
       "sandbox.status",
@@ -347,6 +372,8 @@ describe("events", () => {
       "message.cancelled",
       "approval.requested",
       "approval.resolved",
+      "question.asked",
+      "question.answered",
       "pull_request.updated",
       "sandbox.restoring",
       "sandbox.syncing",
@@ -360,15 +387,20 @@ describe("events", () => {
     ])
   })
 
-  it("only text, tools and usage may be compacted, by part", () => {
+  it("only text, tools, plans and usage may be compacted, by part", () => {
     const parts = samples.map(([event]) => [event.type, partOf(event)]).filter(([, part]) => part !== null)
-    assert.deepStrictEqual(parts, [["message.updated", "m:text"], ["tool.updated", "tool:c"], ["usage.updated", "usage"], ["usage.updated",
-      "usage"]])
+    assert.deepStrictEqual(parts, [
+      ["message.updated", "m:text"],
+      ["tool.updated", "tool:c"],
+      ["plan.updated", "plan:t"],
+      ["usage.updated", "usage"],
+      ["usage.updated", "usage"]
+    ])
   })
 
   it.prop("inside a turn carry its id, and no others do", [hostile], ([plan]) => {
     for (const { event } of play(plan).log) {
-      const inside = /^(?:turn|tool|approval)\.|^message\.(?:updated|completed|steered)$/u.test(event.type) ||
+      const inside = /^(?:turn|tool|plan|approval|question)\.|^message\.(?:updated|completed|steered)$/u.test(event.type) ||
         event.type === "sandbox.error" && ["output_limit", "out_of_memory", "too_many_processes"].includes(event.data.code)
       assert.strictEqual(event.turn_id !== undefined, inside)
     }

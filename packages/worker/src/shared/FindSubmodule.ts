@@ -5,7 +5,7 @@ import type { RepoRef } from "@slipway/domain/source/schema/RepoRef"
 import { accountOf } from "@slipway/domain/source/schema/SubmoduleAddress"
 import { Effect } from "effect"
 
-const NOT_HERE = "Its address is none that the source host has."
+const NOT_HERE = "The source host has no such address."
 
 /**
  * Those of the accounts that the sandbox's own repositories belong to: a repository is written by strangers, who must not bring in what

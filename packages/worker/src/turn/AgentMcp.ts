@@ -16,7 +16,7 @@ interface OpenMcp {
   readonly session: McpSession | null
   /** For the runtime; `undefined`: none. */
   readonly given: AgentMcp | undefined
-  /** What the agent is told of missing servers, Markdown; `null`: nothing. */
+  /** The agent's instructions about missing servers, Markdown; `null`: nothing. */
   readonly told: string | null
 }
 

@@ -94,11 +94,12 @@ const world = (
             headRef,
             pushed
           ),
-      snapshot: (_, options) =>
+      // The function that finds submodules has a test of its own.
+      snapshot: (_, { submodule: _submodule, ...told }) =>
         snapshot === null
           ? Effect.fail(new NoChanges({ repo: REPO }))
           : typeof snapshot === "string"
-          ? note({ sha: snapshot, baseRef: null, subjects }, "snapshot", options)
+          ? note({ sha: snapshot, baseRef: null, subjects }, "snapshot", told)
           : Effect.fail(snapshot),
       push: (_, options) => note(undefined, "push", options)
     }),

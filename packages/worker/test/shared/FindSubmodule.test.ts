@@ -43,7 +43,7 @@ describe("submodules of a sandbox", () => {
       const { answer, minted } = yield* asking("https://github.com/others/secret.git")
       assert.match(String(answer), /^others\/secret belongs to another account than the repositories of the sandbox\./u)
       for (const address of ["file:///etc", "/srv/acme/lib", "https://evil.example/acme/lib", "ext::sh"]) {
-        assert.deepStrictEqual(yield* asking(address), { answer: "Its address is none that the source host has.", minted: [] })
+        assert.deepStrictEqual(yield* asking(address), { answer: "The source host has no such address.", minted: [] })
       }
       assert.deepStrictEqual(minted, [])
     }))

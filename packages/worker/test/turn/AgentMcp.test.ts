@@ -211,7 +211,7 @@ for (
   })
 }
 
-it.live("denies a call whose arguments cannot be shown whole, and asks nobody", () => {
+it.live("denies a call whose arguments cannot be shown whole, and asks no person", () => {
   const gateway = new FakeGateway()
   const answer = () => gateway.ask("mcp:1", "x".repeat(70_000))
   return withService(

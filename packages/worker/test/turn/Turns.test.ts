@@ -1,6 +1,6 @@
 import { assert } from "@effect/vitest"
 import type { SandboxId } from "@slipway/domain/ids/SandboxId"
-import { AgentError, type AgentEvent } from "@slipway/domain/sandbox/ports/AgentRuntime"
+import { AgentError } from "@slipway/domain/sandbox/ports/AgentRuntime"
 import type { ApprovalDecision } from "@slipway/domain/sandbox/rules/Approval"
 import { PENDING_APPROVALS } from "@slipway/domain/sandbox/rules/OutputLimit"
 import { type QuestionReply, questionsOf } from "@slipway/domain/sandbox/rules/Question"
@@ -14,6 +14,7 @@ import {
   eventsOf,
   eventsOfWork,
   find,
+  inquire,
   log,
   message,
   pass,
@@ -197,21 +198,15 @@ scenario("passes on approvals and denials, once each", (world) =>
     assert.strictEqual((yield* find(id)).turn?.state, "running")
   }))
 
-const asking = (questionId: string): AgentEvent => ({
-  _tag: "QuestionAsked",
-  questionId,
-  questions: [{ id: "1", text: "Which?", options: [{ label: "a" }, { label: "b" }], multiple: false, allows_text: true }]
-})
-
 scenario(
-  "hands each answer to the agent once, and tells it of a dismissal and of time that nobody answered",
+  "hands each answer to the agent once, and tells it of a dismissal and of time that passed without an answer",
   (world) =>
     Effect.gen(function*() {
       yield* startWorker(world)
       const { agent, id } = yield* running(world)
       const reply = (questionId: string, given: QuestionReply) =>
         Sandboxes.use((sandboxes) => sandboxes.answerQuestion(principal, id, questionId, given))
-      yield* agent.emit(asking("q1"), asking("q2"), asking("q3"))
+      yield* agent.emit(inquire("q1"), inquire("q2"), inquire("q3"))
       const waiting = yield* until(id, (sandbox) => questionsOf(sandbox).length === 3)
       assert.strictEqual(waiting.turn?.state, "awaiting_answer")
 
@@ -233,7 +228,7 @@ scenario("does not hand an answer over in a turn that is interrupted, and leaves
   Effect.gen(function*() {
     yield* startWorker(world)
     const { agent, id } = yield* running(world)
-    yield* agent.emit(asking("q1"))
+    yield* agent.emit(inquire("q1"))
     yield* until(id, (sandbox) => questionsOf(sandbox).length === 1)
     yield* Sandboxes.use((sandboxes) => sandboxes.interrupt(principal, id))
     yield* ended(id)

@@ -115,7 +115,7 @@ const planStatuses: Readonly<Record<string, PlanEntry["status"]>> = { in_progres
 export const planOf = ({ entries }: typeof Plan.Type): ReadonlyArray<PlanEntry> =>
   entries.map(({ content, status }) => ({ text: content, status: planStatuses[status ?? ""] ?? "pending" }))
 
-/** What a call of one of these MCP servers does; `undefined`: the call is another one. */
+/** The tool and arguments of a call of one of these MCP servers; `undefined`: another call. */
 export const mcpOf = (servers: ReadonlyArray<string>, { rawInput, title }: ToolCall): McpCall | undefined => {
   const given = argumentsOf({ rawInput })
   // Grok calls every server by one tool. It writes the variant, not the model.

@@ -1,7 +1,7 @@
 /** Frames of the agent: its notifications, its requests and its answers to ours. */
 import type { PromptImage } from "@slipway/domain/sandbox/ports/AgentRuntime"
 import { Effect, Option, Result, Schema } from "effect"
-import type { AnswerTelling, LiveTurn } from "../Conversation.ts"
+import { type AnswerTelling, type LiveTurn, textsOf } from "../Conversation.ts"
 import * as JsonRpc from "../stdio/JsonRpc.ts"
 import * as Codex from "./Codex.ts"
 import * as CodexReports from "./CodexReports.ts"
@@ -97,21 +97,12 @@ const notified = (thread: CodexThread, method: string, params: unknown): Effect.
   }
 }
 
-const NOT_ANSWERED = "(Nobody answered this question.)"
-
-/** The protocol knows no refusal, so a question without an answer says so where its answer would be. */
 const inquired = (thread: CodexThread, request: JsonRpc.RequestId, { questions }: Codex.UserInputRequest) => {
   const tell: AnswerTelling = (answers, why) =>
     thread.rpc.reply(request, {
-      answers: Object.fromEntries(questions.map(({ id }, index) => {
-        const answer = answers?.[index] ?? null
-        const said = answer === null
-          ? [why === undefined ? NOT_ANSWERED : `${NOT_ANSWERED} ${why}`]
-          : [...answer.labels ?? [], ...(answer.text === undefined ? [] : [answer.text])]
-        return [id, { answers: said }]
-      }))
+      answers: Object.fromEntries(questions.map(({ id }, index) => [id, { answers: textsOf(answers?.[index] ?? null, why) }]))
     })
-  // What people answer is stored and shown.
+  // People's answers are stored and shown.
   if (questions.some(({ isSecret }) => isSecret === true)) return tell(null, "Secrets cannot be asked for here.")
   return thread.conversation.inquire(
     questions.map(({ header, id, isOther, options, question }) => ({

@@ -14,7 +14,7 @@ interface Client {
   update(update: SessionUpdate): void
   /** The person's choice with the reason, if any; `null`: the turn was cancelled. */
   ask(toolCall: ToolCallUpdate): Promise<Choice | null>
-  /** A person's answers, each with what was chosen and written; `null`: nobody answered. A text: the question may not be asked. */
+  /** A person's answers, each with what was chosen and written; `null`: no person answered. A text: the question may not be asked. */
   inquire(questions: ReadonlyArray<AskedQuestion>): Promise<ReadonlyArray<ReadonlyArray<string>> | string | null>
   /** Takes the oldest waiting steering text into this turn; `null`: none waits. */
   take(): string | null
@@ -194,7 +194,7 @@ const perform = async (turn: TurnOptions, step: Step): Promise<void> => {
         client,
         step.questions.map(({ text }, index) => {
           const said = answers?.[index] ?? []
-          return said.length === 0 ? `${text} Nobody answered.` : `${text} You said: ${said.join(", ")}.`
+          return said.length === 0 ? `${text} No person answered.` : `${text} You said: ${said.join(", ")}.`
         }).join("\n")
       )
     }

@@ -1,8 +1,9 @@
 /** xAI's grok, over ACP with additional notifications. */
 import type { ModelAccess } from "@slipway/domain/models/ports/ModelGateway"
-import { Redacted } from "effect"
+import { Option, Redacted, Schema } from "effect"
 import * as AgentVersions from "../AgentVersions.ts"
-import type { Profile } from "../Profile.ts"
+import { textsOf } from "../Conversation.ts"
+import type { AcpQuestions, Profile } from "../Profile.ts"
 import { string } from "../Toml.ts"
 
 const EFFORTS = ["none", "low", "medium", "high", "xhigh"] as const
@@ -22,12 +23,13 @@ campaigns = false
 turn_summary = false
 title_refresh = false
 session_recap = false
-ask_user_question = false
 image_gen = false
 video_gen = false
 voice_mode = false
 [workflows]
 enabled = false
+[toolset.ask_user_question]
+timeout_enabled = false
 [telemetry]
 trace_upload = false
 mixpanel_enabled = false
@@ -50,6 +52,44 @@ reasoning_efforts = [${efforts.join(", ")}]
 `
 }
 
+const nullish = <S extends Schema.Top>(schema: S) => Schema.optionalKey(Schema.NullOr(schema))
+
+const decodeAsked = Schema.decodeUnknownOption(Schema.Struct({
+  sessionId: Schema.String,
+  questions: Schema.Array(Schema.Struct({
+    question: Schema.String,
+    options: nullish(Schema.Array(Schema.Struct({ label: Schema.String, description: nullish(Schema.String) }))),
+    multiSelect: nullish(Schema.Boolean)
+  }))
+}))
+
+/**
+ * It names questions by their texts, and says `User has answered your questions` whatever the answers are. Its own refusal says that the
+ * person declined, which is not known, so a question without an answer says so where its answer would be (1.0.41).
+ */
+const questions: AcpQuestions = {
+  method: "_x.ai/ask_user_question",
+  read: (params) =>
+    Option.getOrNull(Option.map(decodeAsked(params), ({ questions, sessionId }) => ({
+      sessionId,
+      questions: questions.map(({ multiSelect, options, question }) => ({
+        id: question,
+        text: question,
+        options: (options ?? []).map(({ description, label }) => ({ label, ...(description == null ? {} : { description }) })),
+        multiple: multiSelect === true,
+        // It tells its model that every question can be answered in other words.
+        allows_text: true
+      }))
+    }))),
+  result: (questions, answers, why) =>
+    questions.length === 0
+      ? { outcome: "cancelled" }
+      : {
+        outcome: "accepted",
+        answers: Object.fromEntries(questions.map(({ text }, index) => [text, textsOf(answers?.[index] ?? null, why)]))
+      }
+}
+
 export const grok: Profile = {
   runtime: "grok",
   dialect: "acp",
@@ -58,6 +98,7 @@ export const grok: Profile = {
     authMethod: "xai.api_key",
     newSession: ({ instructions }) => (instructions === null ? {} : { _meta: { rules: instructions } }),
     answered: { method: "_x.ai/session_notification", update: "response_completed" },
+    questions,
     subAgents: { method: "_x.ai/session_notification", began: "subagent_spawned", ended: "subagent_finished" }
   },
   capabilities: {
@@ -66,7 +107,7 @@ export const grok: Profile = {
     images: false,
     reasoningEfforts: EFFORTS,
     afterDenial: "ends the turn",
-    asksQuestions: false,
+    asksQuestions: true,
     countsRequests: true,
     // Its files contain the path of the workspace in names and content (1.0.41): "Path not found".
     bearsOtherPaths: { workspace: false, home: true },

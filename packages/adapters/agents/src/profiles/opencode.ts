@@ -9,6 +9,10 @@ const EFFORTS: ReadonlyArray<ReasoningEffort> = ["none", "low", "medium", "high"
 
 const INSTRUCTIONS = ".slipway/AGENTS.md"
 
+/** Over ACP it has no tool that asks a person (1.18.33). */
+const NO_QUESTIONS = "No person can answer a question while you work, and you have no tool to ask one. Do not stop to ask: decide by " +
+  "yourself, and name open questions at the end of your last message.\n"
+
 /**
  * Reading needs no approval, everything else does. Over ACP the calls of its sub-agents never ask and wait forever (1.18.33), so
  * sub-agents are disabled where approvals are needed.
@@ -43,8 +47,8 @@ export const opencode: Profile = {
     images: true,
     reasoningEfforts: EFFORTS,
     afterDenial: "ends the turn",
-    // It reports the tokens of the last request only.
     asksQuestions: false,
+    // It reports the tokens of the last request only.
     countsRequests: false,
     bearsOtherPaths: { workspace: true, home: true },
     modelProtocol: "openai-chat"
@@ -79,7 +83,7 @@ export const opencode: Profile = {
       small_model: `gateway/${model}`,
       enabled_providers: ["gateway"],
       agent: { title: { disable: true } },
-      ...(instructions === null ? {} : { instructions: [`${box.home}/${INSTRUCTIONS}`] }),
+      instructions: [`${box.home}/${INSTRUCTIONS}`],
       provider: {
         gateway: {
           npm: "@ai-sdk/openai-compatible",
@@ -110,7 +114,7 @@ export const opencode: Profile = {
         // No plugins except its own, in any place.
         ...Object.fromEntries([...off, "OPENCODE_PURE"].map((name) => [name, "1"]))
       },
-      homeFiles: { ...noPackages, ...(instructions === null ? {} : { [INSTRUCTIONS]: instructions }) }
+      homeFiles: { ...noPackages, [INSTRUCTIONS]: instructions === null ? NO_QUESTIONS : `${instructions.trimEnd()}\n\n${NO_QUESTIONS}` }
     }
   }
 }

@@ -66,7 +66,7 @@ export const sign = async (
   return { headers: Object.fromEntries(headers), secrets: [secretAccessKey, ...(sessionToken === undefined ? [] : [sessionToken])] }
 }
 
-/** What the source said, if it is a short sentence of AWS's own library; the messages of servers are left out. */
+/** The words of the source, if it is a short sentence of AWS's own library; the messages of servers are left out. */
 const detailOf = (error: unknown): string => {
   const name = error instanceof Error ? error.name : ""
   return /^\w{1,60}$/u.test(name) && name !== "Error" ? ` (${name})` : ""

@@ -47,7 +47,8 @@ export class EventStreamReader {
       this.#held = 0
       return event
     }
-    const [, field = "", value = ""] = /^([^:]*):? ?(.*)$/su.exec(line) ?? []
+    const [field = ""] = line.split(":", 1)
+    const value = line.slice(field.length + 1).replace(/^ /u, "")
     if (field === "data") {
       this.#data.push(value)
       this.#held += value.length

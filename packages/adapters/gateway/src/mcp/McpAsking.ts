@@ -28,7 +28,7 @@ export const make = (): Asking => {
     ask: (call) =>
       Effect.gen(function*() {
         const tell = attending
-        if (tell === null) return "Nobody can be asked now: no turn is running."
+        if (tell === null) return "No person can be asked now: no turn is running."
         if (waiting.size >= MAX_WAITING) return "Too many calls wait for a person. Try again when one of them is decided."
         const decided = yield* Deferred.make<Refusal>()
         waiting.set(call.id, decided)

@@ -88,7 +88,7 @@ const write = (response: ServerResponse, text: string): Promise<void> | void =>
     response.once("close", done)
   })
 
-/** What the agent gets of a server's message; `null`: nothing. */
+/** The part of a server's message that the agent gets; `null`: nothing. */
 const passed = (
   { server }: Exchanging,
   asked: Messages.FromAgent,

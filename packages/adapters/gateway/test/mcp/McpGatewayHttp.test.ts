@@ -43,7 +43,7 @@ describe("the gateway of MCP servers", () => {
       ])
     }))
 
-  it.live("does not let a denied tool be called, and lists it to nobody", () =>
+  it.live("does not let a denied tool be called, and does not list it", () =>
     Effect.gen(function*() {
       const server = yield* McpServer.start()
       const agent = yield* open(server, { permissionOf: (tool) => tool === "delete_page" ? "deny" : "allow" })
@@ -110,7 +110,7 @@ describe("the gateway of MCP servers", () => {
       assert.deepStrictEqual(server.calls, [])
     }))
 
-  it.live("denies a call that needs a person between turns, and one that waits when the turn ends", () =>
+  it.live("denies a call that needs a person between turns, and a waiting call when the turn ends", () =>
     Effect.gen(function*() {
       const server = yield* McpServer.start()
       const agent = yield* open(server, { permissionOf: () => "ask" })

@@ -20,7 +20,7 @@ export interface Plain {
   readonly before: string | null
 }
 
-/** What gives a file to LFS, in `.gitattributes`. */
+/** The attribute in `.gitattributes` that gives a file to LFS. */
 export const FILTER = "filter=lfs"
 const LFS = "lfs"
 /** Bytes of a pointer: the format allows fewer than 1,024. */

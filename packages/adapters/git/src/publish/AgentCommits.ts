@@ -78,7 +78,7 @@ const check = Effect.fnUntraced(function*(
   if (sources !== undefined && (yield* MovedGitlinks.lost(repository, sha, [...moved.values()], sources, ask)).length > 0) {
     return yield* unsound("One of them moves a submodule to a commit that does not exist where it comes from.")
   }
-  // Of the start too: a commit may change the attributes.
+  // The start counts too: a commit may change the attributes.
   for (const commit of sources === undefined ? [] : [sha, baseSha]) {
     if (yield* LfsFiles.hasPlain(repository, commit, written, ask)) {
       return yield* unsound("One of them has the content of a file that Git LFS is to store.")

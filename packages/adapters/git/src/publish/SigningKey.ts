@@ -30,7 +30,7 @@ const MAXIMUM_BYTES = 65_536
 /** Bits. Git hosts refuse shorter ones. */
 const MINIMUM_RSA = 2_048
 
-const PASSPHRASE = "it has a passphrase, and nobody is there to type it. Make a key without one: ssh-keygen -t ed25519 -N '' -f FILE"
+const PASSPHRASE = "it has a passphrase, and no person types it. Make a key without one: ssh-keygen -t ed25519 -N '' -f FILE"
 const NO_KEY = "it is no SSH private key"
 
 const unusable = (problem: string) => new UnusableKey({ problem })

@@ -173,7 +173,7 @@ const tell = (repository: HostRepository, sha: string, own: string | undefined):
 const toldIn = (repository: HostRepository, sha: string): Effect.Effect<ReadonlyArray<string>> =>
   Effect.map(Effect.promise(() => textIn(toldFile(repository, sha), null)), (own) => own === null ? [] : [own])
 
-/** What a snapshot needs beside the tree. */
+/** The rest that a snapshot needs, beside the tree. */
 export interface Means {
   /** Bytes of all changed files. */
   readonly maximumBytes: number

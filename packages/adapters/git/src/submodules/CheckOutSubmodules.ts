@@ -35,7 +35,7 @@ const MAX_SHOWN = 500
 /** Why a folder stays empty, for people. */
 const REASONS = {
   unnamed: "The repository does not say where it is from: .gitmodules has no address for it.",
-  address: "Its address is none that the source host has.",
+  address: "The source host has no such address.",
   depth: `It is more than ${DEPTH} levels deep.`,
   itself: "It is the repository that it is in.",
   late: `There was no time for it: submodules have ${Duration.toMinutes(WITHIN)} minutes together.`,

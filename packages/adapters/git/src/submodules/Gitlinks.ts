@@ -74,7 +74,7 @@ export const linksIn = Effect.fn("Gitlinks.linksIn")(
 /** Bytes of both files. */
 const MAXIMUM_TOP_BYTES = 4_194_304
 
-/** What the top folder of a commit says of its files: whether it names submodules, and its attributes. Takes one process. */
+/** Whether the top folder of a commit names submodules, and its attributes. Takes one process. */
 export const topOf = Effect.fn("Gitlinks.topOf")(
   function*(repository: Repository, commit: string) {
     const said = yield* run(repository, ["cat-file", "--batch"], {

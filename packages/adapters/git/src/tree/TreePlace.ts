@@ -91,7 +91,7 @@ export interface Checkout {
 export interface Module {
   /** From the top of the tree. */
   readonly path: string
-  /** Of the folder with the host's repository of it, in `modules` of that of the tree. */
+  /** The name of the folder with the host's repository of it, in `modules` of that of the tree. */
   readonly name: string
   readonly sha: string
   /** The folder with its objects on this machine. */

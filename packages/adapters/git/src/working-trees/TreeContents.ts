@@ -1,5 +1,5 @@
 /**
- * What becomes of submodules and files of Git LFS when a tree is made, and the record of that, in the host's repository:
+ * Submodules and files of Git LFS when a tree is made, and the record of them, in the host's repository:
  *
  *     <repository>/contents.json
  */

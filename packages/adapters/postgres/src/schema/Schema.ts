@@ -7,8 +7,7 @@
  */
 import { Effect } from "effect"
 import { SqlClient } from "effect/sql"
-import { access } from "./access.ts"
-import { auditLog } from "./auditLog.ts"
+import { access, auditLog } from "./access.ts"
 import { automations } from "./automations.ts"
 import { blobs, promptFiles } from "./blobs.ts"
 import { checkpoints } from "./checkpoints.ts"

@@ -84,7 +84,7 @@ export const events: ReadonlyArray<string> = [
     CHECK (reason IS NULL OR outcome = 'denied' AND length(reason) BETWEEN 1 AND 2000)
   )`,
 
-  // What an agent asked a person. Resolver and answers are null while it is pending; answers are the person's own.
+  // Questions of agents to people. Resolver and answers are null while it is pending; answers are the person's own.
   `CREATE TABLE IF NOT EXISTS questions (
     sandbox_id  text NOT NULL REFERENCES sandboxes,
     question_id text NOT NULL,

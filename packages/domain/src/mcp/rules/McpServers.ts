@@ -4,7 +4,7 @@ import { sameRepo } from "../../source/schema/Naming.ts"
 import type { RepoName } from "../../source/schema/RepoRef.ts"
 import type { McpPermission, McpServerName, McpServerSettings } from "../schema/McpServer.ts"
 
-/** What one tool of a server may do. Tools without a permission of their own ask exactly where edits and commands ask. */
+/** The permission of one tool of a server. Tools without a permission of their own ask exactly where edits and commands ask. */
 export const permissionOf = (
   { tools }: Pick<McpServerSettings, "tools">,
   tool: string,
@@ -44,7 +44,7 @@ export const unknownNames = (
 ): ReadonlyArray<McpServerName> =>
   chosen.filter((name) => !all.some((server) => server.name === name && repos.some((repo) => sameRepo(server.repo, repo))))
 
-/** What becomes of the stored credential when settings are set. `missing`: the settings need one, and none is there or given. */
+/** Whether the stored credential stays when settings are set. `missing`: the settings need one, and none is there or given. */
 export type CredentialChange = "none" | "keep" | "replace" | "missing"
 
 /** A stored credential is kept only for the address and the header that it was given for. */

@@ -15,7 +15,7 @@ export const McpServerName = Schema.String.check(
 export type McpServerName = typeof McpServerName.Type
 
 /** The name of a tool, as a server lists it. */
-export const McpToolName = Schema.String.check(Schema.isPattern(/^[A-Za-z0-9_.\/-]{1,128}$/u, { expected: "the name of a tool" }))
+export const McpToolName = Schema.String.check(Schema.isPattern(/^[A-Za-z0-9_./-]{1,128}$/u, { expected: "the name of a tool" }))
 
 /** Whether the agent may call a tool: at once, after a person approved the call, or never. */
 export const McpPermission = Schema.Literals(["allow", "ask", "deny"])
@@ -71,7 +71,8 @@ const isAddress = (text: string): boolean => {
 export const McpUrl = Schema.String.check(
   Schema.makeFilter(isAddress, {
     expected: `an https address of at most ${MAX_URL} characters without user, password and fragment`,
-    toJsonSchema: () => [{}, true]
+    toJsonSchema: () => [{}, true],
+    arbitraryConstraint: { patterns: [{ source: "^https://[a-z]{1,8}\\.example\\.com/mcp$", flags: "" }] }
   })
 )
 

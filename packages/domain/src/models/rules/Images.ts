@@ -35,7 +35,7 @@ export const refusalOfFiles = (
   return image === undefined || takesImages(model) ? null : new FilesUnsupported({ model: model.id, name: image.name })
 }
 
-/** The model of a sandbox. One that is no longer in the catalogue counts by its runtime's own profile. */
+/** The model of a sandbox. A model that is no longer in the catalogue counts by its runtime's own profile. */
 export const modelOf = (
   { models }: Catalogue,
   sandbox: { readonly model: string; readonly agentRuntime: AgentRuntimeName }

@@ -1,6 +1,7 @@
 /** Upstreams at clouds: what their addresses say, and which of their settings fit together. */
 import type { Upstream, UpstreamAuth } from "./ModelCatalogue.ts"
 
+/** The authorization of an upstream: `key` if it names none. */
 export const authOf = ({ auth = "key" }: Pick<Upstream, "auth">): UpstreamAuth => auth
 
 /** Whether requests are authorized by an identity of the worker at a cloud, not by a key. */

@@ -99,7 +99,7 @@ export interface AgentSession {
   decide(approvalId: string, decision: "approve" | "deny", reason?: string): Effect.Effect<void>
   /**
    * Answers an open question of the agent. Safe to repeat: the agent gets the first answer, and ids that are not open are ignored.
-   * `null`, and a question without an entry: the agent is told that nobody answered.
+   * `null`, and a question without an entry: the agent is told that there is no answer.
    */
   answer(questionId: string, answers: Answers | null): Effect.Effect<void>
   /**
@@ -175,8 +175,8 @@ export interface AgentPrompt {
    */
   approve(call: { readonly id: string; readonly tool: string } & Pick<Approval, "kind" | "paths" | "preview">): Effect.Effect<boolean>
   /**
-   * A person's answers by the id of their question, which must wait for that; `null`: nobody answered, or `Question.refusalOf` refuses the
-   * questions. `id` is unique within the sandbox.
+   * A person's answers by the id of their question, which must wait for that; `null`: no person answered, or
+   * `Question.refusalOf` refuses the questions. `id` is unique within the sandbox.
    */
   ask(request: { readonly id: string; readonly questions: ReadonlyArray<Question> }): Effect.Effect<Answers | null>
 }

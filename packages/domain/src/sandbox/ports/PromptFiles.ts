@@ -55,7 +55,7 @@ export type LeftFile = Pick<StoredFile, "grantId" | "id" | "sha256" | "size">
 /** After `StoreUnavailable`, retrying helps and is safe. */
 export class PromptFiles extends Context.Service<PromptFiles, {
   /**
-   * Records that the bytes of a file are about to be stored. Nobody finds the file yet, but it counts for its grant. The limit of unused
+   * Records that the bytes of a file are about to be stored. The file cannot be found yet, but it counts for its grant. The limit of unused
    * bytes holds also among concurrent uploads.
    */
   begin(file: Omit<StoredFile, "isUsed">): Effect.Effect<void, StoreUnavailable | TooManyUnusedFiles>

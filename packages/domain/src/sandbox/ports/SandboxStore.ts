@@ -194,8 +194,8 @@ export class SandboxStore extends Context.Service<SandboxStore, {
 
   /**
    * Executes one command of a person. It locks the sandbox, reads the receipt, the approval and the question of the command, and writes the
-   * decision together with its receipt. A duplicate gets the answer of the first receipt. A key, unique per sandbox, that is bound to an equal
-   * request makes it a duplicate of that request's command, whatever `command` would decide now. An applied command binds the key.
+   * decision together with its receipt. A duplicate gets the answer of the first receipt. A key, unique per sandbox, that is bound to
+   * an equal request makes it a duplicate of that request's command, whatever `command` would decide now. An applied command binds the key.
    *
    * `turnId`: the turn that a message started or waits for; a duplicate returns the first one's, whatever happened since. Other
    * commands have none. `trace`: the request's trace, as in a {@link CreationRequest}; that of an applied message is stored for its
@@ -225,9 +225,9 @@ export class SandboxStore extends Context.Service<SandboxStore, {
 
   /**
    * Deletes a sandbox that `mayDelete` allows, for good: its state, log, messages, approvals, questions, receipts, traces, setup, pins,
-   * and the checkpoints that no live fork starts with. Afterwards, for every reader at once, the sandbox is unknown: its log is empty, and leases
-   * on it are stale. Kept are its id, grant, times and status, the key that created it (then `SandboxDeleted`), its costs, its partner
-   * events and its pushed commits. Open readers are hinted. The deletion is in the audit log.
+   * and the checkpoints that no live fork starts with. Afterwards, for every reader at once, the sandbox is unknown: its log is empty,
+   * and leases on it are stale. Kept are its id, grant, times and status, the key that created it (then `SandboxDeleted`), its
+   * costs, its partner events and its pushed commits. Open readers are hinted. The deletion is in the audit log.
    */
   delete(key: ById, now: DateTime.Utc): Effect.Effect<void, SandboxNotFinished | SandboxNotFound | StoreUnavailable>
 

@@ -1,8 +1,9 @@
 /** Tool calls that wait for a person (docs/decisions/3). The first decision is final. */
+import { isProtected } from "../../source/rules/FileRules.ts"
 import type { Approval, Decision } from "../schema/Approval.ts"
 import type { ApprovalOutcome, ApprovalRequest } from "../schema/SandboxEvent.ts"
 import type { SandboxEventOf } from "./SandboxEvent.ts"
-import type { ToolKind } from "./ToolCall.ts"
+import type { ToolCall, ToolKind } from "./ToolCall.ts"
 
 export type { Approval, ApprovalDecision, Decision } from "../schema/Approval.ts"
 
@@ -12,6 +13,21 @@ export type { Approval, ApprovalDecision, Decision } from "../schema/Approval.ts
  */
 export const coveredKind = ({ kind, plain }: Pick<ApprovalRequest, "kind" | "plain">): ToolKind | null =>
   kind === undefined || kind === "other" || kind === "mcp" || kind === "edit" && plain !== true ? null : kind
+
+/**
+ * Whether the path is below one of the `folders`, the repositories' trees. `path` is relative to the workspace. Only the name is
+ * checked: the file may be a link. A name with `..` is refused, because `a/..` differs from `.` if `a` is a link.
+ */
+const isPlainName = (path: string, folders: ReadonlyArray<string>): boolean =>
+  path.isWellFormed() && !path.includes("\0") && path.split("/").every((name) => name !== "" && name !== "." && name !== "..") &&
+  folders.some((folder) => path.startsWith(`${folder}/`)) && !isProtected(path)
+
+/**
+ * Whether an edit changes only plain files of the trees: no protected name, no path outside the trees, no deletion. An edit without
+ * this information is not plain.
+ */
+export const isPlainEdit = ({ kind, paths = [], removes }: ToolCall, folders: ReadonlyArray<string>): boolean =>
+  kind === "edit" && removes === false && paths.length > 0 && paths.every((path) => isPlainName(path, folders))
 
 /** The message that gives the agent the reason of a denial. */
 export const denialMessage = (tool: string, reason: string): string => `Denied: ${tool}\n\n${reason}`

@@ -1,7 +1,7 @@
 /**
  * The commands of people (docs/decisions/3, 18 and 22): terminate, interrupt, decide an approval, answer a question, send a message,
- * withdraw a waiting message, restore a checkpoint, rename. Each has a natural identity, so that a repetition finds the first. Every command is decided
- * under the lock of its sandbox and stored before it is answered.
+ * withdraw a waiting message, restore a checkpoint, rename. Each has a natural identity, so that a repetition finds the first. Every
+ * command is decided under the lock of its sandbox and stored before it is answered.
  */
 import * as Data from "effect/Data"
 import * as Result from "effect/Result"

@@ -1,16 +1,7 @@
-/** Questions that agents ask people (docs/decisions/22). The first answer is final, and nobody answers in a person's name. */
+/** Questions that agents ask people (docs/decisions/22). The first answer is final, and no answer is given in a person's name. */
 import { utf8Length } from "../../text/Utf8.ts"
-import {
-  type Answer,
-  type Answers,
-  MAX_LABEL,
-  MAX_OPTIONS,
-  MAX_QUESTIONS,
-  type Question,
-  type QuestionReply,
-  type QuestionRequest,
-  type QuestionState
-} from "../schema/Question.ts"
+import type { Answer, Answers, Question, QuestionReply, QuestionRequest, QuestionState } from "../schema/Question.ts"
+import { MAX_LABEL, MAX_OPTIONS, MAX_QUESTIONS } from "../schema/QuestionBounds.ts"
 import type { Sandbox } from "./Sandbox.ts"
 import type { SandboxEventOf } from "./SandboxEvent.ts"
 

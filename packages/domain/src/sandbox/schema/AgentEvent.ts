@@ -42,7 +42,7 @@ export const AgentEvent = Schema.TaggedUnion({
     tool: Schema.String,
     kind: Schema.optionalKey(ToolKind),
     paths: Schema.optionalKey(Schema.Array(Schema.String)),
-    /** The result of `PlainEdit.isPlain` for the names that the agent gives. */
+    /** The result of `isPlainEdit` for the names that the agent gives. */
     plain: Schema.optionalKey(Schema.Literal(true)),
     preview: Schema.optionalKey(Preview)
   },

@@ -2,15 +2,7 @@
 import * as Schema from "effect/Schema"
 import { text } from "../../text/Text.ts"
 import { timestamp } from "../../time/Timestamp.ts"
-
-/** Questions of one request. */
-export const MAX_QUESTIONS = 10
-/** Options of one question. */
-export const MAX_OPTIONS = 50
-/** Characters of a label. */
-export const MAX_LABEL = 300
-/** Characters of an answer in the person's own words. */
-export const MAX_ANSWER = 10_000
+import { MAX_ANSWER, MAX_LABEL, MAX_OPTIONS, MAX_QUESTIONS } from "./QuestionBounds.ts"
 
 /** The id of a request, which the agent's driver chooses; 1 to 300 characters. */
 export const QuestionId = text(1, 300)
@@ -41,7 +33,7 @@ export const QuestionRequest = Schema.Struct({
 })
 export type QuestionRequest = typeof QuestionRequest.Type
 
-/** `user`: a person answered or dismissed it; the others: nobody did, and an answer is no longer possible. */
+/** `user`: a person answered or dismissed it; the others: no person did, and an answer is no longer possible. */
 export const QuestionResolver = Schema.Literals(["user", "timeout", "interrupt", "terminate", "turn_end"])
 export type QuestionResolver = typeof QuestionResolver.Type
 
@@ -69,7 +61,7 @@ export const Answers = Schema.Record(
 ).check(Schema.isMinProperties(1), Schema.isMaxProperties(MAX_QUESTIONS))
 export type Answers = typeof Answers.Type
 
-/** What a person does about a request: answers, or `dismiss`. */
+/** A person's reply to a request: answers, or `dismiss`. */
 export const QuestionReply = Schema.Struct({
   answers: Schema.optionalKey(Answers).annotateKey({ description: "By the `id` of each question." }),
   dismiss: Schema.optionalKey(Schema.Literal(true)).annotateKey({ description: "The agent goes on without an answer." })

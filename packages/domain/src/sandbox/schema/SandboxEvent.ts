@@ -339,10 +339,10 @@ export const SandboxEvent = Schema.Union([
   durable("question.answered", {
     question_id: Schema.String.annotateKey({ description: "The request that is over." }),
     by: QuestionResolver.annotateKey({
-      description: "`user`: a person answered, or dismissed it; the others: nobody did, because an answer is no longer possible."
+      description: "`user`: a person answered, or dismissed it; the others: no person did, because an answer is no longer possible."
     }),
     answers: Schema.optionalKey(Answers).annotateKey({
-      description: "The person's answers by the `id` of their question; left out: the agent was told that nobody answered."
+      description: "The person's answers by the `id` of their question; left out: the agent was told that there is no answer."
     })
   }),
   durable("pull_request.updated", {

@@ -26,8 +26,8 @@ const below = (folder: string, relative: string): string | null => {
 }
 
 /**
- * The absolute address of a submodule, resolved against that of the repository which names it, as git does. `null`: no address, or one
- * that leads out of the host of that repository.
+ * The absolute address of a submodule, resolved against that of the repository which names it, as git does. `null`: no address, or an
+ * address outside the host of that repository.
  */
 export const absoluteAddress = (repository: string, address: string): string | null => {
   if (!isText(address)) return null
@@ -41,9 +41,12 @@ export const absoluteAddress = (repository: string, address: string): string | n
 
 const isRepoName = Schema.decodeUnknownOption(RepoName)
 
-/** `owner/name` of a path on a host of repositories; `null`: it is none. */
-export const nameIn = (path: string): RepoName | null =>
-  Option.getOrNull(isRepoName(path.replace(/^\/+/u, "").replace(/\/+$/u, "").replace(/\.git$/u, "")))
+/** `owner/name` of a path on a host of repositories; `null`: the path has another form. */
+export const nameIn = (path: string): RepoName | null => {
+  let end = path.length
+  while (path[end - 1] === "/") end--
+  return Option.getOrNull(isRepoName(path.slice(0, end).replace(/^\/+/u, "").replace(/\.git$/u, "")))
+}
 
 /** The host and path of the forms that git has for addresses on other machines. `git@host:path` is one of them. */
 const partsOf = (address: string): { readonly host: string; readonly path: string } | null => {

@@ -365,7 +365,7 @@ const toolItem = (
   }
 }
 
-/** What the agent asked, and the answer once there is one. */
+/** The agent's question, and the answer once there is one. */
 const questionItem = (recorded: RecordedEvent, { data, type }: Of<"question.asked" | "question.answered">, known: Known): Item => {
   const asked = type === "question.asked" ? data.questions : known.questions.get(data.question_id) ?? []
   if (type === "question.asked") known.questions.set(data.question_id, asked)

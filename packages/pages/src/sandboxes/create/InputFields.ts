@@ -77,5 +77,5 @@ maxlength="17"${described("budget", HINT)}></div>
 spellcheck="false" maxlength="40000"${described("variables", HINT)}>
 ${variables}</textarea></div>
 </div>
-<p class="hint" id="${HINT}">The budget limits model costs, in US dollars. Setup and the agent get the variables, one a line. They are not
-secret.</p></details>`
+<p class="hint" id="${HINT}">The budget limits model costs, in US dollars. Setup and the agent get the variables, one a line. Do not write
+secrets here.</p></details>`

@@ -1,7 +1,7 @@
 /** The questions of an agent on pages: their forms, and what a person's form answers. They work without a script. */
 import { type Question, type QuestionReply, type QuestionRequest, questionsOf } from "@slipway/domain/sandbox/rules/Question"
 import type { Sandbox } from "@slipway/domain/sandbox/rules/Sandbox"
-import { MAX_ANSWER } from "@slipway/domain/sandbox/schema/Question"
+import { MAX_ANSWER } from "@slipway/domain/sandbox/schema/QuestionBounds"
 import { DateTime } from "effect"
 import { type Budget, fit } from "../../html/Fit.ts"
 import { html, type Html, type Later } from "../../html/Html.ts"
@@ -21,10 +21,8 @@ const fields = ({ allows_text, header, id, multiple, options, text }: Question, 
 <span>${label}${description !== undefined && html` <span class="fine">${description}</span>`}</span></label>
 `
   )
-  const own = allows_text &&
-    html`<label for="${name}-text">${
-      options.length === 0 ? "Your answer" : multiple ? "Also, in your own words" : "Or in your own words"
-    }</label>
+  const label = options.length === 0 ? "Your answer" : multiple ? "Also, in your own words" : "Or in your own words"
+  const own = allows_text && html`<label for="${name}-text">${label}</label>
 <textarea id="${name}-text" name="text:${id}" rows="2" maxlength="${MAX_ANSWER}"></textarea>`
   return html`<fieldset><legend>${header !== undefined && html`<strong>${header}</strong> `}${text}</legend>
 ${choices}${own}</fieldset>
@@ -36,11 +34,10 @@ export const questionCard = (sandbox: Sandbox, request: QuestionRequest, csrf: H
   const { expires_at, question_id, questions } = request
   const iso = DateTime.formatIso(expires_at)
   const name = `question-${encodeURIComponent(question_id)}`
+  const asks = questions.length === 1 ? "The agent asks" : `The agent asks ${questions.length} questions`
   return html`<li class="approval question" id="${name}" tabindex="-1">
 <form method="post" action="${addressOf(sandbox, request)}" data-live>${csrf}
-<p class="asks"><span class="state wait">${
-    questions.length === 1 ? "The agent asks" : `The agent asks ${questions.length} questions`
-  }</span>
+<p class="asks"><span class="state wait">${asks}</span>
 <span class="fine">Expires <time datetime="${iso}">at ${iso.slice(11, 16)} UTC</time>, then the agent goes on without an answer</span></p>
 <div class="asked">
 ${questions.map((question, index) => fields(question, `${name}-${index}`))}

@@ -9,7 +9,7 @@ import { SandboxDashboard } from "@slipway/domain/sandbox/ports/SandboxDashboard
 import { outcomeOf } from "@slipway/domain/sandbox/rules/Approval"
 import type { CommandResult } from "@slipway/domain/sandbox/rules/Command"
 import { textOf } from "@slipway/domain/sandbox/rules/MessageQueue"
-import { questionsOf } from "@slipway/domain/sandbox/rules/Question"
+import { type QuestionReply, questionsOf } from "@slipway/domain/sandbox/rules/Question"
 import { publicationOf } from "@slipway/domain/sandbox/rules/Sandbox"
 import { ApprovalDecision, ApprovalId } from "@slipway/domain/sandbox/schema/Approval"
 import { MAX_PROMPT, MAX_TITLE } from "@slipway/domain/sandbox/schema/Command"
@@ -155,6 +155,9 @@ const approval = (services: Services): Handler =>
     return Page.show({ title: `Needs your approval: ${sandbox.title}`, place: "sandboxes", body }, member)
   }, Effect.catchTag("SandboxNotFound", notFound))
 
+/** Stands for the answers to a request that is over: they are refused, whatever they are, and not taken for a dismissal. */
+const LATE: QuestionReply = { answers: { late: { text: "late" } } }
+
 const answer = (services: Services): Handler =>
   Effect.fnUntraced(
     function*(member, asked) {
@@ -163,8 +166,7 @@ const answer = (services: Services): Handler =>
       const questionId = yield* Requests.questionId(asked.params["questionId"])
       const given = yield* asked.form.one("reply")
       const request = questionsOf(yield* services.sandboxes.get(by, id)).find(({ question_id }) => question_id === questionId)
-      // The answers to a request that is over are refused, whatever they are.
-      const reply = given === "dismiss" || request === undefined ? { dismiss: true } : replyOf(asked.form, request.questions)
+      const reply = given === "dismiss" ? { dismiss: true } : request === undefined ? LATE : replyOf(asked.form, request.questions)
       if (reply === null) return yield* Refused.bad("Choose an option or write an answer. Dismiss lets the agent go on without one.")
       const result = yield* services.sandboxes.answerQuestion(by, id, questionId, yield* Requests.questionReply(reply))
       return yield* answered(services, member, asked, id, result, given === "dismiss" ? "dismissed" : "answered")

@@ -9,7 +9,7 @@ import { create, drive, layer as http, openStream, type Reply, running } from ".
 const mainOf = ({ text }: Reply) => /<main[^>]*>([^]*)<\/main>/u.exec(text)?.[1] ?? assert.fail("no main")
 
 /** A link to the page of a form: none of them has a name that a GET alone answers. */
-const FORMS = /href="[^"]*\/(?:terminate|restore|fork|send-back|approvals|rename)\b/u
+const FORMS = /href="[^"]*\/(?:terminate|restore|fork|send-back|approvals|questions|rename)\b/u
 
 const call = (n: number) => ({
   type: "tool.updated" as const,
@@ -41,7 +41,7 @@ layer(http({ trees }), { excludeTestServices: true })("the read-only page of a s
       assert.include(mainOf(page), `<a href="/sandboxes/${id}/changes">Files changed</a>`)
     }))
 
-  it.effect("has no form and no link to one, also while approvals and messages wait", () =>
+  it.effect("has no form and no link to one, also while approvals, questions and messages wait", () =>
     Effect.gen(function*() {
       const { get, key, post } = yield* visitor("looker")
       const { id, turn } = yield* running(key)
@@ -49,6 +49,10 @@ layer(http({ trees }), { excludeTestServices: true })("the read-only page of a s
         _tag: "RequestApproval",
         turnId: turn,
         approval: { approval_id: "a", tool: "write NOTES.md", kind: "edit", paths: ["NOTES.md"] }
+      }, {
+        _tag: "AskQuestion",
+        turnId: turn,
+        question: { question_id: "q", questions: [{ id: "1", text: "Why?", options: [], multiple: false, allows_text: true }] }
       }])
       yield* post(`/sandboxes/${id}/messages`, { prompt: "And then this", whenBusy: "queue" })
       const { id: other } = yield* checkpointed(key)

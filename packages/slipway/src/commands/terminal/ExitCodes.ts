@@ -18,7 +18,7 @@ export const EXIT_CODES: ReadonlyArray<readonly [code: number, about: string]> =
   [ExitCode.unclear, "the command line is ambiguous"],
   [ExitCode.failed, "the turn, the sandbox or the publication failed"],
   [ExitCode.refused, "the server refused: a rule says no"],
-  [ExitCode.notFound, "no such sandbox, approval or repository"],
+  [ExitCode.notFound, "no such sandbox, approval, question or repository"],
   [ExitCode.unauthorized, "no key, or the server does not accept it for this"],
   [ExitCode.unreachable, "the server cannot be reached, or not now"],
   [ExitCode.ended, "the turn was interrupted or cancelled, or the sandbox ended before it"],

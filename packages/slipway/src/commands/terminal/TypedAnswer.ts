@@ -4,7 +4,7 @@ import type { Question, QuestionAnswer } from "@slipway/client"
 /** The answer; `dismiss`: the whole request; `problem`: what is wrong with the line, as a sentence. */
 type Typed = { readonly answer: QuestionAnswer } | { readonly dismiss: true } | { readonly problem: string }
 
-/** What a line may be, for the prompt. */
+/** The accepted forms of a line, for the prompt. */
 export const prompt = ({ allows_text, multiple, options }: Pick<Question, "allows_text" | "multiple" | "options">): string => {
   const numbers = options.length === 0 ? [] : [multiple ? "numbers with commas" : "a number"]
   return `Answer: ${[...numbers, ...(allows_text ? ["your own words"] : [])].join(" or ")}, -: no answer > `

@@ -43,6 +43,7 @@ const converse = (session: AgentSession, text: string, decision: "approve" | "de
 
 /** Tools that ask the person, as agents call them. */
 const QUESTIONS = ["AskUserQuestion", "ask_user_question", "question"]
+const CANNOT = "you have no tool to ask one"
 const question = { questions: [{ id: "q", header: "H", question: "Which?", options: [{ label: "A", description: "a" }] }] }
 
 /** Registers the rules with the tests of one host. */
@@ -161,13 +162,16 @@ export const rules = (it: Vitest.MethodsNonLive<AgentRuntime | SandboxHost | Pre
 
   if (profiles[name]?.capabilities.asksQuestions === true) return
 
-  it.effect("never has a question answered by an approval", () =>
+  it.effect("is told that it cannot ask, and never has a question answered by an approval", () =>
     Effect.gen(function*() {
       const made = yield* sandbox(name)
       const session = yield* open(made, "prompt")
       const { asked } = yield* converse(session, `${calling("request_user_input", question)} [[say done]]`, "approve")
       assert.deepStrictEqual(asked, [])
-      for (const { call } of made.model.requests) {
+      const requests = made.model.requests.filter(({ call }) => !call.hidden)
+      assert.isNotEmpty(requests)
+      for (const { body, call } of requests) {
+        assert.include(JSON.stringify(body), CANNOT)
         assert.deepStrictEqual(call.tools.map((tool) => tool.name).filter((tool) => QUESTIONS.includes(tool)), [])
       }
     }))

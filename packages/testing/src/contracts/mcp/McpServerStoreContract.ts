@@ -12,7 +12,7 @@ import * as Effect from "effect/Effect"
 import type * as Layer from "effect/Layer"
 import * as Redacted from "effect/Redacted"
 import { assert } from "../../suite/Assert.ts"
-import { define } from "../../suite/Suite.ts"
+import { define, type Writer } from "../../suite/Suite.ts"
 import { appended } from "../access/AuditLogContract.ts"
 
 const at = DateTime.makeUnsafe("2026-11-30T06:10:00.123Z")
@@ -47,121 +47,130 @@ const reveal = (grantId: string, repos: ReadonlyArray<string> = [SHOP]) =>
     (all) => all.map(({ credential, name, repo }) => [repo, name, credential === null ? null : Redacted.value(credential)])
   )
 
-export const suite = (name: string, layer: Layer.Layer<McpServerStore | Access | AuditLog | Ids, unknown>) =>
+type Services = McpServerStore | Access | AuditLog | Ids
+
+const settingsAndCredentials = (it: Writer<Services>) => {
+  it.effect("gives a server as it was set, with its times, and its credential to workers alone", () =>
+    Effect.gen(function*() {
+      const grantId = yield* newGrant
+      assert.deepStrictEqual([yield* list(grantId), yield* reveal(grantId)], [[], []])
+      const record = { repo: SHOP, name: "wiki", settings: SECURED, hasCredential: true, createdAt: at, setAt: at }
+      assert.deepStrictEqual(yield* set(grantId, SECURED, CANARY), record)
+      assert.deepStrictEqual(yield* list(grantId), [record])
+      assert.deepStrictEqual(yield* reveal(grantId), [[SHOP, "wiki", CANARY]])
+    }))
+
+  it.effect("replaces settings, and keeps the time of the first setting", () =>
+    Effect.gen(function*() {
+      const grantId = yield* newGrant
+      yield* set(grantId, SECURED, CANARY)
+      const changed = { ...SECURED, tools: {}, onByDefault: true }
+      yield* set(grantId, changed, "another credential", "wiki", "acme/SHOP", later)
+      assert.deepStrictEqual(yield* list(grantId), [
+        { repo: "acme/SHOP", name: "wiki", settings: changed, hasCredential: true, createdAt: at, setAt: later }
+      ])
+      assert.deepStrictEqual(yield* reveal(grantId), [["acme/SHOP", "wiki", "another credential"]])
+    }))
+
+  it.effect("keeps a credential for the same address and header, and gives it to no other", () =>
+    Effect.gen(function*() {
+      const grantId = yield* newGrant
+      yield* set(grantId, SECURED, CANARY)
+      yield* set(grantId, { ...SECURED, tools: {}, authentication: { type: "header", name: "authorization" } })
+      assert.deepStrictEqual(yield* reveal(grantId), [[SHOP, "wiki", CANARY]])
+      const others: ReadonlyArray<McpServerSettings> = [
+        { ...SECURED, url: "https://evil.example.com/mcp" },
+        { ...SECURED, authentication: { type: "header", name: "X-Key" } }
+      ]
+      for (const other of others) assert.strictEqual((yield* Effect.flip(set(grantId, other)))._tag, "McpServerRefused")
+      assert.deepStrictEqual((yield* list(grantId)).map(({ settings }) => settings.url), [SECURED.url])
+      assert.deepInclude(yield* Effect.flip(set(grantId, SECURED, null, "new")), { reason: "credential" })
+    }))
+
+  it.effect("forgets the credential of a server that needs none", () =>
+    Effect.gen(function*() {
+      const grantId = yield* newGrant
+      yield* set(grantId, SECURED, CANARY)
+      assert.strictEqual((yield* set(grantId, { ...SECURED, authentication: { type: "none" } })).hasCredential, false)
+      assert.deepStrictEqual(yield* reveal(grantId), [[SHOP, "wiki", null]])
+      assert.deepInclude(yield* Effect.flip(set(grantId, SECURED)), { reason: "credential" })
+    }))
+}
+
+const lists = (it: Writer<Services>) => {
+  it.effect("lists in order of repository, in any case of letters, and name; or one repository", () =>
+    Effect.gen(function*() {
+      const grantId = yield* newGrant
+      for (const [name, repo] of [["b", "b/b"], ["z", "A/a"], ["a", "a/A"], ["a", "B/a"]] as const) {
+        yield* set(grantId, OPEN, null, name, repo)
+      }
+      assert.deepStrictEqual((yield* list(grantId)).map(({ name, repo }) => `${repo} ${name}`), ["a/A a", "A/a z", "B/a a", "b/b b"])
+      assert.deepStrictEqual((yield* list(grantId, "a/a")).map(({ name }) => name), ["a", "z"])
+      assert.deepStrictEqual(yield* reveal(grantId, ["B/B", "b/A"]), [["B/a", "a", null], ["b/b", "b", null]])
+      assert.deepStrictEqual(yield* reveal(grantId, []), [])
+    }))
+
+  it.effect("keeps the servers of one grant from another", () =>
+    Effect.gen(function*() {
+      const [mine, theirs] = [yield* newGrant, yield* newGrant]
+      yield* set(mine, SECURED, CANARY)
+      assert.deepStrictEqual([yield* list(theirs), yield* reveal(theirs)], [[], []])
+      assert.strictEqual((yield* Effect.flip(remove(theirs)))._tag, "McpServerNotFound")
+      assert.lengthOf(yield* list(mine), 1)
+    }))
+
+  it.effect("removes one by its name, and no other", () =>
+    Effect.gen(function*() {
+      const grantId = yield* newGrant
+      yield* set(grantId, OPEN)
+      yield* set(grantId, OPEN, null, "docs")
+      yield* remove(grantId, "wiki", "ACME/SHOP")
+      assert.deepStrictEqual((yield* list(grantId)).map(({ name }) => name), ["docs"])
+      assert.strictEqual((yield* Effect.flip(remove(grantId)))._tag, "McpServerNotFound")
+    }))
+
+  it.effect("refuses a grant that is unknown or revoked, whose servers are gone", () =>
+    Effect.gen(function*() {
+      const grantId = yield* newGrant
+      yield* set(grantId, SECURED, CANARY)
+      yield* (yield* Access).revokeGrant(grantId)
+      for (const grant of [grantId, absent]) assert.deepInclude(yield* Effect.flip(set(grant, OPEN)), { reason: "grant" })
+      assert.deepStrictEqual([yield* list(grantId), yield* reveal(grantId)], [[], []])
+    }))
+
+  it.effect("holds a repository to its most servers, also under changes at the same time", () =>
+    Effect.gen(function*() {
+      const grantId = yield* newGrant
+      yield* Effect.forEach(Array.from({ length: MAX_MCP_SERVERS - 1 }, (_, i) => `s${i}`), (name) => set(grantId, OPEN, null, name))
+      const both = yield* Effect.forEach(["one", "two"], (name) => Effect.result(set(grantId, OPEN, null, name)), {
+        concurrency: "unbounded"
+      })
+      assert.deepStrictEqual(both.map(({ _tag }) => _tag).toSorted(), ["Failure", "Success"])
+      // A server that is there can be changed, another repository has room, and a removed server makes some.
+      yield* set(grantId, { ...OPEN, onByDefault: false }, null, "s0")
+      yield* set(grantId, OPEN, null, "one", "acme/docs")
+      yield* remove(grantId, "s1")
+      yield* set(grantId, OPEN, null, "three")
+      assert.lengthOf(yield* list(grantId, SHOP), MAX_MCP_SERVERS)
+    }))
+
+  it.effect("appends each change to the audit log, and nothing where nothing changed", () =>
+    Effect.gen(function*() {
+      const grantId = yield* newGrant
+      const entries = yield* appended(Effect.gen(function*() {
+        yield* set(grantId, SECURED, CANARY)
+        yield* Effect.ignore(set(grantId, SECURED, null, "new"))
+        yield* remove(grantId)
+        yield* Effect.ignore(remove(grantId))
+        yield* Effect.ignore(set(absent, OPEN))
+      }))
+      const subjects = { grantId, repo: SHOP, mcpServer: "wiki" }
+      assert.deepStrictEqual(entries, [{ action: "mcp_server.set", at, subjects }, { action: "mcp_server.removed", at, subjects }])
+    }))
+}
+
+export const suite = (name: string, layer: Layer.Layer<Services, unknown>) =>
   define(`McpServerStore (${name})`, layer, (it) => {
-    it.effect("gives a server as it was set, with its times, and its credential to workers alone", () =>
-      Effect.gen(function*() {
-        const grantId = yield* newGrant
-        assert.deepStrictEqual([yield* list(grantId), yield* reveal(grantId)], [[], []])
-        const record = { repo: SHOP, name: "wiki", settings: SECURED, hasCredential: true, createdAt: at, setAt: at }
-        assert.deepStrictEqual(yield* set(grantId, SECURED, CANARY), record)
-        assert.deepStrictEqual(yield* list(grantId), [record])
-        assert.deepStrictEqual(yield* reveal(grantId), [[SHOP, "wiki", CANARY]])
-      }))
-
-    it.effect("replaces settings, and keeps the time of the first setting", () =>
-      Effect.gen(function*() {
-        const grantId = yield* newGrant
-        yield* set(grantId, SECURED, CANARY)
-        const changed = { ...SECURED, tools: {}, onByDefault: true }
-        yield* set(grantId, changed, "another credential", "wiki", "acme/SHOP", later)
-        assert.deepStrictEqual(yield* list(grantId), [
-          { repo: "acme/SHOP", name: "wiki", settings: changed, hasCredential: true, createdAt: at, setAt: later }
-        ])
-        assert.deepStrictEqual(yield* reveal(grantId), [["acme/SHOP", "wiki", "another credential"]])
-      }))
-
-    it.effect("keeps a credential for the same address and header, and gives it to no other", () =>
-      Effect.gen(function*() {
-        const grantId = yield* newGrant
-        yield* set(grantId, SECURED, CANARY)
-        yield* set(grantId, { ...SECURED, tools: {}, authentication: { type: "header", name: "authorization" } })
-        assert.deepStrictEqual(yield* reveal(grantId), [[SHOP, "wiki", CANARY]])
-        const others: ReadonlyArray<McpServerSettings> = [
-          { ...SECURED, url: "https://evil.example.com/mcp" },
-          { ...SECURED, authentication: { type: "header", name: "X-Key" } }
-        ]
-        for (const other of others) assert.strictEqual((yield* Effect.flip(set(grantId, other)))._tag, "McpServerRefused")
-        assert.deepStrictEqual((yield* list(grantId)).map(({ settings }) => settings.url), [SECURED.url])
-        assert.deepInclude(yield* Effect.flip(set(grantId, SECURED, null, "new")), { reason: "credential" })
-      }))
-
-    it.effect("forgets the credential of a server that needs none", () =>
-      Effect.gen(function*() {
-        const grantId = yield* newGrant
-        yield* set(grantId, SECURED, CANARY)
-        assert.strictEqual((yield* set(grantId, { ...SECURED, authentication: { type: "none" } })).hasCredential, false)
-        assert.deepStrictEqual(yield* reveal(grantId), [[SHOP, "wiki", null]])
-        assert.deepInclude(yield* Effect.flip(set(grantId, SECURED)), { reason: "credential" })
-      }))
-
-    it.effect("lists in order of repository, in any case of letters, and name; or one repository", () =>
-      Effect.gen(function*() {
-        const grantId = yield* newGrant
-        for (const [name, repo] of [["b", "b/b"], ["z", "A/a"], ["a", "a/A"], ["a", "B/a"]] as const) {
-          yield* set(grantId, OPEN, null, name, repo)
-        }
-        assert.deepStrictEqual((yield* list(grantId)).map(({ name, repo }) => `${repo} ${name}`), ["a/A a", "A/a z", "B/a a", "b/b b"])
-        assert.deepStrictEqual((yield* list(grantId, "a/a")).map(({ name }) => name), ["a", "z"])
-        assert.deepStrictEqual(yield* reveal(grantId, ["B/B", "b/A"]), [["B/a", "a", null], ["b/b", "b", null]])
-        assert.deepStrictEqual(yield* reveal(grantId, []), [])
-      }))
-
-    it.effect("keeps the servers of one grant from another", () =>
-      Effect.gen(function*() {
-        const [mine, theirs] = [yield* newGrant, yield* newGrant]
-        yield* set(mine, SECURED, CANARY)
-        assert.deepStrictEqual([yield* list(theirs), yield* reveal(theirs)], [[], []])
-        assert.strictEqual((yield* Effect.flip(remove(theirs)))._tag, "McpServerNotFound")
-        assert.lengthOf(yield* list(mine), 1)
-      }))
-
-    it.effect("removes one by its name, and no other", () =>
-      Effect.gen(function*() {
-        const grantId = yield* newGrant
-        yield* set(grantId, OPEN)
-        yield* set(grantId, OPEN, null, "docs")
-        yield* remove(grantId, "wiki", "ACME/SHOP")
-        assert.deepStrictEqual((yield* list(grantId)).map(({ name }) => name), ["docs"])
-        assert.strictEqual((yield* Effect.flip(remove(grantId)))._tag, "McpServerNotFound")
-      }))
-
-    it.effect("refuses a grant that is unknown or revoked, whose servers are gone", () =>
-      Effect.gen(function*() {
-        const grantId = yield* newGrant
-        yield* set(grantId, SECURED, CANARY)
-        yield* (yield* Access).revokeGrant(grantId)
-        for (const grant of [grantId, absent]) assert.deepInclude(yield* Effect.flip(set(grant, OPEN)), { reason: "grant" })
-        assert.deepStrictEqual([yield* list(grantId), yield* reveal(grantId)], [[], []])
-      }))
-
-    it.effect("holds a repository to its most servers, also under changes at the same time", () =>
-      Effect.gen(function*() {
-        const grantId = yield* newGrant
-        yield* Effect.forEach(Array.from({ length: MAX_MCP_SERVERS - 1 }, (_, i) => `s${i}`), (name) => set(grantId, OPEN, null, name))
-        const both = yield* Effect.forEach(["one", "two"], (name) => Effect.result(set(grantId, OPEN, null, name)), {
-          concurrency: "unbounded"
-        })
-        assert.deepStrictEqual(both.map(({ _tag }) => _tag).toSorted(), ["Failure", "Success"])
-        // A server that is there can be changed, another repository has room, and a removed server makes some.
-        yield* set(grantId, { ...OPEN, onByDefault: false }, null, "s0")
-        yield* set(grantId, OPEN, null, "one", "acme/docs")
-        yield* remove(grantId, "s1")
-        yield* set(grantId, OPEN, null, "three")
-        assert.lengthOf(yield* list(grantId, SHOP), MAX_MCP_SERVERS)
-      }))
-
-    it.effect("appends each change to the audit log, and nothing where nothing changed", () =>
-      Effect.gen(function*() {
-        const grantId = yield* newGrant
-        const entries = yield* appended(Effect.gen(function*() {
-          yield* set(grantId, SECURED, CANARY)
-          yield* Effect.ignore(set(grantId, SECURED, null, "new"))
-          yield* remove(grantId)
-          yield* Effect.ignore(remove(grantId))
-          yield* Effect.ignore(set(absent, OPEN))
-        }))
-        const subjects = { grantId, repo: SHOP, mcpServer: "wiki" }
-        assert.deepStrictEqual(entries, [{ action: "mcp_server.set", at, subjects }, { action: "mcp_server.removed", at, subjects }])
-      }))
+    settingsAndCredentials(it)
+    lists(it)
   })

@@ -142,7 +142,7 @@ const uploads = (it: Rules<Stores | PromptFiles>) => {
       yield* use({ grantId, id: yield* unborn }, [first])
       assert.strictEqual(yield* files.unusedBytes(grantId, at), size)
       yield* files.begin(yield* fileOf(grantId, { size }))
-      // What expired counts no more.
+      // An expired file counts no more.
       assert.strictEqual(yield* files.unusedBytes(grantId, expiry), 0)
       yield* files.begin(yield* fileOf(grantId, { size: MAX_UNUSED_BYTES, createdAt: expiry }))
     }))

@@ -140,7 +140,9 @@ const repositories = <R>(it: Writer<SourceHost | R>, fixture: Fixture<R>, { push
         assert.deepStrictEqual(yield* host.repository(RepoName.make(spelling)), { fullName: repo, defaultBranch: "trunk" })
       }
     }))
+}
 
+const accessTo = <R>(it: Writer<SourceHost | R>, { pushed }: ReturnType<typeof helpersOf<R>>) => {
   it.effect("says which accounts may write", () =>
     Effect.gen(function*() {
       const { host, repo, repository } = yield* pushed
@@ -451,6 +453,7 @@ export const suite = <R>(name: string, layer: Layer.Layer<SourceHost | R, unknow
   defineLive(`SourceHost (${name})`, layer, (it) => {
     const helpers = helpersOf(fixture)
     repositories(it, fixture, helpers)
+    accessTo(it, helpers)
     draftPullRequests(it, helpers)
     decorations(it, helpers)
     pullRequestStates(it, helpers)

@@ -1,13 +1,13 @@
 /** Blobs of the contents of checkpoints: `checkpoint_blobs`. */
+import type { SandboxId } from "@slipway/domain/ids/SandboxId"
 import { Schema } from "effect"
 import { type SqlClient, SqlSchema } from "effect/sql"
 import { Int8 } from "../../sql/Int8.ts"
-import type { ContentKey } from "../CheckpointContents.ts"
 
 /** Names a blob that is about to be stored. No row: the lease is stale. */
 export const insertBlobRow = (
   sql: SqlClient.SqlClient,
-  { id, sandboxId }: ContentKey,
+  { id, sandboxId }: { readonly id: number; readonly sandboxId: SandboxId },
   { n, sha256, size }: { readonly n: number; readonly sha256: string; readonly size: number }
 ) =>
   sql<{ readonly grantId: string }>`
