@@ -17,13 +17,19 @@ interface Replied {
   }
 }
 
+interface Request {
+  readonly headers: Readonly<Record<string, string>>
+  /** It is posted. */
+  readonly body: string | Uint8Array<ArrayBuffer>
+}
+
 /** One request, which may be repeated: again while the store of a busy machine is away. */
-const ask = Effect.fnUntraced(function*(address: string, request: RequestInit = {}) {
+const ask = Effect.fnUntraced(function*(address: string, request?: Request) {
   const { key, url } = (yield* AgentService).server
   const reply = Effect.promise(async (): Promise<Replied> => {
     const reply = await fetch(`${url}/api/public/v1${address}`, {
-      ...request,
-      headers: { authorization: `Bearer ${key}`, ...request.headers }
+      ...(request === undefined ? {} : { method: "POST", body: request.body }),
+      headers: { authorization: `Bearer ${key}`, ...request?.headers }
     })
     return { status: reply.status, said: (await reply.json()) as Replied["said"] }
   })
@@ -36,11 +42,10 @@ const made = ({ said, status }: Replied) => {
 }
 
 const upload = (name: string, body: Uint8Array<ArrayBuffer>) =>
-  Effect.map(ask("/files", { method: "POST", headers: { "content-disposition": `attachment; filename="${name}"` }, body }), made)
+  Effect.map(ask("/files", { headers: { "content-disposition": `attachment; filename="${name}"` }, body }), made)
 
 const create = (name: string, prompt: string, file: string) =>
   ask("/sandboxes", {
-    method: "POST",
     headers: { "content-type": "application/json", "idempotency-key": randomUUID() },
     body: JSON.stringify({ model: `test/${name}`, repos: [{ fullName: "acme/shop" }], prompt, files: [{ id: file }] })
   })

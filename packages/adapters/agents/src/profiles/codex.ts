@@ -136,7 +136,7 @@ export const codex: Profile = {
     },
     license: "Apache-2.0"
   },
-  // It rebuilds its databases from these files (0.169.0).
+  // It rebuilds its databases from these files (0.171.0).
   conversationFiles: [".codex/sessions"],
   launch: ({ access, box, images = true, mcp }, command) => {
     const home = `${box.home}/.codex`
