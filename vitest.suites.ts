@@ -4,6 +4,7 @@
  */
 import { defineConfig, type TestProjectInlineConfiguration } from "vitest/config"
 import { BaseSequencer, type TestSpecification } from "vitest/node"
+import * as Abilities from "./packages/slipway/test/agents/Abilities.ts"
 import * as Complaints from "./packages/slipway/test/reliability/complaints/Table.ts"
 import * as Faults from "./packages/slipway/test/reliability/faults/Table.ts"
 import { environment, TestNotes } from "./vitest.config.ts"
@@ -120,8 +121,8 @@ export default defineConfig({
   test: {
     projects,
     sequence: { sequencer: ByName },
-    reporters: ["verbose", new TestNotes(/^(conformance|docs(-deploy)?|kernel-(boxes|machines)|reliability-service)$/u), Faults.table,
-      Complaints.table],
+    reporters: ["verbose", new TestNotes(/^(conformance|docs(-deploy)?|kernel-(boxes|machines)|reliability-service)$/u), Abilities.table,
+      Faults.table, Complaints.table],
     slowTestThreshold: 5 * MINUTE
   }
 })

@@ -26,92 +26,92 @@ interface Packages {
 }
 
 export const codex: Packages = {
-  on: "2026-11-22",
+  on: "2026-11-30",
   all: [
     {
-      spec: "@openai/codex@0.169.0",
+      spec: "@openai/codex@0.171.0",
       folder: "@openai/codex",
-      integrity: "sha512-KhzYlkKPxoNssR8CEm45IjqnFWn7UtlF4CiD3tOJPea51xBs7MaHy0UQG9GSbCqk6Lrjn5QdJDV0QD1/FgWlGw=="
+      integrity: "sha512-1IOFzL2Xg86tLdw6kDo3GoKbkQENgQi7TI6rlEvN132R7ngSw7SNOIQoTcnKzSZZ8kf9N9GynCweSoaFbqk2Eg=="
     }
   ],
   builds: {
     "linux-x64": [
       {
-        spec: "@openai/codex@0.169.0-linux-x64",
+        spec: "@openai/codex@0.171.0-linux-x64",
         folder: "@openai/codex-linux-x64",
-        integrity: "sha512-o05NyAOCDygSPRo1yinzxvkRSdmsZyBD9E7mbpmjRanSfM8lypqWtQgEo4XfNkwhuCR2aFu8mlGOsQGFXVbVww=="
+        integrity: "sha512-l66NZkQgdk2C3pbcfULDz42yEUB581MVA6I+Y43Wp4OIqEy73HCdmZ0GTjeAHY2ycuH4N00d9VsLrwT1jxshTw=="
       }
     ],
     "linux-arm64": [
       {
-        spec: "@openai/codex@0.169.0-linux-arm64",
+        spec: "@openai/codex@0.171.0-linux-arm64",
         folder: "@openai/codex-linux-arm64",
-        integrity: "sha512-NZ/DaQUpcQmxmqee7Z9uC1rzw3GhSbooawcaTe1LN5Yk+WlinUKGdTXJgClRT/9ogQEEM9TWxYzvxPfj5G/xFg=="
+        integrity: "sha512-9z17t4bbUJ9UCIb49O4PoA+ki+45q3rd8nZ8PeH6sYnlKkBld/Xpo/OS3h3Ti954+foshX4o7k5TCU8N7zzqQA=="
       }
     ],
     "darwin-x64": [
       {
-        spec: "@openai/codex@0.169.0-darwin-x64",
+        spec: "@openai/codex@0.171.0-darwin-x64",
         folder: "@openai/codex-darwin-x64",
-        integrity: "sha512-K1FKSsSLl9v3z5TeagBQXyQRDBIGB5Jncy5dxsRxwT3aaTqN3AI8VrCfoxBxKMOOU9O2QX1vg7WkBwNVth/s9A=="
+        integrity: "sha512-pwN5uNEKx/mZjwBEf/6CKq6SJMfJS5kruV3sJQAk7ebIPvC58Ote3CicIxETDZtjLj35rNv3PLPd7mHCg6hGPw=="
       }
     ],
     "darwin-arm64": [
       {
-        spec: "@openai/codex@0.169.0-darwin-arm64",
+        spec: "@openai/codex@0.171.0-darwin-arm64",
         folder: "@openai/codex-darwin-arm64",
-        integrity: "sha512-5WsWFBbVP78D+6FvNo1MMVxLPZdmcoQlqVJFrF4qx/TmvneLnMQKtLyXkUo54XOTDfoYKpNouTJ/F7gTVA8FnQ=="
+        integrity: "sha512-hIYTkRUpuYpkVfTq4cpby0PXqhAVcIgE7f6FoyY1lt2RyARj3GXS1Can/dIYUBItVhXzhb98HYHZNzCX74QRlQ=="
       }
     ]
   }
 }
 
 export const claude: Packages = {
-  on: "2026-11-22",
+  on: "2026-11-30",
   all: [
     {
-      spec: "@anthropic-ai/claude-code@2.1.329",
+      spec: "@anthropic-ai/claude-code@2.1.332",
       folder: "@anthropic-ai/claude-code",
-      integrity: "sha512-WQ7RY331gsODjOoDBbeG1fjMfKY1Ur9yxWAOI9SgdLZvqA9sAREaezXt7e3uNbHlgjVAZg1IqlJT1J7WKViEFA=="
+      integrity: "sha512-tvSh6bLvEbd97APD31AnojOrRC3AmcRj5R8sF8QIQitu3x2ucOb1kKmTkGDw41kjva+CGJfpkt+wYouk6yv56Q=="
     }
   ],
   builds: {
     "linux-x64": [
       {
-        spec: "@anthropic-ai/claude-code-linux-x64@2.1.329",
+        spec: "@anthropic-ai/claude-code-linux-x64@2.1.332",
         folder: "@anthropic-ai/claude-code-linux-x64",
-        integrity: "sha512-+n4lu1ubYAp02Y0X/MAUnxw9yY6SHHZ77F+IoW+V0wVoFuiI9opdH6gofjf14gXJCEYMTNpks7Gn1i8XZTKAWA=="
+        integrity: "sha512-f4JWhzwYutJIHScC7/dYOPX6s28tt7ZADhsOi8zwOHq5fFPEuUeChh2NMfinSg0GrUckYxaeebC4h0DqiKzLcw=="
       },
       {
-        spec: "@anthropic-ai/claude-code-linux-x64-musl@2.1.329",
+        spec: "@anthropic-ai/claude-code-linux-x64-musl@2.1.332",
         folder: "@anthropic-ai/claude-code-linux-x64-musl",
-        integrity: "sha512-EouW7B/aG3GOQBmzN9MxHV9uTOE2r6E+VIlFBrBgIEBuBBF4qH1GTvg5/CVf53gGp4DgVf1CYdBHjS+2NeDP4A=="
+        integrity: "sha512-QoQzwipnqRAdBKDAJNJ2Qvl37G6x8nCugfOQa+nuMcGIRgGEOLeWoq3pTLMQRScL37estAQBGH9ygR3WFVbIfw=="
       }
     ],
     "linux-arm64": [
       {
-        spec: "@anthropic-ai/claude-code-linux-arm64@2.1.329",
+        spec: "@anthropic-ai/claude-code-linux-arm64@2.1.332",
         folder: "@anthropic-ai/claude-code-linux-arm64",
-        integrity: "sha512-IiG5umFToSCVWqB1lEsxxwIxKgxPXyZ3DRU915v8J4Bz5Q3JpslM0ew1m5yaT+lFXBPvYxmsEgi0XI68XHND0A=="
+        integrity: "sha512-BlHNEtK38KBPWU31F4lUSS9sHclCyfWbThT1CErvxxH8+XcljYLZlQwdyXBkTD62rw1TgfE1u1a+quMWS0NSJg=="
       },
       {
-        spec: "@anthropic-ai/claude-code-linux-arm64-musl@2.1.329",
+        spec: "@anthropic-ai/claude-code-linux-arm64-musl@2.1.332",
         folder: "@anthropic-ai/claude-code-linux-arm64-musl",
-        integrity: "sha512-uVWrRp60cqvikJ13Rtmlkd8WuJtJEWAuGJzenJ0or0I7by05kRWopFdDdpWYQi8dRIJ6+W9T9w+PA4B+EjfCXQ=="
+        integrity: "sha512-jdjkkJLfAQ9M1HbT05tZHQpGNZUEPUebYwW/xpiMypZddB0lNlHlB9mXfOVV/UUPO0JCghj1NSQjxhhJc4L4CA=="
       }
     ],
     "darwin-x64": [
       {
-        spec: "@anthropic-ai/claude-code-darwin-x64@2.1.329",
+        spec: "@anthropic-ai/claude-code-darwin-x64@2.1.332",
         folder: "@anthropic-ai/claude-code-darwin-x64",
-        integrity: "sha512-6cjJiD19yxOzdnzErJ8ougFKoksK/wUvOJb6V2iCXg1rM9gGEY1I7HE8jQnvh6buAuXHtHaahfoiiISaplOxYg=="
+        integrity: "sha512-i0GV2ejBOeHMXs+XPCd1IaJj1GV3VdZl8hiQD6hLMR/N7f4Nt8q4Edj1GYJCKXPLJa/zsE9Uv6r9rZ/ldVFQPQ=="
       }
     ],
     "darwin-arm64": [
       {
-        spec: "@anthropic-ai/claude-code-darwin-arm64@2.1.329",
+        spec: "@anthropic-ai/claude-code-darwin-arm64@2.1.332",
         folder: "@anthropic-ai/claude-code-darwin-arm64",
-        integrity: "sha512-brgS94FOoB+ekq1gIeNpBtGAbzWxE1UEeBQWfk1KX1BStrMIxwWXriPfQLKEkFTWHpmGXv2fZxxMQJsR+5PhZw=="
+        integrity: "sha512-L/F5mypyB7SK59cesiAqGv1bVNd+8xTn0LF5kV6EGL6UMhofVJMFlokhDRoxNzANNC5i/5JdzfJyDOKUbZObiA=="
       }
     ]
   }

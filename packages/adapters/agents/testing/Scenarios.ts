@@ -29,8 +29,8 @@ export const subAgents: Readonly<Record<string, (prompt: string) => string>> = {
   grok: (prompt) => calling("spawn_subagent", { description: "child", prompt, subagent_type: "general-purpose", background: true }),
   opencode: (prompt) => calling("task", { description: "child", prompt, subagent_type: "general" })
 }
-/** Its calls would ask for no approval over ACP, so it has no sub-agents then. */
-const withoutSubAgents = new Set(["opencode"])
+/** Agents without sub-agents where people are asked, because a sub-agent's calls would ask nobody. */
+export const withoutSubAgents: ReadonlySet<string> = new Set(["opencode"])
 
 /** Whether there is a recording of it for this runtime. */
 export const isFor = (runtime: string, { steer, subAgent }: Scenario): boolean =>

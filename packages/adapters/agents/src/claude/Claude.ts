@@ -125,7 +125,7 @@ export const questionsOf = (input: Input): ReadonlyArray<Question> | null =>
       allows_text: true
     }))))
 
-/** The input of the call with the answers in it, by the texts of the questions: so its own client answers (2.1.329). */
+/** The input of the call with the answers in it, by the texts of the questions: so its own client answers (2.1.332). */
 export const answered = (input: Input, questions: ReadonlyArray<Question>, answers: ReadonlyArray<Answer | null>): Input => ({
   ...input,
   answers: Object.fromEntries(questions.flatMap(({ text }, index) => {

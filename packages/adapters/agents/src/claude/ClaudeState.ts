@@ -31,13 +31,13 @@ export interface ClaudeState {
   spent: number
   /**
    * Steering texts that the model does not have yet. Claude passes a text that comes during a tool call together with its result. A
-   * later text becomes claude's next turn, right after the `result` of the present one (2.1.329). For us that is the same turn: it
+   * later text becomes claude's next turn, right after the `result` of the present one (2.1.332). For us that is the same turn: it
    * continues until this set is empty.
    */
   readonly untold: Set<string>
   /**
    * Calls of sub-agents that needed an approval and have no result yet, with the sub-agent. Claude reports no result for calls of
-   * sub-agents (2.1.329), so an allowed call is completed when its sub-agent has ended.
+   * sub-agents (2.1.332), so an allowed call is completed when its sub-agent has ended.
    */
   readonly unreported: Map<string, string>
   /** Calls of the agent itself that change its list of tasks and have no result yet. */

@@ -25,7 +25,7 @@ export const inputOf = (text: string, images: ReadonlyArray<Pick<PromptImage, "p
 
 /**
  * The answer only confirms that the text waits, and an interrupt drops waiting texts. The agent has the text when it shows it as an
- * item, before its next request to the model (0.169.0); it aborts a request that is being answered. A refusal, for example because the
+ * item, before its next request to the model (0.171.0); it aborts a request that is being answered. A refusal, for example because the
  * turn has ended, needs no reaction: the text was not taken.
  */
 export const steer = (thread: CodexThread, id: string, text: string, images: ReadonlyArray<PromptImage>) =>

@@ -44,7 +44,7 @@ export const claude: Profile = {
   },
   program: {
     package: "@anthropic-ai/claude-code",
-    version: "2.1.329",
+    version: "2.1.332",
     pinnedOn: AgentVersions.claude.on,
     pins: (platform) => AgentVersions.pinned(AgentVersions.claude, platform),
     binaries: ({ arch, os }) =>

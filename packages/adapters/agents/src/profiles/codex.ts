@@ -18,6 +18,8 @@ const EFFORTS = ["none", "low", "medium", "high", "xhigh", "max", "ultra"] as co
 
 /** Slugs with instructions and tools in the pinned version (`codex debug models --bundled`). Dated names start with a slug. */
 const KNOWN_MODELS = [
+  "gpt-6.2-sol",
+  "gpt-6.2-astra",
   "gpt-6-astra",
   "gpt-6.1-sol",
   "gpt-6.1-terra",
@@ -32,7 +34,7 @@ const KNOWN_MODELS = [
 ]
 
 /** The description of an unknown model. Without it, codex gives the model no tool to edit files. */
-const catalogue = ({ contextTokens, model }: ModelAccess) =>
+const catalogue = ({ contextTokens, model }: ModelAccess, images: boolean) =>
   JSON.stringify({
     models: [
       {
@@ -55,7 +57,8 @@ const catalogue = ({ contextTokens, model }: ModelAccess) =>
         max_context_window: contextTokens,
         effective_context_window_percent: 95,
         experimental_supported_tools: [],
-        input_modalities: ["text"],
+        // Without "image" it leaves images out of its requests, those of prompts too.
+        input_modalities: images ? ["text", "image"] : ["text"],
         supports_reasoning_summaries: true,
         supports_parallel_tool_calls: false,
         base_instructions:
@@ -124,7 +127,7 @@ export const codex: Profile = {
   },
   program: {
     package: "@openai/codex",
-    version: "0.169.0",
+    version: "0.171.0",
     pinnedOn: AgentVersions.codex.on,
     pins: (platform) => AgentVersions.pinned(AgentVersions.codex, platform),
     binaries: ({ arch, os }) => {
@@ -133,9 +136,9 @@ export const codex: Profile = {
     },
     license: "Apache-2.0"
   },
-  // It rebuilds its databases from these files (0.169.0).
+  // It rebuilds its databases from these files (0.171.0).
   conversationFiles: [".codex/sessions"],
-  launch: ({ access, box, mcp }, command) => {
+  launch: ({ access, box, images = true, mcp }, command) => {
     const home = `${box.home}/.codex`
     const unknown = access !== null && !KNOWN_MODELS.some((slug) => access.model.startsWith(slug))
     return {
@@ -148,7 +151,7 @@ export const codex: Profile = {
       },
       homeFiles: access === null ? {} : {
         ".codex/config.toml": config(access, unknown ? `${home}/catalogue.json` : null) + (mcp === undefined ? "" : mcpConfig(mcp)),
-        ...(unknown ? { ".codex/catalogue.json": catalogue(access) } : {})
+        ...(unknown ? { ".codex/catalogue.json": catalogue(access, images) } : {})
       }
     }
   }

@@ -182,18 +182,29 @@ export const adviceOfPin = (pinnedOn: string, now: DateTime.Utc): string | null 
     : `pinned on ${pinnedOn}, ${days} days ago. Update Slipway, which has newer agents, and run slipway agents install`
 }
 
+/** The finding about an agent. */
+export const findingOf = (
+  name: string,
+  program: { readonly pinnedOn: string } | null,
+  installed: Installed.Installed,
+  now: DateTime.Utc
+): Finding => {
+  const what = `agent ${name}`
+  if (installed.state !== "ready") return { what, state: "note", detail: installed.reason }
+  const advice = program === null ? null : adviceOfPin(program.pinnedOn, now)
+  const version = installed.version ?? "a part of Slipway"
+  return advice === null ? { what, state: "ok", detail: version } : { what, state: "note", detail: `${version}, ${advice}` }
+}
+
 const agents = ({ dataDir }: Settings.Settings) =>
   Effect.flatMap(DateTime.now, (now) =>
     Effect.forEach(
       Object.entries(profiles),
       ([name, profile]) =>
-        Effect.map(Installed.inspect(name, profile, Installed.folderIn(dataDir)), (installed): Finding => {
-          const what = `agent ${name}`
-          if (installed.state !== "ready") return { what, state: "note", detail: installed.reason }
-          const advice = profile.program === null ? null : adviceOfPin(profile.program.pinnedOn, now)
-          const version = installed.version ?? "a part of Slipway"
-          return advice === null ? { what, state: "ok", detail: version } : { what, state: "note", detail: `${version}, ${advice}` }
-        })
+        Effect.map(
+          Installed.inspect(name, profile, Installed.folderIn(dataDir)),
+          (installed) => findingOf(name, profile.program, installed, now)
+        )
     ))
 
 /** One line a model, with every obstacle. */

@@ -2,7 +2,7 @@
 import { assert, type Vitest } from "@effect/vitest"
 import { profiles } from "@slipway/agents/profiles/AgentRuntimeProfiles"
 import { calling } from "@slipway/agents/testing/fake-model/Directives"
-import { subAgents } from "@slipway/agents/testing/Scenarios"
+import { subAgents, withoutSubAgents } from "@slipway/agents/testing/Scenarios"
 import type { AgentEvent, AgentRuntime, AgentSession } from "@slipway/domain/sandbox/ports/AgentRuntime"
 import type { SandboxHost } from "@slipway/domain/sandbox/ports/SandboxHost"
 import { assertWellFormed } from "@slipway/testing/contracts/sandbox/AgentRuntimeContract"
@@ -50,8 +50,7 @@ const question = { questions: [{ id: "q", header: "H", question: "Which?", optio
 export const rules = (it: Vitest.MethodsNonLive<AgentRuntime | SandboxHost | Premises>, name: string, open: Open) => {
   const subAgent = subAgents[name]
   if (subAgent === undefined) throw new Error(`there is no sub-agent of ${name}`)
-  /** With no sub-agents where people are asked. */
-  const isWithout = name === "opencode"
+  const isWithout = withoutSubAgents.has(name)
 
   it.effect("says which edits are plain, and where a command runs", () =>
     Effect.gen(function*() {

@@ -7,7 +7,7 @@ import { spawnSync } from "node:child_process"
 import { generateKeyPairSync } from "node:crypto"
 import { existsSync, readdirSync, writeFileSync } from "node:fs"
 import path from "node:path"
-import { adviceOfPin, type Finding } from "../../../src/commands/setup/Doctor.ts"
+import { adviceOfPin, type Finding, findingOf } from "../../../src/commands/setup/Doctor.ts"
 import { command as slipway, folder, processesOf, repository, run, serve, until } from "../SlipwayProcess.ts"
 
 const LONG = 300_000
@@ -28,6 +28,20 @@ describe("slipway doctor", () => {
     const advice = (day: string) => adviceOfPin("2026-11-30", DateTime.makeUnsafe(`${day}T12:00:00Z`))
     for (const day of ["2026-11-29", "2026-11-30", "2027-01-29"]) assert.isNull(advice(day), day)
     assert.match(advice("2027-01-30") ?? "", /^pinned on 2026-11-30, 61 days ago\. Update Slipway/u)
+  })
+
+  it("notes an installed agent with an old pin, and neither a missing one nor one that is a part of Slipway", () => {
+    const found = (program: { readonly pinnedOn: string } | null, version: string | null, day: string) =>
+      findingOf("codex", program, { state: "ready", version, command: "/x" }, DateTime.makeUnsafe(`${day}T12:00:00Z`))
+    const program = { pinnedOn: "2026-11-30" }
+    assert.deepStrictEqual(found(program, "0.171.0", "2027-01-29"), { what: "agent codex", state: "ok", detail: "0.171.0" })
+    const old = found(program, "0.171.0", "2027-01-30")
+    assert.strictEqual(old.state, "note")
+    assert.match(old.detail ?? "", /^0\.171\.0, pinned on 2026-11-30, 61 days ago\. .*slipway agents install$/u)
+    assert.strictEqual(found(null, null, "2030-01-01").state, "ok")
+    const missing = { state: "unusable", version: null, reason: "codex is not installed." } as const
+    const now = DateTime.makeUnsafe("2030-01-01T12:00:00Z")
+    assert.strictEqual(findingOf("codex", program, missing, now).detail, "codex is not installed.")
   })
 
   it.live.skipIf(absent !== undefined)(
