@@ -95,6 +95,20 @@ describe("profiles", () => {
     assert.deepStrictEqual([task("prompt"), task("auto")], ["deny", undefined])
   })
 
+  it("tell codex and opencode that a model takes images, unless the operator says that it takes none", () => {
+    const told = (name: string, images?: boolean) => {
+      const more = images === undefined ? {} : { images }
+      const launched = AgentRuntimeProfiles.profiles[name]?.launch(options(name, more), "/agents/x")
+      const { env, homeFiles = {} }: BoxCommand = launched ?? { command: "", args: [], env: {} }
+      return [homeFiles[".codex/catalogue.json"], env["OPENCODE_CONFIG_CONTENT"]].join("")
+    }
+    for (const name of ["codex", "opencode"]) {
+      assert.match(told(name), /"text","image"/u, name)
+      assert.match(told(name, true), /"text","image"/u, name)
+      assert.notInclude(told(name, false), `"image"`, name)
+    }
+  })
+
   it("escape what stands in configuration files", () => {
     assert.strictEqual(string(`a"b\\c\nd\u007Fe`), `"a\\"b\\\\c\\nd\\u007Fe"`)
     for (const { launch } of launches()) {

@@ -130,6 +130,7 @@ export const open = Effect.fn("Agent.open")(function*(
       profile: model.profile,
       model: sandbox.model,
       access: way?.access ?? null,
+      ...(model.images === undefined ? {} : { images: model.images }),
       ...(mcp.given === undefined ? {} : { mcp: mcp.given }),
       instructions,
       reasoningEffort: sandbox.reasoningEffort,

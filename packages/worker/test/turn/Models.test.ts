@@ -70,6 +70,19 @@ scenario(
     })
 )
 
+scenario("an agent hears what the operator says of its model and images, and nothing else", (world) =>
+  Effect.gen(function*() {
+    yield* startWorker(world, {}).pipe(Effect.provideService(ModelCatalogue, {
+      default: metered.id,
+      models: [metered, { ...metered, id: "acme/blind", images: false }]
+    }))
+    const heard = Effect.fnUntraced(function*(id: string) {
+      const { agent } = yield* running(world, {}, { ...metered, id })
+      return agent.options.images
+    })
+    assert.deepStrictEqual([yield* heard(metered.id), yield* heard("acme/blind")], [undefined, false])
+  }))
+
 scenario(
   "reports what the gateway counts, not what the agent says, at most every 5 s and exactly at the turn's end",
   (world) =>

@@ -32,7 +32,7 @@ const KNOWN_MODELS = [
 ]
 
 /** The description of an unknown model. Without it, codex gives the model no tool to edit files. */
-const catalogue = ({ contextTokens, model }: ModelAccess) =>
+const catalogue = ({ contextTokens, model }: ModelAccess, images: boolean) =>
   JSON.stringify({
     models: [
       {
@@ -55,7 +55,8 @@ const catalogue = ({ contextTokens, model }: ModelAccess) =>
         max_context_window: contextTokens,
         effective_context_window_percent: 95,
         experimental_supported_tools: [],
-        input_modalities: ["text"],
+        // Without "image" it leaves images out of its requests, those of prompts too.
+        input_modalities: images ? ["text", "image"] : ["text"],
         supports_reasoning_summaries: true,
         supports_parallel_tool_calls: false,
         base_instructions:
@@ -135,7 +136,7 @@ export const codex: Profile = {
   },
   // It rebuilds its databases from these files (0.169.0).
   conversationFiles: [".codex/sessions"],
-  launch: ({ access, box, mcp }, command) => {
+  launch: ({ access, box, images = true, mcp }, command) => {
     const home = `${box.home}/.codex`
     const unknown = access !== null && !KNOWN_MODELS.some((slug) => access.model.startsWith(slug))
     return {
@@ -148,7 +149,7 @@ export const codex: Profile = {
       },
       homeFiles: access === null ? {} : {
         ".codex/config.toml": config(access, unknown ? `${home}/catalogue.json` : null) + (mcp === undefined ? "" : mcpConfig(mcp)),
-        ...(unknown ? { ".codex/catalogue.json": catalogue(access) } : {})
+        ...(unknown ? { ".codex/catalogue.json": catalogue(access, images) } : {})
       }
     }
   }

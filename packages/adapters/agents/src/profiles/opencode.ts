@@ -64,7 +64,7 @@ export const opencode: Profile = {
   },
   // The newest data may be only in the database's write-ahead log. The index of that log is rebuilt.
   conversationFiles: [".local/share/opencode/opencode.db", ".local/share/opencode/opencode.db-wal"],
-  launch: ({ access, box, instructions, mcp, reasoningEffort, toolApprovalMode }, command) => {
+  launch: ({ access, box, images = true, instructions, mcp, reasoningEffort, toolApprovalMode }, command) => {
     // The gateway decides about calls of MCP servers, so opencode asks about none.
     const decided = Object.fromEntries((mcp?.servers ?? []).map((name) => [`${name}_*`, "allow"]))
     const permission = toolApprovalMode === "auto" ? { "*": "allow" } : { ...prompting, ...decided }
@@ -91,8 +91,8 @@ export const opencode: Profile = {
               reasoning: true,
               tool_call: true,
               // Otherwise it tells the model that it cannot read the image.
-              attachment: true,
-              modalities: { input: ["text", "image"], output: ["text"] },
+              attachment: images,
+              modalities: { input: images ? ["text", "image"] : ["text"], output: ["text"] },
               limit: { context: access?.contextTokens ?? 0, output: access?.outputTokens ?? 0 },
               variants: reasoningEffort === null ? {} : { [reasoningEffort]: { reasoningEffort } }
             }

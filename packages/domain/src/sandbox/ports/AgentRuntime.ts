@@ -52,6 +52,8 @@ export interface AgentSessionOptions {
   readonly model: string
   /** The agent's access to its model; `null`: it uses no model. */
   readonly access: ModelAccess | null
+  /** Whether the model takes images, so that the agent may show it one of its files. Absent: as `Images.profileTakesImages`. */
+  readonly images?: boolean
   readonly reasoningEffort: ReasoningEffort | null
   readonly toolApprovalMode: ToolApprovalMode
   /** The repositories and their folders below the box's workspace, in the sandbox's order. */
