@@ -8,6 +8,7 @@ const { layer, name } = await Effect.runPromise(chooseHost)
 register(AgentRuntimeContract.suite(`offline on host ${name}`, layer, {
   profile: "offline",
   model: "offline/demo",
-  sandbox: sandbox("offline"),
+  // It asks no model.
+  sandbox: Effect.map(sandbox("offline"), ({ asked: _asked, ...made }) => made),
   moved: moved(layer, "offline")
 }))
