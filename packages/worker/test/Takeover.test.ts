@@ -81,43 +81,49 @@ const answersTo = (id: SandboxId) => Effect.map(eventsOf(id, "question.answered"
 const answered = { answers: { 1: { labels: ["a"] } } }
 const answer = (id: SandboxId) => Sandboxes.use((sandboxes) => sandboxes.answerQuestion(principal, id, "q1", answered))
 
-scenario("a question of an agent whose worker vanishes ends with its turn, without an answer, and no other agent hears one", (world) =>
-  Effect.gen(function*() {
-    const first = yield* startWorker(world)
-    const { agent, id } = yield* running(world)
-    yield* agent.emit(inquire("q1"))
-    yield* until(id, (sandbox) => questionsOf(sandbox).length === 1)
-    first.network = "hang"
-    yield* startWorker(world, other)
-    yield* pass("35 seconds")
+scenario(
+  "a question of an agent whose worker vanishes ends with its turn, without an answer, and no other agent hears one",
+  (world) =>
+    Effect.gen(function*() {
+      const first = yield* startWorker(world)
+      const { agent, id } = yield* running(world)
+      yield* agent.emit(inquire("q1"))
+      yield* until(id, (sandbox) => questionsOf(sandbox).length === 1)
+      first.network = "hang"
+      yield* startWorker(world, other)
+      yield* pass("35 seconds")
 
-    assert.deepStrictEqual(yield* answersTo(id), [{ question_id: "q1", by: "turn_end" }])
-    assert.deepStrictEqual((yield* eventsOf(id, "turn.completed")).map(({ data }) => data), [
-      { state: "failed", reason: "agent_lost", initiator: "provider" }
-    ])
-    assert.strictEqual((yield* answer(id)).rejection, "question_already_answered")
-    const second = yield* woken(world, id)
-    yield* settle
-    assert.deepStrictEqual(world.agents.map(({ answers }) => answers), [[], []])
-    assert.strictEqual(second.text, "Go on")
-  }))
+      assert.deepStrictEqual(yield* answersTo(id), [{ question_id: "q1", by: "turn_end" }])
+      assert.deepStrictEqual((yield* eventsOf(id, "turn.completed")).map(({ data }) => data), [
+        { state: "failed", reason: "agent_lost", initiator: "provider" }
+      ])
+      assert.strictEqual((yield* answer(id)).rejection, "question_already_answered")
+      const second = yield* woken(world, id)
+      yield* settle
+      assert.deepStrictEqual(world.agents.map(({ answers }) => answers), [[], []])
+      assert.strictEqual(second.text, "Go on")
+    })
+)
 
-scenario("an answer that comes while the worker is cut off counts, and the agent of the next worker does not hear it", (world) =>
-  Effect.gen(function*() {
-    const first = yield* startWorker(world)
-    const { agent, id } = yield* running(world)
-    yield* agent.emit(inquire("q1"))
-    yield* until(id, (sandbox) => questionsOf(sandbox).length === 1)
-    first.network = "hang"
-    assert.strictEqual((yield* answer(id)).outcome, "applied")
-    yield* startWorker(world, other)
-    yield* pass("35 seconds")
-    yield* woken(world, id)
-    yield* settle
-    assert.deepStrictEqual(yield* answersTo(id), [{ question_id: "q1", by: "user", ...answered }])
-    assert.deepStrictEqual((yield* eventsOf(id, "turn.completed")).map(({ data }) => data.reason), ["agent_lost"])
-    assert.deepStrictEqual(world.agents.map(({ answers }) => answers), [[], []])
-  }))
+scenario(
+  "an answer that comes while the worker is cut off counts, and the agent of the next worker does not hear it",
+  (world) =>
+    Effect.gen(function*() {
+      const first = yield* startWorker(world)
+      const { agent, id } = yield* running(world)
+      yield* agent.emit(inquire("q1"))
+      yield* until(id, (sandbox) => questionsOf(sandbox).length === 1)
+      first.network = "hang"
+      assert.strictEqual((yield* answer(id)).outcome, "applied")
+      yield* startWorker(world, other)
+      yield* pass("35 seconds")
+      yield* woken(world, id)
+      yield* settle
+      assert.deepStrictEqual(yield* answersTo(id), [{ question_id: "q1", by: "user", ...answered }])
+      assert.deepStrictEqual((yield* eventsOf(id, "turn.completed")).map(({ data }) => data.reason), ["agent_lost"])
+      assert.deepStrictEqual(world.agents.map(({ answers }) => answers), [[], []])
+    })
+)
 
 scenario("a question ends with the agent that asked it", (world) =>
   Effect.gen(function*() {
