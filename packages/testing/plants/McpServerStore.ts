@@ -9,7 +9,7 @@ export const plants: Plants = {
         "(repo === null || server.record.repo === repo)"],
       ["takes servers for a revoked grant", "&& revokedAt === null", ""],
       ["has no most servers of a repository", "ofRepo.length >= MAX_MCP_SERVERS ||", ""],
-      ["refuses a change at the limit", "before === undefined && (ofRepo", "(ofRepo"],
+      ["refuses a change at the limit", "(yield* kept(grantId, null)).filter((server) => server !== before)", "yield* kept(grantId, null)"],
       ["shares the servers of all grants", "server.grantId === grantId && (repo === null", "(repo === null"],
       ["lists in the order of setting", "\n      .toSorted((a, b) => orderOf(a.record) < orderOf(b.record) ? -1 : 1)", ""],
       ["forgets a credential with each change", "change === \"none\" ? null :", "change === \"none\" || change === \"keep\" ? null :"],

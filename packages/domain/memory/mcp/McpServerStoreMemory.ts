@@ -85,7 +85,7 @@ const settingsOf = (
     const before = yield* find(key)
     const ofGrant = (yield* kept(grantId, null)).filter((server) => server !== before)
     const ofRepo = ofGrant.filter(({ record }) => sameRepo(record.repo, repo))
-    if (before === undefined && (ofRepo.length >= MAX_MCP_SERVERS || ofGrant.length >= MAX_MCP_SERVERS_OF_GRANT)) {
+    if (ofRepo.length >= MAX_MCP_SERVERS || ofGrant.length >= MAX_MCP_SERVERS_OF_GRANT) {
       return yield* new McpServerRefused({ reason: "limit" })
     }
     const change = credentialChange(before?.record ?? null, settings, credential !== null)

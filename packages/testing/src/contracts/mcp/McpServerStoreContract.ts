@@ -276,6 +276,10 @@ const connections = (it: Writer<Services>) => {
       assert.strictEqual((yield* connection(grantId))?.tokens, "by a client")
       yield* set(grantId, client, "another secret")
       assert.isNull(yield* connection(grantId))
+      // The secret of a client is not another client's.
+      const other: McpServerSettings = { ...OAUTH, authentication: { type: "oauth", clientId: "other" } }
+      assert.strictEqual((yield* set(grantId, other)).hasCredential, false)
+      assert.deepStrictEqual(yield* reveal(grantId), [[SHOP, "wiki", null]])
     }))
 }
 
