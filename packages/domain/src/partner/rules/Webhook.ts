@@ -206,8 +206,8 @@ export const afterAttempt = (attempt: number, outcome: Outcome, at: DateTime.Utc
 
 /**
  * The endpoint's progress after its `attempt`-th attempt at the event with that `sequence`, which was due at `dueAt`. `present`: the
- * endpoint as it is now. It is due at another time only if it was enabled during the attempt; then earlier failures do not count. One
- * that a notification disabled during the attempt stays disabled.
+ * endpoint as it is now. It is due at another time only if it was enabled during the attempt; then earlier failures do not count. An
+ * endpoint that a notification disabled during the attempt stays disabled.
  */
 export const standingAfter = (
   { attempt, dueAt, sequence }: { readonly attempt: number; readonly sequence: number; readonly dueAt: DateTime.Utc },
