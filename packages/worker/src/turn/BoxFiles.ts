@@ -14,7 +14,7 @@ import { type LeasedSandbox, untilAvailable } from "../shared/LeasedSandbox.ts"
 
 const FOLDER = "files"
 
-/** The most time for one file. */
+/** The most time for one file, and for looking which are there. */
 const WITHIN = "2 minutes"
 
 /** A file could not be put into the box. */
@@ -32,12 +32,15 @@ while [ $# -gt 1 ]; do
   shift 2
 done`
 
-/** Arguments: the folder, name and size. The content is the standard input. */
+/** Arguments: the folder, name and size. The content is the standard input. A folder with the name of the file makes room for it. */
 const WRITE = `
 mkdir -p -- "$1" && cd -- "$1" || exit
 part=.part.$$
 rm -f -- "$part"
-if cat > "$part" && [ "$(wc -c < "$part")" -eq "$3" ] && chmod 0444 "$part" && mv -f -- "$part" "$2"; then exit 0; fi
+if cat > "$part" && [ "$(wc -c < "$part")" -eq "$3" ] && chmod 0444 "$part"; then
+  [ ! -d "$2" ] || rm -rf -- "$2"
+  mv -f -- "$part" "$2" && exit 0
+fi
 rm -f -- "$part"
 exit 1`
 
@@ -55,6 +58,13 @@ const missing = Effect.fnUntraced(function*(box: Box, folder: string, files: Rea
   return (yield* process.exited).code === 0 ? files.filter(({ boxName }) => found.has(boxName)) : files
 }, Effect.scoped)
 
+/** Those that are not there; all of them if the box does not say. */
+const absentOf = (box: Box, folder: string, files: ReadonlyArray<Placed>) =>
+  missing(box, folder, files).pipe(
+    Effect.timeoutOrElse({ duration: WITHIN, orElse: () => Effect.succeed(files) }),
+    Effect.catchTag("HostError", () => Effect.succeed(files))
+  )
+
 interface Placed extends StoredFile {
   readonly boxName: string
 }
@@ -65,9 +75,13 @@ const write = Effect.fnUntraced(
     const blobs = yield* Effect.serviceOption(Blobs)
     if (Option.isNone(blobs)) return yield* new FileNotGiven({ name, reason: "this worker has no store of files." })
     const process = yield* box.spawn(command(WRITE, [folder, boxName, String(size)]))
-    yield* blobs.value.get({ grantId, holder: id, sha256, size }).pipe(Stream.runForEach((bytes) => process.write(bytes)))
+    const content = blobs.value.get({ grantId, holder: id, sha256, size })
+    const given = yield* Effect.exit(Stream.runForEach(content, (bytes) => process.write(bytes)))
     yield* process.endInput
-    if ((yield* process.exited).code !== 0) {
+    // It deletes an incomplete file before it exits.
+    const { code } = yield* process.exited
+    yield* given
+    if (code !== 0) {
       return yield* new FileNotGiven({ name, reason: "it could not be written there. The disk may be full." })
     }
   },
@@ -83,18 +97,21 @@ const write = Effect.fnUntraced(
     )
 )
 
-/** Puts those of the sandbox's files into the box that are not there, and returns all by their ids. */
+/** Puts those of the sandbox's files into the box that are not there. By their ids: all files, or why one could not be put there. */
 const place = Effect.fn("BoxFiles.place")(function*({ id }: Pick<LeasedSandbox, "id">, box: Box) {
   const store = yield* Effect.serviceOption(PromptFiles)
   const all = Option.isNone(store) ? [] : yield* untilAvailable(store.value.ofSandbox(id))
-  const placed = new Map<string, Given>()
+  const placed = new Map<string, Given | FileNotGiven>()
   if (all.length === 0) return placed
   const folder = `${box.home}/${FOLDER}`
   const names = boxNames(all)
   const files = all.map((file) => ({ ...file, boxName: names.get(file.id) ?? file.name }))
-  const absent = yield* Effect.catchTag(missing(box, folder, files), "HostError", () => Effect.succeed(files))
-  yield* Effect.forEach(absent, (file) => write(box, folder, file), { discard: true })
+  const absent = yield* absentOf(box, folder, files)
   for (const file of files) placed.set(file.id, { file, path: `${folder}/${file.boxName}` })
+  for (const file of absent) {
+    const refused = yield* Effect.match(write(box, folder, file), { onFailure: (error) => error, onSuccess: () => null })
+    if (refused !== null) placed.set(file.id, refused)
+  }
   return placed
 })
 
@@ -103,7 +120,9 @@ export const placeAll = Effect.fnUntraced(function*(leased: LeasedSandbox, box: 
   const { sandbox: { files, origin } } = yield* leased.view
   // A fork has those of its origin.
   if (files === undefined && origin === null) return
-  yield* Effect.catchTag(place(leased, box), "FileNotGiven", (error) => Effect.logWarning("files of earlier prompts are missing", error))
+  for (const file of (yield* place(leased, box)).values()) {
+    if (file instanceof FileNotGiven) yield* Effect.logWarning("a file of an earlier prompt is missing", file)
+  }
 })
 
 /** An image with more bytes is a file only: providers refuse it, and agents can make it smaller. */
@@ -148,6 +167,7 @@ export const give = Effect.fn("BoxFiles.give")(function*(
   for (const { id, name } of files) {
     const found = placed.get(id)
     if (found === undefined) return yield* new FileNotGiven({ name, reason: "it was deleted." })
+    if (found instanceof FileNotGiven) return yield* found
     given.push(found)
   }
   const { sandbox: { grantId } } = yield* leased.view

@@ -136,3 +136,15 @@ it.live("says which file could not be put into the box, and starts an agent with
     assert.match(refused.message, /^The file a\.txt could not be put into the sandbox: /u)
     yield* BoxFiles.placeAll(leased([file]), box)
   }).pipe(Effect.provide(services), Effect.scoped))
+
+it.live("puts a file in the place of a folder, and one file though another cannot be put there", () =>
+  Effect.gen(function*() {
+    const box = yield* provision
+    const [lost, file] = [yield* added("lost.txt", "two"), yield* added("a.txt", "one")]
+    yield* (yield* Blobs).remove({ grantId: GRANT, holder: lost.id, sha256: createHash("sha256").update("two").digest("hex"), size: 3 })
+    mkdirSync(`${box.home}/files/a.txt/inner`, { recursive: true })
+    assert.include((yield* BoxFiles.give(leased(), box, "Look.", [file])).text, "/files/a.txt (")
+    assert.strictEqual(readFileSync(`${box.home}/files/a.txt`, "utf8"), "one")
+    assert.match((yield* Effect.flip(BoxFiles.give(leased(), box, "Look.", [lost]))).message, /^The file lost\.txt /u)
+    assert.deepStrictEqual(readdirSync(`${box.home}/files`), ["a.txt"])
+  }).pipe(Effect.provide(services), Effect.scoped))
