@@ -40,9 +40,8 @@ export class McpServersApi extends HttpApiGroup.make("mcpServers", { topLevel: t
       payload: Schema.Struct({
         ...McpServerSettings.fields,
         credential: Schema.optionalKey(McpCredential).annotateKey({
-          description:
-            "The value of the header, such as `Bearer …`, or the secret of the client id. Left out: the stored one, if address and header or " +
-            "client id are the same."
+          description: "The value of the header, such as `Bearer …`, or the secret of the client id. Left out: the stored one, if " +
+            "address and header or client id are the same."
         })
       }).annotate({ identifier: "SetMcpServer" }),
       success: McpServerResource,

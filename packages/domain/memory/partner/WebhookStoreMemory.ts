@@ -214,13 +214,14 @@ const attemptsOf = (state: State): Pick<WebhookStore["Service"], "deliveries" | 
         return true
       }
       found.until = null
-      const standing = standingAfter({ attempt, sequence: event.sequence, dueAt }, next, at, found.endpoint.dueAt)
+      const standing = standingAfter({ attempt, sequence: event.sequence, dueAt }, next, at, found.endpoint)
+      const wasDisabled = found.endpoint.disabled !== null
       found.endpoint = {
         ...found.endpoint,
         ...standing,
         refusingSince: next._tag === "Delivered" ? null : found.endpoint.refusingSince
       }
-      if (next._tag === "Disable" && standing.disabled !== null) {
+      if (next._tag === "Disable" && standing.disabled !== null && !wasDisabled) {
         yield* audit.append([told("webhook.disabled", found.endpoint, at, { reason: next.reason })])
       }
       return true

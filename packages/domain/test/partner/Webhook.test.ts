@@ -113,13 +113,18 @@ describe("what follows an attempt", () => {
     [AnyAttempt, AnyOutcome, AnyJitter],
     ([attempt, outcome, percent]) => {
       const next = afterAttempt(attempt, outcome, at, percent / 100)
-      const standing = standingAfter({ attempt, sequence: 7, dueAt: at }, next, at, at)
+      const standing = standingAfter({ attempt, sequence: 7, dueAt: at }, next, at, { dueAt: at, disabled: null })
       const later = DateTime.add(at, { seconds: 1 })
-      const meanwhile = standingAfter({ attempt, sequence: 7, dueAt: at }, next, at, later)
+      const meanwhile = standingAfter({ attempt, sequence: 7, dueAt: at }, next, at, { dueAt: later, disabled: null })
       assert.deepStrictEqual(meanwhile, isDelivered(outcome) ? standing : atHead(6, later))
       assert.strictEqual(standing.cursor, isDelivered(outcome) ? 7 : 6)
       assert.strictEqual(standing.failures, isDelivered(outcome) ? 0 : attempt)
       assert.strictEqual(standing.disabled !== null, next._tag === "Disable")
+      const disabled = { at: later, reason: "gone" } as const
+      assert.deepStrictEqual(standingAfter({ attempt, sequence: 7, dueAt: at }, next, at, { dueAt: at, disabled }), {
+        ...standing,
+        disabled
+      })
       assert.isTrue(DateTime.isGreaterThanOrEqualTo(standing.dueAt, at))
       assert.deepStrictEqual(enabled(standing, at), { ...atHead(standing.cursor, at) })
     }

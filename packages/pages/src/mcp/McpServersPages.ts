@@ -54,7 +54,7 @@ const PERMISSIONS: Readonly<Record<McpPermission | "default", string>> = {
   deny: "Deny"
 }
 
-/** What the service has to identify itself with. */
+/** The service identifies itself with it. */
 const stateOf = ({ connection, hasCredential, settings: { authentication } }: McpServerRecord): string =>
   authentication.type !== "oauth"
     ? hasCredential ? "Stored" : "None"
@@ -116,7 +116,8 @@ const authenticationFields = ({ clientId, header, isOAuth, scope }: Draft, inval
 <label for="credential">Credential (optional)</label>
 <input id="credential" name="credential" type="password" autocomplete="off" aria-describedby="credential-hint"${invalid}>
 <p class="hint" id="credential-hint">The whole value of the header, such as <code>Bearer …</code>, or the secret of the client id. Stored
-encrypted, never shown again, and never given to an agent. Left empty, a stored one stays if address and header or client id are the same.</p>
+encrypted, never shown again, and never given to an agent. Left empty, a stored one stays if address and header or client id are the
+same.</p>
 </div>`
 
 const setForm = (csrf: Html, draft: Draft): Html => {

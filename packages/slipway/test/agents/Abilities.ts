@@ -1,5 +1,5 @@
 /**
- * What each real agent can do, from the tests of a run: `npm run test:agents` prints it as a table when it is over, and leaves it in
+ * The abilities of each real agent, from the tests of a run: `npm run test:agents` prints it as a table when it is over, and leaves it in
  * `test-output/agents.md`. docs/operating/models.md has the same table, which `Abilities.test.ts` compares with the profiles.
  */
 import { profiles } from "@slipway/agents/profiles/AgentRuntimeProfiles"
@@ -68,7 +68,7 @@ export const abilities: ReadonlyArray<Ability> = [
   {
     what: "approval of a sub-agent's call",
     lacks: (agent) =>
-      withoutSubAgents.has(agent) ? "over ACP a sub-agent's call asks nobody (1.18.33), so there are none in `prompt` mode" : undefined,
+      withoutSubAgents.has(agent) ? "over ACP a sub-agent's call asks no person (1.18.33), so there are none in `prompt` mode" : undefined,
     tests: {
       has: [/lets sub-agents ask as it does, and shows what became of their calls$/u, /leaves undone what a sub-agent was denied$/u],
       lacks: /has no sub-agents where it would ask$/u

@@ -436,20 +436,21 @@ const webhookLaws = [
       assert.deepStrictEqual(rules.webhook.afterAttempt(n, outcome, start, jitter), expectedNext(n, outcome, jitter))
   ),
   law(
-    "an endpoint goes past an event that was delivered and past no other, and forgets failures from before it was enabled",
-    Arbitrary.all([attempt, Arbitrary.schema(Schema.Boolean)]),
-    (rules, [[n, outcome, jitter], wasEnabled]) => {
+    "an endpoint goes past an event that was delivered and past no other, forgets failures from before it was enabled, and stays disabled",
+    Arbitrary.all([attempt, Arbitrary.schema(Schema.Boolean), Arbitrary.schema(Schema.Boolean)]),
+    (rules, [[n, outcome, jitter], wasEnabled, isDisabled]) => {
       const next = expectedNext(n, outcome, jitter)
       const isDueAt = wasEnabled ? after(1) : start
-      const found = rules.webhook.standingAfter({ attempt: n, sequence: 7, dueAt: start }, next, after(9), isDueAt)
+      const disabled = isDisabled ? { at: after(2), reason: "gone" } as const : null
+      const found = rules.webhook.standingAfter({ attempt: n, sequence: 7, dueAt: start }, next, after(9), { dueAt: isDueAt, disabled })
       const failed = { cursor: 6, failures: n }
       const expected: Webhook.DeliveryProgress = next._tag === "Delivered"
-        ? { cursor: 7, failures: 0, dueAt: after(9), disabled: null }
+        ? { cursor: 7, failures: 0, dueAt: after(9), disabled }
         : wasEnabled
-        ? { cursor: 6, failures: 0, dueAt: isDueAt, disabled: null }
+        ? { cursor: 6, failures: 0, dueAt: isDueAt, disabled }
         : next._tag === "Retry"
-        ? { ...failed, dueAt: next.at, disabled: null }
-        : { ...failed, dueAt: after(9), disabled: { at: after(9), reason: next.reason } }
+        ? { ...failed, dueAt: next.at, disabled }
+        : { ...failed, dueAt: after(9), disabled: disabled ?? { at: after(9), reason: next.reason } }
       assert.deepStrictEqual(found, expected)
     }
   ),

@@ -209,7 +209,7 @@ interface Work extends Owned {
   ) => Effect.Effect<A | null, never, R>
 }
 
-/** The actions of a person on a sandbox, as long as faults happen. Two readers follow it for ever. */
+/** The actions of a person on a sandbox, as long as faults happen. Two readers follow it until it is deleted. */
 const owner = Effect.fnUntraced(function*(scene: Scene, owned: Owned) {
   const { active, trace, witness } = scene
   const chance = scene.chance.fork()
@@ -518,7 +518,7 @@ const restoresOf = (work: Work) => {
   return { fork, goBack }
 }
 
-/** Follows a log for ever, with connections that are cut, and holds what it gets against what was written. */
+/** Follows a log until its sandbox is deleted, with connections that are cut, and holds what it gets against what was written. */
 const reader = Effect.fnUntraced(function*(scene: Scene, chance: Chance, by: Principal, id: SandboxId) {
   const { servers, trace, witness } = scene
   const place: Reader = { id, grantId: by.grantId, cursor: chance.is(0.5) ? null : 0, expiredAt: null }
@@ -570,6 +570,11 @@ const reader = Effect.fnUntraced(function*(scene: Scene, chance: Chance, by: Pri
   for (;;) {
     const end = yield* Effect.suspend(() => connection).pipe(
       Effect.catchTag("StoreUnavailable", () => Effect.succeed("again")),
+      Effect.catchTag("SandboxNotFound", () =>
+        Effect.sync(() => {
+          if (!witness.deleted.has(id)) trace.breaks("a sandbox is found until it is deleted", id)
+          return "deleted"
+        })),
       Effect.catchTag("CursorExpired", () =>
         Effect.sync(() => {
           trace.count("cursors that expired")
@@ -581,6 +586,7 @@ const reader = Effect.fnUntraced(function*(scene: Scene, chance: Chance, by: Pri
           return "again"
         }))
     )
+    if (end === "deleted") return
     do yield* seconds(chance, 3)
     while (end === "ended" && witness.seen(id)?.state.lastSeq === place.cursor)
   }

@@ -23,7 +23,7 @@ interface OpenMcp {
 
 const NONE: OpenMcp = { session: null, given: undefined, told: null }
 
-/** What the ways to servers need. */
+/** Needed for the ways to servers. */
 interface Ways {
   readonly sandbox: Sandbox
   /** `null`: this worker cannot use connections by OAuth. */

@@ -16,7 +16,7 @@ import * as McpServer from "../../testing/McpServer.ts"
 /** Credentials: of a header, an access token, and the one after its renewal. */
 const CANARIES = ["canary-7Qm2-header-0123456789", "canary-7Qm2-access-0123456789", "canary-7Qm2-renewed-0123456789"] as const
 const [CANARY, FIRST, SECOND] = CANARIES
-/** What all of them have in common, also in parts of one. */
+/** The common part of all of them, also in parts of one. */
 const MARK = "7Qm2"
 
 /** Machines under load take long; a hanging test ends all the same. */

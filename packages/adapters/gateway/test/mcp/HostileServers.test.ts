@@ -96,7 +96,7 @@ describe("an MCP server that", () => {
       assert.deepStrictEqual(server.got, [])
     }))
 
-  it.live("has another address a moment later is reached at the one that was checked", () =>
+  it.live("has another address a moment later is reached at the checked address", () =>
     Effect.gen(function*() {
       const server = yield* McpServer.start()
       const { port } = new URL(server.url)

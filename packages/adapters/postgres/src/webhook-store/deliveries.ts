@@ -54,9 +54,9 @@ export const record = Effect.fn("WebhookStore.record")(
     } else {
       const [held] = yield* selectTaken(sql, endpointId, fence)
       if (held === undefined) return false
-      const after = standingAfter({ attempt, sequence: event.sequence, dueAt }, next, at, held.dueAt)
+      const after = standingAfter({ attempt, sequence: event.sequence, dueAt }, next, at, held)
       yield* updateAfterAttempt(sql, endpointId, after, next._tag === "Delivered")
-      isDisabled = after.disabled !== null
+      isDisabled = after.disabled !== null && held.disabled === null
     }
     yield* insertDelivery(sql, {
       endpoint_id: endpointId,

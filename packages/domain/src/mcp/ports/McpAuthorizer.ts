@@ -23,12 +23,13 @@ export class McpAuthorizationError extends Schema.TaggedError<McpAuthorizationEr
 export interface BegunAuthorization {
   /** Where the person agrees. */
   readonly address: string
-  /** What the browser comes back with. */
+  /** The browser comes back with it. */
   readonly state: Redacted.Redacted
   /** For `finish`. */
   readonly pending: Redacted.Redacted
 }
 
+/** Connects MCP servers by OAuth 2.1: begins, ends and renews. Reaches other services, so each call may take seconds. */
 export class McpAuthorizer extends Context.Service<McpAuthorizer, {
   /** Finds the authorization server of the MCP server at `url`, and registers a client there unless `client` is given. */
   begin(options: {

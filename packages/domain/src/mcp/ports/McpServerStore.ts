@@ -71,7 +71,7 @@ export interface RevealedMcpConnection extends McpConnectionRecord {
 export interface McpConnecting {
   readonly server: McpServerKey
   readonly settings: McpServerSettings
-  /** What the end needs to know of the beginning. */
+  /** Kept from the beginning for the end. */
   readonly pending: Redacted.Redacted
 }
 
@@ -102,7 +102,10 @@ export const told = (
   at: DateTime.Utc
 ): SecurityEvent => ({ action, at, subjects: { grantId, repo, mcpServer: name } })
 
-/** Checked by `McpServerStoreContract`. New settings end a connection unless `keepsConnection`. Revoking a grant deletes its servers for good. Changes are in the audit log. */
+/**
+ * Checked by `McpServerStoreContract`. New settings end a connection unless `keepsConnection`. Revoking a grant deletes its servers for
+ * good. Changes are in the audit log.
+ */
 export class McpServerStore extends Context.Service<McpServerStore, {
   /** Adds a server or replaces its settings. What becomes of the credential before: `credentialChange`. `null`: none is given. */
   set(
@@ -142,7 +145,7 @@ export class McpServerStore extends Context.Service<McpServerStore, {
   ): Effect.Effect<McpServerRecord, McpServerNotFound | SecretsUnusable | StoreUnavailable>
   /** `null`: it is not connected. */
   connection(key: McpServerKey): Effect.Effect<RevealedMcpConnection | null, SecretsUnusable | StoreUnavailable>
-  /** Whether the caller, and nobody else until `until`, may renew this version of the connection. */
+  /** Whether the caller, and no other until `until`, may renew this version of the connection. */
   claimRenewal(key: McpServerKey, version: number, at: DateTime.Utc, until: DateTime.Utc): Effect.Effect<boolean, StoreUnavailable>
   /**
    * Ends a renewal of this version: with new tokens, with the reason why the connection must be made again, or (`null`) with nothing, so

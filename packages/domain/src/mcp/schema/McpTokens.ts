@@ -10,6 +10,7 @@ export const McpOAuthClient = Schema.Struct({
 })
 export type McpOAuthClient = typeof McpOAuthClient.Type
 
+/** The tokens of a connection, as the authorization server gave them. */
 export const McpTokens = Schema.Struct({
   accessToken: Schema.String,
   /** `null`: when the access token ends, an owner connects the server again. */

@@ -205,23 +205,27 @@ export const afterAttempt = (attempt: number, outcome: Outcome, at: DateTime.Utc
 }
 
 /**
- * The endpoint's progress after its `attempt`-th attempt at the event with that `sequence`, which was due at `dueAt`. `isDueAt`: the
- * endpoint's present due time. It differs only if the endpoint was enabled during the attempt; then earlier failures do not count.
+ * The endpoint's progress after its `attempt`-th attempt at the event with that `sequence`, which was due at `dueAt`. `present`: the
+ * endpoint as it is now. It is due at another time only if it was enabled during the attempt; then earlier failures do not count. An
+ * endpoint that a notification disabled during the attempt stays disabled.
  */
 export const standingAfter = (
   { attempt, dueAt, sequence }: { readonly attempt: number; readonly sequence: number; readonly dueAt: DateTime.Utc },
   next: Next,
   at: DateTime.Utc,
-  isDueAt: DateTime.Utc
+  present: Pick<DeliveryProgress, "disabled" | "dueAt">
 ): DeliveryProgress => {
-  if (next._tag !== "Delivered" && !DateTime.Equivalence(dueAt, isDueAt)) return enabled({ cursor: sequence - 1 }, isDueAt)
+  const { disabled } = present
+  if (next._tag !== "Delivered" && !DateTime.Equivalence(dueAt, present.dueAt)) {
+    return { ...enabled({ cursor: sequence - 1 }, present.dueAt), disabled }
+  }
   switch (next._tag) {
     case "Delivered":
-      return { cursor: sequence, failures: 0, dueAt: at, disabled: null }
+      return { cursor: sequence, failures: 0, dueAt: at, disabled }
     case "Retry":
-      return { cursor: sequence - 1, failures: attempt, dueAt: next.at, disabled: null }
+      return { cursor: sequence - 1, failures: attempt, dueAt: next.at, disabled }
     case "Disable":
-      return { cursor: sequence - 1, failures: attempt, dueAt: at, disabled: { at, reason: next.reason } }
+      return { cursor: sequence - 1, failures: attempt, dueAt: at, disabled: disabled ?? { at, reason: next.reason } }
   }
 }
 

@@ -13,7 +13,7 @@ class PortTaken extends Schema.TaggedError<PortTaken>()("PortTaken", { port: Sch
 }
 
 /** The browser that came back. */
-export interface Came {
+interface Came {
   readonly query: URLSearchParams
   /** Shows the person a sentence, once. */
   readonly say: (text: string) => Effect.Effect<void>

@@ -33,7 +33,7 @@ const shown = ({ connection, createdAt, hasCredential, name, repo, setAt, settin
   setAt: DateTime.formatIso(setAt)
 })
 
-/** What the service has to identify itself with. */
+/** The service identifies itself with it. */
 const stateOf = ({ connection, hasCredential, settings: { authentication } }: McpServerRecord): string =>
   authentication.type !== "oauth"
     ? hasCredential ? "stored" : "none"
@@ -244,7 +244,7 @@ const connect = Command.make(
       )
       const came = yield* answer.pipe(Effect.timeoutOrElse({
         duration: CONNECTING,
-        orElse: () => new Misfit({ detail: "nobody came back within 10 minutes, and nothing changed" })
+        orElse: () => new Misfit({ detail: "no browser came back within 10 minutes, and nothing changed" })
       }))
       const record = yield* connections.finish(grantId, came.query, OPERATOR).pipe(
         Effect.tapError(({ message }) => came.say(message)),

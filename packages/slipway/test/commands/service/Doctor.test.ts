@@ -30,7 +30,7 @@ describe("slipway doctor", () => {
     assert.match(advice("2027-01-30") ?? "", /^pinned on 2026-11-30, 61 days ago\. Update Slipway/u)
   })
 
-  it("notes an installed agent with an old pin, and neither a missing one nor one that is a part of Slipway", () => {
+  it("notes an installed agent with an old pin, and neither a missing one nor a part of Slipway", () => {
     const found = (program: { readonly pinnedOn: string } | null, version: string | null, day: string) =>
       findingOf("codex", program, { state: "ready", version, command: "/x" }, DateTime.makeUnsafe(`${day}T12:00:00Z`))
     const program = { pinnedOn: "2026-11-30" }

@@ -264,7 +264,7 @@ const connections = (it: Writer<Services>) => {
       for (const other of others) {
         assert.isNull((yield* set(grantId, other)).connection)
         assert.isNull(yield* connection(grantId))
-        // What was made for other settings does not count.
+        // A connection for other settings does not count.
         assert.strictEqual((yield* Effect.flip(connect(grantId, "late")))._tag, "McpServerNotFound")
         yield* set(grantId, OAUTH)
         yield* connect(grantId, "again")
@@ -276,6 +276,10 @@ const connections = (it: Writer<Services>) => {
       assert.strictEqual((yield* connection(grantId))?.tokens, "by a client")
       yield* set(grantId, client, "another secret")
       assert.isNull(yield* connection(grantId))
+      // The secret of a client is not another client's.
+      const other: McpServerSettings = { ...OAUTH, authentication: { type: "oauth", clientId: "other" } }
+      assert.strictEqual((yield* set(grantId, other)).hasCredential, false)
+      assert.deepStrictEqual(yield* reveal(grantId), [[SHOP, "wiki", null]])
     }))
 }
 
@@ -303,7 +307,7 @@ const renewals = (it: Writer<Services>) => {
       yield* endRenewal(grantId, version, { tokens: "late" })
       yield* endRenewal(grantId, version, { problem: "late" })
       assert.deepStrictEqual(yield* connection(grantId), renewed)
-      // The next renewal is free at once, and so it is after one that came to nothing.
+      // The next renewal is free at once, and so it is after a failed one.
       assert.isTrue(yield* claim(grantId, renewed?.version ?? 0))
       yield* endRenewal(grantId, renewed?.version ?? 0, null)
       assert.isTrue(yield* claim(grantId, renewed?.version ?? 0))

@@ -431,6 +431,31 @@ const endings = (it: Writer<Requirements>) => {
       assert.deepStrictEqual(seqs(yield* drain(endpoint, after(2))), own)
     }))
 
+  it.effect("an event that is under way when a notification disables its endpoint does not enable it again", () =>
+    Effect.gen(function*() {
+      const store = yield* WebhookStore
+      const nexts: ReadonlyArray<readonly [Next, Outcome]> = [
+        [{ _tag: "Delivered" }, ok],
+        [{ _tag: "Retry", at: after(5) }, broken],
+        [{ _tag: "Disable", reason: "retries_exhausted" }, broken]
+      ]
+      for (const [next, outcome] of nexts) {
+        const { id: grantId } = yield* newGrant
+        const endpoint = yield* register(grantId, ["project.connected", "pull_request.updated"])
+        const { id } = yield* sandboxOf(grantId)
+        yield* connect(grantId)
+        yield* publish(id)
+        const [event] = (yield* store.take(after(1), 1000)).filter(({ endpointId }) => endpointId === endpoint.id)
+        assert.isDefined(event)
+        yield* record(yield* takeOne(endpoint, after(1)), { _tag: "Gone" }, broken, after(2))
+        const told = yield* appended(store.record(event!, { at, durationMillis: 1, outcome }, next, after(3)))
+        assert.deepStrictEqual(told, [])
+        assert.deepInclude(yield* find(endpoint), { disabled: { at: after(2), reason: "gone" } })
+        yield* store.enable(endpoint, after(4))
+        assert.isNull((yield* find(endpoint)).disabled)
+      }
+    }))
+
   it.effect("enabling during an attempt forgets what failed, that attempt included, and takes what it delivered", () =>
     Effect.gen(function*() {
       const store = yield* WebhookStore

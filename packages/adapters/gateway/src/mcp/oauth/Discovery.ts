@@ -32,7 +32,7 @@ const INITIALIZE = JSON.stringify({
 const parameter = (challenge: string, name: string): string | null =>
   new RegExp(String.raw`(?:^|[\s,])${name}="([^"]{1,2000})"`, "u").exec(challenge)?.[1] ?? null
 
-/** What the MCP server says to a request without a token. */
+/** The MCP server's answer to a request without a token. */
 const challengeOf = async (url: string, { options, signal }: Step) => {
   const { headers } = await fetchWithin(options, signal)(url, {
     method: "POST",

@@ -15,7 +15,7 @@ export interface Options extends Destinations {
   readonly stepMillis?: number
 }
 
-/** What the end of a connection needs to know of its beginning. */
+/** Kept from the beginning of a connection for its end. */
 const Pending = Schema.fromJsonString(Schema.Struct({
   state: Schema.String,
   verifier: Schema.String,
