@@ -25,7 +25,7 @@ layer(Shop.layer(), { excludeTestServices: true })("the question of an agent", (
         await second.check()
         await third.check()
         await card.getByLabel("Also, in your own words").fill("and <b>more</b>")
-        await send(id, "[[say Next.]]")
+        await send(id, "[[say Next.]]", { whenBusy: "queue" })
         await page.locator("#queue .waiting > li", { hasText: "Next." }).waitFor()
         assert.deepStrictEqual([await second.isChecked(), await third.isChecked()], [true, true])
         await card.getByRole("button", { name: "Answer", exact: true }).click()

@@ -35,7 +35,7 @@ export const api = Effect.map(Browser, ({ server }) => {
   return {
     create: async (prompt: string, more: object = {}): Promise<string> =>
       (await ask("POST", "", { repos: [{ fullName: "acme/shop" }], title: "Try it", prompt, ...more })).id,
-    send: (id: string, prompt: string) => ask("POST", `/${id}/messages`, { prompt }),
+    send: (id: string, prompt: string, more: object = {}) => ask("POST", `/${id}/messages`, { prompt, ...more }),
     terminate: (id: string) => ask("POST", `/${id}/terminate`),
     publish: (id: string) => ask("POST", `/${id}/pull-request`),
     /** All events of the log, as they come. */
