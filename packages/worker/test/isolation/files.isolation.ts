@@ -65,7 +65,7 @@ const HOSTILE: ReadonlyArray<readonly [name: string, content: string | Uint8Arra
   ["n".repeat(300) + ".txt", "long"]
 ]
 
-/** What an agent can leave where its files are put. `at`: the path of the file. */
+/** Left by an agent where its files are put. */
 const TRAPS: Readonly<Record<string, (outside: string) => string>> = {
   "a link to a file of the machine": (outside) => `ln -s ${outside}/kept ~/files/plan.txt`,
   "a link to a folder of the machine": (outside) => `rm -rf ~/files; ln -s ${outside} ~/files`,
