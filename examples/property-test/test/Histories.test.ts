@@ -19,7 +19,7 @@ describe("every life that fast-check draws", () => {
 })
 
 describe("every sandbox that fast-check draws", () => {
-  const sandboxes = fc.array(fc.nat(), { maxLength: 60, size: "medium" }).map(valueOf("Sandbox"))
+  const sandboxes = fc.array(fc.nat(), { maxLength: 100, size: "medium" }).map(valueOf("Sandbox"))
   const encode = Schema.encodeSync(Sandbox)
   const decode = Schema.decodeSync(Sandbox)
 
