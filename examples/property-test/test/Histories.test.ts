@@ -33,5 +33,5 @@ describe("every sandbox that fast-check draws", () => {
     const { counterexample } = fc.check(fc.property(sandboxes, ({ publications }) => publications.length === 0), { seed: 1 })
     expect(counterexample?.[0]).toMatchObject({ publications: [{}], approvals: [], turn: null })
     expect(counterexample?.[0].publications).toHaveLength(1)
-  }, 30_000)
+  })
 })
