@@ -29,7 +29,7 @@ export const subAgents: Readonly<Record<string, (prompt: string) => string>> = {
   grok: (prompt) => calling("spawn_subagent", { description: "child", prompt, subagent_type: "general-purpose", background: true }),
   opencode: (prompt) => calling("task", { description: "child", prompt, subagent_type: "general" })
 }
-/** Agents without sub-agents where people are asked, because a sub-agent's calls would ask no person. */
+/** Agents without sub-agents where people are asked, because no approval is asked for a sub-agent's calls. */
 export const withoutSubAgents: ReadonlySet<string> = new Set(["opencode"])
 
 /** Whether there is a recording of it for this runtime. */

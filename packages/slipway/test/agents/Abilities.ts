@@ -68,7 +68,7 @@ export const abilities: ReadonlyArray<Ability> = [
   {
     what: "approval of a sub-agent's call",
     lacks: (agent) =>
-      withoutSubAgents.has(agent) ? "over ACP a sub-agent's call asks no person (1.18.33), so there are none in `prompt` mode" : undefined,
+      withoutSubAgents.has(agent) ? "over ACP it asks for no sub-agent's call (1.18.33), so there are none in `prompt` mode" : undefined,
     tests: {
       has: [/lets sub-agents ask as it does, and shows what became of their calls$/u, /leaves undone what a sub-agent was denied$/u],
       lacks: /has no sub-agents where it would ask$/u
