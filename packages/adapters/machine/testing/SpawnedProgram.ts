@@ -144,17 +144,25 @@ export const run = (command: string, args: ReadonlyArray<string>, options: Optio
       return { code, stdout: stdout(), stderr: stderr() }
     })))
 
-/** The running processes whose command line or environment has this text, as `PID NAME`. Zombies are left out. */
-export const processesOf = (text: string): ReadonlyArray<string> =>
+/** A file of a process; empty if the process is gone by now. */
+const ofProcess = (pid: string, file: string): string => {
+  try {
+    return readFileSync(`/proc/${pid}/${file}`, "utf8")
+  } catch {
+    return ""
+  }
+}
+
+const naming = (text: string) =>
   readdirSync("/proc").filter((name) => /^\d+$/u.test(name) && Number(name) !== process.pid).flatMap((pid) => {
-    const read = (file: string) => {
-      try {
-        return readFileSync(`/proc/${pid}/${file}`, "utf8")
-      } catch {
-        return ""
-      }
-    }
-    const state = /^State:\s+(\S)/mu.exec(read("status"))?.[1]
+    const state = /^State:\s+(\S)/mu.exec(ofProcess(pid, "status"))?.[1]
     if (state === undefined || state === "Z") return []
-    return (read("cmdline") + read("environ")).includes(text) ? [`${pid} ${read("comm").trim()}`] : []
+    const commandLine = ofProcess(pid, "cmdline")
+    return (commandLine + ofProcess(pid, "environ")).includes(text) ? [{ pid, commandLine }] : []
   })
+
+/** The running processes whose command line or environment has this text, as `PID NAME`. Zombies are left out. */
+export const processesOf = (text: string): ReadonlyArray<string> => naming(text).map(({ pid }) => `${pid} ${ofProcess(pid, "comm").trim()}`)
+
+/** The command lines of {@link processesOf}, with NUL between arguments. */
+export const commandLinesOf = (text: string): ReadonlyArray<string> => naming(text).map(({ commandLine }) => commandLine)
