@@ -34,12 +34,10 @@ export const make = ({ deleted, rows }: Pick<SandboxRows, "deleted" | "rows">): 
   const uses = new Map<SandboxId, Map<string, DateTime.Utc>>()
   const isUsedNow = (id: string) => Array.from(uses).some(([sandbox, files]) => !deleted.has(sandbox) && files.has(id))
   const isExpired = ({ file: { createdAt, isUsed } }: Entry, now: DateTime.Utc) => !isUsed && isOlder(createdAt, UNUSED_FOR, now)
-  const unusedBytes = (grantId: string, now: DateTime.Utc) =>
-    bytesOf(
-      Array.from(entries.values()).filter((entry) => entry.file.grantId === grantId && !entry.file.isUsed && !isExpired(entry, now)).map((
-        { file }
-      ) => file)
-    )
+  const unusedBytes = (grantId: string, now: DateTime.Utc) => {
+    const ofGrant = Array.from(entries.values()).filter((entry) => entry.file.grantId === grantId)
+    return bytesOf(ofGrant.filter((entry) => !entry.file.isUsed && !isExpired(entry, now)).map(({ file }) => file))
+  }
   const find = (grantId: string, id: string, now: DateTime.Utc) => {
     const entry = entries.get(id)
     const isThere = entry !== undefined && entry.isStored && entry.file.grantId === grantId &&
