@@ -510,7 +510,7 @@ export const plants: ReadonlyArray<Plant> = [
   {
     name: "question-outlives-turn",
     mistake: "a question stays open when its turn ends",
-    rule: "only reachable states are stored",
+    rule: "the stored sandbox is what its log says",
     module: "domain/src/sandbox/rules/Transition.ts",
     from: "...questionsOf(sandbox).map(({ question_id }): SandboxEvent =>",
     to: "...questionsOf({ turn: null }).map(({ question_id }): SandboxEvent =>"
