@@ -46,7 +46,7 @@ export const examples: Readonly<Record<string, ReadonlyArray<Example>>> = {
   "Hugging Face": [whole("hf_", some(34))],
   "npm": [whole("npm_", some(36))],
   "PyPI": [whole("pypi-", "AgEI", some(60))],
-  "AWS": [whole("AKIA", upper(16)), whole("ASIA", upper(16)), {
+  "AWS": [whole("AKIA", upper(16)), whole("ASIA", upper(16)), whole("ACCA", upper(16)), {
     text: `${"AKIA"}${upper(16)}:wJalr/${some(34)}`,
     secret: `wJalr/${some(34)}`
   }],

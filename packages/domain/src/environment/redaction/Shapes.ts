@@ -61,8 +61,8 @@ export const shapes: Readonly<Record<string, string>> = {
   npm: String.raw`npm_[a-z0-9]{30,}`,
   // pypi.org/help#apitoken
   PyPI: String.raw`pypi-[\w-]{50,}`,
-  // docs.aws.amazon.com, IAM identifiers; and the secret where it is written behind
-  AWS: String.raw`(?:AKIA|ASIA|ABIA|ACCA)[A-Z0-9]{16}(?:(?:[\s:,"'/|]|%3A|%2C|%20|%22){1,4}(?:[A-Z0-9/+]|%2F|%2B){40})?`,
+  // docs.aws.amazon.com, IAM identifiers; and the secret where it is written behind. No digest in hex
+  AWS: String.raw`(?:AKIA|ASIA|ABIA|ACCA(?![0-9a-f]{16}))[A-Z0-9]{16}(?:(?:[\s:,"'/|]|%3A|%2C|%20|%22){1,4}(?:[A-Z0-9/+]|%2F|%2B){40})?`,
   // cloud.google.com/docs, API keys and OAuth clients
   Google: String.raw`AIza[\w-]{35}|ya29\.[\w-]{20,}|GOCSPX-[\w-]{20,}`,
   // api.slack.com, Token types

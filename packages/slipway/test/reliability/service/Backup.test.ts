@@ -142,7 +142,7 @@ it.live(
       assert.include(yield* told(["backup", at], { DATABASE_URL: "postgres://stranger@127.0.0.1:1/none" }), "pg_dump")
       assert.strictEqual((yield* runIn(data, ["backup", at, "--without-key"])).code, 0)
       assert.isFalse(existsSync(path.join(at, "secrets.key")))
-      assert.include(yield* told(["backup", at]), "is there already")
+      assert.include(yield* told(["backup", at]), "exists already")
 
       assert.include(yield* told(["restore", at]), "Another worker uses")
       yield* server.stop("SIGTERM")
@@ -185,7 +185,7 @@ it.live(
         one.name === "grants" ? { ...one, columns: [...one.columns].reverse() } : one
       )
       assert.include(yield* refused("other", rewritten({ tables: columns })), "The table grants of the backup is not as this version")
-      assert.include(yield* told(["restore", away], { SLIPWAY_DATA_DIR: target }), "it is none")
+      assert.include(yield* told(["restore", away], { SLIPWAY_DATA_DIR: target }), "it is not a complete backup")
 
       // The leftover of a killed restore is not in the way.
       mkdirSync(path.join(target, ".restoring-killed"), { recursive: true })

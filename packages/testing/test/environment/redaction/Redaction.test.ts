@@ -129,6 +129,7 @@ describe("shapes", () => {
       const text of [
         `commit ${"0a1b2c3d4e".repeat(4)} of https://github.com/acme/shop.git at refs/heads/main`,
         `container ${"deadbeef".repeat(8)}`,
+        "trace 0af7acca16cd43dd8448eb211c80319c",
         "req_01ARZ3NDEKTSV4RRFFQ69G5FAV of user_01ARZ3NDEKTSV4RRFFQ69G5FAV, sandbox 0197f1a0-0000-7000-8000-0000000000a1",
         "the database failed with code: '23505', state=running, status code=7",
         "the token was refused: its session ended, see ada@example.com",
