@@ -13,7 +13,7 @@ describe("one line", () => {
     Effect.gen(function*() {
       const data = yield* folder
       const lines: ReadonlyArray<readonly [ReadonlyArray<string>, RegExp]> = [
-        [["kyes"], /^slipway: [^\n]*"kyes"[^\n]* Did you mean keys\? See: slipway --help\n$/u],
+        [["kyes"], /^slipway: [^\n]*"kyes"[^\n]* Did you mean slipway keys\? See: slipway --help\n$/u],
         [["keys", "creat"], /^slipway: [^\n]*"creat"[^\n]* Did you mean create\? See: slipway keys --help\n$/u],
         [["keys", "create", "--grnt", "x"], /^slipway: [^\n]*--grnt[^\n]* Did you mean --grant\? See: slipway keys create --help\n$/u],
         [["keys", "revoke"], /^slipway: [^\n]*id[^\n]*See: slipway keys revoke --help\n$/u],
@@ -122,8 +122,8 @@ describe("one line", () => {
         const { code } = yield* server.ended
         assert.strictEqual(code, 1)
         const said = server.logs().slice(before)
-        assert.lengthOf(said.split("\n").filter((line) => line.includes("is gone")), 1, said)
-        assert.match(said, new RegExp(`^slipway: The data folder ${data} is gone: [^\\n]*\\n`, "mu"))
+        assert.lengthOf(said.split("\n").filter((line) => line.includes("was removed or replaced")), 1, said)
+        assert.match(said, new RegExp(`^slipway: The data folder ${data} was removed or replaced\\. [^\\n]*\\n`, "mu"))
         assert.isBelow(said.split("\n").length, 20, said)
         yield* until(processesOf(home), (left) => left.length === 0)
       }).pipe(Effect.scoped),
