@@ -145,7 +145,8 @@ it.live("gives an agent the servers that answer, and names a missing one with it
       assert.include(session?.instructions, "The MCP server docs is missing: It does not answer in time.")
       assert.deepStrictEqual(bootsIn(events).toSorted(), [["docs", "It does not answer in time."], ["wiki", null]])
       // The gateway has the credential, the agent and the log have not.
-      const header = gateway.targets.find(({ name }) => name === "wiki")?.header
+      const wiki = gateway.targets.find(({ name }) => name === "wiki")
+      const header = wiki !== undefined && "header" in wiki ? wiki.header : null
       assert.strictEqual(Redacted.value(header?.value ?? Redacted.make("")), CANARY)
       assert.notInclude(JSON.stringify([session?.instructions, session?.mcp?.servers, events]), "7Qm2")
     })
