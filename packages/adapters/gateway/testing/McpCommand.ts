@@ -10,7 +10,7 @@ import { join } from "node:path"
 
 /** In the server: `send` writes a message, `receive` has the usual answers, `got` appends a line to the file of what it got. */
 const SCRIPT = (misbehave: string) =>
-  `import { appendFileSync } from "node:fs"
+  String.raw`import { appendFileSync } from "node:fs"
 import { createInterface } from "node:readline"
 const got = (value) => appendFileSync(process.argv[2], JSON.stringify(value) + "\n")
 const send = (message) => process.stdout.write(JSON.stringify({ jsonrpc: "2.0", ...message }) + "\n")

@@ -30,8 +30,8 @@ const MAX_QUEUED_ANSWERS = 100
 const DRAIN = "1 second"
 
 /** Lines and characters of standard error in a reason. */
-const SHOWN_LINES = 3
-const SHOWN_LENGTH = 500
+const SHOWN_LINES = 12
+const SHOWN_LENGTH = 1000
 
 export interface McpStdio {
   /** The result of `initialize`. Starts the command the first time. */

