@@ -36,8 +36,8 @@ export class McpServerRefused extends Schema.TaggedError<McpServerRefused>()("Mc
       case "limit":
         return `A repository may have ${MAX_MCP_SERVERS} MCP servers, and a grant ${MAX_MCP_SERVERS_OF_GRANT}.`
       case "credential":
-        return "The server needs its credential, or the values of its variables. Stored ones count only for the address and header, or " +
-          "for the names, that they were given for."
+        return "The server needs its credential. A stored one counts only for the address and header, or the names of variables, " +
+          "that it was given for."
     }
   }
 }
