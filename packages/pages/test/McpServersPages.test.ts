@@ -97,9 +97,15 @@ layer(http().pipe(Layer.provide(authorizer)), { excludeTestServices: true })("th
     Effect.gen(function*() {
       const mine = yield* owner
       redirected(yield* mine.post("/mcp-servers", command), "/mcp-servers?done=set")
-      const settings = { command: "node", arguments: ["tools/mcp.js", HOSTILE], variables: ["SHOP_KEY", "EMPTY"], onByDefault: true, tools: {} }
-      const stored = [{ name: "wiki", settings, credential: JSON.stringify({ SHOP_KEY: CANARY, EMPTY: "" }) }]
-      assert.deepStrictEqual(yield* storedOf(mine), stored)
+      const settings = {
+        command: "node",
+        arguments: ["tools/mcp.js", HOSTILE],
+        variables: ["SHOP_KEY", "EMPTY"],
+        onByDefault: true,
+        tools: {}
+      }
+      const stored = { name: "wiki", settings, credential: JSON.stringify({ SHOP_KEY: CANARY, EMPTY: "" }) }
+      assert.deepStrictEqual(yield* storedOf(mine), [stored])
       const [listed, page] = [yield* mine.get("/mcp-servers"), yield* mine.get(`/mcp-servers/server?${at}`)]
       isPage(listed, 200, "MCP servers")
       isPage(page, 200, "MCP server wiki")
@@ -111,7 +117,7 @@ layer(http().pipe(Layer.provide(authorizer)), { excludeTestServices: true })("th
       yield* mine.post("/mcp-servers/tools", { repo: "acme/shop", name: "wiki", tool: "wipe", permission: "deny" })
       redirected(yield* mine.post("/mcp-servers", { ...command, command: "node\r\nb.js", variables: " \r\n" }), "/mcp-servers?done=set")
       assert.deepStrictEqual(yield* storedOf(mine), [{
-        ...stored[0],
+        ...stored,
         settings: { ...settings, arguments: ["b.js"], tools: { wipe: "deny" } }
       }])
       redirected(yield* mine.post("/mcp-servers", { ...command, variables: "", clear: "on" }), "/mcp-servers?done=set")

@@ -20,7 +20,9 @@ export const McpServerResource = Schema.Struct({
   repo: RepoName,
   name: McpServerName,
   settings: McpServerSettings,
-  hasCredential: Schema.Boolean.annotateKey({ description: "Whether a credential, or values of variables, are stored. They are never sent." }),
+  hasCredential: Schema.Boolean.annotateKey({
+    description: "Whether a credential, or values of variables, are stored. They are never sent."
+  }),
   connection: Schema.NullOr(Schema.Struct({
     connectedAt: Timestamp,
     problem: Schema.NullOr(Schema.String).annotateKey({ description: "Why an owner has to connect the server again; `null`: in use." })

@@ -19,7 +19,11 @@ export interface CommandDraft {
 
 export const NO_COMMAND: CommandDraft = { repo: "", name: "", command: "", stored: [], onByDefault: true, problem: null }
 
-export const draftOf = (repo: string, name: string, { arguments: args, command, onByDefault, variables }: McpCommandSettings): CommandDraft => ({
+export const draftOf = (
+  repo: string,
+  name: string,
+  { arguments: args, command, onByDefault, variables }: McpCommandSettings
+): CommandDraft => ({
   repo,
   name,
   command: [command, ...args].join("\n"),

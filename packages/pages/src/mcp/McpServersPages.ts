@@ -68,11 +68,12 @@ const stateOf = ({ connection, hasCredential, settings }: McpServerRecord): stri
 
 const row = (server: McpServerRecord): Html => {
   const { name, repo, setAt, settings } = server
+  const place = runsCommand(settings) ? [settings.command, ...settings.arguments].join(" ") : settings.url
   return html`
 <tr>
 <th scope="row"><a href="/mcp-servers/server?${query(server)}">${name}</a></th>
 <td data-label="Repository">${repo}</td>
-<td data-label="Address or command"><code>${runsCommand(settings) ? [settings.command, ...settings.arguments].join(" ") : settings.url}</code></td>
+<td data-label="Address or command"><code>${place}</code></td>
 <td data-label="Credential">${stateOf(server)}</td>
 <td data-label="On by default">${settings.onByDefault ? "Yes" : "No"}</td>
 <td data-label="Updated">${moment(setAt)}</td>

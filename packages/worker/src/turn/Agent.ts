@@ -117,7 +117,7 @@ export const open = Effect.fn("Agent.open")(function*(
     const modelScope = yield* Scope.fork(scope)
     const prepare = yield* Effect.cached(setup)
     const folderOf = (repo: string) => `${box.workspace}/${trees.folder(repo, repos)}`
-    const inBox = { box: Effect.map(prepare, (ready) => prepared(box, ready)), folderOf }
+    const inBox = { folderOf, ready: Effect.map(prepare, (ready) => ({ box: prepared(box, ready), env: ready.env })) }
     const [asked, ready, mcp, way] = yield* Effect.all([
       readInstructions(leased.id, repositories),
       prepare,

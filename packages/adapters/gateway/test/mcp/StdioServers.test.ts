@@ -32,11 +32,16 @@ describe("a server that is a command", () => {
       assert.strictEqual((yield* ask(agent, JSON.stringify({ jsonrpc: "2.0", method: "notifications/initialized" }))).status, 202)
       const both = yield* Effect.forEach(["one", "two"], (message) =>
         ask(agent, rpc("tools/call", { name: "echo", arguments: { message } }, 7)), { concurrency: 2 })
-      assert.deepStrictEqual(both.map(({ messages }) => messages), ["one", "two"].map((message) => [{
-        jsonrpc: "2.0",
-        id: 7,
-        result: { content: [{ type: "text", text: `did echo ${JSON.stringify({ message })}` }] }
-      }]))
+      assert.deepStrictEqual(
+        both.map(({ messages }) =>
+          messages
+        ),
+        ["one", "two"].map((message) => [{
+          jsonrpc: "2.0",
+          id: 7,
+          result: { content: [{ type: "text", text: `did echo ${JSON.stringify({ message })}` }] }
+        }])
+      )
       const methods = command.got().map(({ method, started }) => method ?? (started === undefined ? null : "started"))
       assert.deepStrictEqual(methods, ["started", "initialize", "notifications/initialized", "tools/call", "tools/call"])
       // Requests of servers are refused, so none is invited.

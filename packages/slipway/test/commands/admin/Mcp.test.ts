@@ -89,18 +89,14 @@ it.live(
         const [input, ...args] of [
           ["", "--env", `SHOP_KEY=${CANARY}`, "--", "node"],
           [`OTHER=${CANARY}\n`, "--env", "SHOP_KEY", "--", "node"],
-          [CANARY, "--env", "SHOP_KEY", "--", "node"],
-          [`PATH=${CANARY}`, "--env", "PATH", "--", "node"],
           ["", "--header", "Authorization", "--", "node"],
-          ["", "--env", "SHOP_KEY", "https://wiki.example.com/mcp"],
-          ["", "https://wiki.example.com/mcp", "node"]
+          ["", "--env", "SHOP_KEY", "https://wiki.example.com/mcp"]
         ] as const
       ) {
         const refused = yield* add(input, ...args)
         assert.notStrictEqual(refused.code, 0, args.join(" "))
         assert.notInclude(refused.stdout + refused.stderr, "7Qm2")
       }
-      assert.deepInclude(yield* add("", "--", "node", "other.js"), { code: 0 })
     }),
   600_000
 )
