@@ -16,7 +16,8 @@ const got = (value) => appendFileSync(process.argv[2], JSON.stringify(value) + "
 const send = (message) => process.stdout.write(JSON.stringify({ jsonrpc: "2.0", ...message }) + "\n")
 const tools = (...names) => ({ tools: names.map((name) => ({ name, inputSchema: { type: "object" } })) })
 const resultOf = ({ method, params }) => {
-  if (method === "initialize") return { protocolVersion: params.protocolVersion, capabilities: { tools: {} }, serverInfo: { name: "test", version: "1" } }
+  const serverInfo = { name: "test", version: "1" }
+  if (method === "initialize") return { protocolVersion: params.protocolVersion, capabilities: { tools: {} }, serverInfo }
   if (method === "tools/list") return tools("echo", "delete_page")
   if (method === "tools/call") return { content: [{ type: "text", text: "did " + params.name + " " + JSON.stringify(params.arguments) }] }
   return {}

@@ -50,6 +50,7 @@ const SetCommand = Schema.Struct({
   })
 }).annotate({ identifier: "SetCommandMcpServer" })
 
+/** The settings of a server of either kind, with the secrets that go with them. */
 export const SetMcpServer = Schema.Union([SetRemote, SetCommand]).annotate({ identifier: "SetMcpServer" })
 
 /** Lists, sets and removes servers. Needs the scope `secrets`, which only owners may use. */

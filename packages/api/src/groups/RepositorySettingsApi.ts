@@ -18,7 +18,7 @@ export class RepositorySettingsApi extends HttpApiGroup.make("repositorySettings
     }).annotateMerge(OpenApi.annotations({
       summary: "List settings of repositories",
       description:
-        "Those that were chosen, in order of repository. Other repositories have no labels, reviewers or feedback, and their `.mcp.json` is not read."
+        "Those that were chosen, in order of repository. Others have no labels, reviewers or feedback, and no use of `.mcp.json`."
     })),
     HttpApiEndpoint.put("setRepositorySettings", "/", {
       query: { repo: RepoName },

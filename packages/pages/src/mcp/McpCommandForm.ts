@@ -35,7 +35,7 @@ export const draftOf = (
 const linesOf = (text: string): ReadonlyArray<string> => text.split(/\r?\n/u).filter((line) => line.trim() !== "")
 
 /** The fields of the form that was sent. */
-export interface CommandFields {
+interface CommandFields {
   readonly command: string
   readonly variables: string
   readonly isCleared: boolean

@@ -170,7 +170,7 @@ const toldOf = (looked: ReadonlyArray<Looked>): string | null => {
 }
 
 /** Needed for servers that are commands. */
-export interface InBox<E, R> extends Pick<Ways, "folderOf"> {
+interface InBox<E, R> extends Pick<Ways, "folderOf"> {
   /** The box as agents have it, and their plain variables, once the setup is known. */
   readonly ready: Effect.Effect<{ readonly box: Box; readonly env: Readonly<Record<string, string>> }, E, R>
 }

@@ -10,11 +10,11 @@ import { visible } from "@slipway/domain/text/EscapeInvisible"
 import { Effect, Option, Result } from "effect"
 import { untilAvailable } from "../shared/LeasedSandbox.ts"
 
-/** A server as an agent gets it, whoever named it. */
+/** A server as an agent gets it, of an owner or of a file. */
 export type NamedServer = Pick<RevealedMcpServer, "credential" | "name" | "repo" | "settings">
 
 /** A server, or a whole file, that agents do not have. */
-export interface Refused {
+interface Refused {
   readonly repo: RepoName
   readonly name: string
   readonly problem: string

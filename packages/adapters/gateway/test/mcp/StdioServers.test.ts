@@ -119,7 +119,8 @@ describe("a command that", () => {
   it.live("exits at once is missing, with the last lines of its standard error", () =>
     Effect.gen(function*() {
       const command = yield* McpCommand.make(
-        `for (let i = 0; i < 100_000; i++) process.stderr.write("line " + i + "\\n"); console.error("no license\\u202e"); process.exitCode = 3;
+        `for (let i = 0; i < 100_000; i++) process.stderr.write("line " + i + "\\n")
+         console.error("no license\\u202e"); process.exitCode = 3
          process.stdin.destroy(); return true`
       )
       const agent = yield* openCommand(command.start)
@@ -177,7 +178,8 @@ describe("a command that", () => {
     Effect.gen(function*() {
       const command = yield* McpCommand.make(
         `if (message.method === "tools/call") {
-           for (const method of ["sampling/createMessage", "elicitation/create", "roots/list", "ping"]) send({ id: method, method, params: {} })
+           const methods = ["sampling/createMessage", "elicitation/create", "roots/list", "ping"]
+           for (const method of methods) send({ id: method, method, params: {} })
          }
          if (message.id === "ping") { const id = globalThis.call; send({ id, result: { content: [] } }) }
          if (message.method === "tools/call") { globalThis.call = message.id; return true }`
@@ -228,7 +230,8 @@ describe("a command that", () => {
     Effect.gen(function*() {
       const command = yield* McpCommand.make(
         `process.stdout.write("Listening!\\n[1,2]\\nnull\\n\\n")
-         send({ id: 4096, result: { a: 1 } }); send({ id: null, result: {} }); send({ id: "1", result: {} }); send({ method: "notifications/progress" })
+         send({ id: 4096, result: { a: 1 } }); send({ id: null, result: {} }); send({ id: "1", result: {} })
+         send({ method: "notifications/progress" })
          if (message.method === "tools/call") { send({ id: message.id }); receive(message); receive(message); return true }`
       )
       const agent = yield* openCommand(command.start)

@@ -1,7 +1,7 @@
 /** The statements on `mcp_servers`, by the unique index over grant, lower-case repository and name. */
 import type { McpServerKey } from "@slipway/domain/mcp/ports/McpServerStore"
 import { McpCommandSettings, McpRemoteSettings, McpServerName, type McpServerSettings } from "@slipway/domain/mcp/schema/McpServer"
-import { DateTime, Schema, SchemaTransformation } from "effect"
+import { DateTime, Schema, SchemaTransformation, Struct } from "effect"
 import { type SqlClient, SqlSchema } from "effect/sql"
 import { Sealed } from "../secret-store/rows/SecretRows.ts"
 import { Instant } from "../sql/Instant.ts"
@@ -25,7 +25,7 @@ const Settings = Schema.Union([
   StoredCommand.pipe(Schema.decodeTo(
     Schema.toType(McpCommandSettings),
     SchemaTransformation.transform({
-      decode: ({ authentication: _, url: __, ...settings }): McpCommandSettings => settings,
+      decode: Struct.omit(["authentication", "url"]),
       encode: (settings) => ({ url: NO_ADDRESS, authentication: { type: "none" }, ...settings } as const)
     })
   )),

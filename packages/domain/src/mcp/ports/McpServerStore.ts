@@ -82,7 +82,7 @@ export interface McpServerRecord {
   readonly repo: RepoName
   readonly name: McpServerName
   readonly settings: McpServerSettings
-  /** Of a command: whether values of its variables are stored. */
+  /** Whether a credential, or the values of a command's variables, are stored. */
   readonly hasCredential: boolean
   /** The connection of a server with OAuth; `null`: an owner has to connect it. */
   readonly connection: McpConnectionRecord | null

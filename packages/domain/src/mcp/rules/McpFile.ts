@@ -39,6 +39,7 @@ export interface RefusedFileServer {
   readonly reason: string
 }
 
+/** The servers of a readable file. */
 export interface McpFile {
   readonly servers: ReadonlyArray<FileServer>
   readonly refused: ReadonlyArray<RefusedFileServer>

@@ -106,7 +106,7 @@ const Tools = Schema.Record(McpToolName, McpPermission).check(
   })
 )
 
-/** What all servers have. */
+/** The settings that all servers have. */
 const shared = {
   onByDefault: Schema.Boolean.annotateKey({
     description: "Whether sandboxes have it that do not choose their servers.",
