@@ -2,14 +2,14 @@
  * A server that is a command in the box ("stdio"): one process for the session of an agent, with a JSON-RPC message on each line. All
  * clients in the box share it, so it is initialized once, and ids of requests are our own. When it has ended, it is not started again.
  */
-import type { McpCommandTarget, McpProcess } from "@slipway/domain/mcp/ports/McpGateway"
+import { type McpCommandTarget, McpNotConnected, type McpProcess } from "@slipway/domain/mcp/ports/McpGateway"
 import { visible } from "@slipway/domain/text/EscapeInvisible"
 import * as RateLimiter from "@slipway/domain/time/RateLimiter"
 import { Deferred, Effect, Exit, Fiber, Scope, Semaphore, Stream } from "effect"
 import { isObject } from "../protocols/JsonFields.ts"
 import { LineReader } from "./LineReader.ts"
 import * as Messages from "./McpMessages.ts"
-import { type McpLimits, Unreachable } from "./McpUpstream.ts"
+import type { McpLimits } from "./McpUpstream.ts"
 
 type Fields = Messages.Fields
 
@@ -33,18 +33,20 @@ const DRAIN = "1 second"
 const SHOWN_LINES = 12
 const SHOWN_LENGTH = 1000
 
+const notConnected = (detail: string) => new McpNotConnected({ detail })
+
 export interface McpStdio {
   /** The result of `initialize`. Starts the command the first time. */
-  readonly initialized: Effect.Effect<Fields, Unreachable>
+  readonly initialized: Effect.Effect<Fields, McpNotConnected>
   /** The command's answer, with the id of the request. */
-  readonly request: (message: Fields) => Effect.Effect<Fields, Unreachable>
+  readonly request: (message: Fields) => Effect.Effect<Fields, McpNotConnected>
   /** Cancels the request with the id that the agent gave it. Nothing is cancelled if several clients use this id. */
   readonly cancel: (id: unknown) => Effect.Effect<void>
 }
 
 interface Pending {
   readonly id: unknown
-  readonly answer: Deferred.Deferred<Fields, Unreachable>
+  readonly answer: Deferred.Deferred<Fields, McpNotConnected>
 }
 
 class Stdio {
@@ -68,39 +70,39 @@ class Stdio {
   }
 
   /** Starts the command. The result of `initialize`. */
-  begin({ start }: McpCommandTarget): Effect.Effect<Fields, Unreachable> {
+  begin({ start }: McpCommandTarget): Effect.Effect<Fields, McpNotConnected> {
     return Effect.gen({ self: this }, function*() {
-      const process = yield* start.pipe(Scope.provide(this.#scope), Effect.mapError(({ detail }) => new Unreachable(detail)))
+      const process = yield* Scope.provide(start, this.#scope)
       this.#process = process
       yield* Effect.forkIn(this.#watch(process), this.#scope)
       const { result } = yield* this.ask(Messages.INITIALIZE)
-      if (!isObject(result)) return yield* Effect.fail(new Unreachable("Its answer is invalid."))
+      if (!isObject(result)) return yield* Effect.fail(notConnected("Its answer is invalid."))
       yield* this.#send({ jsonrpc: "2.0", method: "notifications/initialized" })
       return result
     }).pipe(
       Effect.timeoutOrElse({
         duration: this.#limits.startMillis,
-        orElse: () => Effect.flatMap(this.#withStderr("It does not answer in time."), (reason) => Effect.fail(new Unreachable(reason)))
+        orElse: () => Effect.flatMap(this.#withStderr("It does not answer in time."), (reason) => Effect.fail(notConnected(reason)))
       }),
       Effect.tapError(({ message }) => this.#end(message))
     )
   }
 
-  get ended(): Effect.Effect<void, Unreachable> {
-    return Effect.suspend(() => this.#ended === null ? Effect.void : Effect.fail(new Unreachable(this.#ended)))
+  get ended(): Effect.Effect<void, McpNotConnected> {
+    return Effect.suspend(() => this.#ended === null ? Effect.void : Effect.fail(notConnected(this.#ended)))
   }
 
-  ask(message: Fields): Effect.Effect<Fields, Unreachable> {
+  ask(message: Fields): Effect.Effect<Fields, McpNotConnected> {
     return Effect.suspend(() => {
       const id = ++this.#lastId
-      const answer = Deferred.makeUnsafe<Fields, Unreachable>()
+      const answer = Deferred.makeUnsafe<Fields, McpNotConnected>()
       this.#pending.set(id, { id: message["id"], answer })
       return Effect.andThen(this.ended, this.#send({ ...message, id })).pipe(
         Effect.andThen(Deferred.await(answer)),
         Effect.map((answered) => ({ ...answered, id: message["id"] })),
         Effect.timeoutOrElse({
           duration: this.#limits.firstByteMillis,
-          orElse: () => Effect.fail(new Unreachable("It does not answer in time."))
+          orElse: () => Effect.fail(notConnected("It does not answer in time."))
         }),
         Effect.onExit(() =>
           Effect.suspend(() =>
@@ -117,16 +119,16 @@ class Stdio {
     return Effect.suspend(() => {
       const [found, another] = [...this.#pending.values()].filter((pending) => pending.id === id)
       if (found === undefined || another !== undefined) return Effect.void
-      return Effect.asVoid(Deferred.fail(found.answer, new Unreachable("The request was cancelled.")))
+      return Effect.asVoid(Deferred.fail(found.answer, notConnected("The request was cancelled.")))
     })
   }
 
   /** Writes a message. A caller that goes away leaves no half of one. */
-  #send(message: Fields): Effect.Effect<void, Unreachable> {
+  #send(message: Fields): Effect.Effect<void, McpNotConnected> {
     return Effect.suspend(() => {
       const text = `${JSON.stringify(message)}\n`
       const bytes = Buffer.byteLength(text)
-      if (this.#queuedBytes + bytes > MAX_QUEUED_BYTES) return Effect.fail(new Unreachable("It does not read its requests."))
+      if (this.#queuedBytes + bytes > MAX_QUEUED_BYTES) return Effect.fail(notConnected("It does not read its requests."))
       this.#queuedBytes += bytes
       return (this.#process?.write(text) ?? Effect.void).pipe(
         this.#writing.withPermits(1),
@@ -140,14 +142,14 @@ class Stdio {
     })
   }
 
-  #later(work: Effect.Effect<void, Unreachable>): Effect.Effect<void> {
+  #later(work: Effect.Effect<void, McpNotConnected>): Effect.Effect<void> {
     return Effect.asVoid(Effect.forkIn(Effect.ignore(work), this.#scope, { startImmediately: true }))
   }
 
   #end(reason: string): Effect.Effect<void> {
     return Effect.suspend(() => {
       this.#ended ??= reason
-      for (const { answer } of this.#pending.values()) Deferred.doneUnsafe(answer, Exit.fail(new Unreachable(this.#ended)))
+      for (const { answer } of this.#pending.values()) Deferred.doneUnsafe(answer, Exit.fail(notConnected(this.#ended)))
       this.#pending.clear()
       // Not here: the caller may be a fiber of the scope, which closing it ends.
       return Effect.asVoid(Effect.forkDetach(Scope.close(this.#scope, Exit.void), { startImmediately: true }))
