@@ -14,6 +14,15 @@ const SETTINGS = {
   tools: { delete_page: "deny" }
 }
 
+const COMMAND = {
+  command: "node",
+  arguments: ["tools/mcp.js", "--read-only", ""],
+  variables: ["SHOP_KEY", "LOG_LEVEL"],
+  onByDefault: true,
+  tools: { delete_page: "deny" }
+}
+const VALUES = { SHOP_KEY: "canary-7Qm2", LOG_LEVEL: "a\nb" }
+
 const at = (repo: string, name: string) => `${PATH}?${new URLSearchParams({ repo, name }).toString()}`
 const keyOf = Effect.gen(function*() {
   return yield* mintKey({ grant: yield* (yield* Ids).uuid7, scopes: ["secrets"] })
@@ -48,6 +57,71 @@ layer(http(), { excludeTestServices: true })("MCP servers", (it) => {
       assert.strictEqual((yield* ask(at("acme/shop", "wiki"), { key: other, method: "DELETE" })).status, 404)
       assert.strictEqual((yield* ask(at("acme/shop", "wiki"), { key, method: "DELETE" })).status, 204)
       assert.strictEqual((yield* ask(at("acme/shop", "wiki"), { key, method: "DELETE" })).status, 404)
+    }))
+
+  it.effect("may be commands, whose variables have values that are never shown, and stay while the names are the same", () =>
+    Effect.gen(function*() {
+      const { key, record: { grantId } } = yield* keyOf
+      const set = (body: object) => ask(at("acme/shop", "shop"), { key, method: "PUT", body: JSON.stringify(body) })
+      const made = yield* set({ ...COMMAND, values: VALUES })
+      assert.strictEqual(made.status, 200, made.text)
+      assert.deepInclude(JSON.parse(made.text), { name: "shop", settings: COMMAND, hasCredential: true, connection: null })
+      assert.notInclude(made.text + (yield* ask(PATH, { key })).text, "7Qm2")
+      assert.strictEqual((yield* set({ ...COMMAND, arguments: [] })).status, 200)
+      const [revealed] = yield* McpServerStore.use((store) => store.reveal(grantId, ["acme/shop"]))
+      assert.deepStrictEqual(JSON.parse(Redacted.value(revealed?.credential ?? Redacted.make("null"))), VALUES)
+      assert.strictEqual((yield* set({ ...COMMAND, variables: ["OTHER"] })).status, 409)
+      // Defaults.
+      const least = yield* set({ command: "./tools/mcp" })
+      assert.deepStrictEqual(JSON.parse(least.text).settings, {
+        command: "./tools/mcp",
+        arguments: [],
+        variables: [],
+        onByDefault: true,
+        tools: {}
+      })
+    }))
+
+  it.effect("are refused whole where one thing of a command is wrong", () =>
+    Effect.gen(function*() {
+      const { key } = yield* keyOf
+      for (
+        const wrong of [
+          { ...COMMAND, command: "" },
+          { ...COMMAND, command: "-c" },
+          { ...COMMAND, command: "a\nb" },
+          { ...COMMAND, command: "x".repeat(1025) },
+          { ...COMMAND, arguments: ["a\u0000"] },
+          { ...COMMAND, arguments: ["a\u2028b"] },
+          { ...COMMAND, arguments: Array.from({ length: 65 }, () => "a") },
+          { ...COMMAND, arguments: ["x".repeat(8200), "x".repeat(8200)] },
+          { ...COMMAND, arguments: "a" },
+          { ...COMMAND, values: { SHOP_KEY: "canary-7Qm2" } },
+          { ...COMMAND, values: { ...VALUES, MORE: "canary-7Qm2" } },
+          { ...COMMAND, values: { ...VALUES, LOG_LEVEL: "a\u0000canary-7Qm2" } },
+          { ...COMMAND, values: { ...VALUES, LOG_LEVEL: "x".repeat(8193) } },
+          { ...COMMAND, variables: ["SHOP_KEY", "SHOP_KEY"] },
+          { ...COMMAND, variables: ["PATH"], values: { PATH: "canary-7Qm2" } },
+          { ...COMMAND, variables: ["LD_PRELOAD"], values: { LD_PRELOAD: "canary-7Qm2" } },
+          { ...COMMAND, variables: ["NODE_OPTIONS"], values: { NODE_OPTIONS: "canary-7Qm2" } },
+          { ...COMMAND, variables: ["a b"], values: { "a b": "canary-7Qm2" } },
+          {
+            ...COMMAND,
+            variables: Array.from({ length: 33 }, (_, i) => `V${i}`),
+            values: Object.fromEntries(Array.from({ length: 33 }, (_, i) => [`V${i}`, ""]))
+          },
+          { ...COMMAND, values: VALUES, url: "https://wiki.example.com/mcp" },
+          { ...COMMAND, values: VALUES, credential: CANARY },
+          { ...COMMAND, values: VALUES, authentication: { type: "oauth" } },
+          { ...SETTINGS, credential: CANARY, values: VALUES },
+          { ...COMMAND, values: VALUES, env: {} }
+        ]
+      ) {
+        const { status, text } = yield* ask(at("acme/shop", "shop"), { key, method: "PUT", body: JSON.stringify(wrong) })
+        assert.strictEqual(status, 400, JSON.stringify(wrong).slice(0, 200))
+        assert.notInclude(text, "7Qm2")
+      }
+      assert.deepStrictEqual(JSON.parse((yield* ask(PATH, { key })).text).data, [])
     }))
 
   it.effect("are refused whole where one thing is wrong", () =>

@@ -17,6 +17,13 @@ const server = {
   credential: CANARY,
   on: "on"
 }
+const command = {
+  repo: "acme/shop",
+  name: "wiki",
+  command: `node\r\ntools/mcp.js\r\n${HOSTILE}\r\n`,
+  variables: `SHOP_KEY=${CANARY}\r\n\r\nEMPTY=\r\n`,
+  on: "on"
+}
 const at = "repo=acme%2Fshop&name=wiki"
 
 const isPage = (reply: Reply, status: number, title: string) => {
@@ -84,6 +91,57 @@ layer(http().pipe(Layer.provide(authorizer)), { excludeTestServices: true })("th
       const kept = yield* McpServerStore.use((store) => store.connection({ grantId: mine.grantId, repo: "acme/shop", name: "wiki" }))
       assert.deepStrictEqual(JSON.parse(Redacted.value(kept?.tokens ?? Redacted.make("null"))), TOKENS)
       assert.strictEqual((yield* mine.get(back)).status, 400)
+    }))
+
+  it.effect("set a command with its variables, show the names alone, and keep the values where none are given", () =>
+    Effect.gen(function*() {
+      const mine = yield* owner
+      redirected(yield* mine.post("/mcp-servers", command), "/mcp-servers?done=set")
+      const settings = {
+        command: "node",
+        arguments: ["tools/mcp.js", HOSTILE],
+        variables: ["SHOP_KEY", "EMPTY"],
+        onByDefault: true,
+        tools: {}
+      }
+      const stored = { name: "wiki", settings, credential: JSON.stringify({ SHOP_KEY: CANARY, EMPTY: "" }) }
+      assert.deepStrictEqual(yield* storedOf(mine), [stored])
+      const [listed, page] = [yield* mine.get("/mcp-servers"), yield* mine.get(`/mcp-servers/server?${at}`)]
+      isPage(listed, 200, "MCP servers")
+      isPage(page, 200, "MCP server wiki")
+      for (const { text } of [listed, page]) assert.notInclude(text, "<script>alert")
+      assert.match(textOf(page), /Stored:\s+SHOP_KEY\s*,\s+EMPTY/u)
+      assert.include(textOf(page), "agents can read them")
+      // The form of its kind alone.
+      assert.notInclude(page.text, "name=\"url\"")
+      yield* mine.post("/mcp-servers/tools", { repo: "acme/shop", name: "wiki", tool: "wipe", permission: "deny" })
+      redirected(yield* mine.post("/mcp-servers", { ...command, command: "node\r\nb.js", variables: " \r\n" }), "/mcp-servers?done=set")
+      assert.deepStrictEqual(yield* storedOf(mine), [{
+        ...stored,
+        settings: { ...settings, arguments: ["b.js"], tools: { wipe: "deny" } }
+      }])
+      redirected(yield* mine.post("/mcp-servers", { ...command, variables: "", clear: "on" }), "/mcp-servers?done=set")
+      assert.deepInclude((yield* storedOf(mine))[0], { credential: null })
+    }))
+
+  it.effect("refuse a wrong command, say why, and show no value", () =>
+    Effect.gen(function*() {
+      const mine = yield* owner
+      for (
+        const [wrong, reason] of [
+          [{ command: "-c" }, "The program cannot be used"],
+          [{ command: "" }, "The program cannot be used"],
+          [{ command: ["node", ..."x".repeat(65)].join("\n") }, "The arguments cannot be used"],
+          [{ variables: CANARY }, "Each line of the variables is NAME=VALUE"],
+          [{ variables: `A=${CANARY}\nA=${CANARY}` }, "Each line of the variables is NAME=VALUE"],
+          [{ variables: `PATH=${CANARY}` }, "The names of the variables cannot be used"]
+        ] as const
+      ) {
+        const refused = yield* mine.post("/mcp-servers", { ...command, ...wrong })
+        isPage(refused, 400, "MCP servers")
+        assert.include(textOf(refused), reason)
+      }
+      assert.deepStrictEqual(yield* storedOf(mine), [])
     }))
 
   it.effect("say why a server is not connected, and that it must be connected again", () =>

@@ -39,7 +39,14 @@ export const plants: Plants = {
       ["keeps the time of the last setting", "const createdAt = before?.record.createdAt ?? at", "const createdAt = at"]
     ]),
     ...plantsIn("packages/domain/src/mcp/rules/McpServers.ts", [
-      ["gives a credential to another address", " && before.settings.url === url ?", " ?"],
+      ["gives a credential to another address", " && before.settings.url === url\n", "\n"],
+      ["keeps values for variables of other names", "variables.every((name) => had.has(name)) ?", "variables.length > 0 ?"],
+      ["keeps values for fewer variables", "had.size === variables.length && ", ""],
+      ["accepts a command without its values", "!before.hasCredential || !runsCommand(before.settings)) return \"missing\"",
+        "!before.hasCredential || !runsCommand(before.settings)) return \"none\""],
+      ["keeps values of a command without variables", "if (variables.length === 0) return \"none\"", ""],
+      ["connects a command", "if (runsCommand(before) || runsCommand(after)) return false",
+        "if (runsCommand(before) || runsCommand(after)) return true"],
       ["gives a credential in another header", "was?.type === \"header\" && was.name.toLowerCase() === authentication.name.toLowerCase()",
         "was?.type === \"header\""],
       ["gives the secret of a client to another", "was?.type === \"oauth\" && was.clientId === authentication.clientId ? \"keep\"",

@@ -1,6 +1,6 @@
 /** An agent's side of the gateway of MCP servers, for tests. */
 import { SandboxId } from "@slipway/domain/ids/SandboxId"
-import { McpGateway, type McpTarget } from "@slipway/domain/mcp/ports/McpGateway"
+import { type McpCommandTarget, McpGateway, type McpRemoteTarget, type McpTarget } from "@slipway/domain/mcp/ports/McpGateway"
 import * as IdsNode from "@slipway/machine/node/IdsNode"
 import { Context, Effect, Layer, Redacted } from "effect"
 import { type IncomingHttpHeaders, request as httpRequest } from "node:http"
@@ -12,22 +12,30 @@ export const CANARY = "canary-9f2Kq7Qm2-0123456789"
 
 export const open = Effect.fnUntraced(function*(
   server: Pick<TestServer, "destination" | "url">,
-  target: Partial<McpTarget> = {},
+  target: Partial<McpRemoteTarget> = {},
   options: Partial<McpGatewayHttp.Options> = {}
 ) {
+  return yield* openTarget({
+    name: "wiki",
+    url: server.url,
+    header: { name: "Authorization", value: Redacted.make(`Bearer ${CANARY}`) },
+    permissionOf: () => "allow",
+    ...target
+  }, { privates: new Set([server.destination]), ...options })
+})
+
+/** With a server that is a command. */
+export const openCommand = (
+  start: McpCommandTarget["start"],
+  target: Partial<Pick<McpCommandTarget, "permissionOf">> = {},
+  options: Partial<McpGatewayHttp.Options> = {}
+) => openTarget({ name: "wiki", start, permissionOf: () => "allow", ...target }, options)
+
+const openTarget = Effect.fnUntraced(function*(target: McpTarget, options: Partial<McpGatewayHttp.Options>) {
   const services = yield* Layer.build(
-    McpGatewayHttp.layer({ privates: new Set([server.destination]), option: "THE_OPTION", ...options }).pipe(Layer.provide(IdsNode.layer))
+    McpGatewayHttp.layer({ privates: new Set(), option: "THE_OPTION", ...options }).pipe(Layer.provide(IdsNode.layer))
   )
-  const session = yield* Context.get(services, McpGateway).open({
-    sandboxId: SandboxId.make("c_aaaaaaaaaaaa"),
-    servers: [{
-      name: "wiki",
-      url: server.url,
-      header: { name: "Authorization", value: Redacted.make(`Bearer ${CANARY}`) },
-      permissionOf: () => "allow",
-      ...target
-    }]
-  })
+  const session = yield* Context.get(services, McpGateway).open({ sandboxId: SandboxId.make("c_aaaaaaaaaaaa"), servers: [target] })
   return { session, baseUrl: session.access.baseUrl, token: Redacted.value(session.access.token), name: "wiki" }
 })
 

@@ -1,5 +1,12 @@
 /** The MCP servers of a grant's repositories (docs/decisions/23). Not part of the public interface and its document. */
-import { McpCredential, McpServerName, McpServerSettings } from "@slipway/domain/mcp/schema/McpServer"
+import {
+  McpCommandSettings,
+  McpCredential,
+  McpRemoteSettings,
+  McpServerName,
+  McpServerSettings,
+  McpVariables
+} from "@slipway/domain/mcp/schema/McpServer"
 import { RepoName } from "@slipway/domain/source/schema/RepoRef"
 import { Timestamp } from "@slipway/domain/time/Timestamp"
 import { Schema } from "effect"
@@ -13,7 +20,9 @@ export const McpServerResource = Schema.Struct({
   repo: RepoName,
   name: McpServerName,
   settings: McpServerSettings,
-  hasCredential: Schema.Boolean.annotateKey({ description: "Whether a credential is stored. It is never sent." }),
+  hasCredential: Schema.Boolean.annotateKey({
+    description: "Whether a credential, or values of variables, are stored. They are never sent."
+  }),
   connection: Schema.NullOr(Schema.Struct({
     connectedAt: Timestamp,
     problem: Schema.NullOr(Schema.String).annotateKey({ description: "Why an owner has to connect the server again; `null`: in use." })
@@ -26,6 +35,24 @@ export const McpServerResource = Schema.Struct({
 
 const Key = { repo: RepoName, name: McpServerName }
 
+const SetRemote = Schema.Struct({
+  ...McpRemoteSettings.fields,
+  credential: Schema.optionalKey(McpCredential).annotateKey({
+    description: "The value of the header, such as `Bearer …`, or the secret of the client id. Left out: the stored one, if " +
+      "address and header or client id are the same."
+  })
+}).annotate({ identifier: "SetRemoteMcpServer" })
+
+const SetCommand = Schema.Struct({
+  ...McpCommandSettings.fields,
+  values: Schema.optionalKey(McpVariables).annotateKey({
+    description: "The values of all variables, by name. Agents can read them. Left out: the stored ones, if the names are the same."
+  })
+}).annotate({ identifier: "SetCommandMcpServer" })
+
+/** The settings of a server of either kind, with the secrets that go with them. */
+export const SetMcpServer = Schema.Union([SetRemote, SetCommand]).annotate({ identifier: "SetMcpServer" })
+
 /** Lists, sets and removes servers. Needs the scope `secrets`, which only owners may use. */
 export class McpServersApi extends HttpApiGroup.make("mcpServers", { topLevel: true })
   .add(
@@ -37,13 +64,7 @@ export class McpServersApi extends HttpApiGroup.make("mcpServers", { topLevel: t
     })),
     HttpApiEndpoint.put("setMcpServer", "/", {
       query: Key,
-      payload: Schema.Struct({
-        ...McpServerSettings.fields,
-        credential: Schema.optionalKey(McpCredential).annotateKey({
-          description: "The value of the header, such as `Bearer …`, or the secret of the client id. Left out: the stored one, if " +
-            "address and header or client id are the same."
-        })
-      }).annotate({ identifier: "SetMcpServer" }),
+      payload: SetMcpServer,
       success: McpServerResource,
       error: [GrantNotFound, McpServerRefused, Misfitting]
     }).middleware(JsonBody).annotateMerge(OpenApi.annotations({

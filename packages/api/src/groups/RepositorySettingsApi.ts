@@ -1,4 +1,4 @@
-/** The settings that owners chose for the pull requests of a grant's repositories. Not part of the public interface and its document. */
+/** The settings that owners chose for a grant's repositories. Not part of the public interface and its document. */
 import { RepoName } from "@slipway/domain/source/schema/RepoRef"
 import { RepoSettings } from "@slipway/domain/source/schema/RepoSettings"
 import { Timestamp } from "@slipway/domain/time/Timestamp"
@@ -17,7 +17,8 @@ export class RepositorySettingsApi extends HttpApiGroup.make("repositorySettings
       success: Schema.Struct({ data: Schema.Array(Listed) }).annotate({ identifier: "RepositorySettingsList" })
     }).annotateMerge(OpenApi.annotations({
       summary: "List settings of repositories",
-      description: "Those that were chosen, in order of repository. Other repositories have no labels, reviewers or feedback."
+      description:
+        "Those that were chosen, in order of repository. Others have no labels, reviewers or feedback, and no use of `.mcp.json`."
     })),
     HttpApiEndpoint.put("setRepositorySettings", "/", {
       query: { repo: RepoName },
@@ -36,7 +37,7 @@ export class RepositorySettingsApi extends HttpApiGroup.make("repositorySettings
   .annotateMerge(
     OpenApi.annotations({
       title: "Settings of repositories",
-      description: "Labels, reviewers and feedback of pull requests. Need the scope `secrets`."
+      description: "Labels, reviewers and feedback of pull requests, and the use of `.mcp.json`. Need the scope `secrets`."
     })
   )
 {}

@@ -1,5 +1,6 @@
 /** `/mcp-servers`: where owners give MCP servers to the agents of repositories (docs/decisions/23). Credentials are never shown. */
 import { type McpServerRecord, MAX_MCP_SERVERS } from "@slipway/domain/mcp/ports/McpServerStore"
+import { runsCommand } from "@slipway/domain/mcp/rules/McpServers"
 import type { McpPermission } from "@slipway/domain/mcp/schema/McpServer"
 import { McpConnections } from "@slipway/domain/mcp/usecases/McpConnections"
 import { McpServers } from "@slipway/domain/mcp/usecases/McpServers"
@@ -10,6 +11,7 @@ import { columnHeads, html, type Html } from "../html/Html.ts"
 import { moment } from "../html/Moments.ts"
 import * as Page from "../layout/Page.ts"
 import { Refused } from "../layout/Refused.ts"
+import { type CommandDraft, commandForm, draftOf, NO_COMMAND, read as readCommand } from "./McpCommandForm.ts"
 
 /** Where the browser comes back from an authorization server. */
 const CALLBACK = "/mcp-servers/connected"
@@ -55,8 +57,8 @@ const PERMISSIONS: Readonly<Record<McpPermission | "default", string>> = {
 }
 
 /** The service identifies itself with it. */
-const stateOf = ({ connection, hasCredential, settings: { authentication } }: McpServerRecord): string =>
-  authentication.type !== "oauth"
+const stateOf = ({ connection, hasCredential, settings }: McpServerRecord): string =>
+  runsCommand(settings) || settings.authentication.type !== "oauth"
     ? hasCredential ? "Stored" : "None"
     : connection === null
     ? "Not connected"
@@ -66,11 +68,12 @@ const stateOf = ({ connection, hasCredential, settings: { authentication } }: Mc
 
 const row = (server: McpServerRecord): Html => {
   const { name, repo, setAt, settings } = server
+  const place = runsCommand(settings) ? [settings.command, ...settings.arguments].join(" ") : settings.url
   return html`
 <tr>
 <th scope="row"><a href="/mcp-servers/server?${query(server)}">${name}</a></th>
 <td data-label="Repository">${repo}</td>
-<td data-label="Address"><code>${settings.url}</code></td>
+<td data-label="Address or command"><code>${place}</code></td>
 <td data-label="Credential">${stateOf(server)}</td>
 <td data-label="On by default">${settings.onByDefault ? "Yes" : "No"}</td>
 <td data-label="Updated">${moment(setAt)}</td>
@@ -210,8 +213,14 @@ const WORDS: Readonly<Record<string, string>> = {
   "authentication.clientId": "The client id",
   "authentication.scope": "The scopes",
   credential: "The credential",
+  command: "The program",
+  arguments: "The arguments",
+  variables: "The names of the variables",
+  values: "The values of the variables",
   tool: "The tool"
 }
+
+const wordOf = (field: string): string => WORDS[field] ?? WORDS[field.split(/[.[]/u, 1)[0] ?? ""] ?? "This"
 
 type Servers = McpServers["Service"]
 
@@ -227,25 +236,61 @@ const cannotSeal = ({ problem }: { readonly problem: string }) =>
 
 /** The list of servers, and the form that sets one. */
 const listing = (servers: Servers) => {
-  const page = Effect.fnUntraced(function*(member: Page.Member, told: Html | null, draft: Draft, status: number) {
+  const page = Effect.fnUntraced(function*(
+    member: Page.Member,
+    told: Html | null,
+    draft: Draft,
+    status: number,
+    command: CommandDraft = { ...NO_COMMAND, repo: draft.repo }
+  ) {
     const all = yield* servers.list(member.visit.place.grantId, null)
     const table = html`<table class="rows"><caption class="unseen">MCP servers, by repository</caption>
-<thead><tr>${columnHeads("Name", "Repository", "Address", "Credential", "On by default", "Updated")}</tr></thead>
+<thead><tr>${columnHeads("Name", "Repository", "Address or command", "Credential", "On by default", "Updated")}</tr></thead>
 <tbody>${all.map(row)}
 </tbody></table>`
     const body = html`<h1>MCP servers</h1>
 ${told}
-<p>Agents of a repository's sandboxes get the tools of its MCP servers. The service adds the credential on the way; no agent sees it.
-A repository may have ${MAX_MCP_SERVERS}.</p>
+<p>Agents of a repository's sandboxes get the tools of its MCP servers. A server has an address, and the service adds the credential on the
+way, which no agent sees; or it is a command in the sandbox's box. A repository may have ${MAX_MCP_SERVERS}.</p>
 ${all.length === 0 ? html`<p>No MCP servers yet.</p>` : table}
-${setForm(member.csrf, draft)}`
+${setForm(member.csrf, draft)}
+${commandForm(member.csrf, command)}`
     return Page.show({ title: "MCP servers", place: "mcp-servers", body }, member, { status })
   })
 
   const show: Handler = (member, asked) =>
     page(member, Page.told(asked, MESSAGES), { ...NONE, repo: asked.url.searchParams.get("repo") ?? "" }, 200)
 
-  const set: Handler = Effect.fnUntraced(function*(member, { form }) {
+  const setCommand: Handler = Effect.fnUntraced(function*(member, { form }) {
+    const { grantId } = member.visit.place
+    const repo = (yield* form.one("repo")).trim()
+    const name = (yield* form.one("name")).trim()
+    const fields = {
+      command: yield* form.one("command"),
+      variables: (yield* form.maybe("variables")) ?? "",
+      isCleared: form.all("clear").includes("on")
+    }
+    const onByDefault = form.all("on").includes("on")
+    const known = (yield* servers.list(grantId, repo)).find((server) => server.name === name)?.settings
+    const stored = known !== undefined && runsCommand(known) ? known.variables : []
+    const draft: CommandDraft = { repo, name, command: fields.command, stored, onByDefault, problem: null }
+    const again = (problem: string, status: number) => page(member, null, NONE, status, { ...draft, problem })
+    const given = readCommand(fields, stored)
+    if ("problem" in given) return yield* again(given.problem, 400)
+    const settings = { ...given.settings, onByDefault, tools: known?.tools ?? {} }
+    return yield* servers.set({ grantId, repo, name }, settings, given.credential).pipe(
+      Effect.as(Page.redirect("/mcp-servers?done=set")),
+      Effect.catchTags({
+        InvalidRequest: ({ field, reason }) => again(`${wordOf(field)} cannot be used: ${reason}.`, 400),
+        McpServerRefused: ({ message, reason }) => reason === "grant" ? Effect.fail(revoked) : again(message, 409),
+        SecretsUnusable: cannotSeal
+      })
+    )
+  })
+
+  const set: Handler = Effect.fnUntraced(function*(member, asked) {
+    const { form } = asked
+    if ((yield* form.maybe("command")) !== null) return yield* setCommand(member, asked)
     const { grantId } = member.visit.place
     const draft: Draft = {
       repo: (yield* form.one("repo")).trim(),
@@ -274,7 +319,7 @@ ${setForm(member.csrf, draft)}`
     return yield* servers.set({ grantId, repo, name }, settings, credential === "" ? null : Redacted.make(credential)).pipe(
       Effect.map((server) => Page.redirect(isOAuth ? `/mcp-servers/server?${query(server)}&done=set` : "/mcp-servers?done=set")),
       Effect.catchTags({
-        InvalidRequest: ({ field, reason }) => again(`${WORDS[field] ?? "This"} cannot be used: ${reason}.`, 400),
+        InvalidRequest: ({ field, reason }) => again(`${wordOf(field)} cannot be used: ${reason}.`, 400),
         McpServerRefused: ({ message, reason }) => reason === "grant" ? Effect.fail(revoked) : again(message, 409),
         SecretsUnusable: cannotSeal
       })
@@ -284,6 +329,23 @@ ${setForm(member.csrf, draft)}`
   return { show, set }
 }
 
+/** The form of a server's kind, with its settings. */
+const settingsForm = (csrf: Html, { name, repo, settings }: McpServerRecord): Html => {
+  if (runsCommand(settings)) return commandForm(csrf, draftOf(repo, name, settings))
+  const { authentication, onByDefault, url } = settings
+  return setForm(csrf, {
+    repo,
+    name,
+    url,
+    header: authentication.type === "header" ? authentication.name : "",
+    isOAuth: authentication.type === "oauth",
+    clientId: authentication.type === "oauth" ? authentication.clientId ?? "" : "",
+    scope: authentication.type === "oauth" ? authentication.scope ?? "" : "",
+    onByDefault,
+    problem: null
+  })
+}
+
 /** The page of one server, the permissions of its tools, and its removal. */
 const ofServer = (servers: Servers) => {
   const find = ({ visit }: Page.Member, repo: string, name: string) =>
@@ -291,23 +353,11 @@ const ofServer = (servers: Servers) => {
 
   const serverPage = (member: Page.Member, server: McpServerRecord, told: Html | null, problem: string | null, status: number) => {
     const { name, repo, settings } = server
-    const { authentication, onByDefault, url } = settings
-    const draft: Draft = {
-      repo,
-      name,
-      url,
-      header: authentication.type === "header" ? authentication.name : "",
-      isOAuth: authentication.type === "oauth",
-      clientId: authentication.type === "oauth" ? authentication.clientId ?? "" : "",
-      scope: authentication.type === "oauth" ? authentication.scope ?? "" : "",
-      onByDefault,
-      problem: null
-    }
     const body = html`<h1>MCP server <code>${name}</code> of ${repo}</h1>
 ${told}
-${authentication.type === "oauth" && connectForm(member.csrf, server)}
+${!runsCommand(settings) && settings.authentication.type === "oauth" && connectForm(member.csrf, server)}
 ${toolForm(member.csrf, server, problem)}
-${setForm(member.csrf, draft)}
+${settingsForm(member.csrf, server)}
 <p><a href="/mcp-servers/remove?${query(server)}">Remove this MCP server</a></p>`
     return Page.show({ title: `MCP server ${name}`, place: "mcp-servers", body }, member, { status })
   }
@@ -328,7 +378,7 @@ ${setForm(member.csrf, draft)}
       Effect.as(Page.redirect(`/mcp-servers/server?${query(server)}&done=permitted`)),
       Effect.catchTags({
         InvalidRequest: ({ field, reason }) =>
-          Effect.succeed(serverPage(member, server, null, `${WORDS[field] ?? "This"} cannot be used: ${reason}.`, 400)),
+          Effect.succeed(serverPage(member, server, null, `${wordOf(field)} cannot be used: ${reason}.`, 400)),
         McpServerNotFound: () => Effect.fail(noServer),
         McpServerRefused: () => Effect.fail(revoked),
         SecretsUnusable: cannotSeal

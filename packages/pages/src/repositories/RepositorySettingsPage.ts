@@ -1,4 +1,4 @@
-/** `/repositories/settings`: where owners of a grant choose what pull requests of a repository get. */
+/** `/repositories/settings`: where owners of a grant choose what pull requests and agents of a repository get. */
 import { AccessStore } from "@slipway/domain/access/ports/AccessStore"
 import { RepositorySettings } from "@slipway/domain/source/ports/RepositorySettings"
 import type { BranchRule } from "@slipway/domain/source/schema/BranchRules"
@@ -61,7 +61,7 @@ const listField = (name: string, label: string, hint: string, names: ReadonlyArr
 `
 }
 
-const form = (csrf: Html, repo: RepoName, { coAuthor, feedback, labels, reviewers }: RepoSettings, problem: string | null): Html =>
+const form = (csrf: Html, repo: RepoName, { coAuthor, feedback, labels, mcpFile, reviewers }: RepoSettings, problem: string | null): Html =>
   html`<form method="post" action="/repositories/settings" class="panel" autocomplete="off">
 ${csrf}<input type="hidden" name="name" value="${repo}">
 ${problem !== null && html`<p class="problem" role="alert" id="problem">${problem}</p>`}
@@ -78,6 +78,9 @@ ${choice("checks", "Checks", CHECKS, feedback.checks)}
 <p class="hint" id="round">After so many rounds without a person's word, feedback pauses.</p>
 </div>
 ${box("publish", "Publish a round that succeeded", feedback.publish)}
+<h2>MCP servers</h2>
+<p>People who may push to the repository then choose commands that run in its sandboxes, as its setup does.</p>
+${box("mcp_file", "Give agents the servers of .mcp.json that are commands", mcpFile)}
 <button>Save settings</button>
 </form>`
 
@@ -111,7 +114,7 @@ export const layer = HttpRouter.use(Effect.fnUntraced(function*(router) {
   ) {
     const { grantId } = member.visit.place
     const rules = yield* access.branchRules(grantId)
-    const body = html`<h1>Pull requests of ${repo}</h1>
+    const body = html`<h1>Settings of ${repo}</h1>
 ${told}
 ${form(member.csrf, repo, settings, problem)}
 ${branches(rules, grantId)}
@@ -139,7 +142,8 @@ ${branches(rules, grantId)}
         checks: yield* form.one("checks"),
         rounds: Number(yield* form.one("rounds")),
         publish: (yield* form.maybe("publish")) !== null
-      }
+      },
+      mcpFile: (yield* form.maybe("mcp_file")) !== null
     })
     if (decoded._tag === "Failure") {
       return yield* page(

@@ -17,7 +17,7 @@ layer(Shop.layer(), { excludeTestServices: true })("pages of owners", (it) => {
         await signIn(page, link)
         await page.goto("/repositories")
         await page.getByRole("link", { name: "Settings: acme/shop" }).click()
-        assert.strictEqual(await headingOf(page), "Pull requests of acme/shop")
+        assert.strictEqual(await headingOf(page), "Settings of acme/shop")
         const address = page.url()
         await inspect(page, "repository-settings-none")
         await page.getByLabel("Labels", { exact: true }).fill("agent\nneeds review")

@@ -115,10 +115,13 @@ export const open = Effect.fn("Agent.open")(function*(
   const close = Scope.close(scope, Exit.void)
   return yield* Effect.gen(function*() {
     const modelScope = yield* Scope.fork(scope)
+    const prepare = yield* Effect.cached(setup)
+    const folderOf = (repo: string) => `${box.workspace}/${trees.folder(repo, repos)}`
+    const inBox = { folderOf, ready: Effect.map(prepare, (ready) => ({ box: prepared(box, ready), env: ready.env })) }
     const [asked, ready, mcp, way] = yield* Effect.all([
       readInstructions(leased.id, repositories),
-      setup,
-      AgentMcp.open(leased).pipe(Scope.provide(modelScope)),
+      prepare,
+      AgentMcp.open(leased, inBox).pipe(Scope.provide(modelScope)),
       openModel(leased, model).pipe(Scope.provide(modelScope)),
       BoxFiles.placeAll(leased, box)
     ], { concurrency: 5 })

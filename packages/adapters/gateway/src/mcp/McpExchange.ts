@@ -1,28 +1,20 @@
 /** One request of an agent to an MCP server: checked, decided, sent with the credential, and its answer passed on within bounds. */
-import type { McpNotConnected, McpTarget } from "@slipway/domain/mcp/ports/McpGateway"
+import type { McpNotConnected, McpRemoteTarget } from "@slipway/domain/mcp/ports/McpGateway"
 import { Effect, Redacted } from "effect"
 import type { IncomingMessage, ServerResponse } from "node:http"
 import { withoutKey } from "../server/KeyGuard.ts"
 import { EventStreamReader, written } from "./EventStreamReader.ts"
 import type { Refusal } from "./McpAsking.ts"
 import * as Messages from "./McpMessages.ts"
+import { beginStream, fail, reply, write } from "./McpReply.ts"
+import { isCommand, type RemoteInUse, type ServerInUse, shown } from "./McpServerInUse.ts"
+import { exchange } from "./McpStdioExchange.ts"
 import { type Destinations, isStream, type McpLimits, problemOf, send, textOf, Unreachable, type UpstreamRequest } from "./McpUpstream.ts"
 
-/** A server as one session uses it. */
-export interface ServerInUse {
-  readonly target: McpTarget
-  /** The tools of the last list; `null`: it has listed none yet. */
-  tools: Set<string> | null
-  /** The last credentials that were sent, which must not come back. */
-  keys: ReadonlyArray<string>
-}
+type Header = McpRemoteTarget["header"]
 
-export const inUse = (target: McpTarget): ServerInUse => ({ target, tools: null, keys: [] })
-
-type Header = McpTarget["header"]
-
-export interface Exchanging {
-  readonly server: ServerInUse
+interface Exchanging {
+  readonly server: RemoteInUse
   /** The header with the credential of this request. */
   readonly header: Header
   readonly request: IncomingMessage
@@ -32,6 +24,11 @@ export interface Exchanging {
   readonly signal: AbortSignal
   /** Asks a person. `null`: approved. */
   readonly ask: (tool: string, given: unknown) => Effect.Effect<Refusal>
+}
+
+/** A request to a server of either kind. */
+export interface AnyExchanging extends Omit<Exchanging, "header" | "server"> {
+  readonly server: ServerInUse
 }
 
 /** Headers of the protocol that pass from the agent. */
@@ -44,7 +41,7 @@ const MAX_SERVER_REQUESTS = 100
 const MAX_KEYS = 5
 
 /** The header for a request now. `refused`: a token that the server has refused. */
-const headerOf = (server: ServerInUse, refused: Redacted.Redacted | null): Effect.Effect<Header, McpNotConnected> => {
+const headerOf = (server: RemoteInUse, refused: Redacted.Redacted | null): Effect.Effect<Header, McpNotConnected> => {
   const { header, token } = server.target
   const found: Effect.Effect<Header, McpNotConnected> = token === undefined
     ? Effect.succeed(header)
@@ -94,27 +91,6 @@ const shownHeaders = ({ headers }: IncomingMessage, keys: ReadonlyArray<string>)
   return typeof id === "string" && id.length <= 1024 && withoutKeys(id, keys) === id ? { "mcp-session-id": id } : {}
 }
 
-export const reply = (response: ServerResponse, status: number, message: object, headers: Readonly<Record<string, string>> = {}) => {
-  if (response.headersSent) {
-    if (!response.writableEnded) response.end(written(message))
-    return
-  }
-  response.writeHead(status, { "content-type": "application/json", "cache-control": "no-store", ...headers })
-  response.end(JSON.stringify(message))
-}
-
-const beginStream = (response: ServerResponse, headers: Readonly<Record<string, string>> = {}) => {
-  if (response.headersSent) return
-  response.writeHead(200, { "content-type": "text/event-stream", "cache-control": "no-store", ...headers })
-  response.flushHeaders()
-}
-
-const write = (response: ServerResponse, text: string): Promise<void> | void =>
-  response.destroyed || response.write(text) ? undefined : new Promise((done) => {
-    response.once("drain", done)
-    response.once("close", done)
-  })
-
 /** The part of a server's message that the agent gets; `null`: nothing. */
 const passed = (
   { server }: Exchanging,
@@ -124,13 +100,7 @@ const passed = (
   const read = Messages.fromServer(withoutKeys(text, server.keys))
   if (read._tag === "Invalid") return null
   if (read._tag === "Request") return { request: read }
-  if (asked._tag !== "List") return { message: read.message }
-  const { message, names } = Messages.listed(read.message, server.target.permissionOf)
-  if ("result" in message) {
-    if (asked.isFirstPage || server.tools === null) server.tools = new Set()
-    for (const name of names) server.tools.add(name)
-  }
-  return { message }
+  return { message: shown(server, asked, read.message) }
 }
 
 const answerServer = async (exchanging: Exchanging, request: Extract<Messages.FromServer, { readonly _tag: "Request" }>) => {
@@ -181,17 +151,8 @@ const passStream = async (exchanging: Exchanging, asked: Messages.FromAgent, ans
   response.end()
 }
 
-/** An error of ours for the agent. A client shows the text. */
-const fail = ({ response, server: { target } }: Exchanging, asked: Messages.FromAgent, reason: string) => {
-  const said = `The MCP server ${target.name} is not available. ${reason}`
-  if ("id" in asked) return reply(response, 200, Messages.errorOf(asked.id, said))
-  reply(response, 502, Messages.errorOf(null, said))
-}
-
-type Sent = Exclude<Messages.FromAgent, { readonly _tag: "Answer" | "Invalid" }>
-
 /** `mayRefuse`: the server may refuse the token; then nothing is answered, and the result says so. */
-const forward = async (exchanging: Exchanging, asked: Sent, mayRefuse: boolean): Promise<"refused" | void> => {
+const forward = async (exchanging: Exchanging, asked: Messages.Sent, mayRefuse: boolean): Promise<"refused" | void> => {
   const { limits, request, response, server } = exchanging
   const answer = await send(requestOf(exchanging, "POST", asked.pass))
   if (mayRefuse && answer.statusCode === 401) {
@@ -205,7 +166,7 @@ const forward = async (exchanging: Exchanging, asked: Sent, mayRefuse: boolean):
     if (answer.statusCode === 404 && request.headers["mcp-session-id"] !== undefined && !response.headersSent) {
       return reply(response, 404, Messages.errorOf("id" in asked ? asked.id : null, "The session has ended.", -32_001))
     }
-    return fail(exchanging, asked, problem)
+    return fail(response, server.target, asked, problem)
   }
   if (!("id" in asked)) {
     answer.destroy()
@@ -214,12 +175,12 @@ const forward = async (exchanging: Exchanging, asked: Sent, mayRefuse: boolean):
   if (isStream(answer)) return await passStream(exchanging, asked, answer, limits.answerBytes)
   const headers = shownHeaders(answer, server.keys)
   const what = passed(exchanging, asked, await textOf(answer, limits.answerBytes))
-  if (what === null || !("message" in what)) return fail(exchanging, asked, "Its answer is invalid.")
+  if (what === null || !("message" in what)) return fail(response, server.target, asked, "Its answer is invalid.")
   reply(response, 200, what.message, headers)
 }
 
 /** Why a call is not made; `null`: it may be. */
-const decided = Effect.fnUntraced(function*(exchanging: Exchanging, call: Extract<Messages.FromAgent, { readonly _tag: "Call" }>) {
+const decided = Effect.fnUntraced(function*(exchanging: AnyExchanging, call: Extract<Messages.FromAgent, { readonly _tag: "Call" }>) {
   const { ask, limits, response, server: { target, tools } } = exchanging
   const { tool } = call
   const permission = target.permissionOf(tool)
@@ -232,27 +193,31 @@ const decided = Effect.fnUntraced(function*(exchanging: Exchanging, call: Extrac
   return yield* Effect.ensuring(ask(tool, call.arguments), Effect.sync(() => clearInterval(alive)))
 })
 
-/** Answers a message of the agent. */
-export const post = (exchanging: Exchanging, text: string): Effect.Effect<void> => {
-  const asked = Messages.fromAgent(text)
-  const { response } = exchanging
-  const forwarded = (message: Sent, header: Header, mayRefuse: boolean) =>
+/** A refused token is renewed once, and the message is sent again: the server has not taken it. */
+const sending = (exchanging: Exchanging, message: Messages.Sent): Effect.Effect<void> => {
+  const { response, server } = exchanging
+  const forwarded = (header: Header, mayRefuse: boolean) =>
     Effect.promise(() =>
       forward({ ...exchanging, header }, message, mayRefuse).catch((error: unknown) => {
-        if (error instanceof Unreachable) return fail(exchanging, message, error.message)
+        if (error instanceof Unreachable) return fail(response, server.target, message, error.message)
         if (exchanging.signal.aborted) return void response.destroy()
         throw error
       })
     )
-  /** A refused token is renewed once, and the message is sent again: the server has not taken it. */
-  const sending = (message: Sent) =>
-    Effect.gen(function*() {
-      const { server } = exchanging
-      const header = yield* headerOf(server, null)
-      const sent = yield* forwarded(message, header, server.target.token !== undefined)
-      if (sent !== "refused") return
-      yield* forwarded(message, yield* headerOf(server, Redacted.make(secretOf(header) ?? "")), false)
-    }).pipe(Effect.catch(({ detail }) => Effect.sync(() => fail(exchanging, message, detail))))
+  return Effect.gen(function*() {
+    const header = yield* headerOf(server, null)
+    const sent = yield* forwarded(header, server.target.token !== undefined)
+    if (sent !== "refused") return
+    yield* forwarded(yield* headerOf(server, Redacted.make(secretOf(header) ?? "")), false)
+  }).pipe(Effect.catch(({ detail }) => Effect.sync(() => fail(response, server.target, message, detail))))
+}
+
+/** Answers a message of the agent. */
+export const post = (exchanging: AnyExchanging, text: string): Effect.Effect<void> => {
+  const asked = Messages.fromAgent(text)
+  const { response, server } = exchanging
+  const send = (message: Messages.Sent) =>
+    isCommand(server) ? exchange(server, response, message) : sending({ ...exchanging, server, header: null }, message)
   switch (asked._tag) {
     case "Invalid":
       return Effect.sync(() => reply(response, 400, Messages.errorOf(null, asked.reason, -32_600)))
@@ -261,10 +226,10 @@ export const post = (exchanging: Exchanging, text: string): Effect.Effect<void> 
     case "Call":
       return Effect.flatMap(
         decided(exchanging, asked),
-        (refused) => refused === null ? sending(asked) : Effect.sync(() => reply(response, 200, Messages.refusal(asked.id, refused)))
+        (refused) => refused === null ? send(asked) : Effect.sync(() => reply(response, 200, Messages.refusal(asked.id, refused)))
       )
     default:
-      return sending(asked)
+      return send(asked)
   }
 }
 
@@ -274,11 +239,15 @@ const OPEN_STREAM_BYTES = 64 * 1024 * 1024
 const NONE: Messages.FromAgent = { _tag: "Answer" }
 
 /** The stream of notifications, or the end of the server's session. */
-export const other = (exchanging: Exchanging, method: "GET" | "DELETE"): Effect.Effect<void> =>
-  Effect.matchEffect(headerOf(exchanging.server, null), {
-    onFailure: ({ detail }) => Effect.sync(() => fail(exchanging, NONE, detail)),
-    onSuccess: (header) => otherWith({ ...exchanging, header }, method)
+export const other = (exchanging: AnyExchanging, method: "GET" | "DELETE"): Effect.Effect<void> => {
+  const { response, server } = exchanging
+  // A command has no sessions, and no notification of it is passed on.
+  if (isCommand(server)) return Effect.sync(() => void response.writeHead(405, { allow: "POST" }).end())
+  return Effect.matchEffect(headerOf(server, null), {
+    onFailure: ({ detail }) => Effect.sync(() => fail(response, server.target, NONE, detail)),
+    onSuccess: (header) => otherWith({ ...exchanging, server, header }, method)
   })
+}
 
 const otherWith = (exchanging: Exchanging, method: "GET" | "DELETE"): Effect.Effect<void> =>
   Effect.promise(async () => {
@@ -295,17 +264,9 @@ const otherWith = (exchanging: Exchanging, method: "GET" | "DELETE"): Effect.Eff
       response.writeHead(shown, shown === 405 ? { allow: "POST" } : {}).end()
     } catch (error) {
       if (!(error instanceof Unreachable)) throw error
-      fail(exchanging, NONE, error.message)
+      fail(response, exchanging.server.target, NONE, error.message)
     }
   })
-
-/** A protocol version that all servers with this transport know. */
-const LOOK = {
-  jsonrpc: "2.0",
-  id: 1,
-  method: "initialize",
-  params: { protocolVersion: "2025-06-18", capabilities: {}, clientInfo: { name: "slipway", version: "1" } }
-}
 
 const firstMessage = async (answer: IncomingMessage, maximum: number): Promise<string> => {
   if (!isStream(answer)) return await textOf(answer, maximum)
@@ -317,7 +278,7 @@ const firstMessage = async (answer: IncomingMessage, maximum: number): Promise<s
 }
 
 interface Looking extends Pick<Exchanging, "destinations" | "limits"> {
-  readonly server: ServerInUse
+  readonly server: RemoteInUse
 }
 
 /** Asks a server whether it answers. The reason why not; `null`: it does. A refused token is renewed once. */
@@ -352,7 +313,7 @@ const lookWith = ({ destinations, limits, server: { target: { url } } }: Looking
       ...(body === undefined ? {} : { body: JSON.stringify(body) })
     })
     try {
-      const answer = await send(about("POST", {}, LOOK))
+      const answer = await send(about("POST", {}, Messages.INITIALIZE))
       if (answer.statusCode === 401) {
         answer.destroy()
         return "refused"

@@ -3,8 +3,8 @@
  * decided, and the credential is added on the way to the server's own address. Requests of servers to the client are refused.
  */
 import { Ids } from "@slipway/domain/ids/Ids"
-import { McpGateway, McpGatewayError, type McpSession } from "@slipway/domain/mcp/ports/McpGateway"
-import { Effect, FiberSet, Layer, Redacted } from "effect"
+import { McpGateway, McpGatewayError, type McpSession, type McpTarget } from "@slipway/domain/mcp/ports/McpGateway"
+import { Effect, FiberSet, Layer, Redacted, type Scope } from "effect"
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http"
 import type { AddressInfo } from "node:net"
 import { Admission, type Bounds, type Door } from "../server/Admission.ts"
@@ -12,6 +12,10 @@ import { readBody } from "../server/ReadBody.ts"
 import * as McpAsking from "./McpAsking.ts"
 import * as McpExchange from "./McpExchange.ts"
 import { errorOf } from "./McpMessages.ts"
+import { reply } from "./McpReply.ts"
+import { isCommand, type ServerInUse } from "./McpServerInUse.ts"
+import * as McpStdio from "./McpStdio.ts"
+import * as McpStdioExchange from "./McpStdioExchange.ts"
 import { type Destinations, LIMITS, type McpLimits } from "./McpUpstream.ts"
 
 export interface Options extends Destinations {
@@ -32,7 +36,7 @@ const TOKEN_LENGTH = 43
 const MAX_ARGUMENTS = 1024 * 1024
 
 interface Opened {
-  readonly servers: ReadonlyMap<string, McpExchange.ServerInUse>
+  readonly servers: ReadonlyMap<string, ServerInUse>
   readonly asking: McpAsking.Asking
   readonly door: Door
   readonly run: (request: Effect.Effect<void>) => void
@@ -45,16 +49,22 @@ interface Gateway {
   readonly sessions: Map<string, Opened>
 }
 
+/** A server as the session uses it. The command of one is started later, and ends with the scope. */
+const useOf = (target: McpTarget, limits: McpLimits): Effect.Effect<ServerInUse, never, Scope.Scope> =>
+  "start" in target
+    ? Effect.map(McpStdio.make(target, limits), (stdio) => ({ target, stdio, tools: null }))
+    : Effect.succeed({ target, stdio: null, tools: null, keys: [] })
+
 const tokenOf = ({ headers }: IncomingMessage): string => /^Bearer +(\S+)$/iu.exec(headers.authorization ?? "")?.[1] ?? ""
 
 const refuse = (response: ServerResponse, status: number, message: string, headers: Readonly<Record<string, string>> = {}) =>
-  McpExchange.reply(response, status, errorOf(null, message), headers)
+  reply(response, status, errorOf(null, message), headers)
 
 const serve = Effect.fnUntraced(
   function*(
     { ids, limits, options }: Gateway,
     { asking, door }: Opened,
-    server: McpExchange.ServerInUse,
+    server: ServerInUse,
     request: IncomingMessage,
     response: ServerResponse
   ) {
@@ -67,7 +77,7 @@ const serve = Effect.fnUntraced(
       if (text.length > MAX_ARGUMENTS) return Effect.succeed("Its arguments are too large to be shown to a person.")
       return Effect.flatMap(ids.uuid7, (id) => asking.ask({ id: `mcp:${id}`, server: server.target.name, tool, arguments: text }))
     }
-    const exchanging = { server, header: null, request, response, limits, destinations: options, signal: ended.signal, ask }
+    const exchanging = { server, request, response, limits, destinations: options, signal: ended.signal, ask }
     const work = Effect.gen(function*() {
       if (request.method !== "POST") return yield* McpExchange.other(exchanging, request.method === "GET" ? "GET" : "DELETE")
       const body = yield* readBody(
@@ -149,8 +159,9 @@ export const layer = (options: Options): Layer.Layer<McpGateway, McpGatewayError
           const requests = yield* FiberSet.make<void>()
           const run = yield* FiberSet.runtime(requests)()
           const asking = McpAsking.make()
+          const inUse = yield* Effect.forEach(servers, (target) => useOf(target, gateway.limits))
           const opened: Opened = {
-            servers: new Map(servers.map((target) => [target.name, McpExchange.inUse(target)])),
+            servers: new Map(inUse.map((server) => [server.target.name, server])),
             asking,
             door: admission.open(),
             run
@@ -169,6 +180,8 @@ export const layer = (options: Options): Layer.Layer<McpGateway, McpGatewayError
               const found = opened.servers.get(name)
               return found === undefined
                 ? Effect.succeed("It is unknown here.")
+                : isCommand(found)
+                ? McpStdioExchange.look(found)
                 : McpExchange.look({ server: found, limits: gateway.limits, destinations: options })
             },
             attend: asking.attend,

@@ -2,7 +2,7 @@
 import type { McpPermission } from "@slipway/domain/mcp/schema/McpServer"
 import { isObject } from "../protocols/JsonFields.ts"
 
-type Fields = Readonly<Record<string, unknown>>
+export type Fields = Readonly<Record<string, unknown>>
 export type RpcId = string | number | null
 
 /** A message of an agent. `pass`: its checked form, which is what the server gets. */
@@ -14,6 +14,17 @@ export type FromAgent =
   | { readonly _tag: "Request"; readonly id: RpcId; readonly method: string; readonly pass: Fields }
   | { readonly _tag: "Call"; readonly id: RpcId; readonly tool: string; readonly arguments: unknown; readonly pass: Fields }
   | { readonly _tag: "List"; readonly id: RpcId; readonly isFirstPage: boolean; readonly pass: Fields }
+
+/** A message that may be passed on. */
+export type Sent = Exclude<FromAgent, { readonly _tag: "Answer" | "Invalid" }>
+
+/** Our own first request, in a protocol version that all servers know. */
+export const INITIALIZE = {
+  jsonrpc: "2.0",
+  id: 1,
+  method: "initialize",
+  params: { protocolVersion: "2025-06-18", capabilities: {}, clientInfo: { name: "slipway", version: "1" } }
+}
 
 const isId = (id: unknown): id is string | number => typeof id === "string" || typeof id === "number"
 

@@ -20,6 +20,8 @@ export interface McpLimits {
   readonly idleMillis: number
   /** For all of a look at a server. */
   readonly lookMillis: number
+  /** From the start of a command until its first answer. */
+  readonly startMillis: number
   /** Between two signs of life to an agent whose call waits for a person. */
   readonly waitingMillis: number
   /** Bytes of a request. */
@@ -33,6 +35,7 @@ export const LIMITS: McpLimits = {
   firstByteMillis: 600_000,
   idleMillis: 300_000,
   lookMillis: 10_000,
+  startMillis: 30_000,
   waitingMillis: 15_000,
   requestBytes: 4 * 1024 * 1024,
   answerBytes: 16 * 1024 * 1024

@@ -1,17 +1,41 @@
 /** The statements on `mcp_servers`, by the unique index over grant, lower-case repository and name. */
 import type { McpServerKey } from "@slipway/domain/mcp/ports/McpServerStore"
-import { McpServerName, McpServerSettings } from "@slipway/domain/mcp/schema/McpServer"
-import { DateTime, Schema } from "effect"
+import { McpCommandSettings, McpRemoteSettings, McpServerName, type McpServerSettings } from "@slipway/domain/mcp/schema/McpServer"
+import { DateTime, Schema, SchemaTransformation, Struct } from "effect"
 import { type SqlClient, SqlSchema } from "effect/sql"
 import { Sealed } from "../secret-store/rows/SecretRows.ts"
 import { Instant } from "../sql/Instant.ts"
 import { Int8 } from "../sql/Int8.ts"
 import { textArray } from "../sql/TextArray.ts"
 
+/**
+ * The address that a process of an earlier version reads for a command, which it does not know: it finds no server there (RFC 6761). Then
+ * it names the server as missing, instead of failing on the row.
+ */
+const NO_ADDRESS = "https://command.invalid/"
+
+const StoredCommand = Schema.Struct({
+  url: Schema.Literal(NO_ADDRESS),
+  authentication: Schema.Struct({ type: Schema.Literal("none") }),
+  ...McpCommandSettings.fields
+})
+
+/** The settings as they are stored, which an earlier version can read too. */
+const Settings = Schema.Union([
+  StoredCommand.pipe(Schema.decodeTo(
+    Schema.toType(McpCommandSettings),
+    SchemaTransformation.transform({
+      decode: Struct.omit(["authentication", "url"]),
+      encode: (settings) => ({ url: NO_ADDRESS, authentication: { type: "none" }, ...settings } as const)
+    })
+  )),
+  McpRemoteSettings
+])
+
 const Row = Schema.Struct({
   repo: Schema.String,
   name: McpServerName,
-  settings: McpServerSettings,
+  settings: Settings,
   hasCredential: Schema.Boolean,
   connection: Schema.NullOr(Schema.Struct({ connectedAt: Schema.DateTimeUtcFromString, problem: Schema.NullOr(Schema.String) })),
   createdAt: Instant,
@@ -22,7 +46,7 @@ const COLUMNS = `repo, name, settings, sealed IS NOT NULL AS "hasCredential", cr
   CASE WHEN connection IS NOT NULL THEN jsonb_build_object('problem', connection_problem, 'connectedAt',
     to_char(connected_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"')) END AS connection`
 
-const encode = Schema.encodeSync(Schema.fromJsonString(McpServerSettings))
+const encode = Schema.encodeSync(Schema.fromJsonString(Settings))
 
 /** A row if the grant is in use. The lock makes a revocation of the grant wait for this transaction, and delete what it stores. */
 export const lockGrant = (sql: SqlClient.SqlClient, grantId: string) =>
@@ -141,7 +165,7 @@ export const saveBegun = (
 export const takeBegun = (sql: SqlClient.SqlClient, grantId: string, state: string) =>
   SqlSchema.findAll({
     Request: Schema.Void,
-    Result: Schema.Struct({ repo: Schema.String, name: McpServerName, settings: McpServerSettings, begun: Sealed, until: Instant }),
+    Result: Schema.Struct({ repo: Schema.String, name: McpServerName, settings: Settings, begun: Sealed, until: Instant }),
     execute: () =>
       sql`
         WITH taken AS (

@@ -7,19 +7,24 @@ import type * as Effect from "effect/Effect"
 import type * as Redacted from "effect/Redacted"
 import * as Schema from "effect/Schema"
 import type * as Scope from "effect/Scope"
+import type * as Stream from "effect/Stream"
 import type { SandboxId } from "../../ids/SandboxId.ts"
 import type { McpPermission, McpServerName } from "../schema/McpServer.ts"
 
-/** A server with OAuth cannot be used. `detail`: sentences for people and agents, without secrets. */
+/** A server cannot be used. `detail`: sentences for people and agents, without secrets. */
 export class McpNotConnected extends Schema.TaggedError<McpNotConnected>()("McpNotConnected", { detail: Schema.String }) {
   override get message() {
     return this.detail
   }
 }
 
-/** A server that the gateway leads to. */
-export interface McpTarget {
+interface Target {
   readonly name: McpServerName
+  readonly permissionOf: (tool: string) => McpPermission
+}
+
+/** A server with an address. */
+export interface McpRemoteTarget extends Target {
   readonly url: string
   /** The header with the credential; `null`: none. */
   readonly header: { readonly name: string; readonly value: Redacted.Redacted } | null
@@ -28,8 +33,25 @@ export interface McpTarget {
    * server has refused.
    */
   readonly token?: (refused: Redacted.Redacted | null) => Effect.Effect<Redacted.Redacted, McpNotConnected>
-  readonly permissionOf: (tool: string) => McpPermission
 }
+
+/** A running command. The box's process is one. */
+export interface McpProcess {
+  write(text: string): Effect.Effect<void>
+  readonly stdout: Stream.Stream<Uint8Array>
+  /** The last lines of standard error. */
+  readonly stderrTail: Effect.Effect<string>
+  readonly exited: Effect.Effect<{ readonly code: number | null; readonly signal: string | null }>
+}
+
+/** A server that is a command in the sandbox's box ("stdio"). */
+export interface McpCommandTarget extends Target {
+  /** Starts it, once. It is killed with everything that it started when the scope closes. */
+  readonly start: Effect.Effect<McpProcess, McpNotConnected, Scope.Scope>
+}
+
+/** A server that the gateway leads to. */
+export type McpTarget = McpRemoteTarget | McpCommandTarget
 
 /** A call that waits for a person. */
 export interface McpAsk {
@@ -51,7 +73,10 @@ export interface McpAccess {
 /** A sandbox's access to its servers, until its scope closes. */
 export interface McpSession {
   readonly access: McpAccess
-  /** Asks the server whether it answers. The reason why not, for people and without secrets; `null`: it answers. At most 10 seconds. */
+  /**
+   * Asks the server whether it answers, at most 10 seconds. A command is started, at most 30 seconds. The reason why not, for people;
+   * `null`: it answers. The reason of a command may have lines of its standard error.
+   */
   readonly look: (name: McpServerName) => Effect.Effect<string | null>
   /**
    * Has calls that need a person told to `tell`, until it is interrupted; then those that wait are denied. Calls that need a person while

@@ -24,7 +24,7 @@ export class McpServerNotFound extends Schema.TaggedError<McpServerNotFound>()("
 
 /**
  * Nothing was changed. `grant`: there is none, or it is revoked. `limit`: another server has to go first. `credential`: none is given,
- * and none is stored for this address and header.
+ * and none is stored for this address and header, or for these variables.
  */
 export class McpServerRefused extends Schema.TaggedError<McpServerRefused>()("McpServerRefused", {
   reason: Schema.Literals(["grant", "limit", "credential"])
@@ -36,7 +36,8 @@ export class McpServerRefused extends Schema.TaggedError<McpServerRefused>()("Mc
       case "limit":
         return `A repository may have ${MAX_MCP_SERVERS} MCP servers, and a grant ${MAX_MCP_SERVERS_OF_GRANT}.`
       case "credential":
-        return "The server needs its credential. A stored one counts only for the address and header that it was given for."
+        return "The server needs its credential. A stored one counts only for the address and header, or the names of variables, " +
+          "that it was given for."
     }
   }
 }
@@ -81,6 +82,7 @@ export interface McpServerRecord {
   readonly repo: RepoName
   readonly name: McpServerName
   readonly settings: McpServerSettings
+  /** Whether a credential, or the values of a command's variables, are stored. */
   readonly hasCredential: boolean
   /** The connection of a server with OAuth; `null`: an owner has to connect it. */
   readonly connection: McpConnectionRecord | null
@@ -91,7 +93,7 @@ export interface McpServerRecord {
 
 /** A server with its credential, for workers only. */
 export interface RevealedMcpServer extends McpServerRecord {
-  /** `null`: it has none. */
+  /** `null`: it has none. Of a command: its variables, as `McpVariables` in JSON. */
   readonly credential: Redacted.Redacted | null
 }
 

@@ -1,6 +1,8 @@
 /** MCP servers that owners give to the agents of a repository (docs/decisions/23), as they are sent and stored. */
 import * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
+import { VariableName } from "../../environment/schema/VariableName.ts"
+import { text } from "../../text/Text.ts"
 
 /** Tools of one server with a permission of their own (our choice). */
 const MAX_TOOLS = 200
@@ -81,11 +83,11 @@ export const McpAuthentication = Schema.Union([
 export type McpAuthentication = typeof McpAuthentication.Type
 
 /** Whether it is an address that a server may have. */
-const isAddress = (text: string): boolean => {
-  if (text.length > MAX_URL || !URL.canParse(text)) return false
-  const { hash, hostname, password, protocol, username } = new URL(text)
+const isAddress = (given: string): boolean => {
+  if (given.length > MAX_URL || !URL.canParse(given)) return false
+  const { hash, hostname, password, protocol, username } = new URL(given)
   return (protocol === "https:" || protocol === "http:") && hostname !== "" && username === "" && password === "" && hash === "" &&
-    !text.includes("#")
+    !given.includes("#")
 }
 
 /** An address with `http` or `https`, without a user, a password and a fragment. */
@@ -104,13 +106,8 @@ const Tools = Schema.Record(McpToolName, McpPermission).check(
   })
 )
 
-/** The settings of a server, without its credential. */
-export const McpServerSettings = Schema.Struct({
-  url: McpUrl.annotateKey({ description: "The server's address (Streamable HTTP)." }),
-  authentication: McpAuthentication.annotateKey({
-    description: "How the service identifies itself to the server.",
-    default: { type: "none" }
-  }).pipe(Schema.withDecodingDefaultKey(Effect.succeed({ type: "none" as const }))),
+/** The settings that all servers have. */
+const shared = {
   onByDefault: Schema.Boolean.annotateKey({
     description: "Whether sandboxes have it that do not choose their servers.",
     default: true
@@ -119,7 +116,90 @@ export const McpServerSettings = Schema.Struct({
     description: "Permissions by the name of a tool. Other tools: `ask` with `toolApprovalMode` `prompt`, else `allow`.",
     default: {}
   }).pipe(Schema.withDecodingDefaultKey(Effect.succeed({})))
-}).annotate({ identifier: "McpServerSettings" })
+}
+
+/** The settings of a server with an address, without its credential. */
+export const McpRemoteSettings = Schema.Struct({
+  url: McpUrl.annotateKey({ description: "The server's address (Streamable HTTP)." }),
+  authentication: McpAuthentication.annotateKey({
+    description: "How the service identifies itself to the server.",
+    default: { type: "none" }
+  }).pipe(Schema.withDecodingDefaultKey(Effect.succeed({ type: "none" as const }))),
+  ...shared
+}).annotate({ identifier: "McpRemoteSettings" })
+export type McpRemoteSettings = typeof McpRemoteSettings.Type
+
+/** Arguments of one command, and characters of all of them (our choice). */
+export const MAX_ARGUMENTS = 64
+const MAX_ARGUMENTS_LENGTH = 16_384
+
+/** Variables of one command, and characters of all values (our choice). */
+export const MAX_VARIABLES = 32
+const MAX_VARIABLES_LENGTH = 65_536
+
+const ofOneLine = Schema.makeFilter((value: string) => value.isWellFormed() && !/[\p{Cc}\p{Zl}\p{Zp}]/u.test(value), {
+  expected: "one line without control characters",
+  toJsonSchema: () => [{}, true]
+})
+
+/** A program: a name on the PATH of the box, or a path, which may be relative to the repository. */
+export const McpProgram = text(1, 1024).check(
+  ofOneLine,
+  Schema.makeFilter((value: string) => !value.startsWith("-"), { expected: "a program", toJsonSchema: () => [{}, true] })
+)
+
+/** The arguments of a program. */
+export const McpArguments = Schema.Array(Schema.String.check(ofOneLine)).check(
+  Schema.isMaxLength(MAX_ARGUMENTS),
+  Schema.makeFilter((all: ReadonlyArray<string>) => all.reduce((sum, one) => sum + one.length, 0) <= MAX_ARGUMENTS_LENGTH, {
+    expected: `at most ${MAX_ARGUMENTS_LENGTH} characters`,
+    toJsonSchema: () => [{}, true]
+  })
+)
+
+const VariableNames = Schema.Array(VariableName).check(
+  Schema.isMaxLength(MAX_VARIABLES),
+  Schema.makeFilter((names: ReadonlyArray<string>) => new Set(names).size === names.length, {
+    expected: "no name twice",
+    toJsonSchema: () => [{}, true]
+  })
+)
+
+const VariableValue = Schema.String.check(
+  Schema.makeFilter((value: string) => value.length <= 8192 && value.isWellFormed() && !value.includes("\0"), {
+    expected: "at most 8192 characters without NUL",
+    toJsonSchema: () => [{}, true]
+  })
+)
+
+/** The values of the variables of a command, by name. They are stored encrypted. The command has them, so an agent can read them. */
+export const McpVariables = Schema.Record(VariableName, VariableValue).check(
+  Schema.makeFilter(
+    (values: Readonly<Record<string, string>>) =>
+      Object.keys(values).length <= MAX_VARIABLES &&
+      Object.values(values).reduce((sum, value) => sum + value.length, 0) <= MAX_VARIABLES_LENGTH,
+    { expected: `at most ${MAX_VARIABLES} variables of ${MAX_VARIABLES_LENGTH} characters`, toJsonSchema: () => [{}, true] }
+  )
+)
+export type McpVariables = typeof McpVariables.Type
+
+/** The settings of a server that is a command in the sandbox's box ("stdio"), without the values of its variables. */
+export const McpCommandSettings = Schema.Struct({
+  command: McpProgram.annotateKey({
+    description: "The program, which runs in the sandbox's box: a name on its PATH, or a path, which may be relative to the repository."
+  }),
+  arguments: McpArguments.annotateKey({ description: "The program's arguments.", default: [] }).pipe(
+    Schema.withDecodingDefaultKey(Effect.succeed([]))
+  ),
+  variables: VariableNames.annotateKey({ description: "Names of the variables that the program gets.", default: [] }).pipe(
+    Schema.withDecodingDefaultKey(Effect.succeed([]))
+  ),
+  ...shared
+}).annotate({ identifier: "McpCommandSettings" })
+export type McpCommandSettings = typeof McpCommandSettings.Type
+
+/** The settings of a server, without its credential or the values of its variables. */
+export const McpServerSettings = Schema.Union([McpRemoteSettings, McpCommandSettings]).annotate({ identifier: "McpServerSettings" })
 export type McpServerSettings = typeof McpServerSettings.Type
 
 const isCredential = Schema.makeFilter(

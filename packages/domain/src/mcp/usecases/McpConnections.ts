@@ -22,6 +22,7 @@ import {
   McpServerStore,
   type RevealedMcpConnection
 } from "../ports/McpServerStore.ts"
+import { runsCommand } from "../rules/McpServers.ts"
 import { McpTokens } from "../schema/McpTokens.ts"
 
 /** The time from a beginning until the browser comes back. */
@@ -132,7 +133,8 @@ export class McpConnections extends Context.Service<McpConnections, {
 
       return McpConnections.of({
         begin: Effect.fn("McpConnections.begin")(function*(key, redirectUri, by) {
-          const { credential, settings: { authentication, url } } = yield* find(key)
+          const { credential, settings } = yield* find(key)
+          const { authentication, url } = runsCommand(settings) ? { authentication: { type: "none" as const }, url: "" } : settings
           if (authentication.type !== "oauth") return yield* refused("The server's settings do not say OAuth, so it cannot be connected.")
           if (authorizer === null) return yield* refused("This service cannot connect MCP servers.")
           const { clientId, scope = null } = authentication

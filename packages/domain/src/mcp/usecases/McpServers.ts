@@ -3,7 +3,9 @@ import * as Context from "effect/Context"
 import * as DateTime from "effect/DateTime"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
+import * as Option from "effect/Option"
 import * as Redacted from "effect/Redacted"
+import type * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
 import type { SecretsUnusable } from "../../environment/ports/SecretStore.ts"
 import { RepoName } from "../../source/schema/RepoRef.ts"
@@ -17,11 +19,23 @@ import {
   McpServerStore
 } from "../ports/McpServerStore.ts"
 import { destinationOf } from "../rules/McpDestination.ts"
-import { McpCredential, McpPermission, McpServerName, McpServerSettings, McpToolName } from "../schema/McpServer.ts"
+import { runsCommand } from "../rules/McpServers.ts"
+import {
+  McpCommandSettings,
+  McpCredential,
+  McpPermission,
+  McpRemoteSettings,
+  McpServerName,
+  type McpServerSettings,
+  McpToolName,
+  McpVariables
+} from "../schema/McpServer.ts"
 
 const readKey = reader(Schema.Struct({ repo: RepoName, name: McpServerName }), "MCP server")
 const readCredential = reader(Schema.Struct({ credential: McpCredential }), "credential")
-const readSettings = reader(McpServerSettings, "settings")
+const readRemote = reader(McpRemoteSettings, "settings")
+const readCommand = reader(McpCommandSettings, "settings")
+const readVariables = reader(Schema.Struct({ values: McpVariables }), "values")
 const readTool = reader(Schema.Struct({ tool: McpToolName, permission: Schema.NullOr(McpPermission) }), "tool")
 
 /** `host:port` of private addresses and of `http` that servers may have. Configuration of the operator. */
@@ -29,11 +43,34 @@ export const PrivateMcpDestinations = Context.Reference<ReadonlySet<string>>("@s
   defaultValue: () => new Set()
 })
 
+const isObject = (given: unknown): given is object => typeof given === "object" && given !== null
+
+/** One form at a time, so that a fault is named in the form that the caller meant. */
+const readSettings = (given: unknown): Result.Result<McpServerSettings, InvalidRequest> =>
+  isObject(given) && "command" in given ? readCommand(given) : readRemote(given)
+
+/** The values of a command's variables as they are stored. */
+export const variablesOf = (values: Readonly<Record<string, string>>): Redacted.Redacted => Redacted.make(JSON.stringify(values))
+
 type Key = Readonly<Record<keyof McpServerKey, string>>
+
+/** The values are those of exactly the variables of the command. */
+const checkValues = Effect.fnUntraced(function*({ variables }: McpCommandSettings, given: Redacted.Redacted) {
+  const { values } = yield* Effect.fromResult(
+    readVariables({ values: Option.getOrNull(Option.liftThrowable(JSON.parse)(Redacted.value(given))) })
+  )
+  const names = Object.keys(values)
+  if (names.length !== variables.length || !variables.every((name) => Object.hasOwn(values, name))) {
+    return yield* new InvalidRequest({ field: "values", reason: "a value for each of the variables, and no other, expected" })
+  }
+})
 
 /** The MCP servers of a grant's repositories. The caller has authorized the request and set `Acting`. */
 export class McpServers extends Context.Service<McpServers, {
-  /** Adds a server or replaces its settings. Agents that start from now on have it. `credential`: `null` keeps the stored one. */
+  /**
+   * Adds a server or replaces its settings. Agents that start from now on have it. `credential`: `null` keeps the stored one. Of a command
+   * it has the values of all of its variables: `variablesOf`.
+   */
   set(
     key: Key,
     settings: unknown,
@@ -64,11 +101,16 @@ export class McpServers extends Context.Service<McpServers, {
       const set = Effect.fn("McpServers.set")(function*(key: Key, given: unknown, credential: Redacted.Redacted | null) {
         const { name, repo } = yield* Effect.fromResult(readKey({ repo: key.repo, name: key.name }))
         const settings = yield* Effect.fromResult(readSettings(given))
+        const to = { grantId: key.grantId, repo, name }
+        if (runsCommand(settings)) {
+          if (credential !== null) yield* checkValues(settings, credential)
+          return yield* store.set(to, settings, credential, yield* DateTime.now)
+        }
         if (credential !== null) yield* Effect.fromResult(readCredential({ credential: Redacted.value(credential) }))
         if (settings.url.startsWith("http:") && !privates.has(destinationOf(settings.url))) {
           return yield* new InvalidRequest({ field: "url", reason: "https expected" })
         }
-        return yield* store.set({ grantId: key.grantId, repo, name }, settings, credential, yield* DateTime.now)
+        return yield* store.set(to, settings, credential, yield* DateTime.now)
       })
 
       return McpServers.of({

@@ -1,4 +1,4 @@
-/** Port: what owners chose for the pull requests of a grant's repositories. Checked by `RepositorySettingsContract`. */
+/** Port: what owners chose for a grant's repositories. Checked by `RepositorySettingsContract`. */
 import * as Context from "effect/Context"
 import type * as DateTime from "effect/DateTime"
 import type * as Effect from "effect/Effect"

@@ -1,4 +1,5 @@
-/** The choices of owners for the pull requests of a repository. */
+/** The choices of owners for a repository: for its pull requests, and for its file of MCP servers. */
+import * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
 import { text } from "../../text/Text.ts"
 import { FeedbackPolicy } from "./FeedbackPolicy.ts"
@@ -37,12 +38,16 @@ export const RepoSettings = Schema.Struct({
     description: "Logins, or `organization/team`, that new pull requests ask for a review."
   }),
   coAuthor: Schema.Boolean.annotateKey({ description: "Whether commits name the sandbox's creator in `Co-authored-by`." }),
-  feedback: FeedbackPolicy.annotateKey({ description: "What of the repository's pull requests is given to their sandboxes." })
+  feedback: FeedbackPolicy.annotateKey({ description: "What of the repository's pull requests is given to their sandboxes." }),
+  mcpFile: Schema.Boolean.annotateKey({
+    description: "Whether agents have the MCP servers of the repository's `.mcp.json` that are commands.",
+    default: false
+  }).pipe(Schema.withDecodingDefaultKey(Effect.succeed(false)))
 }).annotate({ identifier: "RepoSettings" })
 export type RepoSettings = typeof RepoSettings.Type
 
 /** The settings of repositories without stored settings. */
-export const NO_SETTINGS: RepoSettings = { labels: [], reviewers: [], coAuthor: false, feedback: NO_FEEDBACK }
+export const NO_SETTINGS: RepoSettings = { labels: [], reviewers: [], coAuthor: false, feedback: NO_FEEDBACK, mcpFile: false }
 
 /** Whether two settings are the same, with their lists in the same order. */
 export const sameSettings = Schema.toEquivalence(RepoSettings)

@@ -1,11 +1,12 @@
 /** Translates requests about MCP servers into domain calls. */
+import type { SetMcpServer } from "@slipway/api/groups/McpServersApi"
 import { InternalApi } from "@slipway/api/InternalApi"
 import { Unavailable } from "@slipway/api/shared/Errors"
 import { CurrentPrincipal } from "@slipway/api/shared/Middleware"
 import { GrantNotFound } from "@slipway/domain/access/ports/AccessStore"
 import type { SecretsUnusable } from "@slipway/domain/environment/ports/SecretStore"
 import type { McpServerRefused } from "@slipway/domain/mcp/ports/McpServerStore"
-import { McpServers } from "@slipway/domain/mcp/usecases/McpServers"
+import { McpServers, variablesOf } from "@slipway/domain/mcp/usecases/McpServers"
 import { Effect, Redacted } from "effect"
 import { HttpApiBuilder } from "effect/http-api"
 import { respond } from "../../server/reply/Respond.ts"
@@ -23,6 +24,16 @@ const notStored = ({ problem }: SecretsUnusable) =>
     ))
   )
 
+/** The settings, and the secret that is not one of them. */
+const given = (payload: typeof SetMcpServer.Type) => {
+  if ("command" in payload) {
+    const { values, ...settings } = payload
+    return { settings, credential: values === undefined ? null : variablesOf(values) }
+  }
+  const { credential, ...settings } = payload
+  return { settings, credential: credential === undefined ? null : Redacted.make(credential) }
+}
+
 export const layer = HttpApiBuilder.group(
   InternalApi,
   "mcpServers",
@@ -34,9 +45,10 @@ export const layer = HttpApiBuilder.group(
       listMcpServers: Effect.fnUntraced(function*() {
         return { data: yield* servers.list(yield* grant, null) }
       }),
-      setMcpServer: Effect.fnUntraced(function*({ payload: { credential, ...settings }, query }) {
+      setMcpServer: Effect.fnUntraced(function*({ payload, query }) {
         const grantId = yield* grant
-        return yield* servers.set({ grantId, ...query }, settings, credential === undefined ? null : Redacted.make(credential)).pipe(
+        const { credential, settings } = given(payload)
+        return yield* servers.set({ grantId, ...query }, settings, credential).pipe(
           Effect.catchTag(
             "McpServerRefused",
             (error): Effect.Effect<never, GrantNotFound | McpServerRefused> =>

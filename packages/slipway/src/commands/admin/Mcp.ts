@@ -1,10 +1,11 @@
 /** `slipway mcp`: MCP servers of agents, with their credentials and the permissions of their tools. Credentials are never shown. */
 import type { McpServerRecord } from "@slipway/domain/mcp/ports/McpServerStore"
-import { type McpAuthentication, McpServerName } from "@slipway/domain/mcp/schema/McpServer"
+import { runsCommand } from "@slipway/domain/mcp/rules/McpServers"
+import { type McpAuthentication, McpServerName, McpVariables } from "@slipway/domain/mcp/schema/McpServer"
 import { CONNECTING, McpConnections } from "@slipway/domain/mcp/usecases/McpConnections"
-import { McpServers } from "@slipway/domain/mcp/usecases/McpServers"
+import { McpServers, variablesOf } from "@slipway/domain/mcp/usecases/McpServers"
 import { RepoName } from "@slipway/domain/source/schema/RepoRef"
-import { Console, DateTime, Effect, Option, Result, Schema } from "effect"
+import { Console, DateTime, Effect, Option, Redacted, Result, Schema, Stdio } from "effect"
 import { Argument, Command, Flag } from "effect/cli"
 import { openBrowser } from "../terminal/OpenBrowser.ts"
 import { columns, json, print } from "../terminal/Output.ts"
@@ -34,14 +35,22 @@ const shown = ({ connection, createdAt, hasCredential, name, repo, setAt, settin
 })
 
 /** The service identifies itself with it. */
-const stateOf = ({ connection, hasCredential, settings: { authentication } }: McpServerRecord): string =>
-  authentication.type !== "oauth"
+const stateOf = ({ connection, hasCredential, settings }: McpServerRecord): string =>
+  runsCommand(settings) || settings.authentication.type !== "oauth"
     ? hasCredential ? "stored" : "none"
     : connection === null
     ? "not connected"
     : connection.problem === null
     ? "connected"
     : "connect again"
+
+/** The address, or the command as a person types it. */
+const placeOf = ({ settings }: McpServerRecord): string =>
+  runsCommand(settings) ? [settings.command, ...settings.arguments].map(quoted).join(" ") : settings.url
+
+/** As an argument of a shell. */
+const quoted = (argument: string): string =>
+  /^[A-Za-z0-9@%+=:,./_-]+$/u.test(argument) ? argument : `'${argument.replaceAll("'", String.raw`'\''`)}'`
 
 /** Flags that do not fit together. */
 class Misfit extends Schema.TaggedError<Misfit>()("Misfit", { detail: Schema.String }) {
@@ -75,13 +84,79 @@ const authenticationOf = ({ clientId, clientSecret, header, oauth, scope }: Auth
   })
 }
 
+/** The values of these variables: asked for one by one, or lines NAME=VALUE of standard input. */
+const valuesOf = Effect.fnUntraced(function*(names: ReadonlyArray<string>) {
+  const { stdinIsTerminal } = yield* Stdio.Stdio
+  if (yield* stdinIsTerminal) {
+    const values: Record<string, string> = {}
+    for (const name of names) values[name] = Redacted.value(yield* valueOf(name))
+    return variablesOf(values)
+  }
+  const lines = Redacted.value(yield* valueOf("the variables")).split(/\r?\n/u).filter((line) => line.trim() !== "")
+  const values: Record<string, string> = {}
+  for (const line of lines) {
+    const [, name, value] = /^([^=]+)=(.*)$/u.exec(line) ?? []
+    if (name === undefined || value === undefined || !names.includes(name) || Object.hasOwn(values, name)) {
+      return yield* new Misfit({ detail: "standard input has one line NAME=VALUE for each --env, and no other" })
+    }
+    values[name] = value
+  }
+  return variablesOf(values)
+})
+
+/** The settings and the credential of a command. */
+const commandOf = Effect.fnUntraced(function*(argv: ReadonlyArray<string>, names: ReadonlyArray<string>, given: Authentication) {
+  if (given.oauth || given.clientSecret || [given.header, given.clientId, given.scope].some(Option.isSome)) {
+    return yield* new Misfit({ detail: "--header, --oauth, --client-id, --client-secret and --scope are for servers with an address" })
+  }
+  // The text may be a value given by mistake, so it is not repeated.
+  if (names.some((name) => !Schema.is(McpVariables)({ [name]: "" }))) {
+    return yield* new Misfit({ detail: "--env has the name of a variable; its value is read from standard input or a hidden prompt" })
+  }
+  const [command = "", ...args] = argv
+  return {
+    settings: { command, arguments: args, variables: names },
+    credential: names.length === 0 ? null : yield* valuesOf(names)
+  }
+})
+
+/** The settings and the credential of a server with an address. */
+const remoteOf = Effect.fnUntraced(function*(url: string, given: Authentication) {
+  const authentication = yield* Effect.fromResult(authenticationOf(given))
+  const credential = authentication.type === "header"
+    ? yield* valueOf(authentication.name)
+    : given.clientSecret
+    ? yield* valueOf("the client secret")
+    : null
+  return { settings: { url, authentication }, credential }
+})
+
+/** An address is the only argument; a command follows `--`. Any other text is the program of a command. */
+const serverOf = Effect.fnUntraced(function*(words: ReadonlyArray<string>, names: ReadonlyArray<string>, given: Authentication) {
+  const [first = ""] = words
+  if (!/^https?:\/\//iu.test(first)) return yield* commandOf(words, names, given)
+  if (words.length > 1) return yield* new Misfit({ detail: "an address stands alone" })
+  if (names.length > 0) return yield* new Misfit({ detail: "--env is for commands" })
+  return yield* remoteOf(first, given)
+})
+
 const add = Command.make(
   "add",
   {
     name,
-    url: Argument.String("url").pipe(Argument.withDescription("Its address (Streamable HTTP)")),
+    words: Argument.String("url or command").pipe(
+      Argument.withDescription("Its address (Streamable HTTP), or -- and a command that runs in the sandbox's box"),
+      Argument.atLeast(1)
+    ),
     grant,
     repo,
+    env: Flag.String("env").pipe(
+      Flag.withDescription(
+        "Name of a variable of the command; repeatable. Values are read from standard input, as lines NAME=VALUE, or hidden prompts. " +
+          "Agents can read them."
+      ),
+      Flag.atLeast(0)
+    ),
     header: Flag.String("header").pipe(
       Flag.withDescription("Header with a credential, such as Authorization. Its value is read from standard input or a hidden prompt."),
       Flag.optional
@@ -105,30 +180,19 @@ const add = Command.make(
     off: Flag.Boolean("off").pipe(Flag.withDescription("Only for sandboxes that choose it"), Flag.withDefault(false)),
     json
   },
-  ({ clientSecret, grant: idOrName, json, name, off, repo, url, ...given }) =>
-    Effect.flatMap(
-      Effect.flatMap(Effect.fromResult(authenticationOf({ clientSecret, ...given })), (authentication) =>
-        Effect.map(
-          authentication.type === "header"
-            ? valueOf(authentication.name)
-            : clientSecret
-            ? valueOf("the client secret")
-            : Effect.succeed(null),
-          (credential) => ({ authentication, credential })
-        )),
-      ({ authentication, credential }) =>
-        administration(Effect.gen(function*() {
-          const servers = yield* McpServers
-          const { id: grantId, name: grant } = yield* grantOf(idOrName)
-          const known = (yield* servers.list(grantId, repo)).find((server) => server.name === name)
-          const settings = { url, authentication, onByDefault: !off, tools: known?.settings.tools ?? {} }
-          const record = yield* servers.set({ grantId, repo, name }, settings, credential)
-          yield* print(json, shown(record), () =>
-            authentication.type === "oauth" && record.connection === null
-              ? `The MCP server ${name} is set. Connect it: slipway mcp connect ${name} --grant ${grant} --repo ${repo}`
-              : `Agents of ${repo} in grant ${grant} that start from now on have the MCP server ${name}.`)
-        }))
-    )
+  ({ env, grant: idOrName, json, name, off, repo, words, ...given }) =>
+    Effect.flatMap(serverOf(words, env, given), ({ credential, settings }) =>
+      administration(Effect.gen(function*() {
+        const servers = yield* McpServers
+        const { id: grantId, name: grant } = yield* grantOf(idOrName)
+        const known = (yield* servers.list(grantId, repo)).find((server) => server.name === name)
+        const all = { ...settings, onByDefault: !off, tools: known?.settings.tools ?? {} }
+        const record = yield* servers.set({ grantId, repo, name }, all, credential)
+        yield* print(json, shown(record), () =>
+          given.oauth && record.connection === null
+            ? `The MCP server ${name} is set. Connect it: slipway mcp connect ${name} --grant ${grant} --repo ${repo}`
+            : `Agents of ${repo} in grant ${grant} that start from now on have the MCP server ${name}.`)
+      })))
 ).pipe(
   Command.withDescription("Add an MCP server, or replace its settings. Permissions of its tools stay."),
   Command.withExamples([
@@ -137,7 +201,15 @@ const add = Command.make(
       command: "slipway mcp add wiki https://wiki.example.com/mcp --grant acme --repo acme/shop --header Authorization < wiki.token",
       description: "The file has the whole value: Bearer …"
     },
-    { command: "slipway mcp add notes https://notes.example.com/mcp --grant acme --repo acme/shop --oauth", description: "With OAuth" }
+    { command: "slipway mcp add notes https://notes.example.com/mcp --grant acme --repo acme/shop --oauth", description: "With OAuth" },
+    {
+      command: "slipway mcp add shop --grant acme --repo acme/shop -- node tools/mcp.js --read-only",
+      description: "A command in the sandbox's box, which starts in the repository"
+    },
+    {
+      command: "slipway mcp add shop --grant acme --repo acme/shop --env SHOP_KEY -- node tools/mcp.js < shop.env",
+      description: "With a variable: the file has SHOP_KEY=…"
+    }
   ])
 )
 
@@ -151,11 +223,11 @@ const list = Command.make(
       const all = yield* servers.list(grantId, Option.getOrNull(repo))
       yield* print(json, all.map(shown), () =>
         all.length === 0 ? "No MCP servers. Add one with: slipway mcp add" : columns([
-          ["REPOSITORY", "NAME", "ADDRESS", "CREDENTIAL", "DEFAULT"],
+          ["REPOSITORY", "NAME", "ADDRESS OR COMMAND", "CREDENTIAL", "DEFAULT"],
           ...all.map((server) => [
             server.repo,
             server.name,
-            server.settings.url,
+            placeOf(server),
             stateOf(server),
             server.settings.onByDefault ? "on" : "off"
           ])

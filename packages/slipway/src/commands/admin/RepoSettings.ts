@@ -1,4 +1,4 @@
-/** `slipway repos settings`: labels, reviewers, co-author and feedback of a repository's pull requests in a grant. */
+/** `slipway repos settings`: labels, reviewers, co-author and feedback of a repository's pull requests in a grant, and its .mcp.json. */
 import { RepositorySettings } from "@slipway/domain/source/ports/RepositorySettings"
 import { RepoName } from "@slipway/domain/source/schema/RepoRef"
 import { RepoSettings } from "@slipway/domain/source/schema/RepoSettings"
@@ -31,7 +31,11 @@ const flags = {
     Flag.optional
   ),
   rounds: Flag.Int("rounds").pipe(Flag.withDescription("Rounds of feedback without a person's word, 1 to 20"), Flag.optional),
-  publish: Flag.Literals("publish", ["on", "off"]).pipe(Flag.withDescription("Whether a round that succeeded is published"), Flag.optional)
+  publish: Flag.Literals("publish", ["on", "off"]).pipe(Flag.withDescription("Whether a round that succeeded is published"), Flag.optional),
+  mcpFile: Flag.Literals("mcp-file", ["on", "off"]).pipe(
+    Flag.withDescription("Whether agents have the MCP servers of the repository's .mcp.json that are commands"),
+    Flag.optional
+  )
 }
 
 /** The flags contradict each other, or a value is not allowed. */
@@ -43,7 +47,7 @@ class WrongSettings extends Schema.TaggedError<WrongSettings>()("WrongSettings",
 
 const decode = Schema.decodeUnknownEffect(RepoSettings)
 
-const lines = ({ coAuthor, feedback, labels, reviewers }: RepoSettings): string =>
+const lines = ({ coAuthor, feedback, labels, mcpFile, reviewers }: RepoSettings): string =>
   columns([
     ["labels", labels.join(", ") || "none"],
     ["reviewers", reviewers.join(", ") || "none"],
@@ -51,7 +55,8 @@ const lines = ({ coAuthor, feedback, labels, reviewers }: RepoSettings): string 
     ["comments", feedback.comments],
     ["checks", feedback.checks],
     ["rounds", String(feedback.rounds)],
-    ["publish", feedback.publish ? "on" : "off"]
+    ["publish", feedback.publish ? "on" : "off"],
+    ["mcp-file", mcpFile ? "on" : "off"]
   ])
 
 export const settings = Command.make(
@@ -62,7 +67,7 @@ export const settings = Command.make(
     ...flags,
     json
   },
-  ({ checks, coAuthor, comments, grant, json, label, name: repo, noLabels, noReviewers, publish, reviewer, rounds }) =>
+  ({ checks, coAuthor, comments, grant, json, label, mcpFile, name: repo, noLabels, noReviewers, publish, reviewer, rounds }) =>
     administration(Effect.gen(function*() {
       if (noLabels && label.length > 0 || noReviewers && reviewer.length > 0) {
         return yield* new WrongSettings({ detail: "--no-labels and --no-reviewers do not go with names" })
@@ -80,16 +85,18 @@ export const settings = Command.make(
           checks: Option.getOrElse(checks, () => before.feedback.checks),
           rounds: Option.getOrElse(rounds, () => before.feedback.rounds),
           publish: Option.getOrElse(isOn(publish), () => before.feedback.publish)
-        }
+        },
+        mcpFile: Option.getOrElse(isOn(mcpFile), () => before.mcpFile)
       }).pipe(Effect.mapError(({ message }) => new WrongSettings({ detail: message })))
       yield* store.set(of, changed, yield* DateTime.now)
       yield* print(json, { repo, settings: changed }, () => lines(changed))
     }))
 ).pipe(
-  Command.withDescription("Show or change what a repository's pull requests get in a grant; what no flag names stays"),
+  Command.withDescription("Show or change the settings of a repository in a grant; what no flag names stays"),
   Command.withExamples([
     { command: "slipway repos settings acme/shop --grant acme", description: "Show them" },
     { command: "slipway repos settings acme/shop --grant acme --label agent --reviewer ada", description: "For new pull requests" },
-    { command: "slipway repos settings acme/shop --grant acme --comments mention --checks failing", description: "Feedback" }
+    { command: "slipway repos settings acme/shop --grant acme --comments mention --checks failing", description: "Feedback" },
+    { command: "slipway repos settings acme/shop --grant acme --mcp-file on", description: "MCP servers of its .mcp.json" }
   ])
 )

@@ -47,6 +47,60 @@ it.live(
   600_000
 )
 
+it.live(
+  "slipway mcp adds a command with the values of standard input, and takes none from its arguments",
+  () =>
+    Effect.gen(function*() {
+      const data = yield* folder
+      yield* serve(data)
+      yield* run(data, ["grants", "create", "acme"])
+      const where = ["--grant", "acme", "--repo", "acme/shop"]
+      const add = (input: string, ...args: ReadonlyArray<string>) =>
+        runIn(data, ["mcp", "add", "shop", ...where, ...args], environment(data, {}), { input })
+      const added = yield* add(
+        `SHOP_KEY=${CANARY}=\nLOG_LEVEL=\n`,
+        "--env",
+        "SHOP_KEY",
+        "--env",
+        "LOG_LEVEL",
+        "--",
+        "node",
+        "tools/mcp.js",
+        "--env",
+        "a b",
+        "--",
+        "https://x.example.com"
+      )
+      assert.deepInclude(added, { code: 0 })
+      const listed = yield* run(data, ["mcp", "list", "--grant", "acme", "--json"])
+      const [server] = JSON.parse(listed.stdout)
+      assert.deepInclude(server, {
+        name: "shop",
+        command: "node",
+        arguments: ["tools/mcp.js", "--env", "a b", "--", "https://x.example.com"],
+        variables: ["SHOP_KEY", "LOG_LEVEL"],
+        hasCredential: true
+      })
+      const shown = yield* run(data, ["mcp", "list", "--grant", "acme"])
+      assert.include(shown.stdout, "node tools/mcp.js --env 'a b' -- https://x.example.com")
+      assert.notInclude(added.stdout + added.stderr + listed.stdout + shown.stdout, "7Qm2")
+      // The values of standard input fit the names, and none is in an argument.
+      for (
+        const [input, ...args] of [
+          ["", "--env", `SHOP_KEY=${CANARY}`, "--", "node"],
+          [`OTHER=${CANARY}\n`, "--env", "SHOP_KEY", "--", "node"],
+          ["", "--header", "Authorization", "--", "node"],
+          ["", "--env", "SHOP_KEY", "https://wiki.example.com/mcp"]
+        ] as const
+      ) {
+        const refused = yield* add(input, ...args)
+        assert.notStrictEqual(refused.code, 0, args.join(" "))
+        assert.notInclude(refused.stdout + refused.stderr, "7Qm2")
+      }
+    }),
+  600_000
+)
+
 /** A browser whose person agrees to everything: it follows redirects, with its cookies. */
 const BROWSER = `#!${process.execPath}
 const cookies = new Map()

@@ -6,7 +6,7 @@ import type { AuditLog } from "@slipway/domain/access/ports/AuditLog"
 import { Access } from "@slipway/domain/access/usecases/Access"
 import { Ids } from "@slipway/domain/ids/Ids"
 import { MAX_MCP_SERVERS, McpServerStore } from "@slipway/domain/mcp/ports/McpServerStore"
-import type { McpServerSettings } from "@slipway/domain/mcp/schema/McpServer"
+import type { McpCommandSettings, McpServerSettings } from "@slipway/domain/mcp/schema/McpServer"
 import * as DateTime from "effect/DateTime"
 import * as Effect from "effect/Effect"
 import type * as Layer from "effect/Layer"
@@ -40,6 +40,15 @@ const OAUTH: McpServerSettings = {
   onByDefault: true,
   tools: {}
 }
+
+const COMMAND: McpCommandSettings = {
+  command: "node",
+  arguments: ["tools/mcp.js", "", "--a b", "$HOME \"é\u{1F680}"],
+  variables: ["SHOP_KEY", "log_level"],
+  onByDefault: true,
+  tools: { delete_page: "deny" }
+}
+const VALUES = JSON.stringify({ SHOP_KEY: "canary-7Qm2", log_level: "a\nb" })
 
 const newGrant = Effect.gen(function*() {
   return (yield* (yield* Access).createGrant(yield* (yield* Ids).uuid7)).grant.id
@@ -90,7 +99,11 @@ const settingsAndCredentials = (it: Writer<Services>) => {
         { ...SECURED, authentication: { type: "header", name: "X-Key" } }
       ]
       for (const other of others) assert.strictEqual((yield* Effect.flip(set(grantId, other)))._tag, "McpServerRefused")
-      assert.deepStrictEqual((yield* list(grantId)).map(({ settings }) => settings.url), [SECURED.url])
+      assert.deepStrictEqual((yield* list(grantId)).map(({ settings }) => settings), [{
+        ...SECURED,
+        authentication: { type: "header", name: "authorization" },
+        tools: {}
+      }])
       assert.deepInclude(yield* Effect.flip(set(grantId, SECURED, null, "new")), { reason: "credential" })
     }))
 
@@ -101,6 +114,55 @@ const settingsAndCredentials = (it: Writer<Services>) => {
       assert.strictEqual((yield* set(grantId, { ...SECURED, authentication: { type: "none" } })).hasCredential, false)
       assert.deepStrictEqual(yield* reveal(grantId), [[SHOP, "wiki", null]])
       assert.deepInclude(yield* Effect.flip(set(grantId, SECURED)), { reason: "credential" })
+    }))
+}
+
+const commands = (it: Writer<Services>) => {
+  it.effect("gives a command as it was set, and the values of its variables to workers alone", () =>
+    Effect.gen(function*() {
+      const grantId = yield* newGrant
+      const record = { repo: SHOP, name: "wiki", settings: COMMAND, hasCredential: true, connection: null, createdAt: at, setAt: at }
+      assert.deepStrictEqual(yield* set(grantId, COMMAND, VALUES), record)
+      assert.deepStrictEqual(yield* list(grantId), [record])
+      assert.deepStrictEqual(yield* reveal(grantId), [[SHOP, "wiki", VALUES]])
+    }))
+
+  it.effect("keeps values for variables of the same names, in any order, and for no others", () =>
+    Effect.gen(function*() {
+      const grantId = yield* newGrant
+      yield* set(grantId, COMMAND, VALUES)
+      yield* set(grantId, { ...COMMAND, command: "deno", arguments: [], variables: [...COMMAND.variables].toReversed() })
+      assert.deepStrictEqual(yield* reveal(grantId), [[SHOP, "wiki", VALUES]])
+      for (const variables of [["SHOP_KEY"], [...COMMAND.variables, "MORE"], ["SHOP_KEY", "OTHER"]]) {
+        assert.deepInclude(yield* Effect.flip(set(grantId, { ...COMMAND, variables })), { reason: "credential" })
+      }
+      assert.strictEqual((yield* set(grantId, { ...COMMAND, variables: [] })).hasCredential, false)
+      assert.deepStrictEqual(yield* reveal(grantId), [[SHOP, "wiki", null]])
+      assert.deepInclude(yield* Effect.flip(set(grantId, COMMAND)), { reason: "credential" })
+    }))
+
+  it.effect("keeps no secret where a server with an address becomes a command, and the other way round", () =>
+    Effect.gen(function*() {
+      const grantId = yield* newGrant
+      yield* set(grantId, SECURED, CANARY)
+      assert.deepInclude(yield* Effect.flip(set(grantId, COMMAND)), { reason: "credential" })
+      yield* set(grantId, { ...COMMAND, variables: [] })
+      assert.deepStrictEqual(yield* reveal(grantId), [[SHOP, "wiki", null]])
+      yield* set(grantId, COMMAND, VALUES)
+      assert.deepInclude(yield* Effect.flip(set(grantId, SECURED)), { reason: "credential" })
+      yield* set(grantId, OPEN)
+      assert.deepStrictEqual(yield* reveal(grantId), [[SHOP, "wiki", null]])
+      assert.deepStrictEqual((yield* list(grantId)).map(({ settings }) => settings), [OPEN])
+    }))
+
+  it.effect("connects no command", () =>
+    Effect.gen(function*() {
+      const grantId = yield* newGrant
+      yield* set(grantId, { ...COMMAND, variables: [] })
+      const connect = McpServerStore.use((store) =>
+        store.connect({ grantId, repo: SHOP, name: "wiki" }, { ...COMMAND, variables: [] }, Redacted.make("tokens"), at)
+      )
+      assert.strictEqual((yield* Effect.flip(connect))._tag, "McpServerNotFound")
     }))
 }
 
@@ -335,6 +397,7 @@ const renewals = (it: Writer<Services>) => {
 export const suite = (name: string, layer: Layer.Layer<Services, unknown>) =>
   define(`McpServerStore (${name})`, layer, (it) => {
     settingsAndCredentials(it)
+    commands(it)
     lists(it)
     connections(it)
     renewals(it)

@@ -23,6 +23,7 @@ const SETTINGS: RepoSettings = {
   labels: ["agent", "needs \"review\" \u{1F680}\\"],
   reviewers: ["ada", "acme/payments"],
   coAuthor: true,
+  mcpFile: true,
   feedback: { comments: "mention", checks: "failing", rounds: 5, publish: false }
 }
 const OTHERS: RepoSettings = { ...NO_SETTINGS, labels: ["other"] }
