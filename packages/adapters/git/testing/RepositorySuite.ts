@@ -146,7 +146,7 @@ const refusals = <R>(it: Writer<WorkingTrees | R>, workspace: Workspace<R>) => {
 }
 
 /** The commits of the agent's own git, as a worker reads them. */
-const historyOf = (tree: string) => (base: string) => {
+export const historyOf = (tree: string) => (base: string) => {
   const head = gitIn(tree, "rev-parse", "HEAD")
   if (head === base) return Stream.empty
   const pack = execFileSync("git", ["-C", tree, "-c", "safe.directory=*", "pack-objects", "--revs", "--stdout", "--quiet"], {

@@ -8,6 +8,9 @@ import { join } from "node:path"
 import { eachField, type GitFailed, line, terminated } from "../Git.ts"
 import { explained } from "../GitFailure.ts"
 import { inPieces } from "../InPieces.ts"
+import * as FillPointers from "../lfs/FillPointers.ts"
+import * as LfsFiles from "../lfs/LfsFiles.ts"
+import * as UploadContents from "../lfs/UploadContents.ts"
 import { known } from "../publish/KnownObjects.ts"
 import * as Saving from "../save/Saving.ts"
 import { MAXIMUM_BYTES as MAXIMUM_NAMES } from "../tree/BoxAnswers.ts"
@@ -101,14 +104,26 @@ export const diff = Effect.fn("TreeDiff.diff")(
       yield* working.left
       beside.push(working.received.objects)
     }
-    const treeOf = (version: TreeVersion) => committed.get(version) ?? working?.tree ?? ""
-    const trees = [treeOf(from), treeOf(to)] as const
     const paths = path === undefined || path === "" ? [] : [path]
 
     // Trees without some of their files are made beside the repository, and are gone with the scope.
     const place = yield* scratch(repository)
     const made = join(place, "objects")
     yield* Effect.promise(() => mkdir(made, { recursive: true }))
+    const usesLfs = yield* Effect.promise(() => FillPointers.isUsed(repository.gitDir))
+    /** Changed files of Git LFS are compared by their pointers, as git-lfs does. */
+    const pointing = Effect.fnUntraced(function*(tree: string) {
+      const ask: typeof run = (asked, args, options) => run(asked, args, { ...options, env: { ...seen(), ...options?.env } })
+      if (!usesLfs || !(yield* LfsFiles.isUsed(repository, tree, ask))) return tree
+      const plain = yield* LfsFiles.plainIn(repository, tree, ask)
+      if (plain.length === 0) return tree
+      const env = { GIT_OBJECT_DIRECTORY: made, ...seen(join(repository.gitDir, "objects")) }
+      const { pointers } = yield* UploadContents.pointersOf(repository, plain, env)
+      return yield* LfsFiles.withPointers(repository, tree, plain, pointers, env)
+    })
+    const treeOf = (version: TreeVersion) => pointing(committed.get(version) ?? working?.tree ?? "")
+    const trees = [yield* treeOf(from), yield* treeOf(to)] as const
+    beside.push(made)
 
     const hidden: Array<Hidden> = []
     const raw = eachField(
@@ -145,7 +160,7 @@ export const diff = Effect.fn("TreeDiff.diff")(
       ["diff-tree", ...OPTIONS, "--patch", ...isWhole ? ["--binary"] : [], "--find-renames", "-l500", "--full-index", before, after, "--",
         ...paths],
       {
-        env: seen(made),
+        env: seen(),
         config: ["diff.noprefix=false", "diff.mnemonicPrefix=false", "diff.algorithm=myers", "diff.context=3"],
         maximumBytes,
         timeout: TIMEOUT,
