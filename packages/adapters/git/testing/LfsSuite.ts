@@ -119,7 +119,7 @@ const reading = <R>(it: Writer<WorkingTrees | R>, workspace: Workspace<R>) => {
       writeFileSync(at("new.bin"), "new")
       assert.deepStrictEqual(yield* changed, ["modified a.bin", "deleted b.bin", "untracked new.bin"])
       const said = yield* patch
-      assert.include(said, `-oid sha256:${LfsServer.oidOf(ONE)}\n+oid sha256:${LfsServer.oidOf("changed")}`)
+      assert.include(said, `-oid sha256:${LfsServer.oidOf(ONE)}\n-size 12000\n+oid sha256:${LfsServer.oidOf("changed")}\n+size 7\n`)
       assert.include(said, `-oid sha256:${LfsServer.oidOf(TWO)}`)
       assert.include(said, `+oid sha256:${LfsServer.oidOf("new")}\n+size 3\n`)
     }))

@@ -194,7 +194,8 @@ export const fill = Effect.fn("FillPointers.fill")(
         })
         yield* enter(gitDir, onSite.tree, files)
       }
-      yield* setFilter(onSite.tree, LfsStore.folderOf(onSite.objectsInBox), files)
+      // Without a server, contents that the agent commits would be nowhere.
+      if (server !== undefined) yield* setFilter(onSite.tree, LfsStore.folderOf(onSite.objectsInBox), files)
     }
     const left = found.pointers.flatMap((file) => {
       const reason = reasons.get(file) ?? missing.get(file.oid)

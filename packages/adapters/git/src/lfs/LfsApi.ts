@@ -67,7 +67,7 @@ export interface LfsServer {
 /** `undefined`: the repository is a folder of this machine, or has an address that git itself would not use. */
 export const serverOf = (remote: Remote, destinations: Destinations): LfsServer | undefined => {
   if (!/^https?:\/\//u.test(remote.url) || !URL.canParse(remote.url)) return undefined
-  const path = remote.url.replace(/\/+$/u, "")
+  const path = remote.url.endsWith("/") ? remote.url.slice(0, -1) : remote.url
   return {
     source: new URL(remote.url),
     endpoint: `${path}${path.endsWith(".git") ? "" : ".git"}/info/lfs/objects/batch`,

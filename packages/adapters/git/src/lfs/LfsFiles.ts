@@ -113,7 +113,10 @@ const read = Effect.fnUntraced(function*(repository: Repository, files: Readonly
 const plainOf = <A extends { readonly id: string }>(repository: Repository, files: ReadonlyArray<A>, ask: Ask) =>
   Effect.map(read(repository, files, ask), ({ plain }) => files.filter(({ id }) => plain.has(id)))
 
-/** Files of the tree that differ from the commit it started from, are given to LFS by the tree itself, and are no pointers. For a tree that uses LFS. */
+/**
+ * Files of the tree that differ from the commit it started from, are given to LFS by the tree itself, and are no pointers. For a tree that
+ * uses LFS.
+ */
 export const plainIn = Effect.fn("LfsFiles.plainIn")(
   function*(repository: Repository, tree: string, ask: Ask = run): Effect.fn.Return<ReadonlyArray<Plain>, GitFailed> {
     const changed = new Map<string, Plain>()

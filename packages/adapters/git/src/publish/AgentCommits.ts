@@ -35,7 +35,10 @@ const checkWhole = Effect.fnUntraced(
   }
 )
 
-/** Looks at each commit between `repository.baseSha` and `sha`, and answers whether they use Git LFS. `ask` sees the pack beside the repository's objects. */
+/**
+ * Looks at each commit between `repository.baseSha` and `sha`, and answers whether they use Git LFS. `ask` sees the pack beside the
+ * repository's objects.
+ */
 const check = Effect.fnUntraced(function*(
   repository: HostRepository,
   box: BoxGit,
