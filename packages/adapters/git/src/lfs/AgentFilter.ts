@@ -56,7 +56,7 @@ fi
 cat "$file"
 `
 
-/** Runs in the top folder of a tree, also of one that the agent adds by \`git worktree\`. */
+/** Runs in the top folder of a tree, also of a worktree that the agent adds. */
 const command = (what: string): string => `sh \\"$(git rev-parse --git-common-dir)/${FILE}\\" ${what}`
 
 /** Settings of the agent's repository. */

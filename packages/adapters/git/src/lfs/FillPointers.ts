@@ -184,7 +184,7 @@ export const fill = Effect.fn("FillPointers.fill")(
       ? new Map()
       : onSite === undefined || server === undefined
       ? new Map(absent.map(({ oid }) => [oid, onSite === undefined ? REASONS.machine : REASONS.folder]))
-      : yield* mirrors.bringContents(server, objects, absent, until - (yield* Clock.currentTimeMillis), REASONS.late)
+      : yield* LfsStore.bring(mirrors, server, objects, absent, until - (yield* Clock.currentTimeMillis), REASONS.late)
     const files = found.pointers.filter((file) => !reasons.has(file) && !missing.has(file.oid))
     if (onSite !== undefined) {
       if (files.length > 0) {

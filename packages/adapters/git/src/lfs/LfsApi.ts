@@ -98,7 +98,7 @@ const inFull = (text: string) => {
 
 const SERVER = "The Git LFS server"
 
-/** What the server says of these objects, by their ids: at most {@link BATCH}. Others than these count for nothing. */
+/** The server's answer about these objects, by their ids: at most {@link BATCH}. Others than these count for nothing. */
 export const batch = async (
   server: LfsServer,
   operation: "download" | "upload",

@@ -40,7 +40,7 @@ const TIMES: Times = { connectMillis: 10_000, idleMillis: 60_000 }
 /** Characters of an address: signed ones of object stores have some thousands. */
 const MAX_URL = 16_384
 /** Bytes of a request or answer other than contents. */
-export const MAX_ANSWER_BYTES = 4_194_304
+const MAX_ANSWER_BYTES = 4_194_304
 
 /** To the addresses given, whatever the name: it was resolved before. */
 const pinnedTo = (addresses: ReadonlyArray<string>): LookupFunction => (_name, { all }, done) => {
@@ -126,7 +126,7 @@ export const send = async (
     outgoing.setTimeout(idleMillis, () => end("A server stopped answering."))
     outgoing.once("response", (answer) => {
       clearTimeout(timer)
-      // Who reads it is told by the answer itself.
+      // The reader gets the error from the answer itself.
       answer.on("error", () => {})
       outgoing.setTimeout(idleMillis, () => answer.destroy(new LfsFailed("A server stopped in the middle of its answer.", true)))
       done(answer)

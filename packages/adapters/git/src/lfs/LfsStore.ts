@@ -12,7 +12,7 @@ import { Effect } from "effect"
 import { createHash } from "node:crypto"
 import { chmod, mkdir, open, rename, rm, stat } from "node:fs/promises"
 import { dirname, join } from "node:path"
-import { landingSite, type OpenMirrors } from "../mirror/OpenMirrors.ts"
+import type { Mirrors } from "../mirror/Mirrors.ts"
 import { BATCH, batch, download, type LfsServer } from "./LfsApi.ts"
 import { LfsFailed } from "./LfsHttp.ts"
 import type { LfsObject } from "./LfsPointer.ts"
@@ -101,9 +101,16 @@ export const asked = <A>(ask: (signal: AbortSignal) => Promise<A>): Effect.Effec
  * be had, by their ids. A server that fails as a whole is not asked again. `left`: milliseconds for all of it.
  */
 export const bring = Effect.fn("LfsStore.bring")(
-  function*(mirrors: OpenMirrors, server: LfsServer, objects: string, wanted: ReadonlyArray<LfsObject>, left: number, late: string) {
+  function*(
+    { landingSite }: Pick<Mirrors, "landingSite">,
+    server: LfsServer,
+    objects: string,
+    wanted: ReadonlyArray<LfsObject>,
+    left: number,
+    late: string
+  ) {
     const missing = new Map(wanted.map(({ oid }) => [oid, late]))
-    const site = yield* landingSite(mirrors)
+    const site = yield* landingSite
     yield* Effect.promise(() => mkdir(site, { recursive: true, mode: 0o700 }))
     const one = Effect.fnUntraced(function*(object: LfsObject, told: Effect.Success<ReturnType<typeof askFor>>) {
       const about = told.get(object.oid)

@@ -2,12 +2,14 @@
  * Contents that a publication brings to the Git LFS server of its repository, before it pushes their pointers. Safe to repeat: contents
  * are named by their bytes, and the server says which of them it lacks.
  */
-import { PushFailed } from "@slipway/domain/files/ports/WorkingTrees"
+import { PushFailed, type TreesUnavailable } from "@slipway/domain/files/ports/WorkingTrees"
 import type { Remote } from "@slipway/domain/source/ports/SourceHost"
-import { Duration, Effect, Stream } from "effect"
+import { Duration, Effect, type Scope, Stream } from "effect"
 import { createHash } from "node:crypto"
+import { createReadStream } from "node:fs"
+import { open } from "node:fs/promises"
 import { type GitFailed, line } from "../Git.ts"
-import { type HostRepository, run } from "../tree/HostRepository.ts"
+import { type HostRepository, run, scratch } from "../tree/HostRepository.ts"
 import { keptAs } from "./AgentFilter.ts"
 import { BATCH, batch, type LfsServer, serverOf, type Told, upload } from "./LfsApi.ts"
 import { type Plain, broughtIn } from "./LfsFiles.ts"
@@ -78,30 +80,45 @@ export const pointersOf = Effect.fn("UploadContents.pointersOf")(
   }
 )
 
-/** The contents that the agent's git keeps of pointers in its own commits. Each is read by its descriptor and is what it is named for. */
+/** No plain file of that size is there. */
+const UNREAD = {
+  FileNotFound: () => Effect.succeed(false),
+  FileProtected: () => Effect.succeed(false),
+  FileTooLarge: () => Effect.succeed(false),
+  IsDirectory: () => Effect.succeed(false)
+} as const
+
+/** Copies the content that the agent's git keeps of a pointer, if it is what it is named for. */
+const copyKept = (repository: HostRepository, { oid, size }: LfsObject, to: string) =>
+  Effect.gen(function*() {
+    const { bytes } = yield* repository.tree.openFile(`.git/${keptAs(oid)}`, size)
+    const hash = createHash("sha256")
+    const copy = yield* Effect.acquireRelease(
+      Effect.promise(() => open(to, "wx", 0o600)),
+      (file) => Effect.promise(() => file.close())
+    )
+    yield* Stream.runForEach(bytes, (chunk) => {
+      hash.update(chunk)
+      return Effect.promise(() => copy.writeFile(chunk))
+    })
+    return hash.digest("hex") === oid
+  }).pipe(Effect.scoped, Effect.catchTags(UNREAD))
+
+/** The contents that the agent's git keeps of pointers in its own commits, as copies of ours: the agent may change its files meanwhile. */
 const keptContents = Effect.fnUntraced(function*(repository: HostRepository, objects: ReadonlyArray<LfsObject>, maximumBytes: number) {
   const kept: Array<Content> = []
   let left = maximumBytes
-  const open = ({ oid, size }: LfsObject) =>
-    Effect.filterOrFail(repository.tree.openFile(`.git/${keptAs(oid)}`, size), (file) => file.size === size, () => null)
   for (const object of objects) {
     if (object.size > left) continue
-    const isSound = yield* Effect.gen(function*() {
-      const { bytes } = yield* open(object)
-      const hash = createHash("sha256")
-      yield* Stream.runForEach(bytes, (chunk) => Effect.sync(() => void hash.update(chunk)))
-      return hash.digest("hex") === object.oid
-    }).pipe(Effect.scoped, Effect.orElseSucceed(() => false))
-    if (!isSound) continue
+    const file = yield* scratch(repository)
+    if (!(yield* copyKept(repository, object, file))) continue
     left -= object.size
     kept.push({
       ...object,
-      // The agent may have changed it since: then the server refuses it.
       write: (take) =>
-        Effect.flatMap(open(object), ({ bytes }) => Stream.runForEach(bytes, (chunk) => Effect.promise(() => take(chunk)))).pipe(
-          Effect.scoped,
-          Effect.orElseSucceed(() => {})
-        )
+        Effect.promise(async () => {
+          for await (const chunk of createReadStream(file)) await take(chunk)
+        })
     })
   }
   return kept
@@ -156,7 +173,7 @@ export const publish = Effect.fn("UploadContents.publish")(
     range: ReadonlyArray<string> | null,
     remote: Remote | undefined,
     { destinations, maximumBytes }: { readonly destinations: Destinations; readonly maximumBytes: number }
-  ): Effect.fn.Return<Uploaded, GitFailed | PushFailed> {
+  ): Effect.fn.Return<Uploaded, GitFailed | PushFailed | TreesUnavailable, Scope.Scope> {
     const server = remote === undefined ? undefined : serverOf(remote, destinations)
     if (server === undefined) return { pointers: new Map(), refused: plain, reason: NO_SERVER, keepsCommits: plain.length === 0 }
     const { objects, pointers } = yield* pointersOf(repository, plain.slice(0, MOST))

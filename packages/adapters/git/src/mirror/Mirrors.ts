@@ -15,12 +15,9 @@
 import type { Remote } from "@slipway/domain/source/ports/SourceHost"
 import type { RepoName } from "@slipway/domain/source/schema/RepoRef"
 import { Effect } from "effect"
-import * as LfsStore from "../lfs/LfsStore.ts"
 import * as FetchCommit from "./FetchCommit.ts"
 import { maintain, makeRoom } from "./MaintainMirrors.ts"
-import { open, type Options } from "./OpenMirrors.ts"
-
-type Tail<A> = A extends readonly [unknown, ...infer Rest] ? Rest : never
+import { landingSite, open, type Options } from "./OpenMirrors.ts"
 
 export type Mirrors = Effect.Success<ReturnType<typeof make>>
 
@@ -31,8 +28,8 @@ export const make = Effect.fnUntraced(function*(options: Options) {
       FetchCommit.fetch(mirrors, repo, remote, ref, defaultBranch),
     findRef: (repo: RepoName, remote: Remote, sha: string, refs: ReadonlyArray<string>) =>
       FetchCommit.findRef(mirrors, repo, remote, sha, refs),
-    /** As `LfsStore.bring`. */
-    bringContents: (...asked: Tail<Parameters<typeof LfsStore.bring>>) => LfsStore.bring(mirrors, ...asked),
+    /** A name for a folder on the disk of the mirrors, deleted with the scope. */
+    landingSite: landingSite(mirrors),
     maintain: maintain(mirrors),
     makeRoom: makeRoom(mirrors)
   }

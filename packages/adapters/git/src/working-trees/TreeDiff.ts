@@ -26,6 +26,8 @@ const ABSENT = "000000"
 
 const OPTIONS = ["-r", "--no-ext-diff", "--no-textconv", "--ignore-submodules=none", "--no-color"]
 
+type Environment = Readonly<Record<string, string>>
+
 interface Hidden {
   readonly path: Buffer
   readonly oldMode: string
@@ -59,6 +61,22 @@ const explain = ({ reason }: GitFailed) =>
     : reason === "output"
     ? { detail: `Git has more to say of the changes than the limit of ${MAXIMUM_NAMES / 2 ** 20} MiB of names.`, retryable: false }
     : { detail: "Git could not compare the trees.", retryable: false }
+
+/**
+ * The tree with pointers in place of changed files of Git LFS, which are compared by their pointers, as git-lfs does. `seen`: where its
+ * objects are. `making`: the same, with a place for new ones.
+ */
+const pointing = Effect.fnUntraced(
+  function*(repository: HostRepository, tree: string, seen: Environment, making: Environment) {
+    if (!(yield* Effect.promise(() => FillPointers.isUsed(repository.gitDir)))) return tree
+    const ask: typeof run = (asked, args, options) => run(asked, args, { ...options, env: { ...seen, ...options?.env } })
+    if (!(yield* LfsFiles.isUsed(repository, tree, ask))) return tree
+    const plain = yield* LfsFiles.plainIn(repository, tree, ask)
+    if (plain.length === 0) return tree
+    const { pointers } = yield* UploadContents.pointersOf(repository, plain, making)
+    return yield* LfsFiles.withPointers(repository, tree, plain, pointers, making)
+  }
+)
 
 export const diff = Effect.fn("TreeDiff.diff")(
   function*(
@@ -110,18 +128,8 @@ export const diff = Effect.fn("TreeDiff.diff")(
     const place = yield* scratch(repository)
     const made = join(place, "objects")
     yield* Effect.promise(() => mkdir(made, { recursive: true }))
-    const usesLfs = yield* Effect.promise(() => FillPointers.isUsed(repository.gitDir))
-    /** Changed files of Git LFS are compared by their pointers, as git-lfs does. */
-    const pointing = Effect.fnUntraced(function*(tree: string) {
-      const ask: typeof run = (asked, args, options) => run(asked, args, { ...options, env: { ...seen(), ...options?.env } })
-      if (!usesLfs || !(yield* LfsFiles.isUsed(repository, tree, ask))) return tree
-      const plain = yield* LfsFiles.plainIn(repository, tree, ask)
-      if (plain.length === 0) return tree
-      const env = { GIT_OBJECT_DIRECTORY: made, ...seen(join(repository.gitDir, "objects")) }
-      const { pointers } = yield* UploadContents.pointersOf(repository, plain, env)
-      return yield* LfsFiles.withPointers(repository, tree, plain, pointers, env)
-    })
-    const treeOf = (version: TreeVersion) => pointing(committed.get(version) ?? working?.tree ?? "")
+    const making = () => ({ GIT_OBJECT_DIRECTORY: made, ...seen(join(repository.gitDir, "objects")) })
+    const treeOf = (version: TreeVersion) => pointing(repository, committed.get(version) ?? working?.tree ?? "", seen(), making())
     const trees = [yield* treeOf(from), yield* treeOf(to)] as const
     beside.push(made)
 
@@ -141,11 +149,7 @@ export const diff = Effect.fn("TreeDiff.diff")(
     })
     const without = Effect.fnUntraced(function*(tree: string, left: ReadonlyArray<Buffer>) {
       if (left.length === 0) return tree
-      const env = {
-        GIT_OBJECT_DIRECTORY: made,
-        GIT_INDEX_FILE: join(place, "index"),
-        ...seen(join(repository.gitDir, "objects"))
-      }
+      const env = { GIT_INDEX_FILE: join(place, "index"), ...making() }
       yield* run(repository, ["read-tree", tree], { env })
       yield* run(repository, ["update-index", "--force-remove", "-z", "--stdin"], { env, input: terminated(left) })
       return line(yield* run(repository, ["write-tree", "--missing-ok"], { env }))
