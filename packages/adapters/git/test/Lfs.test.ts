@@ -7,4 +7,4 @@ import * as Trees from "../testing/Trees.ts"
 const layerOf = (options: Omit<Trees.Options, "directory">) =>
   Layer.unwrap(Effect.map(temporaryFolder, (directory) => Trees.layer({ directory, ...options })))
 
-register(LfsSuite.suite("git", layerOf, Trees.workspace))
+register(LfsSuite.suite("git", layerOf, Trees.workspace, { hasBoxes: false }))

@@ -1,5 +1,6 @@
 /** Rules of Git LFS (docs/decisions/20), with real git, a real disk and a server that speaks the batch API. Each kind of box runs them. */
 import { type SnapshotOptions, WorkingTrees } from "@slipway/domain/files/ports/WorkingTrees"
+import { SandboxHost } from "@slipway/domain/sandbox/ports/SandboxHost"
 import { app, author, freshId } from "@slipway/testing/contracts/files/TreeFixtures"
 import { assert } from "@slipway/testing/suite/Assert"
 import { defineLive, type Writer } from "@slipway/testing/suite/Suite"
@@ -273,14 +274,48 @@ const publishing = <R>(it: Writer<WorkingTrees | R>, workspace: Workspace<R>) =>
     }))
 }
 
-/** All rules. */
+/** The agent's own git in its box. */
+const inBox = <R>(it: Writer<WorkingTrees | SandboxHost | R>, workspace: Workspace<R>) => {
+  it.effect("the agent's git makes pointers of contents, gives contents back, and can change none that others share", () =>
+    Effect.gen(function*() {
+      const { server } = yield* hosted({ "a.bin": LfsServer.pointerOf(ONE), v: "0" }, [ONE])
+      const { at, key, publish } = yield* prepared(workspace, { server })
+      const box = yield* (yield* SandboxHost).visit({ sandboxId: key.sandboxId })
+      const sh = Effect.fnUntraced(function*(script: string) {
+        const process = yield* box.spawn({ command: "sh", args: ["-ec", `cd app\n${script}`], env: {} })
+        yield* process.endInput
+        const said = yield* Stream.mkString(Stream.decodeText(process.stdout))
+        const { code } = yield* process.exited
+        return code === 0 ? said : `${said}${code} ${yield* process.stderrTail}`
+      }, Effect.scoped)
+      assert.strictEqual(yield* sh("git status --porcelain"), "")
+      assert.strictEqual(yield* sh("rm a.bin; git checkout --quiet a.bin; cat a.bin"), ONE)
+      assert.strictEqual(yield* sh("echo mine > a.bin; git add a.bin; git show :a.bin"), LfsServer.pointerOf("mine\n"))
+      const store = "$(cat .git/objects/info/alternates)/lfs/*/*"
+      assert.include(
+        yield* sh(`for file in ${store}; do test -f "$file"; echo evil 2> /dev/null > "$file" || echo refused; done`),
+        "refused"
+      )
+      yield* sh(
+        "git config user.name A; git config user.email a@b; git commit --quiet --message mine; cd ..; git -C app worktree add -q ../second"
+      )
+      assert.strictEqual(yield* sh("cat ../second/a.bin"), "mine\n")
+      const { sha } = yield* publish({ history: historyOf(at(".")) })
+      assert.strictEqual(`${sha}\n`, yield* sh("git rev-parse HEAD"))
+      assert.strictEqual(server.contents.get(LfsServer.oidOf("mine\n"))?.toString(), "mine\n")
+    }))
+}
+
+/** All rules. `hasBoxes`: boxes keep something in. */
 export const suite = <R>(
   name: string,
-  layerOf: (options: Pick<Options, "lfs">) => Layer.Layer<WorkingTrees | R, unknown>,
-  workspace: Workspace<R>
+  layerOf: (options: Pick<Options, "lfs">) => Layer.Layer<WorkingTrees | SandboxHost | R, unknown>,
+  workspace: Workspace<R>,
+  { hasBoxes = true } = {}
 ) => [
   defineLive(`Git LFS (${name})`, layerOf({}), (it) => {
     reading(it, workspace)
     publishing(it, workspace)
+    if (hasBoxes) inBox(it, workspace)
   })
 ]

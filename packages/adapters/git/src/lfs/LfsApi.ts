@@ -5,6 +5,7 @@
 import type { Remote } from "@slipway/domain/source/ports/SourceHost"
 import { hostWords } from "@slipway/domain/source/rules/HostWords"
 import { Option, Redacted, Schema } from "effect"
+import { transport } from "../Remotes.ts"
 import { type Destinations, LfsFailed, problemOf, read, send, textOf } from "./LfsHttp.ts"
 import type { LfsObject } from "./LfsPointer.ts"
 
@@ -66,7 +67,8 @@ export interface LfsServer {
 
 /** `undefined`: the repository is a folder of this machine, or has an address that git itself would not use. */
 export const serverOf = (remote: Remote, destinations: Destinations): LfsServer | undefined => {
-  if (!/^https?:\/\//u.test(remote.url) || !URL.canParse(remote.url)) return undefined
+  const via = transport(remote)
+  if (via === undefined || via.options.isLocal === true) return undefined
   const path = remote.url.endsWith("/") ? remote.url.slice(0, -1) : remote.url
   return {
     source: new URL(remote.url),
