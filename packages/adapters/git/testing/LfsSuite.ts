@@ -80,6 +80,11 @@ const reading = <R>(it: Writer<WorkingTrees | R>, workspace: Workspace<R>) => {
       assert.strictEqual((yield* Effect.flip(snapshot()))._tag, "NoChanges")
       const { base: before, working } = yield* trees.compare(key, "a.bin", 1e6)
       assert.deepStrictEqual([before?.hash, before?.content], [working?.hash, ONE])
+      writeFileSync(at("a.bin"), "changed")
+      const changing = yield* trees.compare(key, "a.bin", 1e6)
+      assert.deepStrictEqual([changing.base?.content, changing.working?.content], [ONE, "changed"])
+      assert.strictEqual((yield* Effect.flip(trees.compare(key, "a.bin", 100)))._tag, "FileTooLarge")
+      writeFileSync(at("a.bin"), ONE)
       // Others are shown as before.
       yield* agent.write(at("v"), "1")
       assert.deepStrictEqual(yield* changed, ["modified v"])
@@ -173,7 +178,7 @@ const publishing = <R>(it: Writer<WorkingTrees | R>, workspace: Workspace<R>) =>
   it.effect("changed and new contents are uploaded before their pointers are pushed, and only those that the server lacks", () =>
     Effect.gen(function*() {
       const { origin, server } = yield* hosted({ "a.bin": LfsServer.pointerOf(ONE), "b.bin": LfsServer.pointerOf(TWO), v: "0" }, [ONE, TWO])
-      const { at, publish, snapshot } = yield* prepared(workspace, { server })
+      const { at, key, publish, snapshot, trees } = yield* prepared(workspace, { server })
       writeFileSync(at("a.bin"), "changed")
       writeFileSync(at("new.bin"), "new")
       writeFileSync(at("copy.bin"), TWO)
@@ -192,6 +197,8 @@ const publishing = <R>(it: Writer<WorkingTrees | R>, workspace: Workspace<R>) =>
       })
       assert.strictEqual(server.contents.get(LfsServer.oidOf("changed"))?.toString(), "changed")
       assert.strictEqual(server.contents.get(LfsServer.oidOf("new"))?.toString(), "new")
+      const { base, head, working } = yield* trees.compare(key, "a.bin", 1e6)
+      assert.deepStrictEqual([base, head, working].map((version) => version?.content), [ONE, "changed", "changed"])
       const sent = () => server.seen.map(({ path }) => path).filter((path) => !path.startsWith("GET") && !path.endsWith("batch")).sort()
       const put = (content: string) => `PUT /objects/${LfsServer.oidOf(content)}`
       assert.deepStrictEqual(sent(), ["POST /verify", "POST /verify", put("changed"), put("new")].sort())

@@ -8,11 +8,10 @@
  * before git asks for them.
  */
 import type { LfsMissing } from "@slipway/domain/files/ports/WorkingTrees"
-import { ifAbsent } from "@slipway/domain/files/rules/SystemError"
 import type { Remote } from "@slipway/domain/source/ports/SourceHost"
 import { isThere } from "@slipway/machine/node/IsThere"
 import { Clock, Duration, Effect } from "effect"
-import { chmod, constants, copyFile, lstat, mkdir, readFile, rename, rm, writeFile } from "node:fs/promises"
+import { chmod, constants, copyFile, lstat, mkdir, rename, rm, writeFile } from "node:fs/promises"
 import { dirname, join } from "node:path"
 import { eachField, git, terminated } from "../Git.ts"
 import { inPieces } from "../InPieces.ts"
@@ -207,12 +206,6 @@ export const fill = Effect.fn("FillPointers.fill")(
 
 /** Whether the commit that the tree started from gives files to Git LFS. */
 export const isUsed = (gitDir: string): Promise<boolean> => isThere(folderOf(gitDir))
-
-/** Whether the file of the tree got its content when the tree was made. `path`: from the top of the tree. */
-export const isFilled = async (gitDir: string, path: string): Promise<boolean> => {
-  const filled = await readFile(join(folderOf(gitDir), "pointers")).catch(ifAbsent(null))
-  return filled !== null && filled.includes(Buffer.from(`\t${path}\0`))
-}
 
 /** The first, without those whose paths cannot be shown. */
 const told = (left: ReadonlyArray<{ readonly path: Buffer; readonly reason: string }>): ReadonlyArray<LfsMissing> => {

@@ -85,11 +85,11 @@ const workingBytes = Effect.fnUntraced(function*(repository: HostRepository.Host
   return Buffer.concat(yield* Stream.runCollect(bytes))
 }, Effect.scoped)
 
-/** The content of a pointer of Git LFS, if the pointer's file got its content in the tree; or a pointer to what the tree has. */
+/** The content that bytes of a commit point to, if it is that of the tree, or in the store. A pointer that the tree has too stays one. */
 const contentOf = Effect.fnUntraced(
   function*(repository: HostRepository.HostRepository, bytes: Buffer, working: Buffer | null, maximumBytes: number) {
     const object = LfsPointer.parse(bytes)
-    if (object === undefined) return bytes
+    if (object === undefined || working?.equals(bytes) === true) return bytes
     const isWorking = working?.length === object.size && createHash("sha256").update(working).digest("hex") === object.oid
     if (isWorking) return working
     const objects = yield* Effect.promise(() => HostRepository.lenders(repository.gitDir))
@@ -123,7 +123,7 @@ export const compare = Effect.fn("WorkingTrees.compare")(function*(trees: OpenTr
   if (isProtected(path)) return yield* new FileProtected()
   const repository = yield* find(trees, key)
   const bytes = yield* workingBytes(repository, path, maximumBytes).pipe(Effect.catchTag("FileNotFound", () => Effect.succeed(null)))
-  const isLarge = yield* Effect.promise(() => FillPointers.isFilled(repository.gitDir, path))
+  const isLarge = yield* Effect.promise(() => FillPointers.isUsed(repository.gitDir))
   const reading = { isLarge, maximumBytes, working: bytes }
   const base = yield* committedVersion(repository, repository.baseSha, path, reading)
   const published = yield* Push.published(repository)
