@@ -4,11 +4,11 @@
  * of those. Redirects are not followed.
  */
 import { destinationOf } from "@slipway/domain/mcp/rules/McpDestination"
-import { isPublic } from "@slipway/machine/egress/Addresses"
+import { isPublic, pinnedTo } from "@slipway/machine/egress/Addresses"
 import { lookup as resolve } from "node:dns/promises"
 import { type IncomingMessage, request as httpRequest } from "node:http"
 import { request as httpsRequest } from "node:https"
-import { isIP, type LookupFunction } from "node:net"
+import { isIP } from "node:net"
 
 /** Why a server gave no usable answer: a sentence for people, without addresses or secrets. */
 export class LfsFailed extends Error {
@@ -41,13 +41,6 @@ const TIMES: Times = { connectMillis: 10_000, idleMillis: 60_000 }
 const MAX_URL = 16_384
 /** Bytes of a request or answer other than contents. */
 const MAX_ANSWER_BYTES = 4_194_304
-
-/** To the addresses given, whatever the name: it was resolved before. */
-const pinnedTo = (addresses: ReadonlyArray<string>): LookupFunction => (_name, { all }, done) => {
-  const found = addresses.map((address) => ({ address, family: isIP(address) }))
-  if (all === true) return done(null, found)
-  done(null, found[0]?.address ?? "", found[0]?.family ?? 0)
-}
 
 const addressesOf = async (name: string): Promise<ReadonlyArray<string>> =>
   (await resolve(name, { all: true })).map(({ address }) => address)
