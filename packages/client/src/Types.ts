@@ -461,6 +461,8 @@ export type SandboxEvent =
     readonly empty_submodules?: ReadonlyArray<{ readonly path: string; readonly reason: string }>
     /** With `clone`: files of which the tree has only the pointers of Git LFS. */
     readonly lfs_pointers?: number
+    /** With `clone`: some of these files with the reason of each; left out by earlier versions. */
+    readonly lfs_missing?: ReadonlyArray<{ readonly path: string; readonly reason: string }>
     /** With `setup`: whether its cache existed. */
     readonly cache?: "hit" | "miss" | "none"
     /** With `setup`: keys of the repository's file without effect. */
@@ -657,8 +659,10 @@ export type SandboxEvent =
     }>
     /** Folders of submodules with work that is not published. */
     readonly submodules?: ReadonlyArray<string>
-    /** Changed files that are not published, because Git LFS is to store them. */
+    /** Changed files that are not published: Git LFS is to store them, and does not take their contents. */
     readonly lfs_left_out?: ReadonlyArray<string>
+    /** Why they are not published, for people; if the reasons differ, one of them. */
+    readonly lfs_reason?: string
     /** Labels and reviewers of the repository's settings that the source host did not take. */
     readonly left_out?: ReadonlyArray<string>
     /** As the source host had it then; absent while it is published, after a failure, and from servers that do not send it. */

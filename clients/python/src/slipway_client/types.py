@@ -727,6 +727,11 @@ class SandboxBootEventData(_SandboxBootEventData, total=False):
     """
     With `clone`: files of which the tree has only the pointers of Git LFS; left out without any.
     """
+    lfs_missing: list[SandboxBootEventDataLfsMissing]
+    """
+    With `clone`: some of these files with the reason of each, at most 32; left out by earlier
+    versions.
+    """
     cache: Literal["hit", "miss", "none"]
     """With `setup`: whether the cache had its folders; `none` if nothing is cached."""
     ignored: list[str]
@@ -749,6 +754,13 @@ class SandboxBootEventDataEmptySubmodules(TypedDict):
     """The folder, from the top of the repository. At most 500 characters."""
     reason: str
     """Why it is empty, for people. At most 500 characters."""
+
+
+class SandboxBootEventDataLfsMissing(TypedDict):
+    path: str
+    """The file, from the top of the repository. At most 500 characters."""
+    reason: str
+    """Why it has no content, for people. At most 500 characters."""
 
 
 class _SetupStartedEvent(TypedDict):
@@ -1830,8 +1842,13 @@ class PullRequestUpdatedEventData(_PullRequestUpdatedEventData, total=False):
     """
     lfs_left_out: list[str]
     """
-    Changed files that are not published: the repository gives them to Git LFS, and they are no
-    pointers. At most 32.
+    Changed files that are not published: the repository gives them to Git LFS, whose server does
+    not take their contents. At most 32.
+    """
+    lfs_reason: str
+    """
+    Why they are not published, for people; if the reasons differ, one of them. At most 500
+    characters.
     """
     left_out: list[str]
     """

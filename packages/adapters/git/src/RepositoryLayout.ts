@@ -22,9 +22,10 @@ export interface Layout {
  */
 const ATTRIBUTES = "* -text !eol !crlf !ident !filter !working-tree-encoding !diff\n"
 
-export const setAttributes = async (gitDir: string): Promise<void> => {
+/** `hasFilter`: filters stay on, for the agent's own git. */
+export const setAttributes = async (gitDir: string, { hasFilter = false } = {}): Promise<void> => {
   await mkdir(join(gitDir, "info"), { recursive: true })
-  await writeFile(join(gitDir, "info", "attributes"), ATTRIBUTES)
+  await writeFile(join(gitDir, "info", "attributes"), hasFilter ? ATTRIBUTES.replace(" !filter", "") : ATTRIBUTES)
 }
 
 /** The content of its files by path. A repository also has the folders `refs` and `objects/pack`. */

@@ -9,6 +9,7 @@ import { register } from "@slipway/testing/runners/Vitest"
 import { Effect, Layer } from "effect"
 import { join } from "node:path"
 import { describe } from "vitest"
+import * as LfsSuite from "../testing/LfsSuite.ts"
 import { agent, source } from "../testing/Repositories.ts"
 import * as RepositorySuite from "../testing/RepositorySuite.ts"
 import * as Trees from "../testing/Trees.ts"
@@ -37,5 +38,6 @@ for (const [kind, absent, layer] of kinds) {
   describe.skipIf(absent !== undefined)(`boxes of ${kind}${absent === undefined ? "" : ` (${absent})`}`, () => {
     register(WorkingTreesContract.suite(`git in ${kind}`, layer(), { agent, source, workspace: Trees.workspace }))
     register(RepositorySuite.suite(`git in ${kind}`, layer, Trees.workspace))
+    register(LfsSuite.suite(`git in ${kind}`, layer, Trees.workspace))
   })
 }

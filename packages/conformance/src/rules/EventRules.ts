@@ -69,6 +69,7 @@ const catalogue: Readonly<Record<string, Shape>> = {
       server: text,
       submodules: listOf(text),
       lfs_pointers: count,
+      lfs_missing: listOf(object({ path: text, reason: text })),
       empty_submodules: listOf(object({ path: text, reason: text })),
       cache: is("hit", "miss", "none"),
       ignored: listOf(text),

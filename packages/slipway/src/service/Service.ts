@@ -128,7 +128,8 @@ export const trees = ({ clone, dataDir }: Settings.Settings, isolation: Isolatio
     fetchTime: clone.time,
     maximumFetchBytes: clone.bytes,
     maximumCheckoutBytes: clone.checkoutBytes,
-    maximumCheckoutFiles: clone.checkoutFiles
+    maximumCheckoutFiles: clone.checkoutFiles,
+    lfs: { privates: clone.lfsPrivate }
   }
   return isolation.elsewhere === null
     ? Layer.provide(WorkingTreesGit.layer({ ...options, folders: isolation.folders }), isolation.host)

@@ -1,5 +1,7 @@
 /** Clones of repositories and their limits. */
+import * as AllowList from "@slipway/machine/egress/AllowList"
 import * as Effect from "effect/Effect"
+import * as Result from "effect/Result"
 import * as Setting from "./Setting.ts"
 import * as Type from "./Type.ts"
 
@@ -31,13 +33,24 @@ export const settings = {
     about: "Size limit of the files of a sandbox's start commit. There may be 500,000 files, and proportionally more if this is " +
       "raised.",
     role: "worker"
+  }),
+  lfsPrivate: Setting.optional({
+    name: "SLIPWAY_LFS_PRIVATE",
+    type: Type.parsed(
+      "names with ports between commas, such as objects.internal:9000",
+      (value) => Result.isSuccess(AllowList.parse(value))
+    ),
+    about: "Destinations of Git LFS contents, beside the source host, that may use http or have private addresses, such as " +
+      "objects.internal:9000. Without it, they need https and public addresses.",
+    role: "worker"
   })
 }
 
 const DEFAULT_CHECKOUT_BYTES = 5120 * 2 ** 20
 
 /** `checkoutFiles`: 500,000, or more in proportion to a raised limit of bytes. */
-export const load = Effect.map(Setting.values(settings), (loaded) => ({
+export const load = Effect.map(Setting.values(settings), ({ lfsPrivate, ...loaded }) => ({
   ...loaded,
+  lfsPrivate: Result.getOrElse(AllowList.parse(lfsPrivate ?? ""), (): AllowList.AllowList => new Set()),
   checkoutFiles: Math.ceil(500_000 * Math.max(1, loaded.checkoutBytes / DEFAULT_CHECKOUT_BYTES))
 }))

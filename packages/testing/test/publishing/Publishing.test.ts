@@ -170,6 +170,11 @@ describe("the end of a publication is told", () => {
     assert.deepInclude(data, { merges, submodules: ["vendor"] })
   })
 
+  it("with the files that Git LFS does not take, and why", () => {
+    const { data } = published(REPO, pullRequest, { sha: "abc", merges: [], lfs: ["a.bin"], lfsReason: "Too large." })
+    assert.deepInclude(data, { lfs_left_out: ["a.bin"], lfs_reason: "Too large." })
+  })
+
   const host = (retryAfter?: number) =>
     new SourceHostError({ operation: "push", detail: "no", retryable: true, ...(retryAfter === undefined ? {} : { retryAfter }) })
   const message = "source host could not push: no"

@@ -73,7 +73,7 @@ const isOfMachine = (trouble: Trouble): boolean => {
 }
 
 type Stage = SandboxEventOf<"sandbox.boot">["data"]["stage"]
-type About = Pick<SandboxEventOf<"sandbox.boot">["data"], "empty_submodules" | "lfs_pointers" | "repo" | "submodules">
+type About = Pick<SandboxEventOf<"sandbox.boot">["data"], "empty_submodules" | "lfs_missing" | "lfs_pointers" | "repo" | "submodules">
 
 /** Names of the stages in traces. */
 const STAGES: Readonly<Record<Stage, string>> = {
@@ -184,11 +184,12 @@ export const boot = Effect.fn("BootSandbox.boot")(function*(underLease: LeasedSa
     const clones = Effect.forEach(
       repos,
       (repo) =>
-        stage("clone", withRoom(clone(leased, repo)), ({ emptySubmodules, lfsPointers, submodules }) => ({
+        stage("clone", withRoom(clone(leased, repo)), ({ emptySubmodules, lfsMissing, lfsPointers, submodules }) => ({
           repo: repo.fullName,
           ...(submodules === undefined ? {} : { submodules }),
           ...(emptySubmodules === undefined ? {} : { empty_submodules: emptySubmodules }),
-          ...(lfsPointers === undefined ? {} : { lfs_pointers: lfsPointers })
+          ...(lfsPointers === undefined ? {} : { lfs_pointers: lfsPointers }),
+          ...(lfsMissing === undefined ? {} : { lfs_missing: lfsMissing })
         })),
       { concurrency: "unbounded", discard: true }
     )

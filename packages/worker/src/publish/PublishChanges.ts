@@ -178,7 +178,7 @@ const pushed = Effect.fnUntraced(function*(publication: Publication) {
   const { key, remote, sandbox } = publication
   const attempt = Effect.gen(function*() {
     const plan = yield* planOf(publication)
-    const { lfs, sha, subjects, submodules } = yield* commitOf(publication, plan).pipe(
+    const { lfs, lfsReason, sha, subjects, submodules } = yield* commitOf(publication, plan).pipe(
       Effect.provideService(OnBehalfOf, sandbox.grantId),
       Effect.withSpan("publication snapshot")
     )
@@ -190,7 +190,7 @@ const pushed = Effect.fnUntraced(function*(publication: Publication) {
       Effect.as(true),
       Effect.catchTag("BranchMoved", () => Effect.succeed(false))
     )
-    return { ...plan, sha, subjects, submodules, lfs, isDone }
+    return { ...plan, sha, subjects, submodules, lfs, lfsReason, isDone }
   })
   for (let attempts = 1;; attempts++) {
     const result = yield* attempt
@@ -264,7 +264,7 @@ const pushAndOpen = Effect.fnUntraced(function*(sandbox: Sandbox, repo: RepoName
     history,
     told
   }
-  const { base, lfs, open: before, round: { headRef, merges }, sha, subjects, submodules } = yield* pushed(publication)
+  const { base, lfs, lfsReason, open: before, round: { headRef, merges }, sha, subjects, submodules } = yield* pushed(publication)
   const at = yield* DateTime.now
   // Looked up before it is opened: a crash after opening must not open a second one.
   const open = before ?? (yield* host.findOpenPullRequest(repo, headRef))
@@ -281,7 +281,7 @@ const pushAndOpen = Effect.fnUntraced(function*(sandbox: Sandbox, repo: RepoName
   const pullRequest = yield* Effect.withSpan(found, "publication pull request")
   // A continued pull request was there before the sandbox.
   const isOpened = continuedBranch(sandbox, repo)?.pullRequest !== pullRequest.number
-  return { pullRequest, isOpened, sha, merges, submodules, lfs, leftOut: yield* decorate(publication, pullRequest) }
+  return { pullRequest, isOpened, sha, merges, submodules, lfs, lfsReason, leftOut: yield* decorate(publication, pullRequest) }
 })
 
 /**

@@ -3,11 +3,11 @@
  * checked, and the connection is made to one of those. Redirects are not followed.
  */
 import { destinationOf } from "@slipway/domain/mcp/rules/McpDestination"
-import { isPublic } from "@slipway/machine/egress/Addresses"
+import { isPublic, pinnedTo } from "@slipway/machine/egress/Addresses"
 import { lookup as resolve } from "node:dns/promises"
 import { type IncomingMessage, request as httpRequest } from "node:http"
 import { request as httpsRequest } from "node:https"
-import { isIP, type LookupFunction } from "node:net"
+import { isIP } from "node:net"
 
 /** Why the server gave no usable answer: a sentence for people, without secrets. */
 export class Unreachable extends Error {}
@@ -54,13 +54,6 @@ export interface Destinations {
 
 const addressesOf = async (name: string): Promise<ReadonlyArray<string>> =>
   (await resolve(name, { all: true })).map(({ address }) => address)
-
-/** To the addresses given, whatever the name: it was resolved before. */
-const pinnedTo = (addresses: ReadonlyArray<string>): LookupFunction => (_name, { all }, done) => {
-  const found = addresses.map((address) => ({ address, family: isIP(address) }))
-  if (all === true) return done(null, found)
-  done(null, found[0]?.address ?? "", found[0]?.family ?? 0)
-}
 
 const within = <A>(promise: Promise<A>, millis: number): Promise<A> => {
   let timer: NodeJS.Timeout | undefined

@@ -151,6 +151,7 @@ export const make = ({ folders, objectsInBox, power, workspace }: {
     yield* Effect.promise(() => HostRepository.settle(gitDir))
   }),
   checkOutModule: (making, module) => checkOutModule(making, module, objectsInBox),
+  onSite: (making) => ({ tree: treeOnSite(making), objectsInBox: objectsInBox(making.objects) }),
   put: Effect.fnUntraced(function*(making) {
     const folder = join(workspace(making.sandboxId), making.folder)
     // Folders of caches that were mounted in it are not part of it and stay. A crash between the two moves leaves a tree without a

@@ -3,6 +3,7 @@
  * remote URL, since a tree can read all that is in its mirror, and per depth of history:
  *
  *     <directory>/<repository>.git/objects          only grows: what was borrowed once stays
+ *     <directory>/<repository>.git/objects/lfs/     contents of Git LFS (`LfsStore`)
  *     <directory>/<repository>.git/refs/commits/    what a fetch tells the remote that we have
  *     <directory>/<repository>.git/commits/<sha>    what is known of a commit; written when all of it is there
  *     <directory>/incoming/                         downloads under way
@@ -16,7 +17,7 @@ import type { RepoName } from "@slipway/domain/source/schema/RepoRef"
 import { Effect } from "effect"
 import * as FetchCommit from "./FetchCommit.ts"
 import { maintain, makeRoom } from "./MaintainMirrors.ts"
-import { open, type Options } from "./OpenMirrors.ts"
+import { landingSite, open, type Options } from "./OpenMirrors.ts"
 
 export type Mirrors = Effect.Success<ReturnType<typeof make>>
 
@@ -27,6 +28,8 @@ export const make = Effect.fnUntraced(function*(options: Options) {
       FetchCommit.fetch(mirrors, repo, remote, ref, defaultBranch),
     findRef: (repo: RepoName, remote: Remote, sha: string, refs: ReadonlyArray<string>) =>
       FetchCommit.findRef(mirrors, repo, remote, sha, refs),
+    /** A name for a folder on the disk of the mirrors, deleted with the scope. */
+    landingSite: landingSite(mirrors),
     maintain: maintain(mirrors),
     makeRoom: makeRoom(mirrors)
   }

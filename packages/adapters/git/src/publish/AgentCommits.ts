@@ -35,7 +35,10 @@ const checkWhole = Effect.fnUntraced(
   }
 )
 
-/** Looks at each commit between `repository.baseSha` and `sha`. `ask` sees the pack beside the repository's objects. */
+/**
+ * Looks at each commit between `repository.baseSha` and `sha`, and answers whether they use Git LFS. `ask` sees the pack beside the
+ * repository's objects.
+ */
 const check = Effect.fnUntraced(function*(
   repository: HostRepository,
   box: BoxGit,
@@ -79,14 +82,16 @@ const check = Effect.fnUntraced(function*(
     return yield* unsound("One of them moves a submodule to a commit that does not exist where it comes from.")
   }
   // The start counts too: a commit may change the attributes.
+  let usesLfs = false
   for (const commit of sources === undefined ? [] : [sha, baseSha]) {
-    if (yield* LfsFiles.hasPlain(repository, commit, written, ask)) {
-      return yield* unsound("One of them has the content of a file that Git LFS is to store.")
-    }
+    const hasPlain = yield* LfsFiles.hasPlain(repository, commit, written, ask)
+    if (hasPlain === true) return yield* unsound("One of them has the content of a file that Git LFS is to store.")
+    usesLfs ||= hasPlain !== null
   }
-  if (added.length === 0) return
+  if (added.length === 0) return usesLfs
   const ignored = yield* box.ignored(repository, asEmpty(added))
   if (ignored.length > 0) return yield* unsound("One of them adds a file that is ignored.")
+  return usesLfs
 })
 
 /** Whether the commit was taken over before, with all it needs. */
@@ -113,6 +118,8 @@ export interface Taken {
   readonly sha: string | undefined
   /** Subjects of all of them, sound or not, that go on from none of the commits that were named. */
   readonly subjects: ReadonlyArray<string>
+  /** Whether they, or the commit that the tree started from, give files to Git LFS. */
+  readonly usesLfs: boolean
 }
 
 /** As {@link take}, with subjects. `since`: commits in the repository whose history is left out of them. */
@@ -125,19 +132,19 @@ export const takeTold = Effect.fn("AgentCommits.takeTold")(function*(
   sources: MovedGitlinks.Sources
 ) {
   let subjects: ReadonlyArray<string> = []
-  const sha = yield* taking(
+  const found = yield* taking(
     repository,
     box,
     history,
     maximumBytes,
     "published",
     (received, id) =>
-      Effect.map(subjectsOf(repository, id, since, received.beside), (found) => {
-        subjects = found
+      Effect.map(subjectsOf(repository, id, since, received.beside), (told) => {
+        subjects = told
       }),
     sources
   )
-  const taken: Taken = { sha, subjects }
+  const taken: Taken = { sha: found?.sha, subjects, usesLfs: found?.usesLfs === true }
   return taken
 })
 
@@ -150,7 +157,9 @@ export const take = (
   purpose: Purpose = "published"
 ) =>
   // Only publications look submodules up.
-  Effect.catchTag(taking(repository, box, history, maximumBytes, purpose, () => Effect.void), "PushFailed", Effect.die)
+  Effect.catchTag(taking(repository, box, history, maximumBytes, purpose, () => Effect.void), "PushFailed", Effect.die).pipe(
+    Effect.map((found) => found?.sha)
+  )
 
 const taking = Effect.fn("AgentCommits.take")(function*(
   repository: HostRepository,
@@ -167,11 +176,10 @@ const taking = Effect.fn("AgentCommits.take")(function*(
   if (sha === undefined || sha === repository.baseSha) return undefined
   yield* received.index
   yield* attend(received, sha)
-  yield* purpose === "published"
-    ? check(repository, box, sha, received.beside, sources)
-    : checkWhole(repository, [sha, `^${repository.baseSha}`, "--"], received.beside)
+  const usesLfs = purpose === "published" && (yield* check(repository, box, sha, received.beside, sources))
+  if (purpose !== "published") yield* checkWhole(repository, [sha, `^${repository.baseSha}`, "--"], received.beside)
   yield* received.keep(sha)
-  return sha
+  return { sha, usesLfs }
 }, (taken, { repo }) =>
   taken.pipe(
     Effect.catchTag(["Unsound", "GitFailed"], ({ message }) =>

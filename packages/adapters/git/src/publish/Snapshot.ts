@@ -3,6 +3,7 @@
  * alone: its parent, which names it may have, that no environment file and no other repository is new in it, and its size.
  */
 import { NoChanges, PushFailed, type SnapshotOptions } from "@slipway/domain/files/ports/WorkingTrees"
+import type { Remote } from "@slipway/domain/source/ports/SourceHost"
 import { isEnvironmentFile, isGitPath } from "@slipway/domain/source/rules/FileRules"
 import { LruCache } from "@slipway/domain/store/LruCache"
 import { textIn } from "@slipway/machine/node/IsThere"
@@ -13,6 +14,8 @@ import { eachField, type GitFailed, type GitOptions, line, terminated } from "..
 import { explained } from "../GitFailure.ts"
 import { inPieces } from "../InPieces.ts"
 import * as LfsFiles from "../lfs/LfsFiles.ts"
+import type { Destinations } from "../lfs/LfsHttp.ts"
+import * as UploadContents from "../lfs/UploadContents.ts"
 import { replaceFile } from "../RepositoryLayout.ts"
 import * as MovedGitlinks from "../submodules/MovedGitlinks.ts"
 import { MAXIMUM_BYTES as MAXIMUM_NAMES } from "../tree/BoxAnswers.ts"
@@ -180,12 +183,27 @@ export interface Means {
   readonly fetch: FetchedCommits.Fetch
   /** Signs all commits that are published; they are ours then. `null`: they are not signed. */
   readonly signing: SigningKey | null
+  /** Where contents of Git LFS may go to. */
+  readonly destinations: Destinations
 }
+
+/** The tree with pointers in place of files that are Git LFS's, whose contents its server has. Refused files are as they were. */
+const withPointers = Effect.fnUntraced(
+  function*(repository: HostRepository, tree: string, agents: AgentCommits.Taken, remote: Remote | undefined, means: Means) {
+    const plain = (yield* LfsFiles.isUsed(repository, tree)) ? yield* LfsFiles.plainIn(repository, tree) : []
+    const range = agents.sha === undefined || !agents.usesLfs ? null : [agents.sha, `^${repository.baseSha}`, "--"]
+    if (plain.length === 0 && range === null) return null
+    const { pointers, ...rest } = yield* UploadContents.publish(repository, plain, range, remote, means)
+    const filled = pointers.size === 0 ? tree : yield* LfsFiles.withPointers(repository, tree, plain, pointers)
+    return { ...rest, tree: rest.refused.length === 0 ? filled : yield* LfsFiles.reset(repository, filled, rest.refused) }
+  }
+)
 
 /** A pure function of the tree and the options: dated by the making of the tree, so that a repeated run gives the same commit. */
 export const snapshot = Effect.fn("Snapshot.snapshot")(
-  function*(repository: HostRepository, box: BoxGit, options: SnapshotOptions, { fetch, maximumBytes, signing }: Means) {
+  function*(repository: HostRepository, box: BoxGit, options: SnapshotOptions, means: Means) {
     const { baseRef, baseSha, repo } = repository
+    const { fetch, maximumBytes, signing } = means
     const { head = null, merges = [] } = options.since ?? {}
     if (options.since !== undefined) {
       const needed = [head, ...merges.flatMap(({ ancestor, onto }) => [ancestor, onto])].filter((sha) => sha !== null)
@@ -194,7 +212,7 @@ export const snapshot = Effect.fn("Snapshot.snapshot")(
     const sources = { fetch, find: options.submodule, remote: options.since?.remote }
     // First: what the agent commits meanwhile is in the tree.
     const agents: AgentCommits.Taken = options.history === undefined || (yield* AgentHead.read(repository)).commit === baseSha
-      ? { sha: undefined, subjects: [] }
+      ? { sha: undefined, subjects: [], usesLfs: false }
       : yield* AgentCommits.takeTold(
         repository,
         box,
@@ -203,23 +221,22 @@ export const snapshot = Effect.fn("Snapshot.snapshot")(
         head === null ? [] : [head, ...yield* toldIn(repository, head)],
         sources
       )
-    const own = agents.sha
 
     const received = yield* ReceivedPack.receive(repository, maximumBytes)
     let held: ReadonlyArray<Buffer> = []
-    let plain: ReadonlyArray<LfsFiles.Plain> = []
     const before = yield* box.snapshot(repository, {
       hold: (folders) => {
         held = folders
       },
-      before: known(repository, own),
+      before: known(repository, agents.sha),
       known: idsIn,
       choose,
       maximumBytes,
       take: received.append
     })
-    let tree = yield* received.id
-    if (tree === undefined) return yield* ReceivedPack.unsound("The box says nothing.")
+    const found = yield* received.id
+    if (found === undefined) return yield* ReceivedPack.unsound("The box says nothing.")
+    let tree: string = found
     const { baseTree, ownTree } = before
     if (tree !== baseTree && tree !== ownTree) {
       // A checkpoint has nearly always taken it before.
@@ -230,17 +247,19 @@ export const snapshot = Effect.fn("Snapshot.snapshot")(
       const lost = yield* MovedGitlinks.lost(repository, tree, moved, sources)
       if (left.length > 0) tree = yield* without(repository, tree, left)
       if (lost.length > 0) tree = yield* MovedGitlinks.reset(repository, tree, lost)
-      plain = yield* LfsFiles.plainIn(repository, tree)
-      if (plain.length > 0) tree = yield* LfsFiles.reset(repository, tree, plain)
       held = [...held, ...lost.flatMap(({ path }) => held.some((folder) => folder.equals(path)) ? [] : [path])]
     }
-    const [submodules, lfs] = [Submodules.told(held), Submodules.told(plain.map(({ path }) => path))]
+    const isOwnTree = tree === baseTree || tree === ownTree
+    const large = isOwnTree && !agents.usesLfs ? null : yield* withPointers(repository, tree, agents, options.since?.remote, means)
+    tree = large?.tree ?? tree
+    const own = large?.keepsCommits === false ? undefined : agents.sha
+    const submodules = Submodules.told(held)
     for (const step of merges) tree = yield* TreeMerge.merge(repository, tree, step)
     const { subjects } = agents
     const about = {
       baseRef,
       ...(submodules.length === 0 ? {} : { submodules }),
-      ...(lfs.length === 0 ? {} : { lfs }),
+      ...large === null ? {} : LfsFiles.told(large),
       ...(subjects.length === 0 ? {} : { subjects })
     }
     const parent = head ?? merges.at(-1)?.onto ?? baseSha

@@ -14,6 +14,10 @@ export const MAXIMUM_INDEX_BYTES = 33_554_432
  * input line with objects that need not be packed. Then come the size of the names of files in the index, these names, and those of new
  * files.
  *
+ * Files of Git LFS that have their contents are in the index by the ids of those, which are no objects (`FillPointers`). No git that reads
+ * objects sees such an id for a file that differs: comparisons are with a tree that has the ids of contents for unchanged files alone, and
+ * a snapshot has their pointers.
+ *
  * In boxes without isolation git could read files outside the tree. There `names` asks for names alone, and the tree is a folder of ours
  * with copies of these files, `copied`. The input of a comparison, and of a snapshot after its first line, then has the size of the
  * removals from the index, as lines of `update-index --index-info`, the removals, and the names of the copies. Starting a process takes
@@ -93,6 +97,25 @@ tell() {
   [ "$size" -eq 0 ] || cat "$GIT_INDEX_FILE"
 }
 
+large=$GIT_DIR/lfs
+[ -f "$large/contents" ] || large=
+# The entries of unchanged files of LFS, by the index: with their contents, then with their pointers.
+contents() {
+  git ls-files --stage -z | sort -z | comm -z -12 "$large/contents" -
+}
+pointers() {
+  contents | comm -z -23 "$large/contents" - | sed -z 's/^[^\t]*\t//' > "$place/different"
+  GIT_INDEX_FILE=$place/pointers git update-index -z --index-info < "$large/pointers"
+  [ ! -s "$place/different" ] || GIT_INDEX_FILE=$place/pointers git update-index -z --force-remove --stdin < "$place/different"
+  GIT_INDEX_FILE=$place/pointers git ls-files --stage -z
+}
+# The tree to compare with.
+started() {
+  GIT_INDEX_FILE=$place/started git read-tree "$base"
+  contents | GIT_INDEX_FILE=$place/started git update-index -z --index-info
+  GIT_INDEX_FILE=$place/started git write-tree --missing-ok
+}
+
 if [ "$what" = names ]; then
   status
   tell
@@ -103,8 +126,18 @@ if [ "$what" = changes ] && [ -z "$copied" ]; then
   git ls-files --others --exclude-standard -z
   printf '\\0'
   cat > "$place/chosen"
-  [ -z "$take" ] || git update-index -q --refresh --force-write-index || [ $? -eq 1 ]
+  [ -z "$take$large" ] || git update-index -q --refresh --force-write-index || [ $? -eq 1 ]
   tell
+  if [ -n "$large" ]; then
+    export GIT_ALTERNATE_OBJECT_DIRECTORIES="$GIT_DIR/objects" GIT_OBJECT_DIRECTORY="$objects"
+    cp "$GIT_INDEX_FILE" "$place/now"
+    git diff-files --name-only -z --ignore-submodules=all > "$place/changed"
+    base=$(
+      export GIT_INDEX_FILE="$place/now"
+      git update-index -z --force-remove --stdin < "$place/changed"
+      started
+    )
+  fi
   [ ! -s "$place/chosen" ] || git update-index -z --index-info < "$place/chosen"
   git diff "$@" "$base" --
   exit
@@ -125,6 +158,7 @@ else
   tail -c "+$((length + 1))" "$place/chosen" | enter
 fi
 if [ "$what" = changes ]; then
+  [ -z "$large" ] || base=$(started)
   git diff --cached "$@" "$base" --
   exit
 fi
@@ -135,6 +169,10 @@ if [ -z "$copied" ] && [ -s "$place/chosen" ] && ! enter < "$place/chosen"; then
     for file; do if [ -L "$file" ] || { [ -f "$file" ] && [ -r "$file" ]; }; then printf "%s\\0" "$file"; fi; done
   ' sh > "$place/readable"
   enter < "$place/readable"
+fi
+if [ -n "$large" ]; then
+  pointers > "$place/unchanged"
+  git update-index -z --index-info < "$place/unchanged"
 fi
 made=$(git write-tree)
 echo "$made"

@@ -64,12 +64,14 @@ export const identity = ({ gitDir }: Pick<HostRepository, "gitDir">): Effect.Eff
     return `${gitDir} ${ino} ${birthtimeNs}`
   })
 
+/** The folders whose objects the repository borrows. */
+export const lenders = async (gitDir: string): Promise<ReadonlyArray<string>> =>
+  (await textIn(join(gitDir, "objects", "info", "alternates"), "")).split("\n").filter((path) => path !== "")
+
 /** The folders whose objects the repositories in `directory` borrow. A folder that is not there has none. */
 export const borrowed = async (directory: string): Promise<ReadonlyArray<string>> => {
-  const found = await Promise.all(
-    (await namesIn(directory)).map((name) => textIn(join(directory, name, "objects", "info", "alternates"), ""))
-  )
-  return found.flatMap((text) => text.split("\n")).filter((path) => path !== "")
+  const found = await Promise.all((await namesIn(directory)).map((name) => lenders(join(directory, name))))
+  return found.flat()
 }
 
 /**

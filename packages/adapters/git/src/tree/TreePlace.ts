@@ -108,6 +108,8 @@ export interface TreePlace {
   checkOut(making: Making, checkout: Checkout): Effect.Effect<void, GitFailed | CloneFailed | TreesUnavailable>
   /** Fills the folder of a submodule in a tree that was checked out on its site. Absent: folders of submodules stay empty here. */
   readonly checkOutModule?: (making: Making, module: Module) => Effect.Effect<void, GitFailed | CloneFailed | TreesUnavailable>
+  /** Where a tree is on its site, and where its box shows the mirror's objects. Absent: pointers of Git LFS stay pointers here. */
+  readonly onSite?: (making: Making) => { readonly tree: string; readonly objectsInBox: string }
   /** Moves what was made in the place of what is there. The repository comes last: with it the tree is there. */
   put(making: Making): Effect.Effect<void, TreesUnavailable>
   /** Deletes what is left of a site. Never fails. */

@@ -10,6 +10,7 @@ import { isThere } from "@slipway/machine/node/IsThere"
 import { Effect, Option, Queue, type Scope } from "effect"
 import { availableParallelism } from "node:os"
 import type { GitFailed } from "../Git.ts"
+import type { Destinations } from "../lfs/LfsHttp.ts"
 import type { Mirrors } from "../mirror/Mirrors.ts"
 import type * as FetchedCommits from "../publish/FetchedCommits.ts"
 import type { SigningKey } from "../publish/SigningKey.ts"
@@ -33,6 +34,8 @@ export interface OpenTrees {
   readonly growth: Queue.Queue<void>
   readonly learned: LearnedCommits
   readonly limits: Restoring.Limits
+  /** Where contents of Git LFS may come from and go to. */
+  readonly destinations: Destinations
   /** Signs published commits. */
   readonly signing: SigningKey | null
   /** By sandbox, or by repository: {@link exclusive}. In this process alone. */

@@ -57,12 +57,13 @@ const baseOf = Effect.fnUntraced(function*(repository: HostRepository.HostReposi
     const submodules = yield* Submodules.inBase(repository)
     return { baseSha, baseRef, ...(submodules.length === 0 ? {} : { submodules }) }
   }
-  const { empty, pointers } = contents
+  const { empty, missing = [], pointers } = contents
   return {
     baseSha,
     baseRef,
     ...(empty.length === 0 ? {} : { submodules: empty.map(({ path }) => path), emptySubmodules: empty }),
-    ...(pointers === 0 ? {} : { lfsPointers: pointers })
+    ...(pointers === 0 ? {} : { lfsPointers: pointers }),
+    ...(missing.length === 0 ? {} : { lfsMissing: missing })
   }
 })
 

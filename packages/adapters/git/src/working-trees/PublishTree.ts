@@ -25,7 +25,7 @@ export const snapshot = Effect.fn("WorkingTrees.snapshot")(
         repository,
         boxGit(trees, key.sandboxId),
         commit,
-        { maximumBytes: trees.limits.treeBytes, fetch: fetchIn(trees), signing: trees.signing }
+        { maximumBytes: trees.limits.treeBytes, fetch: fetchIn(trees), signing: trees.signing, destinations: trees.destinations }
       ),
       () => new PushFailed({ repo: key.repo, detail: "This machine has too much to publish just now.", retryable: true })
     )

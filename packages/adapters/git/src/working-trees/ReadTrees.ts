@@ -14,7 +14,11 @@ import type { SandboxId } from "@slipway/domain/ids/SandboxId"
 import { isProtected } from "@slipway/domain/source/rules/FileRules"
 import { Effect, Stream } from "effect"
 import { createHash } from "node:crypto"
+import { readFile } from "node:fs/promises"
 import { GitFailed } from "../Git.ts"
+import * as FillPointers from "../lfs/FillPointers.ts"
+import * as LfsPointer from "../lfs/LfsPointer.ts"
+import * as LfsStore from "../lfs/LfsStore.ts"
 import * as Push from "../publish/Push.ts"
 import * as BaseFiles from "../tree/BaseFiles.ts"
 import * as Changes from "../tree/Changes.ts"
@@ -76,30 +80,55 @@ export const open = Effect.fn("WorkingTrees.open")(function*(trees: OpenTrees, k
   return yield* tree.openFile(path, maximumBytes)
 }, minded)
 
-const workingVersion = Effect.fnUntraced(function*(repository: HostRepository.HostRepository, path: string, maximumBytes: number) {
+const workingBytes = Effect.fnUntraced(function*(repository: HostRepository.HostRepository, path: string, maximumBytes: number) {
   const { bytes } = yield* repository.tree.openFile(path, maximumBytes)
-  return versionOf(Buffer.concat(yield* Stream.runCollect(bytes)), "working", repository.baseSha)
+  return Buffer.concat(yield* Stream.runCollect(bytes))
 }, Effect.scoped)
 
-/** `null` unless the commit has a regular file there. */
+/** The content that bytes of a commit point to, if it is that of the tree, or in the store. A pointer that the tree has too stays one. */
+const contentOf = Effect.fnUntraced(
+  function*(repository: HostRepository.HostRepository, bytes: Buffer, working: Buffer | null, maximumBytes: number) {
+    const object = LfsPointer.parse(bytes)
+    if (object === undefined || working?.equals(bytes) === true) return bytes
+    const isWorking = working?.length === object.size && createHash("sha256").update(working).digest("hex") === object.oid
+    if (isWorking) return working
+    const objects = yield* Effect.promise(() => HostRepository.lenders(repository.gitDir))
+    for (const folder of objects) {
+      if (!(yield* Effect.promise(() => LfsStore.has(folder, object)))) continue
+      if (object.size > maximumBytes) return yield* new FileTooLarge({ maximumBytes })
+      return yield* Effect.promise(() => readFile(LfsStore.fileOf(folder, object.oid)))
+    }
+    return bytes
+  }
+)
+
+/** `null` unless the commit has a regular file there. Files of Git LFS are compared by their contents. */
 const committedVersion = Effect.fnUntraced(
-  function*(repository: HostRepository.HostRepository, commit: string, path: string, maximumBytes: number) {
+  function*(
+    repository: HostRepository.HostRepository,
+    commit: string,
+    path: string,
+    { isLarge, maximumBytes, working }: { readonly isLarge: boolean; readonly maximumBytes: number; readonly working: Buffer | null }
+  ) {
     const entry = yield* Effect.orDie(HostRepository.run(repository, ["ls-tree", "-z", "-l", commit, "--", path]))
     const [mode = "", , blob = "", size = ""] = entry.subarray(0, entry.indexOf(0x09)).toString().split(/ +/u)
     if (!mode.startsWith("100")) return null
     if (Number(size) > maximumBytes) return yield* new FileTooLarge({ maximumBytes })
-    return versionOf(yield* Effect.orDie(HostRepository.run(repository, ["cat-file", "blob", blob])), commit, commit)
+    const bytes = yield* Effect.orDie(HostRepository.run(repository, ["cat-file", "blob", blob]))
+    return versionOf(isLarge ? yield* contentOf(repository, bytes, working, maximumBytes) : bytes, commit, commit)
   }
 )
 
 export const compare = Effect.fn("WorkingTrees.compare")(function*(trees: OpenTrees, key: TreeKey, path: string, maximumBytes: number) {
   if (isProtected(path)) return yield* new FileProtected()
   const repository = yield* find(trees, key)
-  const working = yield* workingVersion(repository, path, maximumBytes).pipe(Effect.catchTag("FileNotFound", () => Effect.succeed(null)))
-  const base = yield* committedVersion(repository, repository.baseSha, path, maximumBytes)
+  const bytes = yield* workingBytes(repository, path, maximumBytes).pipe(Effect.catchTag("FileNotFound", () => Effect.succeed(null)))
+  const isLarge = yield* Effect.promise(() => FillPointers.isUsed(repository.gitDir))
+  const reading = { isLarge, maximumBytes, working: bytes }
+  const base = yield* committedVersion(repository, repository.baseSha, path, reading)
   const published = yield* Push.published(repository)
-  const head = published === undefined ? base : yield* committedVersion(repository, published, path, maximumBytes)
-  return { working, head, base }
+  const head = published === undefined ? base : yield* committedVersion(repository, published, path, reading)
+  return { working: bytes === null ? null : versionOf(bytes, "working", repository.baseSha), head, base }
 }, minded)
 
 export const readBase = Effect.fn("WorkingTrees.readBase")(

@@ -3,13 +3,14 @@
  *
  *     <repository>/contents.json
  */
-import type { EmptySubmodule, FindSubmodule } from "@slipway/domain/files/ports/WorkingTrees"
+import type { EmptySubmodule, FindSubmodule, LfsMissing } from "@slipway/domain/files/ports/WorkingTrees"
 import type { Remote } from "@slipway/domain/source/ports/SourceHost"
 import { Counter } from "@slipway/domain/text/Text"
 import { textIn } from "@slipway/machine/node/IsThere"
 import { Effect, Option, Schema } from "effect"
 import { writeFile } from "node:fs/promises"
 import { join } from "node:path"
+import * as FillPointers from "../lfs/FillPointers.ts"
 import * as LfsFiles from "../lfs/LfsFiles.ts"
 import * as CheckOutSubmodules from "../submodules/CheckOutSubmodules.ts"
 import * as Gitlinks from "../submodules/Gitlinks.ts"
@@ -20,7 +21,9 @@ const Contents = Schema.Struct({
   /** Folders of submodules that stayed empty. */
   empty: Schema.Array(Schema.Struct({ path: Schema.String, reason: Schema.String })),
   /** Files of which the tree has only the pointers of LFS. */
-  pointers: Counter
+  pointers: Counter,
+  /** Some of them with the reason; absent: an earlier version made the tree. */
+  missing: Schema.optionalKey(Schema.Array(Schema.Struct({ path: Schema.String, reason: Schema.String })))
 })
 type Contents = typeof Contents.Type
 const ContentsFile = Schema.fromJsonString(Contents)
@@ -31,14 +34,7 @@ const fileOf = (gitDir: string): string => join(gitDir, "contents.json")
 export const read = ({ gitDir }: Pick<HostRepository.HostRepository, "gitDir">): Effect.Effect<Contents | null> =>
   Effect.map(Effect.promise(() => textIn(fileOf(gitDir), "")), (text) => Option.getOrNull(Schema.decodeOption(ContentsFile)(text)))
 
-/** The pointers of a commit on a site. A tree is made although they cannot be counted. */
-const countPointers = (making: HostRepository.Making, sha: string) =>
-  LfsFiles.countPointers({ gitDir: HostRepository.madeIn(making), baseSha: making.baseSha }, sha).pipe(
-    Effect.catchTag(
-      "GitFailed",
-      (failure) => Effect.as(Effect.logWarning("git could not list files of LFS", { repo: making.repo, failure: failure.message }), 0)
-    )
-  )
+const NO_POINTERS: { readonly pointers: number; readonly missing: ReadonlyArray<LfsMissing> } = { pointers: 0, missing: [] }
 
 /** Completes the tree of the commit, which was checked out on a site of its own. */
 export const complete = Effect.fn("TreeContents.complete")(
@@ -48,8 +44,8 @@ export const complete = Effect.fn("TreeContents.complete")(
     const empty: ReadonlyArray<EmptySubmodule> = hasModules
       ? yield* CheckOutSubmodules.checkOut(trees, making, sha, remote, submodule)
       : []
-    const pointers = attributes.includes(LfsFiles.FILTER) ? yield* countPointers(making, sha) : 0
-    const text = yield* Effect.orDie(Schema.encodeEffect(ContentsFile)({ empty, pointers }))
+    const { missing, pointers } = attributes.includes(LfsFiles.FILTER) ? yield* FillPointers.fill(trees, making, sha, remote) : NO_POINTERS
+    const text = yield* Effect.orDie(Schema.encodeEffect(ContentsFile)({ empty, pointers, missing }))
     yield* Effect.promise(() => writeFile(fileOf(gitDir), text))
   }
 )

@@ -8,6 +8,9 @@ import { join } from "node:path"
 import { eachField, type GitFailed, line, terminated } from "../Git.ts"
 import { explained } from "../GitFailure.ts"
 import { inPieces } from "../InPieces.ts"
+import * as FillPointers from "../lfs/FillPointers.ts"
+import * as LfsFiles from "../lfs/LfsFiles.ts"
+import * as UploadContents from "../lfs/UploadContents.ts"
 import { known } from "../publish/KnownObjects.ts"
 import * as Saving from "../save/Saving.ts"
 import { MAXIMUM_BYTES as MAXIMUM_NAMES } from "../tree/BoxAnswers.ts"
@@ -22,6 +25,8 @@ const TIMEOUT = "30 seconds"
 const ABSENT = "000000"
 
 const OPTIONS = ["-r", "--no-ext-diff", "--no-textconv", "--ignore-submodules=none", "--no-color"]
+
+type Environment = Readonly<Record<string, string>>
 
 interface Hidden {
   readonly path: Buffer
@@ -56,6 +61,22 @@ const explain = ({ reason }: GitFailed) =>
     : reason === "output"
     ? { detail: `Git has more to say of the changes than the limit of ${MAXIMUM_NAMES / 2 ** 20} MiB of names.`, retryable: false }
     : { detail: "Git could not compare the trees.", retryable: false }
+
+/**
+ * The tree with pointers in place of changed files of Git LFS, which are compared by their pointers, as git-lfs does. `seen`: where its
+ * objects are. `making`: the same, with a place for new ones.
+ */
+const pointing = Effect.fnUntraced(
+  function*(repository: HostRepository, tree: string, seen: Environment, making: Environment) {
+    if (!(yield* Effect.promise(() => FillPointers.isUsed(repository.gitDir)))) return tree
+    const ask: typeof run = (asked, args, options) => run(asked, args, { ...options, env: { ...seen, ...options?.env } })
+    if (!(yield* LfsFiles.isUsed(repository, tree, ask))) return tree
+    const plain = yield* LfsFiles.plainIn(repository, tree, ask)
+    if (plain.length === 0) return tree
+    const { pointers } = yield* UploadContents.pointersOf(repository, plain, making)
+    return yield* LfsFiles.withPointers(repository, tree, plain, pointers, making)
+  }
+)
 
 export const diff = Effect.fn("TreeDiff.diff")(
   function*(
@@ -101,14 +122,16 @@ export const diff = Effect.fn("TreeDiff.diff")(
       yield* working.left
       beside.push(working.received.objects)
     }
-    const treeOf = (version: TreeVersion) => committed.get(version) ?? working?.tree ?? ""
-    const trees = [treeOf(from), treeOf(to)] as const
     const paths = path === undefined || path === "" ? [] : [path]
 
     // Trees without some of their files are made beside the repository, and are gone with the scope.
     const place = yield* scratch(repository)
     const made = join(place, "objects")
     yield* Effect.promise(() => mkdir(made, { recursive: true }))
+    const making = () => ({ GIT_OBJECT_DIRECTORY: made, ...seen(join(repository.gitDir, "objects")) })
+    const treeOf = (version: TreeVersion) => pointing(repository, committed.get(version) ?? working?.tree ?? "", seen(), making())
+    const trees = [yield* treeOf(from), yield* treeOf(to)] as const
+    beside.push(made)
 
     const hidden: Array<Hidden> = []
     const raw = eachField(
@@ -126,11 +149,7 @@ export const diff = Effect.fn("TreeDiff.diff")(
     })
     const without = Effect.fnUntraced(function*(tree: string, left: ReadonlyArray<Buffer>) {
       if (left.length === 0) return tree
-      const env = {
-        GIT_OBJECT_DIRECTORY: made,
-        GIT_INDEX_FILE: join(place, "index"),
-        ...seen(join(repository.gitDir, "objects"))
-      }
+      const env = { GIT_INDEX_FILE: join(place, "index"), ...making() }
       yield* run(repository, ["read-tree", tree], { env })
       yield* run(repository, ["update-index", "--force-remove", "-z", "--stdin"], { env, input: terminated(left) })
       return line(yield* run(repository, ["write-tree", "--missing-ok"], { env }))
@@ -145,7 +164,7 @@ export const diff = Effect.fn("TreeDiff.diff")(
       ["diff-tree", ...OPTIONS, "--patch", ...isWhole ? ["--binary"] : [], "--find-renames", "-l500", "--full-index", before, after, "--",
         ...paths],
       {
-        env: seen(made),
+        env: seen(),
         config: ["diff.noprefix=false", "diff.mnemonicPrefix=false", "diff.algorithm=myers", "diff.context=3"],
         maximumBytes,
         timeout: TIMEOUT,

@@ -18,6 +18,7 @@ import * as KeyedLock from "@slipway/machine/node/KeyedLock"
 import { Duration, Effect, Layer, Queue } from "effect"
 import { readdir } from "node:fs/promises"
 import { resolve } from "node:path"
+import type { Destinations } from "../lfs/LfsHttp.ts"
 import * as PowerLoss from "../local/PowerLoss.ts"
 import * as TreesInFolders from "../local/TreesInFolders.ts"
 import { limitPassed } from "../mirror/CheckoutSize.ts"
@@ -61,6 +62,8 @@ export interface Options {
   readonly maximumLearnedBytes?: number
   /** Signs published commits, each of which is one commit of ours then. Default: they are not signed. */
   readonly signingKey?: SigningKey | null
+  /** Where contents of Git LFS may come from and go to, beside the source host. Default: by https to public addresses. */
+  readonly lfs?: Destinations
   /** The boot id of the kernel. Default: read from `/proc`. */
   readonly bootId?: string
 }
@@ -128,6 +131,7 @@ const openTrees = Effect.fnUntraced(function*<R>(options: Options, placeOf: Plac
     mirrors,
     growth,
     limits,
+    destinations: options.lfs ?? { privates: new Set() },
     signing: options.signingKey ?? null,
     locked,
     learned: LearnedCommits.make({

@@ -1,5 +1,5 @@
 /** Which addresses sandboxes may be connected to: those of the public internet, wherever their name says they are. */
-import { BlockList, isIP } from "node:net"
+import { BlockList, isIP, type LookupFunction } from "node:net"
 import { networkInterfaces } from "node:os"
 
 /** IANA's special-purpose registry (2026-11), and what clouds put on public addresses of their own. */
@@ -46,4 +46,11 @@ export const isPublic = (address: string): boolean => {
     own.addAddress(ours, family === "IPv4" ? "ipv4" : "ipv6")
   }
   return !own.check(address, kind)
+}
+
+/** The `lookup` of a connection to one of these addresses, whatever the name: it was resolved and checked before. */
+export const pinnedTo = (addresses: ReadonlyArray<string>): LookupFunction => (_name, { all }, done) => {
+  const found = addresses.map((address) => ({ address, family: isIP(address) }))
+  if (all === true) return done(null, found)
+  done(null, found[0]?.address ?? "", found[0]?.family ?? 0)
 }

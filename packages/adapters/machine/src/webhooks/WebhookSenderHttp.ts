@@ -8,8 +8,8 @@ import { type DateTime, Duration, Effect, Latch, Layer } from "effect"
 import { lookup as resolve, Resolver } from "node:dns/promises"
 import { request as httpRequest } from "node:http"
 import { request as httpsRequest } from "node:https"
-import { isIP, type LookupFunction } from "node:net"
-import { isPublic } from "../egress/Addresses.ts"
+import { isIP } from "node:net"
+import { isPublic, pinnedTo } from "../egress/Addresses.ts"
 import { signatureOf } from "./Signature.ts"
 
 export interface Options {
@@ -63,13 +63,6 @@ const retryAfter = (header: string | undefined, at: DateTime.Utc): number | null
 
 /** The name or address that a URL leads to. */
 const hostOf = ({ hostname }: URL) => hostname.replace(/^\[|\]$/gu, "")
-
-/** To the addresses given, whatever the name: it was resolved before. */
-const pinnedTo = (addresses: ReadonlyArray<string>): LookupFunction => (_name, { all }, done) => {
-  const found = addresses.map((address) => ({ address, family: isIP(address) }))
-  if (all === true) return done(null, found)
-  done(null, found[0]?.address ?? "", found[0]?.family ?? 0)
-}
 
 /**
  * Every address that name servers know of the name. The system's resolver would know the machine's own names too, and keep

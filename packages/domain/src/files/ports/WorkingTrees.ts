@@ -222,6 +222,14 @@ export interface EmptySubmodule {
   readonly reason: string
 }
 
+/** A file of which the tree has only the pointer of Git LFS. */
+export interface LfsMissing {
+  /** From the top of the tree; at most 500 characters. */
+  readonly path: string
+  /** A sentence for people, at most 500 characters. */
+  readonly reason: string
+}
+
 /** Settings of a commit. */
 export interface SnapshotOptions {
   readonly message: string
@@ -359,6 +367,8 @@ export class WorkingTrees extends Context.Service<WorkingTrees, {
     readonly emptySubmodules?: ReadonlyArray<EmptySubmodule>
     /** The number of files of which the tree has only the pointers of Git LFS. Absent if there are none. */
     readonly lfsPointers?: number
+    /** Some of these files with their reasons: at most 32. Absent also for trees that an earlier version made. */
+    readonly lfsMissing?: ReadonlyArray<LfsMissing>
   }, CloneFailed | TreesUnavailable>
   /**
    * The immediate entries of one directory. `directory` is normalised. Git in the sandbox's box reports changes. If it fails or takes
@@ -454,10 +464,12 @@ export class WorkingTrees extends Context.Service<WorkingTrees, {
      */
     readonly submodules?: ReadonlyArray<string>
     /**
-     * Changed files that are left out: the tree's own `.gitattributes` gives them to Git LFS, and they are no pointers. At most 32; absent
-     * if there are none.
+     * Changed files that are left out: the tree's own `.gitattributes` gives them to Git LFS, and its server does not take their contents.
+     * At most 32; absent if there are none.
      */
     readonly lfs?: ReadonlyArray<string>
+    /** Why they are left out, as a sentence for people; if the reasons differ, one of them. Absent without such files. */
+    readonly lfsReason?: string
     /**
      * Subjects of the agent's commits that this publication takes over or stands for, oldest first, as the agent wrote them: one line
      * of at most 200 characters each. The newest 20, after an ellipsis if there are more. Absent without commits.

@@ -35,6 +35,8 @@ export interface Pushed {
   readonly submodules?: ReadonlyArray<string> | undefined
   /** As in the result of `WorkingTrees.snapshot`. */
   readonly lfs?: ReadonlyArray<string> | undefined
+  /** As in the result of `WorkingTrees.snapshot`. */
+  readonly lfsReason?: string | undefined
   /** Labels and reviewers that a new pull request does not have, because the host did not take them. */
   readonly leftOut?: ReadonlyArray<string> | undefined
 }
@@ -43,7 +45,7 @@ export interface Pushed {
 export const published = (
   repo: RepoName,
   pullRequest: PullRequest,
-  { leftOut = [], lfs, merges, sha, submodules }: Pushed
+  { leftOut = [], lfs, lfsReason, merges, sha, submodules }: Pushed
 ): SandboxEventOf<"pull_request.updated"> => {
   // The host may still tell of the commit before.
   const { data, type } = described(repo, { ...pullRequest, headSha: sha })
@@ -54,6 +56,7 @@ export const published = (
       ...(merges.length === 0 ? {} : { merges }),
       ...(submodules === undefined ? {} : { submodules }),
       ...(lfs === undefined ? {} : { lfs_left_out: lfs }),
+      ...(lfsReason === undefined ? {} : { lfs_reason: lfsReason }),
       ...(leftOut.length === 0 ? {} : { left_out: leftOut })
     }
   }

@@ -153,6 +153,11 @@ const EmptySubmodule = Schema.Struct({
   reason: Schema.String.annotateKey({ description: "Why it is empty, for people. At most 500 characters." })
 })
 
+const LfsMissing = Schema.Struct({
+  path: Schema.String.annotateKey({ description: "The file, from the top of the repository. At most 500 characters." }),
+  reason: Schema.String.annotateKey({ description: "Why it has no content, for people. At most 500 characters." })
+})
+
 /** Every stored event, as deciders return it. Recording adds the envelope. */
 export const SandboxEvent = Schema.Union([
   durable("sandbox.status", {
@@ -177,6 +182,9 @@ export const SandboxEvent = Schema.Union([
     }),
     lfs_pointers: Schema.optionalKey(Counter).annotateKey({
       description: "With `clone`: files of which the tree has only the pointers of Git LFS; left out without any."
+    }),
+    lfs_missing: Schema.optionalKey(Schema.Array(LfsMissing)).annotateKey({
+      description: "With `clone`: some of these files with the reason of each, at most 32; left out by earlier versions."
     }),
     cache: Schema.optionalKey(Schema.Literals(["hit", "miss", "none"])).annotateKey({
       description: "With `setup`: whether the cache had its folders; `none` if nothing is cached."
@@ -365,7 +373,12 @@ export const SandboxEvent = Schema.Union([
         "exist where they come from. At most 32."
     }),
     lfs_left_out: Schema.optionalKey(Schema.Array(Schema.String)).annotateKey({
-      description: "Changed files that are not published: the repository gives them to Git LFS, and they are no pointers. At most 32."
+      description:
+        "Changed files that are not published: the repository gives them to Git LFS, whose server does not take their contents. " +
+        "At most 32."
+    }),
+    lfs_reason: Schema.optionalKey(Schema.String).annotateKey({
+      description: "Why they are not published, for people; if the reasons differ, one of them. At most 500 characters."
     }),
     left_out: Schema.optionalKey(Schema.Array(Schema.String)).annotateKey({
       description: "Labels and reviewers of the repository's settings that the source host did not take. At most 35."

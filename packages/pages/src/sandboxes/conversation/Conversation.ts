@@ -101,6 +101,8 @@ interface Known {
   submodules: ReadonlyArray<string>
   /** Files without content, because Git LFS stores it. */
   pointers: number
+  /** One of them, and why. */
+  missing: string
 }
 
 const between = (from: DateTime.Utc, to: DateTime.Utc): number => Math.max(0, to.epochMilliseconds - from.epochMilliseconds)
@@ -163,10 +165,10 @@ const newItem = ({ at, seq }: RecordedEvent, key: string, kind: Kind, text: stri
 })
 
 /** The item of the start, as of an event. */
-const startItem = (recorded: RecordedEvent, { boot, pointers, submodules }: Known): Item => {
+const startItem = (recorded: RecordedEvent, { boot, missing, pointers, submodules }: Known): Item => {
   const text = [
     ...submodules.length === 0 ? [] : [`Submodules are empty: ${submodules.join(", ")}`],
-    ...pointers === 0 ? [] : [`Files without content, as Git LFS stores it: ${pointers}`]
+    ...pointers === 0 ? [] : [`Files without content, as Git LFS stores it: ${pointers}${missing}`]
   ].join(". ")
   return newItem(recorded, "boot", "boot", text, boot === null ? {} : { boot })
 }
@@ -220,6 +222,8 @@ const lifeItem = (
       const empty = data.empty_submodules?.map(({ path, reason }) => `${path} (${reason})`) ?? data.submodules
       if (empty !== undefined) known.submodules = [...known.submodules, ...empty]
       known.pointers += data.lfs_pointers ?? 0
+      const missing = data.lfs_missing?.[0]
+      if (missing !== undefined) known.missing = ` (${missing.path}: ${missing.reason})`
       const stage = STAGE_OF[data.stage]
       // After the start: trees were made again.
       if (known.boot?.ms !== null) return stage === "setup" ? item("note", `Setup ran again (${duration(data.ms)})`) : null
@@ -391,6 +395,7 @@ const pullRequestItem = (recorded: RecordedEvent, { data }: Of<"pull_request.upd
         : `: ${data.error.message}`,
       data.submodules === undefined ? "" : `. Not published, as it is in submodules: work in ${data.submodules.join(", ")}`,
       data.lfs_left_out === undefined ? "" : `. Not published, as Git LFS is to store it: ${data.lfs_left_out.join(", ")}`,
+      data.lfs_reason === undefined ? "" : ` (${data.lfs_reason})`,
       data.left_out === undefined ? "" : `. The source host did not take ${data.left_out.join(", ")}`
     ].join("")
   )
@@ -473,7 +478,16 @@ const KEPT_CALLS = 50
 /** Takes events in their order. Each event of a message has all of its text so far: only the last one is kept. */
 export class Conversation {
   #items = new Map<string, Item>()
-  readonly #known: Known = { calls: new Map(), questions: new Map(), boot: null, turn: null, thought: null, submodules: [], pointers: 0 }
+  readonly #known: Known = {
+    calls: new Map(),
+    questions: new Map(),
+    boot: null,
+    turn: null,
+    thought: null,
+    submodules: [],
+    pointers: 0,
+    missing: ""
+  }
   /** By key: the first event of each item. */
   readonly #began = new Map<string, number>()
 

@@ -43,6 +43,22 @@ const told = (...events: ReadonlyArray<SandboxEvent>): string => {
 const keysOf = (text: string) => [...text.matchAll(/data-key="([^"]+)"/gu)].map(([, key]) => key)
 
 describe("the items of a conversation", () => {
+  it("say how many files of Git LFS have no content, with one of them and the reason", () => {
+    const missing = [{ path: "a<b>.bin", reason: "The server is down." }]
+    const text = told(
+      status("queued"),
+      status("creating"),
+      {
+        type: "sandbox.boot",
+        data: { stage: "clone", ms: 1, lfs_pointers: 3, lfs_missing: missing }
+      },
+      stage("agent_start", 1),
+      stage("ready", 1),
+      status("running")
+    )
+    assert.include(text, "Files without content, as Git LFS stores it: 3 (a&lt;b&gt;.bin: The server is down.)")
+  })
+
   it("fold three or more finished steps between two messages into one row with their files and time", () => {
     const steps = ["a", "b", "c"].flatMap((call) => [
       tool(call, "running", { detail: { paths: [call === "c" ? "x" : "y"] } }),

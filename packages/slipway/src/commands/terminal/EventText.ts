@@ -261,7 +261,8 @@ const statusText = (told: Told, event: Of<"sandbox.status">): string => {
 
 /** A stage of the boot, or a setup that ran again. */
 const bootText = (told: Told, { data }: Of<"sandbox.boot">): string => {
-  const { cache, empty_submodules: reasons, error, lfs_pointers: pointers, ms, repo, server = "", stage, submodules } = data
+  const { cache, empty_submodules: reasons, error, lfs_missing: missing, lfs_pointers: pointers, ms, repo, server = "", stage } = data
+  const { submodules } = data
   if (stage === "mcp") return error === undefined ? "" : note(told, `The MCP server ${line(server)} is missing: ${line(error)}`)
   if (error !== undefined) return problem(told, `Setup${repo === undefined ? "" : ` of ${line(repo)}`}: ${line(error)}`)
   const done = bootStages[stage]
@@ -271,7 +272,8 @@ const bootText = (told: Told, { data }: Of<"sandbox.boot">): string => {
   const empty = folders === undefined
     ? ""
     : note(told, `Submodules are empty: ${folders.map(line).join(reasons === undefined ? ", " : " ")}`)
-  const lfs = pointers === undefined ? "" : note(told, `Files without content, as Git LFS stores it: ${pointers}`)
+  const why = missing?.[0] === undefined ? "" : `, such as ${line(missing[0].path)}. ${line(missing[0].reason)}`
+  const lfs = pointers === undefined ? "" : note(told, `Files without content, as Git LFS stores it: ${pointers}${why}`)
   // A setup may run again later.
   if (told.boot === null) return note(told, about) + empty + lfs
   told.boot.stages.push(about)
@@ -292,13 +294,15 @@ const questionAnswered = (told: Told, { data: { answers, by, question_id } }: Of
 }
 
 const publishingText = (told: Told, { data }: Of<"pull_request.updated">): string => {
-  const { action_state, error, lfs_left_out: lfs, repo, submodules, url } = data
+  const { action_state, error, lfs_left_out: lfs, lfs_reason: lfsReason, repo, submodules, url } = data
   if (error !== undefined) return problem(told, `Publishing ${line(repo)}: ${line(error.message)}`)
   if (url === undefined || action_state !== "idle") return note(told, `Publishing ${line(repo)}`)
   const left = submodules === undefined
     ? ""
     : `; not published, as it is in submodules: work in ${submodules.map(line).join(", ")}`
-  const large = lfs === undefined ? "" : `; not published, as Git LFS is to store it: ${lfs.map(line).join(", ")}`
+  const large = lfs === undefined ?
+    "" :
+    `; not published, as Git LFS is to store it: ${lfs.map(line).join(", ")}${lfsReason === undefined ? "" : `. ${line(lfsReason)}`}`
   return note(told, `Pull request ${line(url)}${left}${large}`)
 }
 

@@ -38,6 +38,22 @@ const request = (preview: ApprovalRequest["preview"]): ApprovalRequest => ({
 })
 
 describe("EventText", () => {
+  it("says which files of Git LFS have no content, and which are not published, and why", () => {
+    const missing = [{ path: "a\u001b.bin", reason: "The server is\ndown." }]
+    assert.include(
+      read([event("sandbox.boot", { stage: "clone", ms: 1, repo: "acme/app", lfs_pointers: 2, lfs_missing: missing })]),
+      "Files without content, as Git LFS stores it: 2, such as a⟨ESC⟩.bin. The server is ⏎ down."
+    )
+    const published = {
+      repo: "acme/app",
+      action_state: "idle",
+      url: "https://example.com/1",
+      lfs_left_out: ["b.bin"],
+      lfs_reason: "Too\nlarge."
+    }
+    assert.include(read([event("pull_request.updated", published)]), "not published, as Git LFS is to store it: b.bin. Too ⏎ large.")
+  })
+
   it("tells of messages that wait, shows a steering message as the prompt it is, and says why a message was cancelled", () => {
     const queued = (text: string, position: number, steers: boolean) =>
       event("message.queued", { message_id: "m", position, text, author: { id: "u" }, steers })
