@@ -32,6 +32,9 @@ interface OpenMcp {
   readonly told: string | null
 }
 
+/** Servers that are looked at side by side. Those that do not answer take seconds each. */
+const AT_ONCE = 64
+
 const NONE: OpenMcp = { session: null, given: undefined, told: null }
 
 /** Needed for the ways to servers. */
@@ -215,7 +218,7 @@ export const open = Effect.fn("AgentMcp.open")(function*<E, R>(leased: LeasedSan
       const [took, problem] = yield* Effect.timed(look)
       // The reason of a command may have lines that it wrote.
       return { name, ms: Math.round(Duration.toMillis(took)), problem: problem === null ? null : redaction.redact(problem) }
-    }), { concurrency: 10 })
+    }), { concurrency: AT_ONCE })
   const all: ReadonlyArray<Looked> = [...looked, ...missing]
   const now = (yield* leased.view).sandbox
   const due = now.status === "creating" ? all : all.filter(({ problem }) => problem !== null)

@@ -134,7 +134,7 @@ const remoteOf = Effect.fnUntraced(function*(url: string, given: Authentication)
 /** An address is the only argument; a command follows `--`. Any other text is the program of a command. */
 const serverOf = Effect.fnUntraced(function*(words: ReadonlyArray<string>, names: ReadonlyArray<string>, given: Authentication) {
   const [first = ""] = words
-  if (!/^https?:\/\//iu.test(first)) return yield* commandOf(words, names, given)
+  if (!/^[a-z][a-z0-9+.-]*:\/\//iu.test(first)) return yield* commandOf(words, names, given)
   if (words.length > 1) return yield* new Misfit({ detail: "an address stands alone" })
   if (names.length > 0) return yield* new Misfit({ detail: "--env is for commands" })
   return yield* remoteOf(first, given)
@@ -191,7 +191,8 @@ const add = Command.make(
         yield* print(json, shown(record), () =>
           given.oauth && record.connection === null
             ? `The MCP server ${name} is set. Connect it: slipway mcp connect ${name} --grant ${grant} --repo ${repo}`
-            : `Agents of ${repo} in grant ${grant} that start from now on have the MCP server ${name}.`)
+            : `Agents of ${repo} in grant ${grant} that start from now on have the MCP server ${name}` +
+              (runsCommand(record.settings) ? `, the command ${placeOf(record)} in their box.` : "."))
       })))
 ).pipe(
   Command.withDescription("Add an MCP server, or replace its settings. Permissions of its tools stay."),

@@ -1,15 +1,18 @@
 /** The rules for tools of MCP servers with every real agent: the gateway decides, and no credential is in the box. */
 import { assert, type Vitest } from "@effect/vitest"
 import { calling } from "@slipway/agents/testing/fake-model/Directives"
-import { McpGateway, type McpTarget } from "@slipway/domain/mcp/ports/McpGateway"
+import { McpGateway, McpNotConnected, type McpTarget } from "@slipway/domain/mcp/ports/McpGateway"
 import { type AgentEvent, AgentRuntime } from "@slipway/domain/sandbox/ports/AgentRuntime"
 import type { SandboxHost } from "@slipway/domain/sandbox/ports/SandboxHost"
 import * as McpGatewayHttp from "@slipway/gateway/mcp/McpGatewayHttp"
 import * as McpServer from "@slipway/gateway/testing/McpServer"
 import * as IdsNode from "@slipway/machine/node/IdsNode"
-import { Context, Effect, Layer, Redacted } from "effect"
+import { Context, Effect, Layer, Redacted, type Scope } from "effect"
+import { spawn } from "node:child_process"
 import { readdirSync, readFileSync } from "node:fs"
+import { createServer } from "node:net"
 import path from "node:path"
+import { fileURLToPath } from "node:url"
 import { Premises, sandbox } from "./RealAgent.ts"
 
 const CANARY = "canary-7Qm2-of-the-mcp-server"
@@ -43,21 +46,22 @@ const leaksIn = (folder: string): ReadonlyArray<string> =>
     .map(({ name, parentPath }) => path.join(parentPath, name))
     .filter((file) => contentOf(file).includes(CANARY))
 
-/** Opens the agent with one server, and runs one prompt. `permission`: of the tool. */
-const run = Effect.fnUntraced(
-  function*(name: string, mode: "auto" | "prompt", permission: "allow" | "ask" | "deny", decision: "approve" | "deny") {
-    const made = yield* sandbox(name)
-    const server = yield* McpServer.start()
+interface Given {
+  readonly target: McpTarget
+  /** `localhost:port` of the server, if it is on this machine. */
+  readonly privates: ReadonlyArray<string>
+}
+
+type Made = Effect.Success<ReturnType<typeof sandbox>>
+
+/** Opens the agent with one server, and runs one prompt. */
+const runWith = Effect.fnUntraced(
+  function*(name: string, mode: "auto" | "prompt", decision: "approve" | "deny", made: Made, { privates, target }: Given) {
     const services = yield* Layer.build(
-      McpGatewayHttp.layer({ privates: new Set([server.destination]), option: "THE_OPTION" }).pipe(Layer.provide(IdsNode.layer))
+      McpGatewayHttp.layer({ privates: new Set(privates), option: "THE_OPTION" }).pipe(Layer.provide(IdsNode.layer))
     )
-    const target: McpTarget = {
-      name: "wiki",
-      url: server.url,
-      header: { name: "Authorization", value: Redacted.make(`Bearer ${CANARY}`) },
-      permissionOf: () => permission
-    }
     const mcp = yield* Context.get(services, McpGateway).open({ sandboxId: made.box.sandboxId, servers: [target] })
+    assert.isNull(yield* mcp.look("wiki"))
     const { origin, pathname } = new URL(mcp.access.baseUrl)
     const there = yield* (yield* Premises).reach(made.box.sandboxId, origin, `${pathname}/`)
     const session = yield* AgentRuntime.use((runtime) =>
@@ -89,9 +93,69 @@ const run = Effect.fnUntraced(
       onEvent: (event) => Effect.sync(() => void events.push(event))
     })
     assert.deepStrictEqual(end, { state: "succeeded" })
-    return { made, server, events, asked }
+    return { events, asked }
   }
 )
+
+/** With the small server of our own. `permission`: of the tool. */
+const run = Effect.fnUntraced(
+  function*(name: string, mode: "auto" | "prompt", permission: "allow" | "ask" | "deny", decision: "approve" | "deny") {
+    const made = yield* sandbox(name)
+    const server = yield* McpServer.start()
+    const target: McpTarget = {
+      name: "wiki",
+      url: server.url,
+      header: { name: "Authorization", value: Redacted.make(`Bearer ${CANARY}`) },
+      permissionOf: () => permission
+    }
+    return { made, server, ...yield* runWith(name, mode, decision, made, { target, privates: [server.destination] }) }
+  }
+)
+
+/** The protocol's own test server, from npm. */
+const EVERYTHING = fileURLToPath(import.meta.resolve("@modelcontextprotocol/server-everything/dist/index.js"))
+
+/** As a command in the box. */
+const overStdio = ({ box }: Made): Effect.Effect<Given> =>
+  Effect.succeed({
+    privates: [],
+    target: {
+      name: "wiki",
+      permissionOf: () => "ask",
+      start: Effect.mapError(
+        box.spawn({ command: process.execPath, args: [EVERYTHING, "stdio"], env: {} }),
+        ({ detail }) => new McpNotConnected({ detail })
+      )
+    }
+  })
+
+const freePort = Effect.callback<number>((resume) => {
+  const server = createServer().listen(0, "127.0.0.1", () => {
+    const address = server.address()
+    server.close(() => resume(Effect.succeed(address !== null && typeof address === "object" ? address.port : 0)))
+  })
+})
+
+/** On this machine, over Streamable HTTP. */
+const overHttp = (): Effect.Effect<Given, never, Scope.Scope> =>
+  Effect.gen(function*() {
+    const port = yield* freePort
+    const child = yield* Effect.acquireRelease(
+      Effect.sync(() =>
+        spawn(process.execPath, [EVERYTHING, "streamableHttp"], { env: { PORT: String(port) }, stdio: ["ignore", "ignore", "pipe"] })
+      ),
+      (child) => Effect.sync(() => child.kill("SIGKILL"))
+    )
+    // It says so on standard error when it listens.
+    yield* Effect.callback<void>((resume) => {
+      child.stderr.on("data", (chunk: Buffer) => chunk.includes("listening") && resume(Effect.void))
+      child.once("exit", (code) => resume(Effect.die(`the server ended with ${code}`)))
+    })
+    return {
+      privates: [`localhost:${port}`],
+      target: { name: "wiki", url: `http://localhost:${port}/mcp`, header: null, permissionOf: () => "ask" }
+    }
+  })
 
 /** Registers the rules with the tests of one host. */
 export const rules = (it: Vitest.MethodsNonLive<AgentRuntime | SandboxHost | Premises>, name: string) => {
@@ -126,4 +190,17 @@ export const rules = (it: Vitest.MethodsNonLive<AgentRuntime | SandboxHost | Pre
       const { asked, server } = yield* run(name, "auto", "deny", "approve")
       assert.deepStrictEqual([asked, server.calls], [[], []])
     }))
+
+  for (const [transport, give] of [["stdio", overStdio], ["Streamable HTTP", overHttp]] as const) {
+    it.effect(`calls a tool of a real MCP server over ${transport}, once a person approved it`, () =>
+      Effect.gen(function*() {
+        const made = yield* sandbox(name)
+        const { asked, events } = yield* runWith(name, "prompt", "approve", made, yield* give(made))
+        assert.deepStrictEqual(asked, [{ server: "wiki", tool: "echo", arguments: { message: "hello" } }])
+        const last = events.flatMap((event) => event._tag === "ToolUpdated" ? [event] : []).at(-1)
+        assert.deepInclude(last, { kind: "mcp", status: "completed", tool: "wiki: echo" })
+        // The model got the server's own words.
+        assert.include(JSON.stringify(made.model.requests.map(({ body }) => body)), "Echo: hello")
+      }))
+  }
 }

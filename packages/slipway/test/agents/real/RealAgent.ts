@@ -48,10 +48,13 @@ const none = Layer.unwrap(Effect.map(temporaryFolder, (directory) =>
 
 const offlineAgent = fileURLToPath(new URL("../../../../adapters/agents/src/offline", import.meta.url))
 
+/** The installed packages, one of which is an MCP server that runs in boxes. */
+const modules = fileURLToPath(new URL("../../../../../node_modules", import.meta.url))
+
 const bubblewrap = Layer.unwrap(Effect.map(openFolder, (directory) =>
   Layer.mergeAll(
     agents,
-    SandboxHostBubblewrap.layer({ directory, workspaceOf: workspacesIn(directory), readOnly: [offlineAgent, agentsFolder] }),
+    SandboxHostBubblewrap.layer({ directory, workspaceOf: workspacesIn(directory), readOnly: [offlineAgent, agentsFolder, modules] }),
     Layer.effect(
       Premises,
       Effect.map(Egress.Egress, ({ route }) => ({
