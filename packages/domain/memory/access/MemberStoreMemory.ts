@@ -4,7 +4,7 @@ import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import { Acting, type Action, AuditLog } from "../../src/access/ports/AuditLog.ts"
 import { OrganizationNotFound, UserNotFound, MemberNotFound, MemberStore } from "../../src/access/ports/MemberStore.ts"
-import { type BoundUser, recognize } from "../../src/access/rules/Identity.ts"
+import { accountOf, type BoundUser, loginOf, type ProviderId, recognize } from "../../src/access/rules/Identity.ts"
 import { type Handle, isNamedBy, type Member, type Organization, type User } from "../../src/access/rules/User.ts"
 import { Ids } from "../../src/ids/Ids.ts"
 import * as AuditLogMemory from "./AuditLogMemory.ts"
@@ -28,7 +28,17 @@ export const layer = Layer.effect(
       [owner.organizationId, new Map([[owner.userId, { role: "owner", active: true }]])]
     ])
 
-    const githubIds = new Map<string, string>()
+    /** By user. */
+    const accounts = new Map<string, Pick<BoundUser, "githubId" | "oidcSubject">>()
+    const bound = (user: User): BoundUser => ({ ...user, ...accounts.get(user.id) ?? { githubId: null, oidcSubject: null } })
+    const findBound = (provider: ProviderId, subject: string) =>
+      Array.from(users.values()).map(bound).find((user) => accountOf(user, provider) === subject) ?? null
+    const findLogin = (provider: ProviderId, login: string | null) =>
+      Array.from(users.values()).map(bound).find((user) =>
+        login !== null &&
+        loginOf(user, provider)?.toLowerCase() === login.toLowerCase()
+      ) ?? null
+    const unbound = ({ githubId: _, oidcSubject: __, ...user }: BoundUser): User => user
 
     const find = (handle: Handle) => Array.from(users.values()).find((user) => isNamedBy(user, handle)) ?? null
     const memberOf = (organizationId: string, userId: string): Member | null => {
@@ -73,19 +83,23 @@ export const layer = Layer.effect(
           return added
         }),
       recognize: Effect.fnUntraced(function*(identity, fresh) {
-        const bound = (user: User | null): BoundUser | null => user === null ? null : { ...user, githubId: githubIds.get(user.id) ?? null }
-        const [ownId] = Array.from(githubIds).find(([, githubId]) => githubId === identity.subject) ?? []
+        const { provider, subject } = identity
         const { events, user, without } = recognize(identity, {
-          bySubject: ownId === undefined ? null : bound(find({ _tag: "Id", id: ownId })),
-          byLogin: bound(find({ _tag: "GithubLogin", login: identity.login }))
+          bySubject: findBound(provider, subject),
+          byLogin: findLogin(provider, identity.login)
         }, fresh)
-        for (const { githubId, ...changed } of without === null ? [user] : [without, user]) {
-          users.set(changed.id, changed)
-          if (githubId !== null) githubIds.set(changed.id, githubId)
+        for (const changed of without === null ? [user] : [without, user]) {
+          users.set(changed.id, unbound(changed))
+          accounts.set(changed.id, { githubId: changed.githubId, oidcSubject: changed.oidcSubject })
         }
         yield* Effect.provideService(audit.append(events), Acting, { _tag: "User", userId: user.id })
-        return yield* Effect.fromNullishOr(users.get(user.id)).pipe(Effect.orDie)
+        return unbound(user)
       }),
+      findBound: ({ provider, subject }) =>
+        Effect.sync(() => {
+          const found = findBound(provider, subject)
+          return found === null ? null : unbound(found)
+        }),
       approve: Effect.fnUntraced(function*(userId, approved, at) {
         const known = users.get(userId)
         if (known === undefined) return yield* new UserNotFound({ user: userId })

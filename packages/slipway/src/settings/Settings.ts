@@ -11,6 +11,7 @@ import * as Limits from "./Limits.ts"
 import * as Listening from "./Listening.ts"
 import * as Logging from "./Logging.ts"
 import * as Models from "./Models.ts"
+import * as Oidc from "./Oidc.ts"
 import * as Processes from "./Processes.ts"
 import * as Publishing from "./Publishing.ts"
 import { type Group, InvalidSetting, type Setting } from "./Setting.ts"
@@ -39,6 +40,7 @@ export const subjects: ReadonlyArray<Subject> = [
   subject("Times of sandboxes", Lifetimes.settings),
   subject("Models and what they cost", Models.settings),
   subject("GitHub", GitHub.app, GitHub.signIn, GitHub.both),
+  subject("OpenID Connect", Oidc.client, Oidc.entry),
   subject("Publishing", Publishing.settings),
   subject("Repositories", Clones.settings),
   subject("Isolation", Isolation.settings, Isolation.limits),
@@ -61,6 +63,8 @@ const values = Effect.gen(function*() {
     ...yield* Models.load,
     github: yield* GitHub.loadApp,
     signIn: yield* GitHub.loadSignIn,
+    /** Sign-in with OpenID Connect; `null`: none. */
+    oidc: yield* Oidc.load,
     commit: yield* Publishing.load,
     clone: yield* Clones.load,
     ...yield* Isolation.load,

@@ -5,6 +5,7 @@
 import { AccessStore, type KeyRecord, type RateLimits } from "@slipway/domain/access/ports/AccessStore"
 import type { AuditLog } from "@slipway/domain/access/ports/AuditLog"
 import { MemberStore } from "@slipway/domain/access/ports/MemberStore"
+import { AS_INVITED } from "@slipway/domain/access/rules/Entry"
 import type { Scope } from "@slipway/domain/access/schema/Principal"
 import { Ids } from "@slipway/domain/ids/Ids"
 import { type BranchRule, DEFAULT_BRANCH_RULES } from "@slipway/domain/source/schema/BranchRules"
@@ -237,7 +238,14 @@ const admission = (it: Writer<AccessStore | MemberStore | AuditLog | Ids | Acces
       const ids = yield* Ids
       const newUser = Effect.gen(function*() {
         const id = `user_${yield* ids.ulid}`
-        yield* members.recognize({ subject: yield* ids.uuid7, login: `u${(yield* ids.uuid7).slice(-12)}`, name: "N", email: null }, {
+        yield* members.recognize({
+          provider: "github",
+          entry: AS_INVITED,
+          subject: yield* ids.uuid7,
+          login: `u${(yield* ids.uuid7).slice(-12)}`,
+          name: "N",
+          email: null
+        }, {
           id,
           at
         })

@@ -4,6 +4,7 @@
  */
 import { AuditLog } from "@slipway/domain/access/ports/AuditLog"
 import { MemberStore } from "@slipway/domain/access/ports/MemberStore"
+import { AS_INVITED } from "@slipway/domain/access/rules/Entry"
 import type { Identity } from "@slipway/domain/access/rules/Identity"
 import type { User } from "@slipway/domain/access/rules/User"
 import { Ids } from "@slipway/domain/ids/Ids"
@@ -16,6 +17,8 @@ import { appended } from "./AuditLogContract.ts"
 
 const at = DateTime.makeUnsafe("2026-11-21T02:41:00.123Z")
 const later = DateTime.add(at, { minutes: 1 })
+
+const GITHUB = { provider: "github", entry: AS_INVITED } as const
 
 const newUser = Effect.fnUntraced(function*(more: Partial<User> = {}) {
   const store = yield* MemberStore
@@ -197,7 +200,7 @@ const signIns = (it: Writer<MemberStore | AuditLog | Ids>) => {
       const store = yield* MemberStore
       const [subject, login] = [yield* fresh, `L-${yield* fresh}`]
       const newId = Effect.map(Effect.flatMap(Ids, ({ ulid }) => ulid), (ulid) => `user_${ulid}`)
-      const ada = { subject, login, name: "Ada 'é'", email: `${subject}@example.com` }
+      const ada: Identity = { ...GITHUB, subject, login, name: "Ada 'é'", email: `${subject}@example.com` }
       const signIn = Effect.fnUntraced(function*(identity: Identity) {
         return yield* store.recognize(identity, { id: yield* newId, at: later })
       })
@@ -223,13 +226,42 @@ const signIns = (it: Writer<MemberStore | AuditLog | Ids>) => {
       assert.deepStrictEqual(yield* store.findUser({ _tag: "Id", id: stranger.id }), { ...stranger, githubLogin: null })
     }))
 
+  it.effect("recognizes an account of OpenID Connect by its own id, and an invited user by the verified address, without case", () =>
+    Effect.gen(function*() {
+      const store = yield* MemberStore
+      const [subject, local] = [yield* fresh, yield* fresh]
+      const email = `${local}@Example.com`
+      const ada: Identity = { provider: "oidc", entry: AS_INVITED, subject: `https://id.test ${subject}`, login: email, name: "A", email }
+      const signIn = Effect.fnUntraced(function*(identity: Identity) {
+        return yield* store.recognize(identity, { id: `user_${yield* (yield* Ids).ulid}`, at: later })
+      })
+      assert.isNull(yield* store.findBound(ada))
+      const invited = yield* newUser({ email: email.toLowerCase() })
+      const first = yield* signIn(ada)
+      assert.deepStrictEqual(first, { ...invited, email })
+      assert.deepStrictEqual(yield* store.findBound(ada), first)
+      assert.deepStrictEqual(yield* store.findUser({ _tag: "Email", email: email.toLowerCase() }), first)
+      assert.deepStrictEqual(yield* signIn({ ...ada, login: null, email: null }), first)
+      // An account of GitHub with the same id and name is another person.
+      const other = yield* signIn({ ...ada, provider: "github" })
+      assert.notStrictEqual(other.id, first.id)
+      assert.deepStrictEqual(yield* store.findBound(ada), first)
+      assert.strictEqual((yield* store.findBound({ ...ada, provider: "github" }))?.id, other.id)
+      // A stranger with the address, and no address.
+      const stranger = yield* signIn({ ...ada, subject: `s ${subject}` })
+      assert.notStrictEqual(stranger.id, first.id)
+      assert.isNull((yield* store.findBound(ada))?.email)
+      const nameless = yield* signIn({ ...ada, subject: `n ${subject}`, login: null, email: null })
+      assert.deepInclude(nameless, { email: null, githubLogin: null, approvedAt: null })
+    }))
+
   it.effect("makes one user of an account that signs in many times at once, and two of two accounts with one login", () =>
     Effect.gen(function*() {
       const store = yield* MemberStore
       const [subject, login] = [yield* fresh, `M-${yield* fresh}`]
       const signIn = Effect.fnUntraced(function*(identity: Partial<Identity>) {
         const id = `user_${yield* (yield* Ids).ulid}`
-        return yield* store.recognize({ subject, login, name: "Ada", email: null, ...identity }, { id, at })
+        return yield* store.recognize({ ...GITHUB, subject, login, name: "Ada", email: null, ...identity }, { id, at })
       })
       const same = yield* Effect.forEach(Array.from({ length: 8 }, () => ({})), signIn, { concurrency: "unbounded" })
       assert.strictEqual(new Set(same.map(({ id }) => id)).size, 1)
@@ -262,7 +294,7 @@ const signIns = (it: Writer<MemberStore | AuditLog | Ids>) => {
       const { id: invited } = yield* newUser({ githubLogin: login })
       const signIn = Effect.fnUntraced(function*(subject: string, login: string) {
         const id = `user_${yield* (yield* Ids).ulid}`
-        return (yield* store.recognize({ subject, login, name: "Ada", email: null }, { id, at })).id
+        return (yield* store.recognize({ ...GITHUB, subject, login, name: "Ada", email: null }, { id, at })).id
       })
       const before = (yield* log.list({ since: null, limit: 1_000_000 })).length
       yield* signIn(subject, login)

@@ -27,7 +27,11 @@ export const UserRow = Schema.Struct({
 export const USER_COLUMNS = `
       u.id, u.name, u.email, u.github_login AS "githubLogin", u.created_at AS "createdAt", u.approved_at AS "approvedAt"`
 
-export const BoundUserRow = Schema.Struct({ ...UserRow.fields, githubId: Schema.NullOr(Schema.String) })
+export const BoundUserRow = Schema.Struct({
+  ...UserRow.fields,
+  githubId: Schema.NullOr(Schema.String),
+  oidcSubject: Schema.NullOr(Schema.String)
+})
 
 export const MemberRow = Schema.Struct({ ...UserRow.fields, role: Role, active: Schema.Boolean })
 

@@ -8,6 +8,7 @@ import { RateSlotRow } from "../../access-store/rows/RateSlotRow.ts"
 export const SessionRow = Schema.Struct({
   id: Schema.String,
   userId: Schema.String,
+  provider: Schema.NullOr(Schema.Literals(["github", "oidc"])),
   createdAt: Schema.DateTimeUtcFromDate,
   lastSeenAt: Schema.DateTimeUtcFromDate
 })
@@ -43,7 +44,7 @@ export const findVisit = (reads: SqlClient.SqlClient) =>
     execute: ({ credential, digest, user }) =>
       reads`
         WITH found AS MATERIALIZED (
-          SELECT s.id, s.user_id, s.created_at, s.last_seen_at, u.name, u.email, u.github_login, u.created_at AS added_at, u.approved_at,
+          SELECT s.id, s.user_id, s.identity_provider, s.created_at, s.last_seen_at, u.name, u.email, u.github_login, u.created_at AS added_at, u.approved_at,
             p.place
           FROM sessions s
           JOIN users u ON u.id = s.user_id
@@ -58,7 +59,8 @@ export const findVisit = (reads: SqlClient.SqlClient) =>
           ) p ON true
           WHERE s.digest = ${digest}
         )
-        SELECT f.id, f.user_id AS "userId", f.created_at AS "createdAt", f.last_seen_at AS "lastSeenAt", f.name, f.email,
+        SELECT f.id, f.user_id AS "userId", f.identity_provider AS provider, f.created_at AS "createdAt", f.last_seen_at AS "lastSeenAt",
+          f.name, f.email,
           f.github_login AS "githubLogin", f.added_at AS "addedAt", f.approved_at AS "approvedAt", f.place,
           r.taken, r.remaining, r.reset_ms AS "resetMillis", r.tightest
         FROM found f CROSS JOIN LATERAL take_rate_slots(
@@ -72,7 +74,7 @@ export const openVisits = (reads: SqlClient.SqlClient) =>
     Result: Schema.Struct({ ...SessionRow.fields, grantId: Schema.String }),
     execute: (visits) =>
       reads`
-        SELECT s.id, s.user_id AS "userId", s.created_at AS "createdAt", s.last_seen_at AS "lastSeenAt", g.id AS "grantId"
+        SELECT s.id, s.user_id AS "userId", s.identity_provider AS provider, s.created_at AS "createdAt", s.last_seen_at AS "lastSeenAt", g.id AS "grantId"
         FROM jsonb_to_recordset(${visits}::jsonb) AS v("sessionId" uuid, "grantId" uuid)
         JOIN sessions s ON s.id = v."sessionId"
         JOIN users u ON u.id = s.user_id AND u.approved_at IS NOT NULL
