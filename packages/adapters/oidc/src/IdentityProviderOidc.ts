@@ -17,7 +17,7 @@ export interface Options {
   readonly clientSecret: Redacted.Redacted
   /** The name for people. Default: the issuer's host. */
   readonly name?: string | null
-  /** What is asked of the provider, with spaces between. Default `openid email profile`. */
+  /** The scopes of the request, with spaces between. Default `openid email profile`. */
   readonly scopes?: string
   readonly rules: EntryRules
   /** The timeout of one step; a sign-in takes two, of up to four requests. Default 10 seconds. */

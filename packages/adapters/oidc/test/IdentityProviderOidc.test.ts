@@ -110,7 +110,7 @@ describe("signing in with OpenID Connect", () => {
       }
     }))
 
-  it.live("knows nobody by an address that the provider has not verified", () =>
+  it.live("recognizes no person by an address that the provider has not verified", () =>
     Effect.gen(function*() {
       const { server, signIn } = yield* world()
       server.person = { sub: "4711", email: "boss@example.com", email_verified: false, preferred_username: "a\u202eda" }
@@ -154,6 +154,9 @@ describe("signing in with OpenID Connect", () => {
     }))
 })
 
+const without = (claims: OidcServer.Token["claims"], name: string) =>
+  Object.fromEntries(Object.entries(claims).filter(([other]) => other !== name))
+
 const stranger = generateKeyPairSync("rsa", { modulusLength: 2048 }).privateKey
 const now = () => Math.floor(Date.now() / 1000)
 
@@ -163,10 +166,10 @@ describe("an ID token is refused", () => {
     ["for another audience", ({ claims, signed }) => signed({ ...claims, aud: "other" }), /another issuer, audience/u],
     ["for several audiences and another party", ({ claims, signed }) => signed({ ...claims, aud: ["slipway", "x"], azp: "x" }), /./u],
     ["with another nonce", ({ claims, signed }) => signed({ ...claims, nonce: "x" }), /nonce/u],
-    ["without a nonce", ({ claims: { nonce: _, ...claims }, signed }) => signed(claims), /./u],
+    ["without a nonce", ({ claims, signed }) => signed(without(claims, "nonce")), /./u],
     ["that is expired for more than a minute", ({ claims, signed }) => signed({ ...claims, exp: now() - 120 }), /clocks/u],
-    ["without an expiry", ({ claims: { exp: _, ...claims }, signed }) => signed(claims), /./u],
-    ["without a subject", ({ claims: { sub: _, ...claims }, signed }) => signed(claims), /./u],
+    ["without an expiry", ({ claims, signed }) => signed(without(claims, "exp")), /./u],
+    ["without a subject", ({ claims, signed }) => signed(without(claims, "sub")), /./u],
     ["with a subject that cannot be stored", ({ claims, signed }) => signed({ ...claims, sub: "a\u0000" }), /usable id/u],
     ["with `alg: none`", ({ claims, header }) => {
       const coded = [{ ...header, alg: "none" }, claims].map((part) => Buffer.from(JSON.stringify(part)).toString("base64url"))

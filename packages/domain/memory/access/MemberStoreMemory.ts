@@ -9,6 +9,23 @@ import { type Handle, isNamedBy, type Member, type Organization, type User } fro
 import { Ids } from "../../src/ids/Ids.ts"
 import * as AuditLogMemory from "./AuditLogMemory.ts"
 
+/** The users with their accounts at identity providers. */
+const accountsOf = (users: Map<string, User>) => {
+  const known = new Map<string, Pick<BoundUser, "githubId" | "oidcSubject">>()
+  const all = () =>
+    Array.from(users.values()).map((user): BoundUser => ({ ...user, ...known.get(user.id) ?? { githubId: null, oidcSubject: null } }))
+  return {
+    bySubject: (provider: ProviderId, subject: string) => all().find((user) => accountOf(user, provider) === subject) ?? null,
+    byLogin: (provider: ProviderId, login: string | null) =>
+      all().find((user) => login !== null && loginOf(user, provider)?.toLowerCase() === login.toLowerCase()) ?? null,
+    save: ({ githubId, oidcSubject, ...user }: BoundUser): User => {
+      known.set(user.id, { githubId, oidcSubject })
+      users.set(user.id, user)
+      return user
+    }
+  }
+}
+
 /** Process-local, for tests and for embedding without a database. */
 export const layer = Layer.effect(
   MemberStore,
@@ -28,17 +45,7 @@ export const layer = Layer.effect(
       [owner.organizationId, new Map([[owner.userId, { role: "owner", active: true }]])]
     ])
 
-    /** By user. */
-    const accounts = new Map<string, Pick<BoundUser, "githubId" | "oidcSubject">>()
-    const bound = (user: User): BoundUser => ({ ...user, ...accounts.get(user.id) ?? { githubId: null, oidcSubject: null } })
-    const findBound = (provider: ProviderId, subject: string) =>
-      Array.from(users.values()).map(bound).find((user) => accountOf(user, provider) === subject) ?? null
-    const findLogin = (provider: ProviderId, login: string | null) =>
-      Array.from(users.values()).map(bound).find((user) =>
-        login !== null &&
-        loginOf(user, provider)?.toLowerCase() === login.toLowerCase()
-      ) ?? null
-    const unbound = ({ githubId: _, oidcSubject: __, ...user }: BoundUser): User => user
+    const accounts = accountsOf(users)
 
     const find = (handle: Handle) => Array.from(users.values()).find((user) => isNamedBy(user, handle)) ?? null
     const memberOf = (organizationId: string, userId: string): Member | null => {
@@ -85,21 +92,15 @@ export const layer = Layer.effect(
       recognize: Effect.fnUntraced(function*(identity, fresh) {
         const { provider, subject } = identity
         const { events, user, without } = recognize(identity, {
-          bySubject: findBound(provider, subject),
-          byLogin: findLogin(provider, identity.login)
+          bySubject: accounts.bySubject(provider, subject),
+          byLogin: accounts.byLogin(provider, identity.login)
         }, fresh)
-        for (const changed of without === null ? [user] : [without, user]) {
-          users.set(changed.id, unbound(changed))
-          accounts.set(changed.id, { githubId: changed.githubId, oidcSubject: changed.oidcSubject })
-        }
+        if (without !== null) accounts.save(without)
+        const saved = accounts.save(user)
         yield* Effect.provideService(audit.append(events), Acting, { _tag: "User", userId: user.id })
-        return unbound(user)
+        return saved
       }),
-      findBound: ({ provider, subject }) =>
-        Effect.sync(() => {
-          const found = findBound(provider, subject)
-          return found === null ? null : unbound(found)
-        }),
+      findBound: ({ provider, subject }) => Effect.sync(() => users.get(accounts.bySubject(provider, subject)?.id ?? "") ?? null),
       approve: Effect.fnUntraced(function*(userId, approved, at) {
         const known = users.get(userId)
         if (known === undefined) return yield* new UserNotFound({ user: userId })

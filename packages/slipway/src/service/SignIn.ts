@@ -39,11 +39,11 @@ const gitHub = ({ apiUrl, clientId, clientSecretFile }: GitHubClient) =>
     )
   )
 
-const oidc = ({ clientSecretFile, session: _, ...options }: OidcClient) =>
+const oidc = ({ clientId, clientSecretFile, issuer, name, rules, scopes }: OidcClient) =>
   Layer.unwrap(
     Effect.map(
       clientSecret(Oidc.client.clientSecretFile, clientSecretFile),
-      (clientSecret) => IdentityProviderOidc.layer({ ...options, clientSecret })
+      (clientSecret) => IdentityProviderOidc.layer({ issuer, clientId, clientSecret, name, scopes, rules })
     )
   )
 

@@ -9,7 +9,6 @@ import * as Kubernetes from "./Kubernetes.ts"
 import * as Lifetimes from "./Lifetimes.ts"
 import * as Limits from "./Limits.ts"
 import * as Listening from "./Listening.ts"
-import * as Logging from "./Logging.ts"
 import * as Models from "./Models.ts"
 import * as Oidc from "./Oidc.ts"
 import * as Processes from "./Processes.ts"
@@ -34,7 +33,7 @@ export const subjects: ReadonlyArray<Subject> = [
   subject("Listening", Listening.settings, Listening.edge),
   subject("Storage", Storage.settings),
   subject("Processes", Processes.settings),
-  subject("Logs", Logging.settings),
+  subject("Logs", Processes.logging),
   subject("Traces", Traces.settings),
   subject("Limits of keys, users and grants", Limits.settings, Limits.edge),
   subject("Times of sandboxes", Lifetimes.settings),

@@ -38,7 +38,7 @@ export interface SignInBegun {
   readonly verifier: Redacted.Redacted
 }
 
-/** What a browser came back with, and what it kept. */
+/** The answer that a browser came back with, and the secret that it kept. */
 export interface SignInAnswer {
   readonly code: string
   /** The `iss` of the answer (RFC 9207); `null`: it has none. */

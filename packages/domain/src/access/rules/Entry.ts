@@ -22,7 +22,7 @@ export interface GroupRole {
   readonly role: Role
 }
 
-/** Who may enter. A person has to satisfy each rule that is set. */
+/** The rules of entry. A person has to satisfy each rule that is set. */
 export interface EntryRules {
   /** Domains of the verified e-mail address, in lower case. Empty: any. */
   readonly emailDomains: ReadonlyArray<string>

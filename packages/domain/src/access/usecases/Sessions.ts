@@ -26,6 +26,34 @@ export interface SignedIn {
   readonly token: Redacted.Redacted
 }
 
+interface Stores {
+  readonly store: SessionStore["Service"]
+  readonly members: MemberStore["Service"]
+}
+
+/** The user loses the sessions, and the role that the provider gave. */
+const turnAway = Effect.fnUntraced(function*(
+  { members, store }: Stores,
+  identity: Identity,
+  { leaves }: Extract<Entry, { readonly _tag: "Refused" }>
+) {
+  const user = yield* members.findBound(identity)
+  if (user === null) return
+  const at = yield* DateTime.now
+  const { organizationId } = yield* members.owner
+  const isMember = (yield* members.members(organizationId)).some((member) => member.active && member.user.id === user.id)
+  if (leaves && isMember) yield* Effect.catchTag(members.removeMember(organizationId, user.id, at), "MemberNotFound", Effect.die)
+  yield* store.endAll(user.id, at)
+}, Effect.provideService(Acting, { _tag: "System" }))
+
+/** The user is approved and has the role, as if an administrator had said so. A second call finishes what the first one left. */
+const giveRole = Effect.fnUntraced(function*({ members }: Stores, user: User, role: Role, at: DateTime.Utc) {
+  const { organizationId } = yield* members.owner
+  const member = (yield* members.members(organizationId)).find((member) => member.user.id === user.id)
+  if (user.approvedAt === null) yield* Effect.catchTag(members.approve(user.id, true, at), "UserNotFound", Effect.die)
+  if (member?.active !== true || member.role !== role) yield* members.addMember(organizationId, user.id, role, at)
+}, Effect.provideService(Acting, { _tag: "System" }))
+
 /**
  * Sessions of people, and one-time sign-in links. Tokens come from a browser, so any text may be one. The end of a session takes effect
  * on the next request of any process.
@@ -92,26 +120,6 @@ export class Sessions extends Context.Service<Sessions, {
         return { session, token }
       })
 
-      /** The user loses the sessions, and the role that the provider gave. */
-      const turnAway = Effect.fnUntraced(function*(identity: Identity, { leaves }: Extract<Entry, { readonly _tag: "Refused" }>) {
-        const user = yield* members.findBound(identity)
-        if (user === null) return
-        const at = yield* DateTime.now
-        const { organizationId } = yield* members.owner
-        const isMember = (yield* members.members(organizationId)).some((member) => member.active && member.user.id === user.id)
-        if (leaves && isMember) yield* Effect.orDie(members.removeMember(organizationId, user.id, at))
-        yield* store.endAll(user.id, at)
-        yield* hints.publish([REVOCATIONS])
-      }, Effect.provideService(Acting, { _tag: "System" }))
-
-      /** The user is approved and has the role, as if an administrator had said so. */
-      const giveRole = Effect.fnUntraced(function*(user: User, role: Role, at: DateTime.Utc) {
-        const { organizationId } = yield* members.owner
-        const member = (yield* members.members(organizationId)).find((member) => member.user.id === user.id)
-        if (user.approvedAt === null) yield* Effect.orDie(members.approve(user.id, true, at))
-        if (member?.active !== true || member.role !== role) yield* members.addMember(organizationId, user.id, role, at)
-      }, Effect.provideService(Acting, { _tag: "System" }))
-
       return Sessions.of({
         signIn: (userId, previous) => signIn(userId, previous),
         admit: Effect.fn("Sessions.admit")(function*(token, limits) {
@@ -159,12 +167,13 @@ export class Sessions extends Context.Service<Sessions, {
         signInByIdentity: Effect.fn("Sessions.signInByIdentity")(function*(identity, previous) {
           const { entry, provider } = identity
           if (entry._tag === "Refused") {
-            yield* turnAway(identity, entry)
+            yield* turnAway({ members, store }, identity, entry)
+            yield* hints.publish([REVOCATIONS])
             return yield* new SignInRefused({ detail: entry.detail })
           }
           const at = yield* DateTime.now
           const user = yield* members.recognize(identity, { id: `user_${yield* ids.ulid}`, at })
-          if (entry._tag === "InRole") yield* giveRole(user, entry.role, at)
+          if (entry._tag === "InRole") yield* giveRole({ members, store }, user, entry.role, at)
           return yield* signIn(user.id, previous, provider)
         })
       })

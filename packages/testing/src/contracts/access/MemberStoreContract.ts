@@ -194,6 +194,37 @@ const membership = (it: Writer<MemberStore | AuditLog | Ids>) => {
     }))
 }
 
+const openIdConnect = (it: Writer<MemberStore | AuditLog | Ids>) => {
+  it.effect("recognizes an account of OpenID Connect by its own id, and an invited user by the verified address, without case", () =>
+    Effect.gen(function*() {
+      const store = yield* MemberStore
+      const [subject, local] = [yield* fresh, yield* fresh]
+      const email = `${local}@Example.com`
+      const ada: Identity = { provider: "oidc", entry: AS_INVITED, subject: `https://id.test ${subject}`, login: email, name: "A", email }
+      const signIn = Effect.fnUntraced(function*(identity: Identity) {
+        return yield* store.recognize(identity, { id: `user_${yield* (yield* Ids).ulid}`, at: later })
+      })
+      assert.isNull(yield* store.findBound(ada))
+      const invited = yield* newUser({ email: email.toLowerCase() })
+      const first = yield* signIn(ada)
+      assert.deepStrictEqual(first, { ...invited, email })
+      assert.deepStrictEqual(yield* store.findBound(ada), first)
+      assert.deepStrictEqual(yield* store.findUser({ _tag: "Email", email: email.toLowerCase() }), first)
+      assert.deepStrictEqual(yield* signIn({ ...ada, login: null, email: null }), first)
+      // An account of GitHub with the same id and name is another person.
+      const other = yield* signIn({ ...ada, provider: "github" })
+      assert.notStrictEqual(other.id, first.id)
+      assert.deepStrictEqual(yield* store.findBound(ada), first)
+      assert.strictEqual((yield* store.findBound({ ...ada, provider: "github" }))?.id, other.id)
+      // A stranger with the address, and no address.
+      const stranger = yield* signIn({ ...ada, subject: `s ${subject}` })
+      assert.notStrictEqual(stranger.id, first.id)
+      assert.isNull((yield* store.findBound(ada))?.email)
+      const nameless = yield* signIn({ ...ada, subject: `n ${subject}`, login: null, email: null })
+      assert.deepInclude(nameless, { email: null, githubLogin: null, approvedAt: null })
+    }))
+}
+
 const signIns = (it: Writer<MemberStore | AuditLog | Ids>) => {
   it.effect("recognizes who signs in by the id of the account: a new user once, an invited one once, and whatever the login", () =>
     Effect.gen(function*() {
@@ -224,35 +255,6 @@ const signIns = (it: Writer<MemberStore | AuditLog | Ids>) => {
       // And back.
       assert.deepStrictEqual(yield* signIn(guest), { ...approved, githubLogin: guest.login })
       assert.deepStrictEqual(yield* store.findUser({ _tag: "Id", id: stranger.id }), { ...stranger, githubLogin: null })
-    }))
-
-  it.effect("recognizes an account of OpenID Connect by its own id, and an invited user by the verified address, without case", () =>
-    Effect.gen(function*() {
-      const store = yield* MemberStore
-      const [subject, local] = [yield* fresh, yield* fresh]
-      const email = `${local}@Example.com`
-      const ada: Identity = { provider: "oidc", entry: AS_INVITED, subject: `https://id.test ${subject}`, login: email, name: "A", email }
-      const signIn = Effect.fnUntraced(function*(identity: Identity) {
-        return yield* store.recognize(identity, { id: `user_${yield* (yield* Ids).ulid}`, at: later })
-      })
-      assert.isNull(yield* store.findBound(ada))
-      const invited = yield* newUser({ email: email.toLowerCase() })
-      const first = yield* signIn(ada)
-      assert.deepStrictEqual(first, { ...invited, email })
-      assert.deepStrictEqual(yield* store.findBound(ada), first)
-      assert.deepStrictEqual(yield* store.findUser({ _tag: "Email", email: email.toLowerCase() }), first)
-      assert.deepStrictEqual(yield* signIn({ ...ada, login: null, email: null }), first)
-      // An account of GitHub with the same id and name is another person.
-      const other = yield* signIn({ ...ada, provider: "github" })
-      assert.notStrictEqual(other.id, first.id)
-      assert.deepStrictEqual(yield* store.findBound(ada), first)
-      assert.strictEqual((yield* store.findBound({ ...ada, provider: "github" }))?.id, other.id)
-      // A stranger with the address, and no address.
-      const stranger = yield* signIn({ ...ada, subject: `s ${subject}` })
-      assert.notStrictEqual(stranger.id, first.id)
-      assert.isNull((yield* store.findBound(ada))?.email)
-      const nameless = yield* signIn({ ...ada, subject: `n ${subject}`, login: null, email: null })
-      assert.deepInclude(nameless, { email: null, githubLogin: null, approvedAt: null })
     }))
 
   it.effect("makes one user of an account that signs in many times at once, and two of two accounts with one login", () =>
@@ -346,5 +348,6 @@ export const suite = (name: string, layer: Layer.Layer<MemberStore | AuditLog | 
     organizationsAndUsers(it)
     membership(it)
     signIns(it)
+    openIdConnect(it)
     auditedChanges(it)
   })

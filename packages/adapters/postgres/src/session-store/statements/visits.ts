@@ -44,8 +44,8 @@ export const findVisit = (reads: SqlClient.SqlClient) =>
     execute: ({ credential, digest, user }) =>
       reads`
         WITH found AS MATERIALIZED (
-          SELECT s.id, s.user_id, s.identity_provider, s.created_at, s.last_seen_at, u.name, u.email, u.github_login, u.created_at AS added_at, u.approved_at,
-            p.place
+          SELECT s.id, s.user_id, s.identity_provider, s.created_at, s.last_seen_at,
+            u.name, u.email, u.github_login, u.created_at AS added_at, u.approved_at, p.place
           FROM sessions s
           JOIN users u ON u.id = s.user_id
           LEFT JOIN LATERAL (
@@ -74,7 +74,8 @@ export const openVisits = (reads: SqlClient.SqlClient) =>
     Result: Schema.Struct({ ...SessionRow.fields, grantId: Schema.String }),
     execute: (visits) =>
       reads`
-        SELECT s.id, s.user_id AS "userId", s.identity_provider AS provider, s.created_at AS "createdAt", s.last_seen_at AS "lastSeenAt", g.id AS "grantId"
+        SELECT s.id, s.user_id AS "userId", s.identity_provider AS provider,
+          s.created_at AS "createdAt", s.last_seen_at AS "lastSeenAt", g.id AS "grantId"
         FROM jsonb_to_recordset(${visits}::jsonb) AS v("sessionId" uuid, "grantId" uuid)
         JOIN sessions s ON s.id = v."sessionId"
         JOIN users u ON u.id = s.user_id AND u.approved_at IS NOT NULL
