@@ -93,6 +93,15 @@ const visitor = Effect.fnUntraced(function*(login: string, standing: "member" | 
   return { token, request: { headers: { ...headers, "x-csrf-token": Redacted.value(sessions.csrfToken(token)) } } }
 })
 
+/** A viewer, with a session and with a key that was made for a member. */
+const viewer = Effect.fnUntraced(function*(login: string) {
+  const { request } = yield* visitor(login, "approved")
+  const members = yield* Members
+  const { key } = yield* mintKey({ userId: (yield* members.user(login)).id, scopes: Scope.literals })
+  yield* members.add(null, login, "viewer")
+  return { request, key }
+})
+
 const unknownKey = Effect.gen(function*() {
   return Redacted.value(yield* mint(yield* Ids, "live"))
 })
@@ -211,6 +220,26 @@ const rows: ReadonlyArray<Row> = [
     refusal: [403, "insufficient_scope", LACKING],
     scopes: ["partner:ingest", "webhooks", "secrets", "metrics:read", "models", "automations"]
   },
+  ...["session", "key"].flatMap((kind): ReadonlyArray<Row> => {
+    const given = (login: string) =>
+      Effect.map(viewer(`${kind}-${login}`), ({ key, request }) => kind === "key" ? bearer(key) : request)
+    return [
+      { name: `viewer's ${kind}, reading`, given: given("reads"), refusal: null, scopes: ["sandboxes"], methods: ["GET"] },
+      {
+        name: `viewer's ${kind}, changing`,
+        given: given("changes"),
+        refusal: [403, "forbidden", undefined],
+        scopes: ["sandboxes"],
+        methods: ["POST", "PUT", "PATCH", "DELETE"]
+      },
+      {
+        name: `viewer's ${kind}, elsewhere`,
+        given: given("elsewhere"),
+        refusal: [403, "insufficient_scope", LACKING],
+        scopes: Scope.literals.filter((scope) => scope !== "sandboxes")
+      }
+    ]
+  }),
   // The last one: every other key is of this organization too.
   {
     name: "suspended organization",

@@ -87,6 +87,7 @@ const DEFAULTS: Readonly<Record<string, object>> = {
   messages: { files: null },
   sandbox_spending: { budget: null },
   users: { oidc_subject: null },
+  memberships: { viewer: null },
   sessions: { identity_provider: null }
 }
 

@@ -211,6 +211,6 @@ export const layer = HttpRouter.use(Effect.fnUntraced(function*(router) {
     store: yield* MemberStore,
     publicUrl
   }
-  yield* pages.members("/keys", { GET: list(services), POST: mint(services) })
-  yield* pages.members("/keys/:id/revoke", { GET: askToRevoke(services), POST: revoke(services) })
+  yield* pages.members("/keys", { GET: list(services), POST: mint(services), takesViewers: true })
+  yield* pages.members("/keys/:id/revoke", { GET: askToRevoke(services), POST: revoke(services), takesViewers: true })
 }))

@@ -18,8 +18,12 @@ const MESSAGES = {
   removed: "Member removed. Their keys stop working with their next request."
 }
 
-const ROLES: Readonly<Record<Role, string>> = { owner: "Owner", member: "Member" }
-const OTHER: Readonly<Record<Role, Role>> = { owner: "member", member: "owner" }
+const ROLES: Readonly<Record<Role, string>> = { owner: "Owner", member: "Member", viewer: "Viewer" }
+const OTHERS: Readonly<Record<Role, ReadonlyArray<Role>>> = {
+  owner: ["member", "viewer"],
+  member: ["owner", "viewer"],
+  viewer: ["member", "owner"]
+}
 
 const forOwners = (handler: Handler): Handler => (member, asked) =>
   member.visit.place.role === "owner"
@@ -53,10 +57,12 @@ const stateOf = ({ active, user }: Member): Html =>
 const actions = (csrf: Html, { active, role, user }: Member): Html =>
   active
     ? html`<div class="actions">
-<form method="post" action="/members/role">${csrf}<input type="hidden" name="user" value="${user.id}">
-<input type="hidden" name="role" value="${OTHER[role]}">
-<button class="quiet" aria-label="Make ${OTHER[role]}: ${user.name}">Make ${OTHER[role]}</button></form>
-<a href="/members/remove?user=${user.id}" aria-label="Remove…: ${user.name}">Remove…</a>
+${OTHERS[role].map((other) =>
+      html`<form method="post" action="/members/role">${csrf}<input type="hidden" name="user" value="${user.id}">
+<input type="hidden" name="role" value="${other}">
+<button class="quiet" aria-label="Make ${other}: ${user.name}">Make ${other}</button></form>
+`
+    )}<a href="/members/remove?user=${user.id}" aria-label="Remove…: ${user.name}">Remove…</a>
 </div>`
     : html`<form method="post" action="/members/role">${csrf}<input type="hidden" name="user" value="${user.id}">
 <input type="hidden" name="role" value="${role}"><button class="quiet" aria-label="Add again: ${user.name}">Add again</button></form>`
@@ -83,16 +89,17 @@ ${problem !== null && html`<p class="problem" role="alert" id="problem">${proble
 <div class="field">
 <label for="user">GitHub login or e-mail address</label>
 <input id="user" name="user" value="${user}" required autocapitalize="none" spellcheck="false" aria-describedby="user-hint"${invalid}>
-<p class="hint" id="user-hint">They sign in with GitHub under this login. For a person with an e-mail address an administrator makes a
-sign-in link: <code>slipway sign-in-link</code>.</p>
+<p class="hint" id="user-hint">They sign in with GitHub under this login, or with OpenID Connect under this e-mail address. An administrator can
+also make a sign-in link: <code>slipway sign-in-link</code>.</p>
 </div>
 <div class="field">
 <label for="role">Role</label>
 <select id="role" name="role" aria-describedby="role-hint">
 <option value="member">Member</option>
 <option value="owner">Owner</option>
+<option value="viewer">Viewer</option>
 </select>
-<p class="hint" id="role-hint">Owners also manage members, secrets, webhooks and models.</p>
+<p class="hint" id="role-hint">Viewers see everything and change nothing. Owners also manage members, secrets, webhooks and models.</p>
 </div>
 <button>Add member</button>
 </form>`
@@ -120,7 +127,7 @@ ${member.visit.place.role === "owner" && addForm(member.csrf, draft)}`
 
   const show: Handler = (member, asked) => page(member, Page.told(asked, MESSAGES), EMPTY, 200)
 
-  const roleOf = (text: string) => isRole(text) ? Effect.succeed(text) : Effect.fail(Refused.bad("Choose a role: owner or member."))
+  const roleOf = (text: string) => isRole(text) ? Effect.succeed(text) : Effect.fail(Refused.bad("Choose a role: owner, member or viewer."))
 
   /** The member with this id, who is somebody else. */
   const other = Effect.fnUntraced(function*(me: Page.Member, id: string) {

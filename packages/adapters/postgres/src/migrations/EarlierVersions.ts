@@ -48,8 +48,9 @@ const PROMPT_FILES: Added = {
 /** The MCP servers that a creation chose. */
 const MCP_SERVERS: Added = { sandboxes: ["COLUMN mcp_servers jsonb"] }
 
-/** Accounts of OpenID Connect, and where a session began. */
+/** Accounts of OpenID Connect, where a session began, and viewers. */
 const SIGN_IN: Added = {
+  memberships: ["COLUMN viewer text CHECK (viewer IN ('active', 'removed'))"],
   users: ["COLUMN oidc_subject text UNIQUE CHECK (oidc_subject <> '')"],
   sessions: ["COLUMN identity_provider text CHECK (identity_provider IN ('github', 'oidc'))"]
 }

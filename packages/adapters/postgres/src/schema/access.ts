@@ -28,6 +28,8 @@ export const access: ReadonlyArray<string> = [
     user_id         text    NOT NULL REFERENCES users,
     active          boolean NOT NULL DEFAULT true,
     role            text    NOT NULL DEFAULT 'member' CHECK (role IN ('owner', 'member')),
+    -- A viewer is not "active": processes of earlier versions, which know no viewers, refuse them. Null: an owner or member.
+    viewer          text    CHECK (viewer IN ('active', 'removed')),
     PRIMARY KEY (organization_id, user_id)
   )`,
   "CREATE INDEX IF NOT EXISTS memberships_user ON memberships (user_id)",

@@ -58,7 +58,7 @@ export const verifiedEmailOf = (claims: Claims): string | null => {
 }
 
 /** Roles from the one with the most rights. A person in several groups has the first. */
-const ORDER: ReadonlyArray<Role> = ["owner", "member"]
+const ORDER: ReadonlyArray<Role> = ["owner", "member", "viewer"]
 
 /** The entry of an account with these claims. */
 export const entryOf = ({ claim, emailDomains, groupsClaim, roles }: EntryRules, claims: Claims): Entry => {

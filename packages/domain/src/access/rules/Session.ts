@@ -9,7 +9,7 @@ import * as Result from "effect/Result"
 import * as Instant from "../../time/Instant.ts"
 import type { Principal } from "../schema/Principal.ts"
 import type { ProviderId } from "./Identity.ts"
-import { scopesOf } from "./Minting.ts"
+import { rightsOf, scopesOf } from "./Minting.ts"
 import type { Role, User } from "./User.ts"
 
 /** A session as it is stored: everything but the token. `id` is a UUID. */
@@ -73,7 +73,7 @@ export const principalOf = ({ place: { grantId, organizationId, role }, session:
   grantId,
   organizationId,
   userId,
-  scopes: new Set(scopesOf(role)),
+  scopes: rightsOf(role, scopesOf(role)),
   test: false
 })
 

@@ -1,4 +1,5 @@
 /** Authenticates the caller and takes a slot of its rate (docs/decisions/9 and 10). Runs before routing. */
+import { mayUse } from "@slipway/domain/access/rules/Minting"
 import { Forbidden, InsufficientScope, RateLimited, Refusal, Unauthorized } from "@slipway/api/shared/Errors"
 import type { Admission, RateSlot } from "@slipway/domain/access/ports/AccessStore"
 import { Acting, AuditLog } from "@slipway/domain/access/ports/AuditLog"
@@ -102,6 +103,12 @@ const ofVisit = (visit: Visit, rate: RateSlot, fromPage: boolean): Result.Result
     ? Result.fail(Forbidden.make("A session needs the X-CSRF-Token of its pages to change anything."))
     : Result.mapBoth(admitted(visit), { onFailure: ({ message }) => Forbidden.make(message), onSuccess: principalOf })
 
+/** Methods that change nothing. */
+const READS = new Set(["GET", "HEAD", "OPTIONS"])
+
+const isViewer = ({ scopes }: Principal) => scopes.has("sandboxes:read")
+const viewersOnlyRead = Forbidden.make("A viewer of the organization changes nothing. An owner can give another role.")
+
 /**
  * Makes the check of one request for what needs a scope: who makes it and how its rate stands. What its headers alone refuse is
  * refused at once.
@@ -126,7 +133,7 @@ export const make = Effect.gen(function*() {
   const bySession = (request: HttpServerRequest.HttpServerRequest, address: string, token: Redacted.Redacted) =>
     Effect.map(sessions.admit(token, limits), (admission): Caller => {
       if (admission === null) return stranger(address, ended)
-      const fromPage = ["GET", "HEAD", "OPTIONS"].includes(request.method) ||
+      const fromPage = READS.has(request.method) ||
         sessions.isCsrfToken(token, request.headers["x-csrf-token"] ?? "")
       return { principal: ofVisit(admission.visit, admission.rate, fromPage), rate: admission.rate }
     })
@@ -175,8 +182,10 @@ export const make = Effect.gen(function*() {
     const asked = callerOf(request, wire, address)
     if (asked instanceof Refusal) return asked
     return Effect.flatMap(asked, (caller) =>
-      Result.isFailure(caller.principal) || caller.principal.success.scopes.has(scope)
+      Result.isFailure(caller.principal) || mayUse(caller.principal.success.scopes, scope, !READS.has(request.method))
         ? Effect.succeed(caller)
+        : scope === "sandboxes" && isViewer(caller.principal.success)
+        ? Effect.succeed({ ...caller, principal: Result.fail(viewersOnlyRead) })
         : Effect.map(lacking(caller.principal.success, scope), (refusal): Caller => ({ ...caller, principal: Result.fail(refusal) })))
   }
 })

@@ -194,6 +194,30 @@ const membership = (it: Writer<MemberStore | AuditLog | Ids>) => {
     }))
 }
 
+const viewers = (it: Writer<MemberStore | AuditLog | Ids>) => {
+  it.effect("keeps a viewer apart from members, through every change of the role, and when a removed one is added again", () =>
+    Effect.gen(function*() {
+      const store = yield* MemberStore
+      const organizationId = yield* (yield* Ids).uuid7
+      yield* store.createOrganization({ id: organizationId, name: yield* fresh, createdAt: at })
+      const { id } = yield* newUser()
+      const now = Effect.map(store.members(organizationId), ([member]) => [member?.role, member?.active])
+      for (const role of ["viewer", "member", "viewer", "owner", "viewer"] as const) {
+        const { active, role: given } = yield* store.addMember(organizationId, id, role, at)
+        assert.deepStrictEqual([given, active], [role, true])
+        assert.deepStrictEqual(yield* now, [role, true])
+      }
+      const removed = yield* store.removeMember(organizationId, id, at)
+      assert.deepStrictEqual([removed.role, removed.active], ["viewer", false])
+      assert.deepStrictEqual(yield* now, ["viewer", false])
+      yield* store.removeMember(organizationId, id, at)
+      assert.deepStrictEqual(yield* now, ["viewer", false])
+      yield* store.addMember(organizationId, id, "member", at)
+      yield* store.removeMember(organizationId, id, at)
+      assert.deepStrictEqual(yield* now, ["member", false])
+    }))
+}
+
 const openIdConnect = (it: Writer<MemberStore | AuditLog | Ids>) => {
   it.effect("recognizes an account of OpenID Connect by its own id, and an invited user by the verified address, without case", () =>
     Effect.gen(function*() {
@@ -349,5 +373,6 @@ export const suite = (name: string, layer: Layer.Layer<MemberStore | AuditLog | 
     membership(it)
     signIns(it)
     openIdConnect(it)
+    viewers(it)
     auditedChanges(it)
   })

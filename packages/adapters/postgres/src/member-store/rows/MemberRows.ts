@@ -35,6 +35,10 @@ export const BoundUserRow = Schema.Struct({
 
 export const MemberRow = Schema.Struct({ ...UserRow.fields, role: Role, active: Schema.Boolean })
 
+/** Whether the membership `m` works, and its role: viewers have a column of their own. */
+export const MEMBER_ACTIVE = `(m.active OR coalesce(m.viewer = 'active', false))`
+export const MEMBER_ROLE = `CASE WHEN NOT m.active AND m.viewer IS NOT NULL THEN 'viewer' ELSE m.role END`
+
 export const memberOf = ({ active, role, ...user }: typeof MemberRow.Type): Member => ({ user, role, active })
 
 /** Whether an update changed anything, or repeated an earlier one. */

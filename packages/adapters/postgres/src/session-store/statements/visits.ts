@@ -3,6 +3,7 @@ import { Role } from "@slipway/domain/access/schema/User"
 import { Schema } from "effect"
 import { type SqlClient, SqlSchema } from "effect/sql"
 import { GRANT_COLUMNS } from "../../access-store/rows/AccessRows.ts"
+import { MEMBER_ACTIVE, MEMBER_ROLE } from "../../member-store/rows/MemberRows.ts"
 import { RateSlotRow } from "../../access-store/rows/RateSlotRow.ts"
 
 export const SessionRow = Schema.Struct({
@@ -49,12 +50,12 @@ export const findVisit = (reads: SqlClient.SqlClient) =>
           FROM sessions s
           JOIN users u ON u.id = s.user_id
           LEFT JOIN LATERAL (
-            SELECT jsonb_build_object('grantId', g.id, 'organizationId', o.id, 'role', m.role,
+            SELECT jsonb_build_object('grantId', g.id, 'organizationId', o.id, 'role', ${reads.literal(MEMBER_ROLE)},
               'organizationSuspended', o.suspended_at IS NOT NULL) AS place
             FROM memberships m
             JOIN organizations o ON o.id = m.organization_id
             JOIN grants g ON g.organization_id = o.id AND g.revoked_at IS NULL
-            WHERE m.user_id = s.user_id AND m.active
+            WHERE m.user_id = s.user_id AND ${reads.literal(MEMBER_ACTIVE)}
             ORDER BY g.id = s.grant_id DESC NULLS LAST, g.created_at, g.id LIMIT 1
           ) p ON true
           WHERE s.digest = ${digest}
@@ -81,7 +82,7 @@ export const openVisits = (reads: SqlClient.SqlClient) =>
         JOIN users u ON u.id = s.user_id AND u.approved_at IS NOT NULL
         JOIN grants g ON g.id = v."grantId" AND g.revoked_at IS NULL
         JOIN organizations o ON o.id = g.organization_id AND o.suspended_at IS NULL
-        JOIN memberships m ON m.organization_id = o.id AND m.user_id = s.user_id AND m.active`
+        JOIN memberships m ON m.organization_id = o.id AND m.user_id = s.user_id AND ${reads.literal(MEMBER_ACTIVE)}`
   })
 
 /** The grants that a user may choose. */
@@ -91,7 +92,7 @@ export const grantsOf = (reads: SqlClient.SqlClient) =>
     Result: GrantRow,
     execute: (userId) =>
       reads`
-        SELECT ${reads.literal(GRANT_COLUMNS)}, m.role
+        SELECT ${reads.literal(GRANT_COLUMNS)}, ${reads.literal(MEMBER_ROLE)} AS role
         FROM memberships m JOIN grants g ON g.organization_id = m.organization_id AND g.revoked_at IS NULL
-        WHERE m.user_id = ${userId} AND m.active ORDER BY g.created_at, g.id`
+        WHERE m.user_id = ${userId} AND ${reads.literal(MEMBER_ACTIVE)} ORDER BY g.created_at, g.id`
   })
