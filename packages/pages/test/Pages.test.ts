@@ -682,7 +682,11 @@ const ada = { provider: "github" as const, entry: AS_INVITED, subject: "4711", l
 const knowing = (...people: ReadonlyArray<Identity>) =>
   Layer.effect(
     IdentityProviders,
-    Effect.forEach(people, (person) => Effect.map(Layer.build(IdentityProviderMemory.layer(person)), Context.get(IdentityProvider)))
+    Effect.forEach(people, (person) =>
+      Effect.map(Layer.build(IdentityProviderMemory.layer(person)), (context) => ({
+        ...Context.get(context, IdentityProvider),
+        signOutUrl: () => Effect.succeed(person.provider === "oidc" ? "https://login.example.com/end?a=1&b=2" : null)
+      })))
   ).pipe(Layer.provide(IdsNode.layer))
 const knowsAda = knowing(ada)
 
@@ -795,6 +799,20 @@ layer(http().pipe(Layer.provide(knowing(ada, grace))), { excludeTestServices: tr
         assert.strictEqual(back.pathname, `/sign-in/${id}/callback`)
         sentTo(yield* ask(back.pathname + back.search, { headers: { cookie } }), "/")
       }
+    }))
+
+  it.effect("have sessions of their own, which can be ended after signing out where they offer it", () =>
+    Effect.gen(function*() {
+      for (const [id, path] of [["github", "/sign-in?left=github"], ["oidc", "/sign-in?left=oidc"]] as const) {
+        const { back, cookie } = yield* begin(id)
+        const entered = yield* ask(back.pathname + back.search, { headers: { cookie } })
+        const session = entered.headers["set-cookie"]?.find((cookie) => cookie.startsWith(COOKIE))?.split(";")[0] ?? ""
+        const csrf = /name="csrf" value="([^"]+)"/u.exec((yield* ask("/grant", { headers: { cookie: session } })).text)?.[1] ?? ""
+        sentTo(yield* postForm("/sign-out", { csrf }, { cookie: session }), path)
+      }
+      for (const left of ["github", "other", ""]) assert.notInclude((yield* ask(`/sign-in?left=${left}`)).text, "You are signed out here")
+      const { text } = yield* ask("/sign-in?left=oidc")
+      assert.include(text, "href=\"https://login.example.com/end?a=1&amp;b=2\"")
     }))
 
   it.effect("are not asked about each other's answers", () =>

@@ -1,7 +1,7 @@
 /** Signing in, by a one-time code or at an identity provider, and signing out. */
 import { type IdentityProvider, IdentityProviders } from "@slipway/domain/access/ports/IdentityProvider"
 import type { ProviderId } from "@slipway/domain/access/rules/Identity"
-import { SessionLifetimes } from "@slipway/domain/access/rules/Session"
+import { SessionLifetimes, type Visit } from "@slipway/domain/access/rules/Session"
 import { Sessions, type SignedIn } from "@slipway/domain/access/usecases/Sessions"
 import { failures } from "@slipway/http/server/access/Authenticate"
 import * as SessionCookie from "@slipway/http/server/access/SessionCookie"
@@ -78,11 +78,20 @@ const withProvider = ({ id, name }: Provider, next: string | null): Html => {
 </section>`
 }
 
+/** The session at the provider, which outlives ours. */
+const leaving = ({ name }: Provider, address: string): Html =>
+  html`<section class="panel" aria-labelledby="leave">
+<h2 id="leave">You are signed out here</h2>
+<p>Your session at ${name} goes on: who uses this browser can sign in again without a password.</p>
+<p><a class="button" href="${address}">Sign out of ${name}</a></p>
+</section>`
+
 const page = (
   { providers, publicUrl }: { readonly providers: ReadonlyArray<Provider>; readonly publicUrl: string },
   person: Page.Person | null,
   next: string | null,
-  problem: string | null
+  problem: string | null,
+  left: Html | null = null
 ) => {
   const warning = !keepsSessions(publicUrl) &&
     html`<p class="warning">You cannot stay signed in at ${publicUrl}: browsers keep a session only at an https address, or on
@@ -94,6 +103,7 @@ the service's own machine. An administrator can put Slipway behind TLS and tell 
       body: html`<h1>Sign in</h1>
 ${problem !== null && html`<p class="problem" role="alert" id="problem">${problem}</p>`}
 ${warning}
+${left}
 ${person !== null && html`<p>You are signed in as ${person.user.name}. <a href="${next ?? Page.HOME}">Continue</a></p>`}
 ${providers.map((provider) => withProvider(provider, next))}
 <section class="panel" aria-labelledby="by-code">
@@ -201,10 +211,24 @@ export const layer = HttpRouter.use(Effect.fnUntraced(function*(router) {
   const cookies = cookiesAt(basePathOf(publicUrl), absolute)
   const providers = yield* IdentityProviders
   const about = { providers, publicUrl }
-  const left = HttpServerResponse.expireCookieUnsafe(Page.redirect("/sign-in"), cookies.session, cookies.attributes)
+  const left = (from: Visit["session"]) =>
+    HttpServerResponse.expireCookieUnsafe(
+      Page.redirect(providers.some(({ id }) => id === from.provider) ? `/sign-in?left=${from.provider}` : "/sign-in"),
+      cookies.session,
+      cookies.attributes
+    )
+  /** Offers to sign out at the provider, too, if it has an address for that. A form may not lead there itself. */
+  const leave = Effect.fnUntraced(function*(id: string | null) {
+    const provider = providers.find((one) => one.id === id)
+    const address = provider === undefined ? null : yield* provider.signOutUrl(`${publicUrl}/sign-in`)
+    return provider === undefined || address === null ? null : leaving(provider, address)
+  })
 
   yield* pages.anybody("/sign-in", {
-    GET: (person, { url }) => Effect.succeed(page(about, person, nextOf(url.searchParams.get("next")), null)),
+    GET: Effect.fnUntraced(function*(person, { url }) {
+      const offer = person === null ? yield* leave(url.searchParams.get("left")) : null
+      return page(about, person, nextOf(url.searchParams.get("next")), null, offer)
+    }),
     POST: Effect.fnUntraced(function*(person, { form }) {
       const given = (yield* form.one("code")).trim()
       const next = nextOf(yield* form.maybe("next"))
@@ -217,10 +241,10 @@ export const layer = HttpRouter.use(Effect.fnUntraced(function*(router) {
     })
   })
   yield* pages.people("/sign-out", {
-    POST: ({ token }) => Effect.as(sessions.signOut(token), left)
+    POST: ({ token, visit }) => Effect.as(sessions.signOut(token), left(visit.session))
   })
   yield* pages.people("/sign-out/everywhere", {
-    POST: ({ user }) => Effect.as(sessions.signOutEverywhere(user.id), left)
+    POST: ({ user, visit }) => Effect.as(sessions.signOutEverywhere(user.id), left(visit.session))
   })
 
   const tried = failures(refusedKeysPerMinute)
