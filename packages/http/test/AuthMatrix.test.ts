@@ -50,6 +50,8 @@ const scopeAt = (path: string): Scope =>
     ? "automations"
     : /^\/api\/internal\/v1\/(?:trusted-refs|repository-settings|mcp-servers)/u.test(path)
     ? "secrets"
+    : path === "/api/internal/v1/audit"
+    ? "audit:read"
     : path.startsWith("/api/internal/v1/models")
     ? "models"
     : path.startsWith("/api/internal/")
@@ -218,11 +220,10 @@ const rows: ReadonlyArray<Row> = [
     name: "good session, elsewhere",
     given: Effect.map(visitor("curious", "approved"), ({ request }) => request),
     refusal: [403, "insufficient_scope", LACKING],
-    scopes: ["partner:ingest", "webhooks", "secrets", "metrics:read", "models", "automations"]
+    scopes: ["partner:ingest", "webhooks", "secrets", "metrics:read", "models", "automations", "audit:read"]
   },
   ...["session", "key"].flatMap((kind): ReadonlyArray<Row> => {
-    const given = (login: string) =>
-      Effect.map(viewer(`${kind}-${login}`), ({ key, request }) => kind === "key" ? bearer(key) : request)
+    const given = (login: string) => Effect.map(viewer(`${kind}-${login}`), ({ key, request }) => kind === "key" ? bearer(key) : request)
     return [
       { name: `viewer's ${kind}, reading`, given: given("reads"), refusal: null, scopes: ["sandboxes"], methods: ["GET"] },
       {

@@ -142,6 +142,7 @@ layer(whole, { excludeTestServices: true })("an address", (it) => {
         "/api/internal/v1/webhook-endpoints/x/y/z": "webhooks",
         "/api/internal/v1/trusted-refs/x": "secrets",
         "/api/internal/v1/models/x": "models",
+        "/api/internal/v1/audit/x": "audit:read",
         "/api/internal/v1/automations/x/nothing": "automations",
         "/api/internal/v1/webhook-endpointsx": "partner:ingest"
       }

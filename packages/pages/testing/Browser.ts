@@ -1,7 +1,7 @@
 /** Browsers of people who are signed in, and what they read on pages. */
-import type { Role } from "@slipway/domain/access/schema/User"
 import { assert } from "@effect/vitest"
 import { MemberStore } from "@slipway/domain/access/ports/MemberStore"
+import type { Role } from "@slipway/domain/access/schema/User"
 import { Access } from "@slipway/domain/access/usecases/Access"
 import { Members } from "@slipway/domain/access/usecases/Members"
 import { Sessions } from "@slipway/domain/access/usecases/Sessions"

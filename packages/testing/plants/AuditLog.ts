@@ -18,6 +18,9 @@ export const plants: Plants = {
     ["writes its own time", "{ ...event, actor, origin }", "{ ...event, at: DateTime.makeUnsafe(0), actor, origin }"],
     ["gives followers earlier entries", "let told = log.length", "let told = 0"],
     ["gives followers every entry again", "told = log.length\n        return", "return"],
+    ["pages with the entry that was read last", "number > after", "number >= after"],
+    ["pages the newest entries", ".slice(0, limit)\n      ),", ".slice(-limit)\n      ),"],
+    ["pages whatever the time", "number > after && (", "number > after || ("],
     ["gives followers one entry of many", "log.slice(told)", "log.slice(told, told + 1)"],
     ["tells an entry to one of those who follow", follow,
       "log.told ??= log.length\n return Effect.sync(() => { const entries = log.slice(log.told); log.told = log.length"]

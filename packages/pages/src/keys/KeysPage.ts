@@ -23,7 +23,8 @@ const OPENS: Record<Scope, string> = {
   "partner:ingest": "send partner events",
   "metrics:read": "read metrics",
   automations: "manage automations",
-  models: "connect providers of models"
+  models: "connect providers of models",
+  "audit:read": "read the audit log of the service"
 }
 
 const DAYS = [30, 90, 180, MAX_LIFE_DAYS]

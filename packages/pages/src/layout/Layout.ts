@@ -80,7 +80,8 @@ const keysHelp = ({ visit }: Reader): Html => {
 /** The palette. `palette.js` adds sandboxes and the buttons of the page to its list. */
 const palette = ({ visit }: Reader): Html => {
   const role = visit.place?.role ?? "member"
-  const pages = [{ place: "new", name: "New sandbox", isFor: forChanges }, ...PLACES, ...SETTINGS.filter(({ place }) => place !== "settings")]
+  const pages = [{ place: "new", name: "New sandbox", isFor: forChanges }, ...PLACES,
+    ...SETTINGS.filter(({ place }) => place !== "settings")]
   const options = pages.filter(({ isFor }) => isFor(role)).map(({ name, place }) =>
     html`<a role="option" aria-selected="false" tabindex="-1" href="/${place}"><span class="what">${name}</span>
 <span class="fine">Page</span></a>

@@ -57,12 +57,14 @@ const stateOf = ({ active, user }: Member): Html =>
 const actions = (csrf: Html, { active, role, user }: Member): Html =>
   active
     ? html`<div class="actions">
-${OTHERS[role].map((other) =>
-      html`<form method="post" action="/members/role">${csrf}<input type="hidden" name="user" value="${user.id}">
+${
+      OTHERS[role].map((other) =>
+        html`<form method="post" action="/members/role">${csrf}<input type="hidden" name="user" value="${user.id}">
 <input type="hidden" name="role" value="${other}">
 <button class="quiet" aria-label="Make ${other}: ${user.name}">Make ${other}</button></form>
 `
-    )}<a href="/members/remove?user=${user.id}" aria-label="Remove…: ${user.name}">Remove…</a>
+      )
+    }<a href="/members/remove?user=${user.id}" aria-label="Remove…: ${user.name}">Remove…</a>
 </div>`
     : html`<form method="post" action="/members/role">${csrf}<input type="hidden" name="user" value="${user.id}">
 <input type="hidden" name="role" value="${role}"><button class="quiet" aria-label="Add again: ${user.name}">Add again</button></form>`

@@ -1,7 +1,7 @@
 /** Admission of requests. Requests at the same time share a statement. */
 import type { RateLimits } from "@slipway/domain/access/ports/AccessStore"
-import { rightsOf } from "@slipway/domain/access/rules/Minting"
 import { Acting, type AuditLog } from "@slipway/domain/access/ports/AuditLog"
+import { rightsOf } from "@slipway/domain/access/rules/Minting"
 import { DateTime, Effect } from "effect"
 import * as Batches from "../sql/Batches.ts"
 import type { Clients } from "../sql/Clients.ts"

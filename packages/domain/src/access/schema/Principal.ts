@@ -4,7 +4,7 @@ import type { Actor } from "./SecurityEvent.ts"
 
 /** The scopes of a key (docs/decisions/9). */
 export const Scope = Schema.Literals(["sandboxes", "sandboxes:delete", "partner:ingest", "webhooks", "secrets", "metrics:read", "models",
-  "automations"])
+  "automations", "audit:read"])
 export type Scope = typeof Scope.Type
 
 /** A right of a principal: a scope, or reading alone of what `sandboxes` opens. Keys never have the second as a scope. */

@@ -1,9 +1,9 @@
 /** Authenticates the caller and takes a slot of its rate (docs/decisions/9 and 10). Runs before routing. */
-import { mayUse } from "@slipway/domain/access/rules/Minting"
 import { Forbidden, InsufficientScope, RateLimited, Refusal, Unauthorized } from "@slipway/api/shared/Errors"
 import type { Admission, RateSlot } from "@slipway/domain/access/ports/AccessStore"
 import { Acting, AuditLog } from "@slipway/domain/access/ports/AuditLog"
 import { fromHeader } from "@slipway/domain/access/rules/ApiKey"
+import { mayUse } from "@slipway/domain/access/rules/Minting"
 import { networkOf } from "@slipway/domain/access/rules/Network"
 import { admitted, principalOf, type Visit } from "@slipway/domain/access/rules/Session"
 import { actorOf, type Principal, type Scope } from "@slipway/domain/access/schema/Principal"
@@ -181,11 +181,14 @@ export const make = Effect.gen(function*() {
   ): Refusal | Effect.Effect<Caller, StoreUnavailable> => {
     const asked = callerOf(request, wire, address)
     if (asked instanceof Refusal) return asked
-    return Effect.flatMap(asked, (caller) =>
-      Result.isFailure(caller.principal) || mayUse(caller.principal.success.scopes, scope, !READS.has(request.method))
-        ? Effect.succeed(caller)
-        : scope === "sandboxes" && isViewer(caller.principal.success)
-        ? Effect.succeed({ ...caller, principal: Result.fail(viewersOnlyRead) })
-        : Effect.map(lacking(caller.principal.success, scope), (refusal): Caller => ({ ...caller, principal: Result.fail(refusal) })))
+    return Effect.flatMap(
+      asked,
+      (caller) =>
+        Result.isFailure(caller.principal) || mayUse(caller.principal.success.scopes, scope, !READS.has(request.method))
+          ? Effect.succeed(caller)
+          : scope === "sandboxes" && isViewer(caller.principal.success)
+          ? Effect.succeed({ ...caller, principal: Result.fail(viewersOnlyRead) })
+          : Effect.map(lacking(caller.principal.success, scope), (refusal): Caller => ({ ...caller, principal: Result.fail(refusal) }))
+    )
   }
 })

@@ -3,8 +3,8 @@ import { Role } from "@slipway/domain/access/schema/User"
 import { Schema } from "effect"
 import { type SqlClient, SqlSchema } from "effect/sql"
 import { GRANT_COLUMNS } from "../../access-store/rows/AccessRows.ts"
-import { MEMBER_ACTIVE, MEMBER_ROLE } from "../../member-store/rows/MemberRows.ts"
 import { RateSlotRow } from "../../access-store/rows/RateSlotRow.ts"
+import { MEMBER_ACTIVE, MEMBER_ROLE } from "../../member-store/rows/MemberRows.ts"
 
 export const SessionRow = Schema.Struct({
   id: Schema.String,
