@@ -6,7 +6,7 @@ import { Effect, Layer } from "effect"
 import { visitorIn } from "../testing/Browser.ts"
 import { layer as http } from "../testing/Harness.ts"
 
-/** What is a person's own: sessions, the choice of the grant, keys that only read, and the sign-in of a command. */
+/** Forms about a person's own: sessions, the choice of the grant, keys that only read, and the sign-in of a command. */
 const OWN = ["/device", "/grant", "/keys", "/keys/:id/revoke", "/sign-in", "/sign-out", "/sign-out/everywhere"]
 
 layer(http().pipe(Layer.provide(Layer.succeed(IdentityProviders, []))), { excludeTestServices: true })("a viewer", (it) => {

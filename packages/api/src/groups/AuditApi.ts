@@ -30,8 +30,8 @@ export class AuditApi extends HttpApiGroup.make("audit", { topLevel: true })
       summary: "Export the audit log",
       description:
         "The entries of all organizations that are not older than `since`, one JSON object a line, oldest first: `cursor`, `at`, " +
-        `\`actor\`, \`action\`, \`subjects\` and \`origin\`. An answer has at most ${MAX_AUDIT_LINES} lines: go on with the \`cursor\` of ` +
-        "the last one as `after`, until an answer is empty. Entries of the last ten seconds come later."
+        "`actor`, `action`, `subjects` and `origin`. An answer has at most 100,000 lines: go on with the `cursor` of the last one " +
+        "as `after`, until an answer is empty. Entries of the last ten seconds come later."
     }))
   )
   .prefix("/api/internal/v1/audit")

@@ -1,6 +1,6 @@
 /** `/members`: who belongs to the organization. Owners add people, change their role and remove them. */
 import { MemberStore } from "@slipway/domain/access/ports/MemberStore"
-import type { Member } from "@slipway/domain/access/rules/User"
+import type { Member, User } from "@slipway/domain/access/rules/User"
 import { Role } from "@slipway/domain/access/schema/User"
 import { Members } from "@slipway/domain/access/usecases/Members"
 import { Effect, Schema } from "effect"
@@ -53,18 +53,18 @@ const stateOf = ({ active, user }: Member): Html =>
       : html`<span class="state good">Active</span>`
     : html`<span class="state">Removed</span>`
 
+const changeOf = (csrf: Html, user: User, role: Role): Html =>
+  html`<form method="post" action="/members/role">${csrf}<input type="hidden" name="user" value="${user.id}">
+<input type="hidden" name="role" value="${role}">
+<button class="quiet" aria-label="Make ${role}: ${user.name}">Make ${role}</button></form>
+`
+
 /** The forms that change a member; none for yourself. */
 const actions = (csrf: Html, { active, role, user }: Member): Html =>
   active
     ? html`<div class="actions">
-${
-      OTHERS[role].map((other) =>
-        html`<form method="post" action="/members/role">${csrf}<input type="hidden" name="user" value="${user.id}">
-<input type="hidden" name="role" value="${other}">
-<button class="quiet" aria-label="Make ${other}: ${user.name}">Make ${other}</button></form>
-`
-      )
-    }<a href="/members/remove?user=${user.id}" aria-label="Remove…: ${user.name}">Remove…</a>
+${OTHERS[role].map((other) => changeOf(csrf, user, other))}
+<a href="/members/remove?user=${user.id}" aria-label="Remove…: ${user.name}">Remove…</a>
 </div>`
     : html`<form method="post" action="/members/role">${csrf}<input type="hidden" name="user" value="${user.id}">
 <input type="hidden" name="role" value="${role}"><button class="quiet" aria-label="Add again: ${user.name}">Add again</button></form>`
@@ -91,8 +91,8 @@ ${problem !== null && html`<p class="problem" role="alert" id="problem">${proble
 <div class="field">
 <label for="user">GitHub login or e-mail address</label>
 <input id="user" name="user" value="${user}" required autocapitalize="none" spellcheck="false" aria-describedby="user-hint"${invalid}>
-<p class="hint" id="user-hint">They sign in with GitHub under this login, or with OpenID Connect under this e-mail address. An administrator can
-also make a sign-in link: <code>slipway sign-in-link</code>.</p>
+<p class="hint" id="user-hint">They sign in with GitHub under this login, or with OpenID Connect under this e-mail address. An
+administrator can also make a sign-in link: <code>slipway sign-in-link</code>.</p>
 </div>
 <div class="field">
 <label for="role">Role</label>

@@ -599,6 +599,29 @@ const goodKeysAndAudit = (it: Writer<AccessStore | MemberStore | AuditLog | Ids 
       assert.isTrue(yield* isActive)
     }))
 
+  it.effect("gives the key of a viewer rights that only read, and all rights again when the user is a member again", () =>
+    Effect.gen(function*() {
+      const store = yield* AccessStore
+      const members = yield* MemberStore
+      const { organizationId } = yield* members.owner
+      const userId = `user_${yield* (yield* Ids).ulid}`
+      yield* members.addUser({ id: userId, name: "Ada", email: null, githubLogin: null, createdAt: at })
+      const { digest, record } = yield* freshKey({ userId, scopes: ["sandboxes", "webhooks"] })
+      const rights = Effect.map(admit(digest), (admission) => [admission?.memberActive, [...admission?.principal.scopes ?? []]])
+      for (
+        const [role, scopes] of [["viewer", ["sandboxes:read"]], ["member", ["sandboxes", "webhooks"]], ["viewer", [
+          "sandboxes:read"
+        ]]] as const
+      ) {
+        yield* members.addMember(organizationId, userId, role, at)
+        assert.deepStrictEqual(yield* rights, [true, [...scopes]])
+        assert.deepStrictEqual(yield* store.stillGood([record.id]), new Set([record.id]))
+      }
+      yield* members.removeMember(organizationId, userId, at)
+      assert.isFalse((yield* admit(digest))?.memberActive)
+      assert.deepStrictEqual(yield* store.stillGood([record.id]), new Set())
+    }))
+
   it.effect("knows the keys of a suspended organization, but does not call them good until it is resumed", () =>
     Effect.gen(function*() {
       const store = yield* AccessStore

@@ -44,7 +44,8 @@ export const admissions = (reads: SqlClient.SqlClient, asked: ReadonlyArray<Aske
           SELECT * FROM found WHERE (SELECT count(*) FROM locked) >= 0 ORDER BY n
         )
         SELECT f.n, f.id AS "keyId", f.grant_id AS "grantId", f.organization_id AS "organizationId", f.user_id AS "userId",
-          f.scopes, f.prefix = 'sbx_test_' AS test, f.active AS "memberActive", coalesce(f.role, 'member') AS role, f.suspended AS "organizationSuspended",
+          f.scopes, f.prefix = 'sbx_test_' AS test, f.active AS "memberActive",
+          coalesce(f.role, 'member') AS role, f.suspended AS "organizationSuspended",
           f.last_used_at IS NULL AS first, s.taken, s.remaining, s.reset_ms AS "resetMillis", s.tightest
         FROM ready f CROSS JOIN LATERAL take_rate_slots(
           ARRAY[f.id, md5(f.user_id)::uuid, f.grant_id], ARRAY[f.credential, f."user", f."grant"]) s`
