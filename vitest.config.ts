@@ -88,6 +88,7 @@ const folders: Record<string, NonNullable<TestProjectInlineConfiguration["test"]
   "packages/adapters/kubernetes": waiting,
   "packages/adapters/local-source": { ...waiting, ...postgres },
   "packages/adapters/machine": waiting,
+  "packages/adapters/oidc": waiting,
   "packages/adapters/postgres": { ...waiting, ...postgres },
   "packages/adapters/runner": waiting,
   "packages/adapters/worker-link": { ...waiting, ...postgres },

@@ -32,6 +32,7 @@ const ARROWS = {
   kubernetes: ["machine", "runner"],
   "local-source": ["git", "postgres"],
   machine: [],
+  oidc: [],
   postgres: [],
   runner: ["git", "machine"],
   "worker-link": ["postgres"]

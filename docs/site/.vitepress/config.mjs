@@ -49,6 +49,7 @@ const groups = {
       ["docs/operating/isolation.md", "Isolation"],
       ["docs/operating/machines.md", "Machines elsewhere"],
       ["docs/operating/people.md", "People and partners"],
+      ["docs/operating/openid-connect.md", "OpenID Connect"],
       ["docs/operating/proxy.md", "Behind a proxy"],
       ["docs/operating/database.md", "The database"],
       ["docs/operating/checkpoints.md", "Checkpoints and disks"],

@@ -7,6 +7,7 @@ import { Claimant, ClaimTerms, Invoice, Project } from "@slipway/domain/partner/
 import { Timestamp } from "@slipway/domain/time/Timestamp"
 import { Schema, Struct } from "effect"
 import { HttpApi, HttpApiEndpoint, HttpApiGroup, HttpApiSchema, OpenApi } from "effect/http-api"
+import { AuditApi } from "./groups/AuditApi.ts"
 import { AutomationsApi } from "./groups/AutomationsApi.ts"
 import { KeepingApi } from "./groups/KeepingApi.ts"
 import { McpServersApi } from "./groups/McpServersApi.ts"
@@ -119,6 +120,7 @@ export class InternalApi extends HttpApi.make("slipway-internal")
   .add(AutomationsApi)
   .add(KeepingApi)
   .add(ReviewsApi)
+  .add(AuditApi)
   .annotate(HttpApi.PayloadParseOptions, { onExcessProperty: "error" })
   .annotateMerge(OpenApi.annotations({
     title: "Slipway, for its operator",
@@ -127,7 +129,7 @@ export class InternalApi extends HttpApi.make("slipway-internal")
     description: "Facts need a key with the scope `partner:ingest`, and every such call may be repeated. Webhooks need a key of their " +
       "grant with the scope `webhooks`, the refs whose setups have secrets, the settings of repositories and MCP servers one with " +
       "`secrets`, the models of the service one with `models`, automations one of their grant with `automations`. Deleting sandboxes " +
-      "needs `sandboxes:delete`; comments and checks of pull requests need `sandboxes`.",
+      "needs `sandboxes:delete`; comments and checks of pull requests need `sandboxes`; the audit log needs `audit:read`.",
     license: { name: "Apache-2.0", url: "https://www.apache.org/licenses/LICENSE-2.0.html" },
     servers: [{ url: "/", description: "This server" }],
     transform: (spec) => {
@@ -145,8 +147,8 @@ export class InternalApi extends HttpApi.make("slipway-internal")
             apiKey: {
               type: "http",
               scheme: "bearer",
-              description: "An API key with the scope `partner:ingest`, `webhooks`, `secrets`, `models`, `automations`, `sandboxes` or " +
-                "`sandboxes:delete`."
+              description: "An API key with the scope `partner:ingest`, `webhooks`, `secrets`, `models`, `automations`, `sandboxes`, " +
+                "`sandboxes:delete` or `audit:read`."
             }
           }
         }

@@ -19,6 +19,7 @@ it("its document names every status, and describes every parameter", () => {
     claimCredits: [...told, "404"].sort(),
     connectProject: told.toSorted(),
     payInvoice: told.toSorted(),
+    exportAudit: [...everywhere, "200"].sort(),
     registerWebhook: [...withBody, "201", "409"].sort(),
     listWebhooks: [...everywhere, "200"].sort(),
     getWebhook: [...everywhere, "200", "404"].sort(),

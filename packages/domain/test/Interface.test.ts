@@ -48,7 +48,7 @@ describe("the interface", () => {
 
   it("has these words and limits", () => {
     assert.deepStrictEqual(Scope.literals, ["sandboxes", "sandboxes:delete", "partner:ingest", "webhooks", "secrets", "metrics:read",
-      "models", "automations"])
+      "models", "automations", "audit:read"])
     assert.deepStrictEqual(ActionState.literals, ["idle", "publishing", "updating", "failed"])
     assert.deepStrictEqual(PullState.literals, ["draft", "open", "merged", "closed"])
     assert.deepStrictEqual({ MAX_CHANGES, MAX_COMMENT, MAX_ENTRIES }, { MAX_CHANGES: 1000, MAX_COMMENT: 4000, MAX_ENTRIES: 5000 })

@@ -13,6 +13,7 @@ import * as EventsHandlers from "./handlers/EventsHandlers.ts"
 import * as FeedbackHandlers from "./handlers/FeedbackHandlers.ts"
 import * as FilesHandlers from "./handlers/FilesHandlers.ts"
 import * as HealthHandlers from "./handlers/HealthHandlers.ts"
+import * as AuditHandlers from "./handlers/internal/AuditHandlers.ts"
 import * as AutomationsHandlers from "./handlers/internal/AutomationsHandlers.ts"
 import * as InternalHandlers from "./handlers/internal/InternalHandlers.ts"
 import * as KeepingHandlers from "./handlers/internal/KeepingHandlers.ts"
@@ -66,6 +67,7 @@ const api = Layer.mergeAll(
       Layer.mergeAll(
         InternalHandlers.layer,
         WebhooksHandlers.layer,
+        AuditHandlers.layer,
         TrustedRefsHandlers.layer,
         RepositorySettingsHandlers.layer,
         McpServersHandlers.layer,

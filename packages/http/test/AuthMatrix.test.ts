@@ -50,6 +50,8 @@ const scopeAt = (path: string): Scope =>
     ? "automations"
     : /^\/api\/internal\/v1\/(?:trusted-refs|repository-settings|mcp-servers)/u.test(path)
     ? "secrets"
+    : path === "/api/internal/v1/audit"
+    ? "audit:read"
     : path.startsWith("/api/internal/v1/models")
     ? "models"
     : path.startsWith("/api/internal/")
@@ -91,6 +93,15 @@ const visitor = Effect.fnUntraced(function*(login: string, standing: "member" | 
   const { token } = yield* sessions.signIn(user.id, null)
   const { headers } = cookie(Redacted.value(token))
   return { token, request: { headers: { ...headers, "x-csrf-token": Redacted.value(sessions.csrfToken(token)) } } }
+})
+
+/** A viewer, with a session and with a key that was made for a member. */
+const viewer = Effect.fnUntraced(function*(login: string) {
+  const { request } = yield* visitor(login, "approved")
+  const members = yield* Members
+  const { key } = yield* mintKey({ userId: (yield* members.user(login)).id, scopes: Scope.literals })
+  yield* members.add(null, login, "viewer")
+  return { request, key }
 })
 
 const unknownKey = Effect.gen(function*() {
@@ -209,8 +220,27 @@ const rows: ReadonlyArray<Row> = [
     name: "good session, elsewhere",
     given: Effect.map(visitor("curious", "approved"), ({ request }) => request),
     refusal: [403, "insufficient_scope", LACKING],
-    scopes: ["partner:ingest", "webhooks", "secrets", "metrics:read", "models", "automations"]
+    scopes: ["partner:ingest", "webhooks", "secrets", "metrics:read", "models", "automations", "audit:read"]
   },
+  ...["session", "key"].flatMap((kind): ReadonlyArray<Row> => {
+    const given = (login: string) => Effect.map(viewer(`${kind}-${login}`), ({ key, request }) => kind === "key" ? bearer(key) : request)
+    return [
+      { name: `viewer's ${kind}, reading`, given: given("reads"), refusal: null, scopes: ["sandboxes"], methods: ["GET"] },
+      {
+        name: `viewer's ${kind}, changing`,
+        given: given("changes"),
+        refusal: [403, "forbidden", undefined],
+        scopes: ["sandboxes"],
+        methods: ["POST", "PUT", "PATCH", "DELETE"]
+      },
+      {
+        name: `viewer's ${kind}, elsewhere`,
+        given: given("elsewhere"),
+        refusal: [403, "insufficient_scope", LACKING],
+        scopes: Scope.literals.filter((scope) => scope !== "sandboxes")
+      }
+    ]
+  }),
   // The last one: every other key is of this organization too.
   {
     name: "suspended organization",

@@ -1,8 +1,10 @@
 import { assert, describe, layer } from "@effect/vitest"
 import { AccessStore } from "@slipway/domain/access/ports/AccessStore"
 import { AuditLog } from "@slipway/domain/access/ports/AuditLog"
-import { IdentityProvider, IdentityProviderError, SignInRefused } from "@slipway/domain/access/ports/IdentityProvider"
+import { IdentityProvider, IdentityProviderError, IdentityProviders, SignInRefused } from "@slipway/domain/access/ports/IdentityProvider"
 import { MemberStore } from "@slipway/domain/access/ports/MemberStore"
+import { AS_INVITED } from "@slipway/domain/access/rules/Entry"
+import type { Identity } from "@slipway/domain/access/rules/Identity"
 import { SessionLifetimes } from "@slipway/domain/access/rules/Session"
 import { Access } from "@slipway/domain/access/usecases/Access"
 import { Members } from "@slipway/domain/access/usecases/Members"
@@ -11,7 +13,7 @@ import * as IdentityProviderMemory from "@slipway/domain/memory/access/IdentityP
 import { StoreUnavailable } from "@slipway/domain/store/StoreUnavailable"
 import * as IdsNode from "@slipway/machine/node/IdsNode"
 import { keepsSessions } from "@slipway/pages/people/SignInPages"
-import { DateTime, Duration, Effect, Layer, Redacted } from "effect"
+import { Context, DateTime, Duration, Effect, Layer, Redacted } from "effect"
 import { localPath } from "../src/layout/Page.ts"
 import { ask, type Ask, COOKIE, joined, layer as http, mintKey, PUBLIC_URL, type Reply, SANDBOXES } from "../testing/Harness.ts"
 
@@ -628,7 +630,7 @@ layer(
 
 layer(
   http({ access: (store) => ({ ...store, listKeys: () => Effect.die(new Error("secret detail")) }) }).pipe(
-    Layer.provide(Layer.succeed(SessionLifetimes, { idle: Duration.hours(1), absolute: Duration.hours(1) }))
+    Layer.provide(Layer.succeed(SessionLifetimes, { idle: Duration.hours(1), absolute: Duration.hours(1), oidc: Duration.hours(1) }))
   ),
   { excludeTestServices: true }
 )("pages that go wrong", (it) => {
@@ -664,7 +666,7 @@ layer(
 })
 
 layer(
-  http().pipe(Layer.provide(Layer.succeed(SessionLifetimes, { idle: Duration.hours(1), absolute: Duration.zero }))),
+  http().pipe(Layer.provide(Layer.succeed(SessionLifetimes, { idle: Duration.hours(1), absolute: Duration.zero, oidc: Duration.zero }))),
   { excludeTestServices: true }
 )("a session that expired", (it) => {
   it.effect("leads to the sign-in page", () =>
@@ -676,8 +678,17 @@ layer(
     }))
 })
 
-const ada = { subject: "4711", login: "ada-l", name: "Ada <b>", email: null }
-const knowsAda = IdentityProviderMemory.layer(ada).pipe(Layer.provide(IdsNode.layer))
+const ada = { provider: "github" as const, entry: AS_INVITED, subject: "4711", login: "ada-l", name: "Ada <b>", email: null }
+const knowing = (...people: ReadonlyArray<Identity>) =>
+  Layer.effect(
+    IdentityProviders,
+    Effect.forEach(people, (person) =>
+      Effect.map(Layer.build(IdentityProviderMemory.layer(person)), (context) => ({
+        ...Context.get(context, IdentityProvider),
+        signOutUrl: () => Effect.succeed(person.provider === "oidc" ? "https://login.example.com/end?a=1&b=2" : null)
+      })))
+  ).pipe(Layer.provide(IdsNode.layer))
+const knowsAda = knowing(ada)
 
 layer(http().pipe(Layer.provide(knowsAda)), { excludeTestServices: true })("an identity provider", (it) => {
   const begin = Effect.fnUntraced(function*(next = "") {
@@ -770,6 +781,61 @@ layer(http().pipe(Layer.provide(knowsAda)), { excludeTestServices: true })("an i
     }))
 })
 
+const grace: Identity = { ...ada, provider: "oidc", subject: "https://id.test 1", login: "grace@example.com", name: "Grace" }
+const turnedAway: Identity = { ...grace, entry: { _tag: "Refused", detail: "None of your groups may enter.", leaves: true } }
+
+layer(http().pipe(Layer.provide(knowing(ada, grace))), { excludeTestServices: true })("two identity providers", (it) => {
+  const begin = Effect.fnUntraced(function*(id: string) {
+    const reply = yield* ask(`/sign-in/${id}`)
+    return { back: new URL(reply.headers["location"] ?? ""), cookie: reply.headers["set-cookie"]?.[0]?.split(";")[0] ?? "" }
+  })
+
+  it.effect("are both offered, and each knows its own people", () =>
+    Effect.gen(function*() {
+      const { text } = yield* ask("/sign-in")
+      for (const id of ["github", "oidc"]) {
+        assert.include(text, `href="/sign-in/${id}"`)
+        const { back, cookie } = yield* begin(id)
+        assert.strictEqual(back.pathname, `/sign-in/${id}/callback`)
+        sentTo(yield* ask(back.pathname + back.search, { headers: { cookie } }), "/")
+      }
+    }))
+
+  it.effect("have sessions of their own, which can be ended after signing out where they offer it", () =>
+    Effect.gen(function*() {
+      for (const [id, path] of [["github", "/sign-in?left=github"], ["oidc", "/sign-in?left=oidc"]] as const) {
+        const { back, cookie } = yield* begin(id)
+        const entered = yield* ask(back.pathname + back.search, { headers: { cookie } })
+        const session = entered.headers["set-cookie"]?.find((cookie) => cookie.startsWith(COOKIE))?.split(";")[0] ?? ""
+        const csrf = /name="csrf" value="([^"]+)"/u.exec((yield* ask("/grant", { headers: { cookie: session } })).text)?.[1] ?? ""
+        sentTo(yield* postForm("/sign-out", { csrf }, { cookie: session }), path)
+      }
+      for (const left of ["github", "other", ""]) assert.notInclude((yield* ask(`/sign-in?left=${left}`)).text, "You are signed out here")
+      const { text } = yield* ask("/sign-in?left=oidc")
+      assert.include(text, "href=\"https://login.example.com/end?a=1&amp;b=2\"")
+    }))
+
+  it.effect("are not asked about each other's answers", () =>
+    Effect.gen(function*() {
+      for (const [id, other] of [["github", "oidc"], ["oidc", "github"]] as const) {
+        const { back, cookie } = yield* begin(id)
+        page(yield* ask(`/sign-in/${other}/callback${back.search}`, { headers: { cookie } }), 400, "You are not signed in")
+      }
+    }))
+})
+
+layer(http().pipe(Layer.provide(knowing(turnedAway))), { excludeTestServices: true })("an account that may not enter", (it) => {
+  it.effect("is told so, and gets no session", () =>
+    Effect.gen(function*() {
+      const begun = yield* ask("/sign-in/oidc")
+      const { pathname, search } = new URL(begun.headers["location"] ?? "")
+      const reply = yield* ask(pathname + search, { headers: { cookie: begun.headers["set-cookie"]?.[0]?.split(";")[0] ?? "" } })
+      page(reply, 403, "You are not signed in")
+      assert.include(reply.text, "None of your groups may enter.")
+      assert.notMatch(String(reply.headers["set-cookie"]), /session=[0-9A-Za-z]/u)
+    }))
+})
+
 const BEGUN = "__Host-slipway_oauth"
 
 layer(http({ settings: { refusedKeysPerMinute: 2 } }).pipe(Layer.provide(knowsAda)), { excludeTestServices: true })(
@@ -823,12 +889,14 @@ for (
     [new IdentityProviderError({ detail: "internal detail", retryable: false }), 502]
   ] as const
 ) {
-  const failing = Layer.succeed(IdentityProvider, {
+  const failing = Layer.succeed(IdentityProviders, [{
+    id: "github",
     name: "GitHub",
     begin: (redirectUri) =>
       Effect.succeed({ url: `${redirectUri}?code=c&state=s`, state: Redacted.make("s"), verifier: Redacted.make("v") }),
-    identify: () => Effect.fail(error)
-  })
+    identify: () => Effect.fail(error),
+    signOutUrl: () => Effect.succeed(null)
+  }])
   layer(http().pipe(Layer.provide(failing)), { excludeTestServices: true })(`an identity provider that fails with ${status}`, (it) => {
     it.effect("is a page", () =>
       Effect.gen(function*() {

@@ -4,7 +4,8 @@ import { Api } from "@slipway/api/Api"
 import { InternalApi } from "@slipway/api/InternalApi"
 import { Authenticated } from "@slipway/api/shared/Middleware"
 import { AREAS } from "@slipway/api/shared/Routing"
-import { IdentityProvider } from "@slipway/domain/access/ports/IdentityProvider"
+import { IdentityProviders } from "@slipway/domain/access/ports/IdentityProvider"
+import type { ProviderId } from "@slipway/domain/access/rules/Identity"
 import { PullRequests } from "@slipway/domain/source/ports/PullRequests"
 import { SourceHostEvents } from "@slipway/domain/source/ports/SourceHostEvents"
 import { Routes } from "@slipway/http/server/Routes"
@@ -39,8 +40,15 @@ const noPulls = PullRequests.of({
   merge: () => Effect.never,
   close: () => Effect.never
 })
+const offered = (id: ProviderId) => ({
+  id,
+  name: id,
+  begin: () => Effect.never,
+  identify: () => Effect.never,
+  signOutUrl: () => Effect.never
+})
 const whole = http({ news: Layer.mock(SourceHostEvents, {}), pulls: noPulls }).pipe(
-  Layer.provide([Layer.mock(MachineRepositories, {}), Layer.mock(IdentityProvider, { name: "GitHub" })])
+  Layer.provide([Layer.mock(MachineRepositories, {}), Layer.succeed(IdentityProviders, [offered("github"), offered("oidc")])])
 )
 
 layer(whole, { excludeTestServices: true })("an address", (it) => {
@@ -134,6 +142,7 @@ layer(whole, { excludeTestServices: true })("an address", (it) => {
         "/api/internal/v1/webhook-endpoints/x/y/z": "webhooks",
         "/api/internal/v1/trusted-refs/x": "secrets",
         "/api/internal/v1/models/x": "models",
+        "/api/internal/v1/audit/x": "audit:read",
         "/api/internal/v1/automations/x/nothing": "automations",
         "/api/internal/v1/webhook-endpointsx": "partner:ingest"
       }

@@ -75,7 +75,7 @@ layer(http(), { excludeTestServices: true })("the members page", (it) => {
       assert.isNotNull(members.get("New-Login")?.user.approvedAt ?? null)
       const page = yield* mine.get("/members?done=added")
       isPage(page, 200, "Members")
-      assert.match(textOf(page), /Member added\..*New-Login .*Owner Active Make member Remove…/u)
+      assert.match(textOf(page), /Member added\..*New-Login .*Owner Active Make member Make viewer Remove…/u)
     }))
 
   it.effect("approves no person whose approval was withdrawn, and none for an organization that does not run the service", () =>

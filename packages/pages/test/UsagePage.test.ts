@@ -1,6 +1,7 @@
 /** The usage page: what sandboxes cost and led to, for owners, on the page and as CSV; and the workers of the service. */
 import { assert, layer } from "@effect/vitest"
 import { MemberStore } from "@slipway/domain/access/ports/MemberStore"
+import { AS_INVITED } from "@slipway/domain/access/rules/Entry"
 import { Ids } from "@slipway/domain/ids/Ids"
 import type { SandboxId } from "@slipway/domain/ids/SandboxId"
 import { SandboxStore } from "@slipway/domain/sandbox/ports/SandboxStore"
@@ -54,7 +55,14 @@ layer(http(), { excludeTestServices: true })("the usage page", (it) => {
 
   it.effect("gives the same numbers as CSV, in which no text becomes a formula", () =>
     Effect.gen(function*() {
-      const identity = { subject: "4711", login: "owner-of-csv", email: null, name: "=HYPERLINK(\"x\")" }
+      const identity = {
+        provider: "github" as const,
+        entry: AS_INVITED,
+        subject: "4711",
+        login: "owner-of-csv",
+        email: null,
+        name: "=HYPERLINK(\"x\")"
+      }
       yield* (yield* MemberStore).recognize(identity, { id: `user_${yield* (yield* Ids).ulid}`, at: yield* DateTime.now })
       const owner = yield* visitorIn("csv", "owner")
       const { id } = yield* running(owner.key)

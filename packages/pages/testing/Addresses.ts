@@ -60,6 +60,8 @@ export const NO_PAGES: ReadonlyArray<string> = [
   "/mcp-servers/connected",
   "/sign-in/github",
   "/sign-in/github/callback",
+  "/sign-in/oidc",
+  "/sign-in/oidc/callback",
   "/usage/csv",
   "/models/state",
   "/new/repositories",

@@ -1,6 +1,7 @@
 /** Browsers of people who are signed in, and what they read on pages. */
 import { assert } from "@effect/vitest"
 import { MemberStore } from "@slipway/domain/access/ports/MemberStore"
+import type { Role } from "@slipway/domain/access/schema/User"
 import { Access } from "@slipway/domain/access/usecases/Access"
 import { Members } from "@slipway/domain/access/usecases/Members"
 import { Sessions } from "@slipway/domain/access/usecases/Sessions"
@@ -70,13 +71,13 @@ export const visitor = Effect.fnUntraced(function*(grant: string) {
 })
 
 /** A person of this role who is signed in, and a key. `organization`: a new one; `null` is that of the service's owner. */
-export const visitorIn = Effect.fnUntraced(function*(grant: string, role: "owner" | "member", organization: string | null = null) {
+export const visitorIn = Effect.fnUntraced(function*(grant: string, role: Role, organization: string | null = null) {
   const members = yield* Members
   const login = `${role}-of-${grant}`
   const userId = yield* joined(login)
   const of = organization === null ? null : (yield* members.createOrganization(organization)).organization
   if (of !== null) yield* (yield* Access).createGrant(grant, of.id)
-  if (role === "owner" || of !== null) yield* members.add(of?.id ?? null, login, role)
+  if (role !== "member" || of !== null) yield* members.add(of?.id ?? null, login, role)
   const key = yield* mintKey({ grant, userId })
   return { key: key.key, ...(yield* browserOf(userId, key.grant.id)) }
 })

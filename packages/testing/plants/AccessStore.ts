@@ -4,6 +4,7 @@ export const plants: Plants = {
   port: "AccessStore",
   subject: "packages/testing/test/access/AccessStore.suites.ts",
   plants: plantsIn("packages/domain/memory/access/AccessStoreMemory.ts", [
+    ["lets a viewer's key do what a member's does", "scopes: rightsOf(role, scopes)", "scopes: new Set(scopes)"],
     ["admits a key in the very instant it expires", "DateTime.isLessThanOrEqualTo(key.record.expiresAt",
       "DateTime.isLessThan(key.record.expiresAt"],
     ["admits the keys of a revoked grant", " || grant.revokedAt !== null) return null", ") return null"],

@@ -35,6 +35,7 @@ export const plants: Plants = {
     ["takes a link in the instant its life is over", "link === undefined || DateTime.isLessThanOrEqualTo",
       "link === undefined || DateTime.isLessThan"],
     ["counts the life of a link from the caller's time", "DateTime.addDuration(now, life)", "DateTime.addDuration(at, life)"],
+    ["forgets where a session began", "sessions.set(digest, session)", "sessions.set(digest, { ...session, provider: null })"],
     ["forgets the other links with a new one", forget, "links.delete(other)"],
     ["does not tell of a link that was used",
       "yield* audit.append([{ action: \"sign_in_link.used\", at, subjects: { userId: link.userId } }])", ""]

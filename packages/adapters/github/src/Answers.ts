@@ -1,5 +1,6 @@
 /** Decodes GitHub's answers to our types. Other fields are dropped. */
-import type { Identity } from "@slipway/domain/access/rules/Identity"
+import { AS_INVITED } from "@slipway/domain/access/rules/Entry"
+import { type Identity, shownName } from "@slipway/domain/access/rules/Identity"
 import {
   type CheckRun,
   type CommentWithText,
@@ -178,10 +179,11 @@ export const Profile = Schema.Struct({
   email: Schema.optionalKey(nullable)
 })
 
-const MAXIMUM_NAME = 100
-
-export const toIdentity = ({ email, id, login, name }: typeof Profile.Type): Identity => {
-  // Invisible characters could make one name look like another, or could not be stored.
-  const visible = Array.from((name ?? "").toWellFormed().replaceAll(/[\p{C}\s]+/gu, " ").trim()).slice(0, MAXIMUM_NAME).join("")
-  return { subject: String(id), login, name: visible === "" ? login : visible, email: email ?? null }
-}
+export const toIdentity = ({ email, id, login, name }: typeof Profile.Type): Identity => ({
+  provider: "github",
+  subject: String(id),
+  login,
+  name: shownName(name ?? "", login),
+  email: email ?? null,
+  entry: AS_INVITED
+})

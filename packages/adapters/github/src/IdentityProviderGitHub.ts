@@ -185,6 +185,7 @@ const make = Effect.fnUntraced(function*(options: Options) {
   }
 
   return IdentityProvider.of({
+    id: "github",
     name: "GitHub",
     begin: Effect.fn("IdentityProvider.begin")((redirectUri) => begin(connection, redirectUri)),
     identify: Effect.fn("IdentityProvider.identify")(
@@ -199,7 +200,9 @@ const make = Effect.fnUntraced(function*(options: Options) {
           return yield* new IdentityProviderError({ detail, retryable })
         })
       )
-    )
+    ),
+    // GitHub has no address for it.
+    signOutUrl: () => Effect.succeed(null)
   })
 })
 

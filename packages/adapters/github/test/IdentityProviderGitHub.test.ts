@@ -1,5 +1,6 @@
 import { assert, it } from "@effect/vitest"
 import { IdentityProvider } from "@slipway/domain/access/ports/IdentityProvider"
+import { AS_INVITED } from "@slipway/domain/access/rules/Entry"
 import { suite } from "@slipway/testing/contracts/access/IdentityProviderContract"
 import { register } from "@slipway/testing/runners/Vitest"
 import { Context, DateTime, Duration, Effect, Fiber, Layer, Logger, Redacted, References } from "effect"
@@ -34,16 +35,25 @@ const layer = (options?: GitHubServer.Options) =>
 /** Where a browser ends up. */
 const visit = (url: string) => Effect.promise(async () => (await fetch(url, { redirect: "manual" })).headers.get("location") ?? "nowhere")
 
-register(suite("GitHub", layer(), { person: { subject: "583231", login: "ada-l", name: "Ada Lovelace", email: null }, visit }))
+const person = {
+  provider: "github",
+  subject: "583231",
+  login: "ada-l",
+  name: "Ada Lovelace",
+  email: null,
+  entry: AS_INVITED
+} as const
+
+register(suite("GitHub", layer(), { person, visit }))
 register(suite("GitHub, with its API at the root", layer({ apiPath: "" }), {
-  person: { subject: "583231", login: "ada-l", name: "Ada Lovelace", email: null },
+  person,
   visit
 }))
 
 /** A browser that is back with a code. */
 const back = Effect.fnUntraced(function*(provider: IdentityProvider["Service"]) {
   const { url, verifier } = yield* provider.begin(BACK)
-  return { code: new URL(yield* visit(url)).searchParams.get("code") ?? "", verifier, redirectUri: BACK }
+  return { code: new URL(yield* visit(url)).searchParams.get("code") ?? "", issuer: null, verifier, redirectUri: BACK }
 })
 
 const begunWith = Effect.fnUntraced(function*(wrong: Partial<IdentityProviderGitHub.Options> = {}) {
@@ -98,7 +108,7 @@ it.layer(layer())("Signing in with GitHub", (it) => {
       const { person } = server.users
       for (const [shown, identity] of profiles) {
         server.users.person = shown
-        assert.deepStrictEqual(yield* provider.identify(yield* back(provider)), identity)
+        assert.deepStrictEqual(yield* provider.identify(yield* back(provider)), { provider: "github", entry: AS_INVITED, ...identity })
       }
       server.users.person = person
     }))

@@ -85,7 +85,10 @@ it.live.each(Earlier.WITH_SCHEMA)(
 const DEFAULTS: Readonly<Record<string, object>> = {
   sandboxes: { budget_micro_usd: null, environment: null, files: null, mcp_servers: null },
   messages: { files: null },
-  sandbox_spending: { budget: null }
+  sandbox_spending: { budget: null },
+  users: { oidc_subject: null },
+  memberships: { viewer: null },
+  sessions: { identity_provider: null }
 }
 
 it.live("a database of the version before keeps its rows as they are, and nothing is added but the defaults of columns", () =>

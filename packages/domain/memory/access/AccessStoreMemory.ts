@@ -16,7 +16,7 @@ import {
 } from "../../src/access/ports/AccessStore.ts"
 import { Acting, AuditLog } from "../../src/access/ports/AuditLog.ts"
 import { MemberStore } from "../../src/access/ports/MemberStore.ts"
-import { MintRefused } from "../../src/access/rules/Minting.ts"
+import { MintRefused, rightsOf } from "../../src/access/rules/Minting.ts"
 import { type BranchRule, DEFAULT_BRANCH_RULES } from "../../src/source/schema/BranchRules.ts"
 import * as MemberStoreMemory from "./MemberStoreMemory.ts"
 
@@ -52,7 +52,7 @@ const admission = (
     const now = yield* DateTime.now
     const found = yield* standingOf(members, grants, Array.from(keys.values()).find((key) => key.digest === digest), now)
     if (found === null) return null
-    const { key, memberActive, organizationId, organizationSuspended } = found
+    const { key, memberActive, organizationId, organizationSuspended, role } = found
     const { grantId, id, prefix, scopes, userId } = key.record
     if (key.record.lastUsedAt === null) {
       yield* audit.append([{ action: "key.first_used", at: now, subjects: { keyId: id, grantId } }]).pipe(
@@ -66,7 +66,7 @@ const admission = (
         grantId,
         organizationId,
         userId,
-        scopes: new Set(scopes),
+        scopes: rightsOf(role, scopes),
         test: prefix === "sbx_test_"
       },
       memberActive,
@@ -206,6 +206,7 @@ const standingOf = Effect.fnUntraced(function*(
     key,
     organizationId: grant.organizationId,
     memberActive: member?.active === true,
+    role: member?.role ?? "member",
     organizationSuspended: organization === undefined || organization.suspendedAt !== null
   }
 })

@@ -16,6 +16,12 @@ export const layer = Layer.sync(AuditLog, () => {
       }),
     list: ({ limit, since }) =>
       Effect.sync(() => log.filter(({ at }) => since === null || DateTime.isGreaterThanOrEqualTo(at, since)).slice(-limit)),
+    page: ({ after, limit, since }) =>
+      Effect.sync(() =>
+        log.map((entry, i) => ({ number: i + 1, entry })).filter(({ entry: { at }, number }) =>
+          number > after && (since === null || DateTime.isGreaterThanOrEqualTo(at, since))
+        ).slice(0, limit)
+      ),
     follow: Effect.sync(() => {
       let told = log.length
       return Effect.sync(() => {

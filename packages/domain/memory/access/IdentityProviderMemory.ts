@@ -16,6 +16,7 @@ export const layer = (person: Identity) =>
       const begun = new Map<string, { readonly verifier: string; readonly redirectUri: string }>()
 
       return IdentityProvider.of({
+        id: person.provider,
         name: "Memory",
         begin: Effect.fnUntraced(function*(redirectUri) {
           const [code, state, verifier] = yield* Effect.all([draw(ids), draw(ids), draw(ids)])
@@ -29,7 +30,8 @@ export const layer = (person: Identity) =>
             return yield* new SignInRefused({ detail: "The sign-in is unknown, used or another browser's. Begin again." })
           }
           return person
-        })
+        }),
+        signOutUrl: () => Effect.succeed(null)
       })
     })
   )

@@ -4,10 +4,27 @@ import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import { Acting, type Action, AuditLog } from "../../src/access/ports/AuditLog.ts"
 import { OrganizationNotFound, UserNotFound, MemberNotFound, MemberStore } from "../../src/access/ports/MemberStore.ts"
-import { type BoundUser, recognize } from "../../src/access/rules/Identity.ts"
+import { accountOf, type BoundUser, loginOf, type ProviderId, recognize } from "../../src/access/rules/Identity.ts"
 import { type Handle, isNamedBy, type Member, type Organization, type User } from "../../src/access/rules/User.ts"
 import { Ids } from "../../src/ids/Ids.ts"
 import * as AuditLogMemory from "./AuditLogMemory.ts"
+
+/** The users with their accounts at identity providers. */
+const accountsOf = (users: Map<string, User>) => {
+  const known = new Map<string, Pick<BoundUser, "githubId" | "oidcSubject">>()
+  const all = () =>
+    Array.from(users.values()).map((user): BoundUser => ({ ...user, ...known.get(user.id) ?? { githubId: null, oidcSubject: null } }))
+  return {
+    bySubject: (provider: ProviderId, subject: string) => all().find((user) => accountOf(user, provider) === subject) ?? null,
+    byLogin: (provider: ProviderId, login: string | null) =>
+      all().find((user) => login !== null && loginOf(user, provider)?.toLowerCase() === login.toLowerCase()) ?? null,
+    save: ({ githubId, oidcSubject, ...user }: BoundUser): User => {
+      known.set(user.id, { githubId, oidcSubject })
+      users.set(user.id, user)
+      return user
+    }
+  }
+}
 
 /** Process-local, for tests and for embedding without a database. */
 export const layer = Layer.effect(
@@ -28,7 +45,7 @@ export const layer = Layer.effect(
       [owner.organizationId, new Map([[owner.userId, { role: "owner", active: true }]])]
     ])
 
-    const githubIds = new Map<string, string>()
+    const accounts = accountsOf(users)
 
     const find = (handle: Handle) => Array.from(users.values()).find((user) => isNamedBy(user, handle)) ?? null
     const memberOf = (organizationId: string, userId: string): Member | null => {
@@ -73,19 +90,17 @@ export const layer = Layer.effect(
           return added
         }),
       recognize: Effect.fnUntraced(function*(identity, fresh) {
-        const bound = (user: User | null): BoundUser | null => user === null ? null : { ...user, githubId: githubIds.get(user.id) ?? null }
-        const [ownId] = Array.from(githubIds).find(([, githubId]) => githubId === identity.subject) ?? []
+        const { provider, subject } = identity
         const { events, user, without } = recognize(identity, {
-          bySubject: ownId === undefined ? null : bound(find({ _tag: "Id", id: ownId })),
-          byLogin: bound(find({ _tag: "GithubLogin", login: identity.login }))
+          bySubject: accounts.bySubject(provider, subject),
+          byLogin: accounts.byLogin(provider, identity.login)
         }, fresh)
-        for (const { githubId, ...changed } of without === null ? [user] : [without, user]) {
-          users.set(changed.id, changed)
-          if (githubId !== null) githubIds.set(changed.id, githubId)
-        }
+        if (without !== null) accounts.save(without)
+        const saved = accounts.save(user)
         yield* Effect.provideService(audit.append(events), Acting, { _tag: "User", userId: user.id })
-        return yield* Effect.fromNullishOr(users.get(user.id)).pipe(Effect.orDie)
+        return saved
       }),
+      findBound: ({ provider, subject }) => Effect.sync(() => users.get(accounts.bySubject(provider, subject)?.id ?? "") ?? null),
       approve: Effect.fnUntraced(function*(userId, approved, at) {
         const known = users.get(userId)
         if (known === undefined) return yield* new UserNotFound({ user: userId })

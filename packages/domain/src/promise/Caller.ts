@@ -1,5 +1,5 @@
 /** The caller of the promise form. */
-import type { Principal, Scope } from "../access/schema/Principal.ts"
+import type { Principal, Right } from "../access/schema/Principal.ts"
 
 /**
  * The caller: results are limited to this grant. The embedder has authorized it, for example by `access.admit`, whose `principal` is a
@@ -8,7 +8,7 @@ import type { Principal, Scope } from "../access/schema/Principal.ts"
 export type Caller =
   & Pick<Principal, "grantId" | "organizationId" | "userId">
   & Partial<Pick<Principal, "credential" | "test">>
-  & { readonly scopes?: Iterable<Scope> | undefined }
+  & { readonly scopes?: Iterable<Right> | undefined }
 
 /** The principal of a caller, with defaults. */
 export const principalOf = ({ scopes, ...by }: Caller): Principal => ({

@@ -1,5 +1,5 @@
 import { assert, describe, it } from "@effect/vitest"
-import { decide, KeysPerUser, mayRevoke, MintRefused } from "@slipway/domain/access/rules/Minting"
+import { decide, KeysPerUser, mayRevoke, mayUse, MintRefused, rightsOf } from "@slipway/domain/access/rules/Minting"
 import type { Member, Role } from "@slipway/domain/access/rules/User"
 import type { Scope } from "@slipway/domain/access/schema/Principal"
 import * as DateTime from "effect/DateTime"
@@ -31,6 +31,7 @@ describe("a key is minted", () => {
 
   const all: ReadonlyArray<Scope> = ["sandboxes", "partner:ingest", "webhooks", "secrets", "metrics:read", "models", "automations"]
   it.each([
+    ["viewer", ["sandboxes"]],
     ["member", ["sandboxes"]],
     ["owner", ["sandboxes", "webhooks", "secrets", "automations"]]
   ] as ReadonlyArray<readonly [Role, ReadonlyArray<Scope>]>)("by a person in the role %s with %j at most", (role, mayGive) => {
@@ -82,4 +83,20 @@ it.each(
   ] as const
 )("ada as %s may revoke a key of %s: %j", (role, userId, may) => {
   assert.strictEqual(mayRevoke({ userId: "ada", role }, { userId }), may)
+})
+
+describe("the rights of a key", () => {
+  it("are its scopes, but those of a viewer's key only read sandboxes", () => {
+    const scopes: ReadonlyArray<Scope> = ["sandboxes", "webhooks"]
+    for (const role of ["owner", "member"] as const) assert.deepStrictEqual(rightsOf(role, scopes), new Set(scopes))
+    assert.deepStrictEqual(rightsOf("viewer", scopes), new Set(["sandboxes:read"]))
+    assert.deepStrictEqual(rightsOf("viewer", ["webhooks"]), new Set())
+  })
+
+  it("open what needs their scope, and reading alone what changes nothing", () => {
+    const may = (changes: boolean) => (scope: Scope) => mayUse(rightsOf("viewer", ["sandboxes", "webhooks"]), scope, changes)
+    assert.deepStrictEqual((["sandboxes", "webhooks"] as const).map(may(false)), [true, false])
+    assert.deepStrictEqual((["sandboxes", "webhooks"] as const).map(may(true)), [false, false])
+    assert.isTrue(mayUse(new Set(["sandboxes"]), "sandboxes", true))
+  })
 })

@@ -20,7 +20,13 @@ const after = (duration: Duration.Input) => DateTime.addDuration(began, duration
 const lifetimes = Effect.runSync(Effect.gen(function*() {
   return yield* SessionLifetimes
 }))
-const seen = (lastSeenAt: DateTime.Utc) => ({ id: "s", userId: "user_01ARZ3NDEKTSV4RRFFQ69G5FAV", createdAt: began, lastSeenAt })
+const seen = (lastSeenAt: DateTime.Utc) => ({
+  id: "s",
+  userId: "user_01ARZ3NDEKTSV4RRFFQ69G5FAV",
+  provider: null,
+  createdAt: began,
+  lastSeenAt
+})
 
 describe("a session", () => {
   it("lasts 12 hours without a request, unless it is told otherwise", () => {
@@ -33,6 +39,14 @@ describe("a session", () => {
     assert.deepStrictEqual(expiresAt(seen(after("13 days")), lifetimes), after(Duration.hours(13 * 24 + 12)))
     assert.deepStrictEqual(expiresAt(seen(after(Duration.hours(13 * 24 + 13))), lifetimes), after("14 days"))
     assert.deepStrictEqual(expiresAt(seen(began), { ...lifetimes, absolute: Duration.minutes(5) }), after("5 minutes"))
+  })
+
+  it("lasts 12 hours after a sign-in with OpenID Connect, whatever was requested, unless it is told otherwise", () => {
+    const oidc = { ...seen(after("11 hours")), provider: "oidc" as const }
+    assert.deepStrictEqual(expiresAt(oidc, lifetimes), after("12 hours"))
+    assert.deepStrictEqual(expiresAt({ ...oidc, provider: "github" }, lifetimes), after("23 hours"))
+    assert.deepStrictEqual(expiresAt(oidc, { ...lifetimes, oidc: Duration.hours(1) }), after("1 hour"))
+    assert.deepStrictEqual(expiresAt(oidc, { ...lifetimes, absolute: Duration.hours(2) }), after("2 hours"))
   })
 
   it("is alive up to the millisecond before it expires", () => {

@@ -7,6 +7,7 @@ import { Ids } from "@slipway/domain/ids/Ids"
 import * as MemberStoreMemory from "@slipway/domain/memory/access/MemberStoreMemory"
 import * as SessionStoreMemory from "@slipway/domain/memory/access/SessionStoreMemory"
 import * as IdsMemory from "@slipway/domain/memory/ids/IdsMemory"
+import * as HintsMemory from "@slipway/domain/memory/store/HintsMemory"
 import * as DateTime from "effect/DateTime"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
@@ -16,6 +17,7 @@ import { TestClock } from "effect/testing"
 const layer = Sessions.layer.pipe(
   Layer.provideMerge(SessionStoreMemory.layer),
   Layer.provideMerge(MemberStoreMemory.layer),
+  Layer.provide(HintsMemory.layer),
   Layer.provideMerge(IdsMemory.layer)
 )
 

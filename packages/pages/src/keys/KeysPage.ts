@@ -23,7 +23,8 @@ const OPENS: Record<Scope, string> = {
   "partner:ingest": "send partner events",
   "metrics:read": "read metrics",
   automations: "manage automations",
-  models: "connect providers of models"
+  models: "connect providers of models",
+  "audit:read": "read the audit log of the service"
 }
 
 const DAYS = [30, 90, 180, MAX_LIFE_DAYS]
@@ -211,6 +212,6 @@ export const layer = HttpRouter.use(Effect.fnUntraced(function*(router) {
     store: yield* MemberStore,
     publicUrl
   }
-  yield* pages.members("/keys", { GET: list(services), POST: mint(services) })
-  yield* pages.members("/keys/:id/revoke", { GET: askToRevoke(services), POST: revoke(services) })
+  yield* pages.members("/keys", { GET: list(services), POST: mint(services), takesViewers: true })
+  yield* pages.members("/keys/:id/revoke", { GET: askToRevoke(services), POST: revoke(services), takesViewers: true })
 }))

@@ -18,6 +18,7 @@ interface Link<Name> {
 const linksTo = <const Name extends string>(links: ReadonlyArray<Link<Name>>): ReadonlyArray<Link<Name>> => links
 
 const forAll = () => true
+const forChanges = (role: Role) => role !== "viewer"
 const forOwners = (role: Role) => role === "owner"
 
 /** The links of the main navigation. */
@@ -73,13 +74,14 @@ const keysHelp = ({ visit }: Reader): Html => {
   const goes = [...PLACES, ...SETTINGS].flatMap(({ isFor, keys, name, place }) =>
     keys !== undefined && isFor(role) ? [{ keys, href: `/${place}`, what: name }] : []
   )
-  return KeysHelp.render([{ keys: "n", href: "/new", what: "New sandbox" }, ...goes])
+  return KeysHelp.render([...(forChanges(role) ? [{ keys: "n", href: "/new", what: "New sandbox" }] : []), ...goes])
 }
 
 /** The palette. `palette.js` adds sandboxes and the buttons of the page to its list. */
 const palette = ({ visit }: Reader): Html => {
   const role = visit.place?.role ?? "member"
-  const pages = [{ place: "new", name: "New sandbox", isFor: forAll }, ...PLACES, ...SETTINGS.filter(({ place }) => place !== "settings")]
+  const pages = [{ place: "new", name: "New sandbox", isFor: forChanges }, ...PLACES,
+    ...SETTINGS.filter(({ place }) => place !== "settings")]
   const options = pages.filter(({ isFor }) => isFor(role)).map(({ name, place }) =>
     html`<a role="option" aria-selected="false" tabindex="-1" href="/${place}"><span class="what">${name}</span>
 <span class="fine">Page</span></a>
@@ -176,7 +178,7 @@ export const render = ({ body, place, rail, scripts = [], title }: Document, rea
 <link rel="icon" type="image/svg+xml" href="${Assets.addressOf("icon.svg")}">
 <link rel="stylesheet" href="${Assets.addressOf("style.css")}">
 ${modules}${imported}</head>
-<body>
+<body${reader?.visit.place?.role === "viewer" && html` class="viewer"`}>
 <a class="skip" href="#main">Skip to content</a>
 <header>
   <p class="brand">Slipway</p>${reader !== null && navigation(reader, place, rail ?? null)}

@@ -55,6 +55,8 @@ interface Methods<Who> {
   readonly POST?: Handler<Who>
   /** Bytes that its form may have, if not {@link Form.BYTES}. */
   readonly formBytes?: number
+  /** Viewers may send its form, which changes nothing but what is their own. */
+  readonly takesViewers?: true
   /** Its form may have files. */
   readonly takesFiles?: true
 }
@@ -220,6 +222,11 @@ const crossSite = new Refused({
   title: "Request from another site blocked",
   text: "Nothing changed. Open the page here and try again."
 })
+const onlyViews = new Refused({
+  status: 403,
+  title: "Viewers change nothing",
+  text: "Nothing changed. You are a viewer of this organization. An owner can give you another role."
+})
 const outOfDate = new Refused({
   status: 403,
   title: "This page expired",
@@ -360,6 +367,8 @@ const answered = Effect.fnUntraced(function*<Who extends Person | null>(
     if (csrf.length !== 1 || !sessions.isCsrfToken(person.token, csrf[0] ?? "")) return yield* outOfDate
   }
   const who = yield* admit(person, back)
+  // The forms of people who may not work in the grant count for viewers too: they change their own sessions.
+  if (checksPlace && method === "POST" && methods.takesViewers !== true && who?.visit.place?.role === "viewer") return yield* onlyViews
   if (checksPlace && method === "POST") {
     const places = form.all("place")
     if (places.length !== 1 || places[0] !== who?.visit.place?.grantId) return yield* elsewhere

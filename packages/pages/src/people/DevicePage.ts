@@ -113,6 +113,7 @@ ${body}`
     )
 
   yield* pages.members(DEVICE_PAGE, {
+    takesViewers: true,
     GET: Effect.fnUntraced(function*(member, asked) {
       const done = Page.told(asked, MESSAGES)
       if (done !== null) return show(member, done)

@@ -1,6 +1,7 @@
 /** Signing in, by a one-time code or at an identity provider, and signing out. */
-import { IdentityProvider } from "@slipway/domain/access/ports/IdentityProvider"
-import { SessionLifetimes } from "@slipway/domain/access/rules/Session"
+import { type IdentityProvider, IdentityProviders } from "@slipway/domain/access/ports/IdentityProvider"
+import type { ProviderId } from "@slipway/domain/access/rules/Identity"
+import { SessionLifetimes, type Visit } from "@slipway/domain/access/rules/Session"
 import { Sessions, type SignedIn } from "@slipway/domain/access/usecases/Sessions"
 import { failures } from "@slipway/http/server/access/Authenticate"
 import * as SessionCookie from "@slipway/http/server/access/SessionCookie"
@@ -13,7 +14,7 @@ import * as Page from "../layout/Page.ts"
 import { Refused } from "../layout/Refused.ts"
 
 /** Where the browser comes back from the identity provider. */
-export const CALLBACK = "/sign-in/github/callback"
+export const callbackOf = (id: ProviderId) => `/sign-in/${id}/callback` as const
 
 const BEGUN_LIFE = Duration.minutes(10)
 /** Characters of its value as it travels. Browsers drop a cookie of more than 4096 bytes (RFC 6265bis, section 5.6). */
@@ -42,22 +43,25 @@ const notSignedIn = (status: 400 | 403 | 429 | 502, text: string, headers: Reado
     more: html`<p><a class="button" href="/sign-in">Begin again</a></p>`
   })
 
-type Provider = typeof IdentityProvider.Service
+type Provider = IdentityProvider["Service"]
 
 const nextOf = (text: string | null): string | null => text === null ? null : Page.localPath(text)
 
 /** The cookies of this service: of a session, and of a sign-in that is under way at the identity provider. */
 interface Cookies {
   readonly session: string
-  /** Its value has the state, the verifier, and where to go after the sign-in. */
-  readonly begun: string
+  /**
+   * Its value has the state, the verifier, and where to go after the sign-in. Each provider has its own, so that no answer of one is
+   * taken for an answer of the other.
+   */
+  readonly begun: Readonly<Record<ProviderId, string>>
   readonly attributes: ReturnType<typeof SessionCookie.attributes>
   readonly maxAge: Duration.Duration
 }
 
 const cookiesAt = (base: string, maxAge: Duration.Duration): Cookies => ({
   session: SessionCookie.named("session", base),
-  begun: SessionCookie.named("oauth", base),
+  begun: { github: SessionCookie.named("oauth", base), oidc: SessionCookie.named("oidc", base) },
   attributes: SessionCookie.attributes(base),
   maxAge
 })
@@ -66,19 +70,28 @@ const cookiesAt = (base: string, maxAge: Duration.Duration): Cookies => ({
 const enter = ({ attributes, maxAge, session }: Cookies, { token }: SignedIn, next: string | null) =>
   HttpServerResponse.setCookieUnsafe(Page.redirect(next ?? Page.HOME), session, Redacted.value(token), { ...attributes, maxAge })
 
-const withProvider = ({ name }: Provider, next: string | null): Html => {
-  const address = `/sign-in/github${next === null ? "" : `?next=${encodeURIComponent(next)}`}`
-  return html`<section class="panel" aria-labelledby="with-provider">
-<h2 id="with-provider">With ${name}</h2>
+const withProvider = ({ id, name }: Provider, next: string | null): Html => {
+  const address = `/sign-in/${id}${next === null ? "" : `?next=${encodeURIComponent(next)}`}`
+  return html`<section class="panel" aria-labelledby="with-${id}">
+<h2 id="with-${id}">With ${name}</h2>
 <p><a class="button" href="${address}">Sign in with ${name}</a></p>
 </section>`
 }
 
+/** The session at the provider, which outlives ours. */
+const leaving = ({ name }: Provider, address: string): Html =>
+  html`<section class="panel" aria-labelledby="leave">
+<h2 id="leave">You are signed out here</h2>
+<p>Your session at ${name} goes on: who uses this browser can sign in again without a password.</p>
+<p><a class="button" href="${address}">Sign out of ${name}</a></p>
+</section>`
+
 const page = (
-  { provider, publicUrl }: { readonly provider: Provider | null; readonly publicUrl: string },
+  { providers, publicUrl }: { readonly providers: ReadonlyArray<Provider>; readonly publicUrl: string },
   person: Page.Person | null,
   next: string | null,
-  problem: string | null
+  problem: string | null,
+  left: Html | null = null
 ) => {
   const warning = !keepsSessions(publicUrl) &&
     html`<p class="warning">You cannot stay signed in at ${publicUrl}: browsers keep a session only at an https address, or on
@@ -90,8 +103,9 @@ the service's own machine. An administrator can put Slipway behind TLS and tell 
       body: html`<h1>Sign in</h1>
 ${problem !== null && html`<p class="problem" role="alert" id="problem">${problem}</p>`}
 ${warning}
+${left}
 ${person !== null && html`<p>You are signed in as ${person.user.name}. <a href="${next ?? Page.HOME}">Continue</a></p>`}
-${provider !== null && withProvider(provider, next)}
+${providers.map((provider) => withProvider(provider, next))}
 <section class="panel" aria-labelledby="by-code">
 <h2 id="by-code">With a one-time code</h2>
 <form method="post" action="/sign-in">
@@ -122,21 +136,35 @@ interface AtProvider {
   readonly tried: ReturnType<typeof failures>
 }
 
+/** A failure of the provider. Its details are for the log. */
+const failureOf = ({ name }: Provider, retryable: boolean): string =>
+  retryable
+    ? `${name} did not answer as it should. Try again in a moment.`
+    : `${name} refuses the service. An administrator has to look at its log.`
+
 const begin = ({ cookies, provider, redirectUri }: AtProvider): Page.Handler<Page.Person | null> =>
   Effect.fnUntraced(function*(_, { url }) {
-    const { state, url: away, verifier } = yield* provider.begin(redirectUri)
+    // The error of the provider is in the log already.
+    const { state, url: away, verifier } = yield* Effect.catchTag(
+      provider.begin(redirectUri),
+      "IdentityProviderError",
+      ({ retryable }) => notSignedIn(502, failureOf(provider, retryable), {})
+    )
     const proof = `${Redacted.value(state)} ${Redacted.value(verifier)} `
     const whole = proof + (nextOf(url.searchParams.get("next")) ?? "")
     const begun = encodeURIComponent(whole).length > MAX_BEGUN ? proof : whole
-    return HttpServerResponse.setCookieUnsafe(Page.redirect(away), cookies.begun, begun, { ...cookies.attributes, maxAge: BEGUN_LIFE })
+    return HttpServerResponse.setCookieUnsafe(Page.redirect(away), cookies.begun[provider.id], begun, {
+      ...cookies.attributes,
+      maxAge: BEGUN_LIFE
+    })
   })
 
 const comeBack = ({ cookies, provider, redirectUri, sessions, tried }: AtProvider): Page.Handler<Page.Person | null> => {
-  const { attributes, begun } = cookies
+  const { attributes } = cookies
+  const begun = cookies.begun[provider.id]
   const forgotten = `${begun}=; Max-Age=0; Path=${attributes.path}; HttpOnly; Secure; SameSite=Lax`
   /** Ends the sign-in that began in this browser without a session. */
   const over = (status: 403 | 502, text: string) => notSignedIn(status, text, { "set-cookie": forgotten })
-  const refusesUs = `${provider.name} refuses the service. An administrator has to look at its log.`
   return Effect.fnUntraced(function*(person, { url }) {
     const request = yield* HttpServerRequest.HttpServerRequest
     const [state = "", verifier = "", next = ""] = (request.cookies[begun] ?? "").split(" ")
@@ -149,7 +177,7 @@ const comeBack = ({ cookies, provider, redirectUri, sessions, tried }: AtProvide
       const error = url.searchParams.get("error") ?? ""
       if (error === "access_denied") return yield* over(403, `${provider.name} says that you did not agree.`)
       yield* Effect.logWarning("the identity provider refuses the service", { error: /^\w{1,100}$/u.test(error) ? error : "" })
-      return yield* over(502, refusesUs)
+      return yield* over(502, failureOf(provider, false))
     }
     // Anybody can make up a cookie, a state and a code: the provider is not asked about them without end.
     const wait = tried(Option.getOrElse(request.remoteAddress, () => ""), yield* Clock.currentTimeMillis)
@@ -159,12 +187,18 @@ const comeBack = ({ cookies, provider, redirectUri, sessions, tried }: AtProvide
       })
     }
     // Errors of the provider are in the log already.
-    const identity = yield* Effect.catchTags(provider.identify({ code, verifier: Redacted.make(verifier), redirectUri }), {
-      SignInRefused: ({ message }) => over(403, message),
-      IdentityProviderError: ({ retryable }) =>
-        over(502, retryable ? `${provider.name} did not answer as it should. Try again in a moment.` : refusesUs)
-    })
-    const signedIn = yield* sessions.signInByIdentity(identity, person?.token ?? null)
+    const identity = yield* Effect.catchTags(
+      provider.identify({ code, issuer: url.searchParams.get("iss"), verifier: Redacted.make(verifier), redirectUri }),
+      {
+        SignInRefused: ({ message }) => over(403, message),
+        IdentityProviderError: ({ retryable }) => over(502, failureOf(provider, retryable))
+      }
+    )
+    const signedIn = yield* Effect.catchTag(
+      sessions.signInByIdentity(identity, person?.token ?? null),
+      "SignInRefused",
+      ({ message }) => over(403, message)
+    )
     return HttpServerResponse.expireCookieUnsafe(enter(cookies, signedIn, nextOf(next)), begun, attributes)
   })
 }
@@ -175,12 +209,26 @@ export const layer = HttpRouter.use(Effect.fnUntraced(function*(router) {
   const { absolute } = yield* SessionLifetimes
   const { publicUrl, refusedKeysPerMinute } = yield* Settings
   const cookies = cookiesAt(basePathOf(publicUrl), absolute)
-  const provider = Option.getOrNull(yield* Effect.serviceOption(IdentityProvider))
-  const about = { provider, publicUrl }
-  const left = HttpServerResponse.expireCookieUnsafe(Page.redirect("/sign-in"), cookies.session, cookies.attributes)
+  const providers = yield* IdentityProviders
+  const about = { providers, publicUrl }
+  const left = (from: Visit["session"]) =>
+    HttpServerResponse.expireCookieUnsafe(
+      Page.redirect(providers.some(({ id }) => id === from.provider) ? `/sign-in?left=${from.provider}` : "/sign-in"),
+      cookies.session,
+      cookies.attributes
+    )
+  /** Offers to sign out at the provider, too, if it has an address for that. A form may not lead there itself. */
+  const leave = Effect.fnUntraced(function*(id: string | null) {
+    const provider = providers.find((one) => one.id === id)
+    const address = provider === undefined ? null : yield* provider.signOutUrl(`${publicUrl}/sign-in`)
+    return provider === undefined || address === null ? null : leaving(provider, address)
+  })
 
   yield* pages.anybody("/sign-in", {
-    GET: (person, { url }) => Effect.succeed(page(about, person, nextOf(url.searchParams.get("next")), null)),
+    GET: Effect.fnUntraced(function*(person, { url }) {
+      const offer = person === null ? yield* leave(url.searchParams.get("left")) : null
+      return page(about, person, nextOf(url.searchParams.get("next")), null, offer)
+    }),
     POST: Effect.fnUntraced(function*(person, { form }) {
       const given = (yield* form.one("code")).trim()
       const next = nextOf(yield* form.maybe("next"))
@@ -193,14 +241,17 @@ export const layer = HttpRouter.use(Effect.fnUntraced(function*(router) {
     })
   })
   yield* pages.people("/sign-out", {
-    POST: ({ token }) => Effect.as(sessions.signOut(token), left)
+    POST: ({ token, visit }) => Effect.as(sessions.signOut(token), left(visit.session))
   })
   yield* pages.people("/sign-out/everywhere", {
-    POST: ({ user }) => Effect.as(sessions.signOutEverywhere(user.id), left)
+    POST: ({ user, visit }) => Effect.as(sessions.signOutEverywhere(user.id), left(visit.session))
   })
 
-  if (provider === null) return
-  const atProvider = { provider, sessions, cookies, redirectUri: `${publicUrl}${CALLBACK}`, tried: failures(refusedKeysPerMinute) }
-  yield* pages.anybody("/sign-in/github", { GET: begin(atProvider) })
-  yield* pages.anybody(CALLBACK, { GET: comeBack(atProvider) })
+  const tried = failures(refusedKeysPerMinute)
+  for (const provider of providers) {
+    const callback = callbackOf(provider.id)
+    const atProvider = { provider, sessions, cookies, redirectUri: `${publicUrl}${callback}`, tried }
+    yield* pages.anybody(`/sign-in/${provider.id}`, { GET: begin(atProvider) })
+    yield* pages.anybody(callback, { GET: comeBack(atProvider) })
+  }
 }))

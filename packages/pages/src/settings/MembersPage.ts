@@ -1,6 +1,6 @@
 /** `/members`: who belongs to the organization. Owners add people, change their role and remove them. */
 import { MemberStore } from "@slipway/domain/access/ports/MemberStore"
-import type { Member } from "@slipway/domain/access/rules/User"
+import type { Member, User } from "@slipway/domain/access/rules/User"
 import { Role } from "@slipway/domain/access/schema/User"
 import { Members } from "@slipway/domain/access/usecases/Members"
 import { Effect, Schema } from "effect"
@@ -18,8 +18,12 @@ const MESSAGES = {
   removed: "Member removed. Their keys stop working with their next request."
 }
 
-const ROLES: Readonly<Record<Role, string>> = { owner: "Owner", member: "Member" }
-const OTHER: Readonly<Record<Role, Role>> = { owner: "member", member: "owner" }
+const ROLES: Readonly<Record<Role, string>> = { owner: "Owner", member: "Member", viewer: "Viewer" }
+const OTHERS: Readonly<Record<Role, ReadonlyArray<Role>>> = {
+  owner: ["member", "viewer"],
+  member: ["owner", "viewer"],
+  viewer: ["member", "owner"]
+}
 
 const forOwners = (handler: Handler): Handler => (member, asked) =>
   member.visit.place.role === "owner"
@@ -49,13 +53,17 @@ const stateOf = ({ active, user }: Member): Html =>
       : html`<span class="state good">Active</span>`
     : html`<span class="state">Removed</span>`
 
+const changeOf = (csrf: Html, user: User, role: Role): Html =>
+  html`<form method="post" action="/members/role">${csrf}<input type="hidden" name="user" value="${user.id}">
+<input type="hidden" name="role" value="${role}">
+<button class="quiet" aria-label="Make ${role}: ${user.name}">Make ${role}</button></form>
+`
+
 /** The forms that change a member; none for yourself. */
 const actions = (csrf: Html, { active, role, user }: Member): Html =>
   active
     ? html`<div class="actions">
-<form method="post" action="/members/role">${csrf}<input type="hidden" name="user" value="${user.id}">
-<input type="hidden" name="role" value="${OTHER[role]}">
-<button class="quiet" aria-label="Make ${OTHER[role]}: ${user.name}">Make ${OTHER[role]}</button></form>
+${OTHERS[role].map((other) => changeOf(csrf, user, other))}
 <a href="/members/remove?user=${user.id}" aria-label="Remove…: ${user.name}">Remove…</a>
 </div>`
     : html`<form method="post" action="/members/role">${csrf}<input type="hidden" name="user" value="${user.id}">
@@ -83,16 +91,17 @@ ${problem !== null && html`<p class="problem" role="alert" id="problem">${proble
 <div class="field">
 <label for="user">GitHub login or e-mail address</label>
 <input id="user" name="user" value="${user}" required autocapitalize="none" spellcheck="false" aria-describedby="user-hint"${invalid}>
-<p class="hint" id="user-hint">They sign in with GitHub under this login. For a person with an e-mail address an administrator makes a
-sign-in link: <code>slipway sign-in-link</code>.</p>
+<p class="hint" id="user-hint">They sign in with GitHub under this login, or with OpenID Connect under this e-mail address. An
+administrator can also make a sign-in link: <code>slipway sign-in-link</code>.</p>
 </div>
 <div class="field">
 <label for="role">Role</label>
 <select id="role" name="role" aria-describedby="role-hint">
 <option value="member">Member</option>
 <option value="owner">Owner</option>
+<option value="viewer">Viewer</option>
 </select>
-<p class="hint" id="role-hint">Owners also manage members, secrets, webhooks and models.</p>
+<p class="hint" id="role-hint">Viewers see everything and change nothing. Owners also manage members, secrets, webhooks and models.</p>
 </div>
 <button>Add member</button>
 </form>`
@@ -120,7 +129,7 @@ ${member.visit.place.role === "owner" && addForm(member.csrf, draft)}`
 
   const show: Handler = (member, asked) => page(member, Page.told(asked, MESSAGES), EMPTY, 200)
 
-  const roleOf = (text: string) => isRole(text) ? Effect.succeed(text) : Effect.fail(Refused.bad("Choose a role: owner or member."))
+  const roleOf = (text: string) => isRole(text) ? Effect.succeed(text) : Effect.fail(Refused.bad("Choose a role: owner, member or viewer."))
 
   /** The member with this id, who is somebody else. */
   const other = Effect.fnUntraced(function*(me: Page.Member, id: string) {

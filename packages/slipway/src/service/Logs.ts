@@ -11,7 +11,7 @@ import type * as LogLevel from "effect/LogLevel"
 import * as Redacted from "effect/Redacted"
 import * as References from "effect/References"
 import { inspect } from "node:util"
-import * as Logging from "../settings/Logging.ts"
+import * as Processes from "../settings/Processes.ts"
 
 /** UTF-8 bytes of one JSON line: collectors cut or refuse longer ones. */
 const MAXIMUM_BYTES = 16_384
@@ -144,7 +144,7 @@ const logger = (format: "pretty" | "json", redactor: Redactor) =>
 /** Runs with the minimum level of the settings, otherwise with `otherwise`. */
 export const atLeast = (otherwise: LogLevel.Severity) => <A, E, R>(self: Effect.Effect<A, E, R>) =>
   Effect.flatMap(
-    Logging.load,
+    Processes.loadLogging,
     ({ level }) => Effect.provideService(self, References.MinimumLogLevel, level === null ? otherwise : severities[level])
   )
 
@@ -174,7 +174,7 @@ const ofNode = Layer.effectDiscard(Effect.gen(function*() {
 
 /** The log of this process, on standard error. */
 export const layer = Layer.unwrap(Effect.gen(function*() {
-  const { format } = yield* Logging.load
+  const { format } = yield* Processes.loadLogging
   const redactor = yield* Redaction
   return ofNode.pipe(
     Layer.provideMerge(Logger.layer([logger(format === "auto" ? process.stderr.isTTY ? "pretty" : "json" : format, redactor)]))

@@ -107,7 +107,8 @@ const http = (settings: Settings.Settings, publicUrl: string) => {
     Layer.provide(Source.news(settings)),
     Layer.provide(MachineRepositories.layer(settings)),
     Layer.provide(InstallAgents.layer(settings)),
-    Layer.provideMerge(SignIn.provider(settings)),
+    Layer.provideMerge(SignIn.providers(settings)),
+    Layer.provide(SignIn.lifetimes(settings)),
     Layer.provide(
       Layer.unwrap(
         Effect.map(

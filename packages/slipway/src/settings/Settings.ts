@@ -9,8 +9,8 @@ import * as Kubernetes from "./Kubernetes.ts"
 import * as Lifetimes from "./Lifetimes.ts"
 import * as Limits from "./Limits.ts"
 import * as Listening from "./Listening.ts"
-import * as Logging from "./Logging.ts"
 import * as Models from "./Models.ts"
+import * as Oidc from "./Oidc.ts"
 import * as Processes from "./Processes.ts"
 import * as Publishing from "./Publishing.ts"
 import { type Group, InvalidSetting, type Setting } from "./Setting.ts"
@@ -33,12 +33,13 @@ export const subjects: ReadonlyArray<Subject> = [
   subject("Listening", Listening.settings, Listening.edge),
   subject("Storage", Storage.settings),
   subject("Processes", Processes.settings),
-  subject("Logs", Logging.settings),
+  subject("Logs", Processes.logging),
   subject("Traces", Traces.settings),
   subject("Limits of keys, users and grants", Limits.settings, Limits.edge),
   subject("Times of sandboxes", Lifetimes.settings),
   subject("Models and what they cost", Models.settings),
   subject("GitHub", GitHub.app, GitHub.signIn, GitHub.both),
+  subject("OpenID Connect", Oidc.client, Oidc.entry),
   subject("Publishing", Publishing.settings),
   subject("Repositories", Clones.settings),
   subject("Isolation", Isolation.settings, Isolation.limits),
@@ -61,6 +62,8 @@ const values = Effect.gen(function*() {
     ...yield* Models.load,
     github: yield* GitHub.loadApp,
     signIn: yield* GitHub.loadSignIn,
+    /** Sign-in with OpenID Connect; `null`: none. */
+    oidc: yield* Oidc.load,
     commit: yield* Publishing.load,
     clone: yield* Clones.load,
     ...yield* Isolation.load,

@@ -100,7 +100,7 @@ export const file = at("a file")
 export const folder = at("a folder")
 
 /** Empty items and spaces around items are ignored. */
-const list = (expected: string, isItem: (item: string) => boolean): Type<ReadonlyArray<string>> => {
+export const list = (expected: string, isItem: (item: string) => boolean): Type<ReadonlyArray<string>> => {
   const items = (text: string): ReadonlyArray<string> => text.split(",").map((item) => item.trim()).filter((item) => item !== "")
   return {
     expected,

@@ -1,6 +1,7 @@
 /** Admission of requests. Requests at the same time share a statement. */
 import type { RateLimits } from "@slipway/domain/access/ports/AccessStore"
 import { Acting, type AuditLog } from "@slipway/domain/access/ports/AuditLog"
+import { rightsOf } from "@slipway/domain/access/rules/Minting"
 import { DateTime, Effect } from "effect"
 import * as Batches from "../sql/Batches.ts"
 import type { Clients } from "../sql/Clients.ts"
@@ -44,11 +45,11 @@ export const makeAdmit = (store: Store) => {
   return Effect.fnUntraced(function*(digest: string, limits: RateLimits) {
     const row = yield* admit({ digest, limits })
     if (row === null) return null
-    const { first, keyId, memberActive, organizationSuspended, scopes, ...rest } = decodeAdmission(row)
+    const { first, keyId, memberActive, organizationSuspended, role, scopes, ...rest } = decodeAdmission(row)
     const { grantId, organizationId, test, userId } = rest
     if (first) yield* guard(firstUse(store, { keyId, grantId }))
     return {
-      principal: { credential: { _tag: "Key" as const, keyId }, grantId, organizationId, userId, scopes: new Set(scopes), test },
+      principal: { credential: { _tag: "Key" as const, keyId }, grantId, organizationId, userId, scopes: rightsOf(role, scopes), test },
       memberActive,
       organizationSuspended,
       rate: slotOf(rest)

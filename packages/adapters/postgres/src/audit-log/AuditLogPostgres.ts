@@ -56,6 +56,18 @@ export const layer = Layer.effect(
         return newestFirst.toReversed()
       }, guard),
 
+      page: Effect.fn("AuditLog.page")(function*({ after, limit, since }) {
+        const rows = yield* SqlSchema.findAll({
+          Request: Schema.Struct({ since: Schema.NullOr(Schema.String), after: Int8, limit: Schema.Int }),
+          Result: Schema.Struct({ seq: Int8, ...EntryRow.fields }),
+          execute: ({ after, limit, since }) =>
+            sql`
+            SELECT seq, action, at, subjects, actor, origin FROM audit_log
+            WHERE seq > ${after} AND at >= coalesce(${since}::timestamptz, '-infinity') ORDER BY seq LIMIT ${limit}`
+        })({ since: since === null ? null : DateTime.formatIso(since), after, limit })
+        return rows.map(({ seq, ...entry }) => ({ number: seq, entry }))
+      }, guard),
+
       follow: Effect.gen(function*() {
         const last = Effect.map(
           sql<

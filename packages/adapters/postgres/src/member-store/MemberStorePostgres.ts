@@ -12,7 +12,7 @@ import { selectMembers } from "./statements/memberships.ts"
 import { selectOrganizations } from "./statements/organizations.ts"
 import { insertUser, selectUsers, userWhere } from "./statements/users.ts"
 import type { Store } from "./Store.ts"
-import { approve, recognize } from "./users.ts"
+import { approve, findBound, recognize } from "./users.ts"
 
 /** With the `AuditLog` it tells. */
 export const layer = Layer.effect(
@@ -46,6 +46,7 @@ export const layer = Layer.effect(
       }, guard),
 
       recognize: (identity, fresh) => recognize(store, identity, fresh),
+      findBound: (account) => findBound(store, account),
       approve: (userId, approved, at) => approve(store, userId, approved, at),
 
       members: Effect.fn("MemberStore.members")(function*(organizationId: string) {

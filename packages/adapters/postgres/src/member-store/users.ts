@@ -1,7 +1,7 @@
 /** Users, and who signs in. */
 import { Acting } from "@slipway/domain/access/ports/AuditLog"
 import { type MemberStore, UserNotFound } from "@slipway/domain/access/ports/MemberStore"
-import { type BoundUser, type Identity, recognize as recognizeIdentity } from "@slipway/domain/access/rules/Identity"
+import { accountOf, type BoundUser, type Identity, loginOf, recognize as recognizeIdentity } from "@slipway/domain/access/rules/Identity"
 import { type DateTime, Effect, Option } from "effect"
 import type { SqlClient } from "effect/sql"
 import { guard } from "../sql/SqlFailure.ts"
@@ -14,10 +14,10 @@ type Fresh = Parameters<MemberStore["Service"]["recognize"]>[1]
 /** The user that the identity belongs to, by the users that there are. */
 const recognition = Effect.fnUntraced(function*(sql: SqlClient.SqlClient, identity: Identity, fresh: Fresh) {
   const known = yield* selectRecognized(sql, identity)
-  const login = identity.login.toLowerCase()
+  const { login, provider, subject } = identity
   return recognizeIdentity(identity, {
-    bySubject: known.find(({ githubId }) => githubId === identity.subject) ?? null,
-    byLogin: known.find(({ githubLogin }) => githubLogin?.toLowerCase() === login) ?? null
+    bySubject: known.find((user) => accountOf(user, provider) === subject) ?? null,
+    byLogin: known.find((user) => login !== null && loginOf(user, provider)?.toLowerCase() === login.toLowerCase()) ?? null
   }, fresh)
 })
 
@@ -38,7 +38,14 @@ export const recognize = Effect.fn("MemberStore.recognize")(function*(store: Sto
   const recognized: { readonly user: BoundUser } = known.events.length === 0
     ? known
     : yield* store.sql.withTransaction(recognizeLocked(store, identity, fresh))
-  const { githubId: _, ...user } = recognized.user
+  const { githubId: _, oidcSubject: __, ...user } = recognized.user
+  return user
+}, guard)
+
+export const findBound = Effect.fn("MemberStore.findBound")(function*({ sql }: Store, account: Pick<Identity, "provider" | "subject">) {
+  const [found] = yield* selectRecognized(sql, { ...account, login: null })
+  if (found === undefined) return null
+  const { githubId: _, oidcSubject: __, ...user } = found
   return user
 }, guard)
 

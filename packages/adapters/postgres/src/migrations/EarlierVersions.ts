@@ -48,8 +48,15 @@ const PROMPT_FILES: Added = {
 /** The MCP servers that a creation chose. */
 const MCP_SERVERS: Added = { sandboxes: ["COLUMN mcp_servers jsonb"] }
 
+/** Accounts of OpenID Connect, where a session began, and viewers. */
+const SIGN_IN: Added = {
+  memberships: ["COLUMN viewer text CHECK (viewer IN ('active', 'removed'))"],
+  users: ["COLUMN oidc_subject text UNIQUE CHECK (oidc_subject <> '')"],
+  sessions: ["COLUMN identity_provider text CHECK (identity_provider IN ('github', 'oidc'))"]
+}
+
 /** The columns of migration 64, a piece for each capability, in the order in which fresh tables have them. */
-const ADDED_BY_64: ReadonlyArray<Added> = [CREATION_INPUTS, PROMPT_FILES, MCP_SERVERS]
+const ADDED_BY_64: ReadonlyArray<Added> = [CREATION_INPUTS, PROMPT_FILES, MCP_SERVERS, SIGN_IN]
 
 /** The columns of all pieces, by table. */
 const joined = (pieces: ReadonlyArray<Added>): Added => {

@@ -16,7 +16,9 @@ export const access: ReadonlyArray<string> = [
     github_login text,
     approved_at  timestamptz(3),
     -- The GitHub account, for good: logins change hands, ids do not.
-    github_id    text           UNIQUE CHECK (github_id <> '')
+    github_id    text           UNIQUE CHECK (github_id <> ''),
+    -- The account of OpenID Connect, for good: issuer, space, subject.
+    oidc_subject text           UNIQUE CHECK (oidc_subject <> '')
   )`,
   "CREATE UNIQUE INDEX IF NOT EXISTS users_email ON users (lower(email))",
   "CREATE UNIQUE INDEX IF NOT EXISTS users_github_login ON users (lower(github_login))",
@@ -26,6 +28,8 @@ export const access: ReadonlyArray<string> = [
     user_id         text    NOT NULL REFERENCES users,
     active          boolean NOT NULL DEFAULT true,
     role            text    NOT NULL DEFAULT 'member' CHECK (role IN ('owner', 'member')),
+    -- A viewer is not "active": processes of earlier versions, which know no viewers, refuse them. Null: an owner or member.
+    viewer          text    CHECK (viewer IN ('active', 'removed')),
     PRIMARY KEY (organization_id, user_id)
   )`,
   "CREATE INDEX IF NOT EXISTS memberships_user ON memberships (user_id)",
@@ -75,7 +79,9 @@ export const access: ReadonlyArray<string> = [
     created_at   timestamptz(3) NOT NULL,
     last_seen_at timestamptz(3) NOT NULL CHECK (last_seen_at >= created_at),
     -- The grant the user chose to work in. Null: the user's oldest one.
-    grant_id     uuid           REFERENCES grants
+    grant_id     uuid           REFERENCES grants,
+    -- Where the person signed in. Null: by a link.
+    identity_provider text      CHECK (identity_provider IN ('github', 'oidc'))
   )`,
   "CREATE INDEX IF NOT EXISTS sessions_user ON sessions (user_id)",
 

@@ -12,9 +12,9 @@ import * as Statements from "./statements/sessions.ts"
 import { findVisit, grantsOf, openVisits, type VisitRow } from "./statements/visits.ts"
 
 const visitOf = (
-  { addedAt, approvedAt, createdAt, email, githubLogin, id, lastSeenAt, name, place, userId }: typeof VisitRow.Type
+  { addedAt, approvedAt, createdAt, email, githubLogin, id, lastSeenAt, name, place, provider, userId }: typeof VisitRow.Type
 ): Visit => ({
-  session: { id, userId, createdAt, lastSeenAt },
+  session: { id, userId, provider, createdAt, lastSeenAt },
   user: { id: userId, name, email, githubLogin, createdAt: addedAt, approvedAt },
   place
 })

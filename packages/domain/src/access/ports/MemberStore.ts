@@ -56,6 +56,8 @@ export class MemberStore extends Context.Service<MemberStore, {
    * user. Calls with the same identity or login run one after the other.
    */
   recognize(identity: Identity, fresh: { readonly id: string; readonly at: DateTime.Utc }): Effect.Effect<User, StoreUnavailable>
+  /** Returns the user whom the account is bound to; `null`: it has never signed in. */
+  findBound(account: Pick<Identity, "provider" | "subject">): Effect.Effect<User | null, StoreUnavailable>
   /** Approves the user, or withdraws the approval. Approving twice keeps the first time. */
   approve(userId: string, approved: boolean, at: DateTime.Utc): Effect.Effect<User, UserNotFound | StoreUnavailable>
   /** Active and removed members, in the order in which their users were added. Empty for an unknown organization. */

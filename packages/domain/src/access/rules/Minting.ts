@@ -5,7 +5,7 @@ import type * as DateTime from "effect/DateTime"
 import * as Duration from "effect/Duration"
 import * as Result from "effect/Result"
 import * as Instant from "../../time/Instant.ts"
-import type { Scope } from "../schema/Principal.ts"
+import type { Right, Scope } from "../schema/Principal.ts"
 import type { Member, Organization, Role } from "./User.ts"
 
 /** A key is not minted. Retrying does not help. */
@@ -35,12 +35,21 @@ export const KeysPerUser = Context.Reference<number>("@slipway/domain/KeysPerUse
 
 /** The scopes that each role may give to its keys. Scopes of the whole service can be given by operators only. */
 const GIVEN_BY: Record<Role, ReadonlyArray<Scope>> = {
+  viewer: ["sandboxes"],
   member: ["sandboxes"],
   owner: ["sandboxes", "sandboxes:delete", "webhooks", "secrets", "automations"]
 }
 
 /** The scopes that a member with this role may give to a key. */
 export const scopesOf = (role: Role): ReadonlyArray<Scope> => GIVEN_BY[role]
+
+/** The rights of a credential with these scopes while its user has this role. A viewer's only read, whatever they were given before. */
+export const rightsOf = (role: Role, scopes: ReadonlyArray<Scope>): ReadonlySet<Right> =>
+  new Set<Right>(role === "viewer" ? scopes.flatMap((scope) => scope === "sandboxes" ? ["sandboxes:read" as const] : []) : scopes)
+
+/** Whether a request with these rights may do what needs this scope. `changes`: it can change something. */
+export const mayUse = (rights: ReadonlySet<Right>, scope: Scope, changes: boolean): boolean =>
+  rights.has(scope) || scope === "sandboxes" && !changes && rights.has("sandboxes:read")
 
 /** Whether a member may revoke a key of the organization. Members may revoke their own keys, owners all keys. */
 export const mayRevoke = (by: { readonly userId: string; readonly role: Role }, key: { readonly userId: string }): boolean =>

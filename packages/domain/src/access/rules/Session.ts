@@ -8,13 +8,16 @@ import * as Duration from "effect/Duration"
 import * as Result from "effect/Result"
 import * as Instant from "../../time/Instant.ts"
 import type { Principal } from "../schema/Principal.ts"
-import { scopesOf } from "./Minting.ts"
+import type { ProviderId } from "./Identity.ts"
+import { rightsOf, scopesOf } from "./Minting.ts"
 import type { Role, User } from "./User.ts"
 
 /** A session as it is stored: everything but the token. `id` is a UUID. */
 export interface Session {
   readonly id: string
   readonly userId: string
+  /** The provider at which the person signed in; `null`: by a link. */
+  readonly provider: ProviderId | null
   readonly createdAt: DateTime.Utc
   /** Up to a minute older than the last request. */
   readonly lastSeenAt: DateTime.Utc
@@ -70,7 +73,7 @@ export const principalOf = ({ place: { grantId, organizationId, role }, session:
   grantId,
   organizationId,
   userId,
-  scopes: new Set(scopesOf(role)),
+  scopes: rightsOf(role, scopesOf(role)),
   test: false
 })
 
@@ -80,16 +83,20 @@ export interface Lifetimes {
   readonly idle: Duration.Duration
   /** The longest time since sign-in. */
   readonly absolute: Duration.Duration
+  /** The longest time since a sign-in with OpenID Connect: then the provider is asked again whether the person may enter. */
+  readonly oidc: Duration.Duration
 }
 
 /** The lifetimes, a setting. The defaults are a break in a working day and two weeks (OWASP's session cheat sheet asks for both limits). */
 export const SessionLifetimes = Context.Reference<Lifetimes>("@slipway/domain/SessionLifetimes", {
-  defaultValue: () => ({ idle: Duration.hours(12), absolute: Duration.days(14) })
+  defaultValue: () => ({ idle: Duration.hours(12), absolute: Duration.days(14), oidc: Duration.hours(12) })
 })
 
 /** The time from which the session is invalid. */
-export const expiresAt = ({ createdAt, lastSeenAt }: Session, { absolute, idle }: Lifetimes): DateTime.Utc =>
-  Instant.min(Instant.addDuration(createdAt, absolute), Instant.addDuration(lastSeenAt, idle))
+export const expiresAt = ({ createdAt, lastSeenAt, provider }: Session, { absolute, idle, oidc }: Lifetimes): DateTime.Utc => {
+  const most = provider === "oidc" ? Duration.min(absolute, oidc) : absolute
+  return Instant.min(Instant.addDuration(createdAt, most), Instant.addDuration(lastSeenAt, idle))
+}
 
 /** Whether the session is still valid at `now`. */
 export const isAlive = (session: Session, lifetimes: Lifetimes, now: DateTime.Utc): boolean =>

@@ -4,8 +4,11 @@ import type { Actor } from "./SecurityEvent.ts"
 
 /** The scopes of a key (docs/decisions/9). */
 export const Scope = Schema.Literals(["sandboxes", "sandboxes:delete", "partner:ingest", "webhooks", "secrets", "metrics:read", "models",
-  "automations"])
+  "automations", "audit:read"])
 export type Scope = typeof Scope.Type
+
+/** A right of a principal: a scope, or reading alone of what `sandboxes` opens. Keys never have the second as a scope. */
+export type Right = Scope | "sandboxes:read"
 
 /** The credential of a request. Ids are UUIDs. */
 export type Credential =
@@ -20,7 +23,7 @@ export interface Principal {
   readonly grantId: string
   readonly organizationId: string
   readonly userId: string
-  readonly scopes: ReadonlySet<Scope>
+  readonly scopes: ReadonlySet<Right>
   /** A `sbx_test_` key. It can use only models that need no account. */
   readonly test: boolean
 }

@@ -88,6 +88,12 @@ export const Origin = Schema.Struct({
 })
 export type Origin = typeof Origin.Type
 
+/** An entry with its number, by which a reader continues. Numbers grow; some are missing. */
+export interface NumberedEntry {
+  readonly number: number
+  readonly entry: AuditEntry
+}
+
 /** A security event with its actor and origin. */
 export interface AuditEntry extends SecurityEvent {
   readonly actor: Actor

@@ -7,7 +7,7 @@ import type { Principal } from "../schema/Principal.ts"
 
 /** The user has no rights any more. `message`: a sentence for people. */
 export interface NoRights {
-  readonly code: "grant_revoked" | "organization_suspended" | "not_a_member"
+  readonly code: "grant_revoked" | "organization_suspended" | "not_a_member" | "viewer"
   readonly message: string
 }
 
@@ -34,6 +34,9 @@ export const presentRights = Effect.fn("Access.presentRights")(function*(
   const member = (yield* members.members(organizationId)).find(({ user }) => user.id === userId)
   if (member?.active !== true) {
     return { code: "not_a_member", message: `The ${work}'s creator is no longer a member of the organization.` }
+  }
+  if (member.role === "viewer") {
+    return { code: "viewer", message: `The ${work}'s creator is a viewer now, who changes nothing.` }
   }
   return {
     credential: { _tag: "Key", keyId },

@@ -5,14 +5,19 @@ import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Redacted from "effect/Redacted"
 import { Ids } from "../../ids/Ids.ts"
+import { Hints } from "../../store/Hints.ts"
 import type { StoreUnavailable } from "../../store/StoreUnavailable.ts"
 import { GrantNotFound, type RateSlot } from "../ports/AccessStore.ts"
 import { Acting } from "../ports/AuditLog.ts"
+import { SignInRefused } from "../ports/IdentityProvider.ts"
 import { MemberStore } from "../ports/MemberStore.ts"
 import { type OwnGrant, type SessionRateLimits, SessionStore } from "../ports/SessionStore.ts"
-import type { Identity } from "../rules/Identity.ts"
+import type { Entry } from "../rules/Entry.ts"
+import type { Identity, ProviderId } from "../rules/Identity.ts"
 import { draw } from "../rules/Secret.ts"
 import { isAlive, LINK_LIFE, needsTouch, type Session, SessionLifetimes, type Visit } from "../rules/Session.ts"
+import type { Role, User } from "../rules/User.ts"
+import { REVOCATIONS } from "./Access.ts"
 
 /** A session that began. This is the only time that its token can be read. */
 export interface SignedIn {
@@ -20,6 +25,34 @@ export interface SignedIn {
   /** The value of the browser's cookie: 256 random bits. */
   readonly token: Redacted.Redacted
 }
+
+interface Stores {
+  readonly store: SessionStore["Service"]
+  readonly members: MemberStore["Service"]
+}
+
+/** The user loses the sessions, and the role that the provider gave. */
+const turnAway = Effect.fnUntraced(function*(
+  { members, store }: Stores,
+  identity: Identity,
+  { leaves }: Extract<Entry, { readonly _tag: "Refused" }>
+) {
+  const user = yield* members.findBound(identity)
+  if (user === null) return
+  const at = yield* DateTime.now
+  const { organizationId } = yield* members.owner
+  const isMember = (yield* members.members(organizationId)).some((member) => member.active && member.user.id === user.id)
+  if (leaves && isMember) yield* Effect.catchTag(members.removeMember(organizationId, user.id, at), "MemberNotFound", Effect.die)
+  yield* store.endAll(user.id, at)
+}, Effect.provideService(Acting, { _tag: "System" }))
+
+/** The user is approved and has the role, as if an administrator had said so. A second call finishes what the first one left. */
+const giveRole = Effect.fnUntraced(function*({ members }: Stores, user: User, role: Role, at: DateTime.Utc) {
+  const { organizationId } = yield* members.owner
+  const member = (yield* members.members(organizationId)).find((member) => member.user.id === user.id)
+  if (user.approvedAt === null) yield* Effect.catchTag(members.approve(user.id, true, at), "UserNotFound", Effect.die)
+  if (member?.active !== true || member.role !== role) yield* members.addMember(organizationId, user.id, role, at)
+}, Effect.provideService(Acting, { _tag: "System" }))
 
 /**
  * Sessions of people, and one-time sign-in links. Tokens come from a browser, so any text may be one. The end of a session takes effect
@@ -55,8 +88,11 @@ export class Sessions extends Context.Service<Sessions, {
   makeLink(userId: string): Effect.Effect<Redacted.Redacted, StoreUnavailable>
   /** Signs in like `signIn`. `null`: the link is unknown, used or expired. */
   signInByLink(link: Redacted.Redacted, previous: Redacted.Redacted | null): Effect.Effect<SignedIn | null, StoreUnavailable>
-  /** Signs in like `signIn`, as the user that `recognize` finds. The user may be unapproved and without any membership. */
-  signInByIdentity(identity: Identity, previous: Redacted.Redacted | null): Effect.Effect<SignedIn, StoreUnavailable>
+  /**
+   * Signs in like `signIn`, as the user that `recognize` finds, with the role that the provider gives. Without one the user may be
+   * unapproved and without any membership. A person whom the provider's rules refuse loses all sessions, and the role that it gave.
+   */
+  signInByIdentity(identity: Identity, previous: Redacted.Redacted | null): Effect.Effect<SignedIn, SignInRefused | StoreUnavailable>
 }>()("@slipway/domain/Sessions") {
   static readonly layer = Layer.effect(
     Sessions,
@@ -65,13 +101,18 @@ export class Sessions extends Context.Service<Sessions, {
       const members = yield* MemberStore
       const ids = yield* Ids
       const lifetimes = yield* SessionLifetimes
+      const hints = yield* Hints
       const digest = (secret: Redacted.Redacted) => ids.digest(Redacted.value(secret))
       const csrfToken = (token: Redacted.Redacted) => ids.digest(`csrf ${Redacted.value(token)}`)
 
-      const signIn = Effect.fn("Sessions.signIn")(function*(userId: string, previous: Redacted.Redacted | null) {
+      const signIn = Effect.fn("Sessions.signIn")(function*(
+        userId: string,
+        previous: Redacted.Redacted | null,
+        provider: ProviderId | null = null
+      ) {
         const now = yield* DateTime.now
         const token = Redacted.make(yield* draw(ids))
-        const session: Session = { id: yield* ids.uuid7, userId, createdAt: now, lastSeenAt: now }
+        const session: Session = { id: yield* ids.uuid7, userId, provider, createdAt: now, lastSeenAt: now }
         yield* store.start(session, digest(token), {
           replaces: previous === null ? null : digest(previous),
           staleBefore: DateTime.subtractDuration(now, lifetimes.absolute)
@@ -80,7 +121,7 @@ export class Sessions extends Context.Service<Sessions, {
       })
 
       return Sessions.of({
-        signIn,
+        signIn: (userId, previous) => signIn(userId, previous),
         admit: Effect.fn("Sessions.admit")(function*(token, limits) {
           const now = yield* DateTime.now
           const found = yield* store.admit(digest(token), limits)
@@ -124,8 +165,16 @@ export class Sessions extends Context.Service<Sessions, {
           return userId === null ? null : yield* signIn(userId, previous)
         }),
         signInByIdentity: Effect.fn("Sessions.signInByIdentity")(function*(identity, previous) {
-          const fresh = { id: `user_${yield* ids.ulid}`, at: yield* DateTime.now }
-          return yield* signIn((yield* members.recognize(identity, fresh)).id, previous)
+          const { entry, provider } = identity
+          if (entry._tag === "Refused") {
+            yield* turnAway({ members, store }, identity, entry)
+            yield* hints.publish([REVOCATIONS])
+            return yield* new SignInRefused({ detail: entry.detail })
+          }
+          const at = yield* DateTime.now
+          const user = yield* members.recognize(identity, { id: `user_${yield* ids.ulid}`, at })
+          if (entry._tag === "InRole") yield* giveRole({ members, store }, user, entry.role, at)
+          return yield* signIn(user.id, previous, provider)
         })
       })
     })

@@ -33,6 +33,14 @@ export const make = (statements: Statements): AuditLog["Service"] => {
       guarded(statements.audit(since === null ? null : DateTime.toEpochMillis(since), limit)).pipe(
         Effect.map((rows) => rows.map(entryOf).reverse())
       ),
+    page: ({ after, limit, since }) =>
+      Effect.map(
+        guarded(Effect.suspend(() => statements.auditAfter(after))),
+        (rows) =>
+          rows.map((row) => ({ number: row.seq, entry: entryOf(row) })).filter(({ entry: { at } }) =>
+            since === null || DateTime.isGreaterThanOrEqualTo(at, since)
+          ).slice(0, limit)
+      ),
     follow: guarded(statements.audit(null, 1)).pipe(Effect.map(([newest]) => {
       let told = newest?.seq ?? 0
       return Effect.map(guarded(Effect.suspend(() => statements.auditAfter(told))), (rows) => {

@@ -3,6 +3,7 @@ import { Forbidden, InsufficientScope, RateLimited, Refusal, Unauthorized } from
 import type { Admission, RateSlot } from "@slipway/domain/access/ports/AccessStore"
 import { Acting, AuditLog } from "@slipway/domain/access/ports/AuditLog"
 import { fromHeader } from "@slipway/domain/access/rules/ApiKey"
+import { mayUse } from "@slipway/domain/access/rules/Minting"
 import { networkOf } from "@slipway/domain/access/rules/Network"
 import { admitted, principalOf, type Visit } from "@slipway/domain/access/rules/Session"
 import { actorOf, type Principal, type Scope } from "@slipway/domain/access/schema/Principal"
@@ -102,6 +103,12 @@ const ofVisit = (visit: Visit, rate: RateSlot, fromPage: boolean): Result.Result
     ? Result.fail(Forbidden.make("A session needs the X-CSRF-Token of its pages to change anything."))
     : Result.mapBoth(admitted(visit), { onFailure: ({ message }) => Forbidden.make(message), onSuccess: principalOf })
 
+/** Methods that change nothing. */
+const READS = new Set(["GET", "HEAD", "OPTIONS"])
+
+const isViewer = ({ scopes }: Principal) => scopes.has("sandboxes:read")
+const viewersOnlyRead = Forbidden.make("A viewer of the organization changes nothing. An owner can give another role.")
+
 /**
  * Makes the check of one request for what needs a scope: who makes it and how its rate stands. What its headers alone refuse is
  * refused at once.
@@ -126,7 +133,7 @@ export const make = Effect.gen(function*() {
   const bySession = (request: HttpServerRequest.HttpServerRequest, address: string, token: Redacted.Redacted) =>
     Effect.map(sessions.admit(token, limits), (admission): Caller => {
       if (admission === null) return stranger(address, ended)
-      const fromPage = ["GET", "HEAD", "OPTIONS"].includes(request.method) ||
+      const fromPage = READS.has(request.method) ||
         sessions.isCsrfToken(token, request.headers["x-csrf-token"] ?? "")
       return { principal: ofVisit(admission.visit, admission.rate, fromPage), rate: admission.rate }
     })
@@ -174,9 +181,14 @@ export const make = Effect.gen(function*() {
   ): Refusal | Effect.Effect<Caller, StoreUnavailable> => {
     const asked = callerOf(request, wire, address)
     if (asked instanceof Refusal) return asked
-    return Effect.flatMap(asked, (caller) =>
-      Result.isFailure(caller.principal) || caller.principal.success.scopes.has(scope)
-        ? Effect.succeed(caller)
-        : Effect.map(lacking(caller.principal.success, scope), (refusal): Caller => ({ ...caller, principal: Result.fail(refusal) })))
+    return Effect.flatMap(
+      asked,
+      (caller) =>
+        Result.isFailure(caller.principal) || mayUse(caller.principal.success.scopes, scope, !READS.has(request.method))
+          ? Effect.succeed(caller)
+          : scope === "sandboxes" && isViewer(caller.principal.success)
+          ? Effect.succeed({ ...caller, principal: Result.fail(viewersOnlyRead) })
+          : Effect.map(lacking(caller.principal.success, scope), (refusal): Caller => ({ ...caller, principal: Result.fail(refusal) }))
+    )
   }
 })

@@ -1,6 +1,6 @@
 /** `slipway audit`: the security events of keys, grants, people and sessions. */
 import { Action, type Actor, type AuditEntry, AuditLog } from "@slipway/domain/access/ports/AuditLog"
-import { DateTime, Duration, Effect, Option, Schedule, Schema, SchemaTransformation } from "effect"
+import { Console, DateTime, Duration, Effect, Option, Schedule, Schema, SchemaTransformation } from "effect"
 import { Command, Flag } from "effect/cli"
 import { columns, json, print } from "../terminal/Output.ts"
 import { administration } from "./Administration.ts"
@@ -48,6 +48,23 @@ const followed = (matches: (entry: AuditEntry) => boolean, json: boolean) =>
     )
   })
 
+/** Entries of one read of the export. */
+const PAGE = 1000
+
+/** Prints every entry, a JSON object a line, as `GET /api/internal/v1/audit` does. */
+const exported = Effect.fnUntraced(function*(since: DateTime.Utc | null, matches: (entry: AuditEntry) => boolean) {
+  const log = yield* AuditLog
+  let after = 0
+  for (;;) {
+    const page = yield* log.page({ since, after, limit: PAGE })
+    for (const { entry, number } of page) {
+      if (matches(entry)) yield* Console.log(JSON.stringify({ cursor: String(number), ...shown(entry) }))
+      after = number
+    }
+    if (page.length < PAGE) return
+  }
+})
+
 export const audit = Command.make("audit", {
   since: Flag.String("since").pipe(
     Flag.withDescription("Oldest entry: days such as 7d, or a time such as 2026-11-21T00:00:00Z"),
@@ -71,8 +88,12 @@ export const audit = Command.make("audit", {
     Flag.withDescription("Follow new entries until Ctrl-C; with --json one object a line"),
     Flag.withDefault(false)
   ),
+  jsonl: Flag.Boolean("jsonl").pipe(
+    Flag.withDescription("Export all entries, oldest first, one JSON object a line, whatever --limit says"),
+    Flag.withDefault(false)
+  ),
   json
-}, ({ action, follow, json, limit, since: given, subject }) =>
+}, ({ action, follow, json, jsonl, limit, since: given, subject }) =>
   administration(Effect.gen(function*() {
     const log = yield* AuditLog
     const isAbout = (entry: AuditEntry) =>
@@ -87,6 +108,7 @@ export const audit = Command.make("audit", {
       onNone: () => null,
       onSome: (since) => Duration.isDuration(since) ? DateTime.subtractDuration(now, since) : since
     })
+    if (jsonl) return yield* exported(since, matches)
     const entries = (yield* log.list({ since, limit: action.length === 0 && Option.isNone(subject) ? limit : MOST })).filter(matches).slice(
       -limit
     )
@@ -97,6 +119,7 @@ export const audit = Command.make("audit", {
     Command.withExamples([
       { command: "slipway audit --since 7d", description: "What happened in the last week" },
       { command: "slipway audit --limit 1000 --json", description: "For a script" },
+      { command: "slipway audit --since 2026-11-01T00:00:00Z --jsonl", description: "An export, one JSON object a line" },
       { command: "slipway audit --follow --action key.minted", description: "Keys as they are made" }
     ])
   )

@@ -37,7 +37,7 @@ const list = Command.make("list", { organization, json }, ({ json, organization 
 const add = Command.make("add", {
   user: Users.user,
   role: Flag.Literals("role", Role.literals).pipe(
-    Flag.withDescription("An owner may give more scopes to keys than a member"),
+    Flag.withDescription("An owner may give more scopes to keys than a member; a viewer changes nothing"),
     Flag.withDefault("member" as const)
   ),
   organization,

@@ -42,6 +42,7 @@ export const start = (folder: string, more: Partial<Settings.Settings> = {}, way
         role: "all" as const,
         github: null,
         signIn: null,
+        oidc: null,
         ...more
       }
       const server = addressOf(address.host, address.port)

@@ -1,12 +1,12 @@
 /** The message of `slipway serve` when the service is up, and access for the first visitor. */
 import { AccessStore } from "@slipway/domain/access/ports/AccessStore"
-import { IdentityProvider } from "@slipway/domain/access/ports/IdentityProvider"
+import { IdentityProviders } from "@slipway/domain/access/ports/IdentityProvider"
 import { MemberStore } from "@slipway/domain/access/ports/MemberStore"
 import { Access } from "@slipway/domain/access/usecases/Access"
 import { Sessions } from "@slipway/domain/access/usecases/Sessions"
 import { keepsSessions } from "@slipway/pages/people/SignInPages"
 import * as PrivateAddress from "@slipway/worker-link/PrivateAddress"
-import { Console, Effect, Option, Redacted } from "effect"
+import { Console, Effect, Redacted } from "effect"
 import * as Isolation from "../../service/machine/Isolation.ts"
 import * as Service from "../../service/Service.ts"
 import * as Listening from "../../settings/Listening.ts"
@@ -26,7 +26,7 @@ const firstKey = Effect.gen(function*() {
 
 /** A sign-in link for the first visitor, if there is no other sign-in. */
 const firstLink = Effect.fnUntraced(function*(publicUrl: string) {
-  if (Option.isSome(yield* Effect.serviceOption(IdentityProvider))) return null
+  if ((yield* IdentityProviders).length > 0) return null
   const { userId } = yield* (yield* MemberStore).owner
   return linkOf(publicUrl, yield* (yield* Sessions).makeLink(userId))
 })

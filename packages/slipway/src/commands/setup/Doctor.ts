@@ -250,20 +250,36 @@ const source = (settings: Settings.Settings): Effect.Effect<Finding> => {
   })
 }
 
+const signInAt = (
+  check: Effect.Effect<{ readonly detail: string; readonly retryable: boolean } | null>,
+  detail: string
+): Effect.Effect<Finding> => {
+  const what = "sign-in"
+  return Effect.map(check, (problem): Finding =>
+    problem === null
+      ? { what, state: "ok", detail }
+      : { what, state: problem.retryable ? "note" : "missing", detail: problem.detail })
+}
+
+/** Empty where it is not configured: few services have it. */
+const oidc = ({ host, oidc, port, publicUrl }: Settings.Settings): Effect.Effect<ReadonlyArray<Finding>> => {
+  if (oidc === null) return Effect.succeed([])
+  const address = publicUrl ?? `http://${host}:${port}`
+  const detail = `with OpenID Connect at ${new URL(oidc.issuer).host}; the client's redirect URI must be ` +
+    `${SignIn.callbackUrl(address, "oidc")}, and that after signing out ${SignIn.signedOutUrl(address)}`
+  return Effect.map(signInAt(SignIn.problemOfOidc(oidc, address), detail), (finding) => [finding])
+}
+
 const signIn = ({ host, port, publicUrl, signIn }: Settings.Settings): Effect.Effect<Finding> => {
   const what = "sign-in"
   if (signIn === null) {
     return Effect.succeed({ what, state: "ok", detail: `not with GitHub: ${GitHub.signIn.clientId.name} is not set` })
   }
   const address = publicUrl ?? `http://${host}:${port}`
-  return Effect.map(SignIn.problemOf(signIn, address), (problem): Finding =>
-    problem === null
-      ? {
-        what,
-        state: "ok",
-        detail: `with GitHub at ${new URL(signIn.apiUrl).host}; the callback URL of its App must be ${SignIn.callbackUrl(address)}`
-      }
-      : { what, state: problem.retryable ? "note" : "missing", detail: problem.detail })
+  return signInAt(
+    SignIn.problemOfGitHub(signIn, address),
+    `with GitHub at ${new URL(signIn.apiUrl).host}; the callback URL of its App must be ${SignIn.callbackUrl(address, "github")}`
+  )
 }
 
 const signing = (settings: Settings.Settings): Effect.Effect<Finding> => {
@@ -285,8 +301,9 @@ const examine = Effect.fn("Doctor.examine")(function*(given: Settings.Settings) 
   const { settings, tried } = yield* RunningServices.findToTry(given)
   const node: Finding = { what: "Node", state: "ok", detail: `${process.versions.node} on ${process.platform} ${process.arch}` }
   const found = yield* Effect.all(
-    [source(settings), signIn(settings), git, signing(settings), postgres(tried, settings.dataDir), disk(settings), checkpoints(settings),
-      blobs(settings), kubernetes(settings), isolation(tried), toolchains(settings), agents(settings), models(given)],
+    [source(settings), signIn(settings), oidc(settings), git, signing(settings), postgres(tried, settings.dataDir), disk(settings),
+      checkpoints(settings), blobs(settings), kubernetes(settings), isolation(tried), toolchains(settings), agents(settings),
+      models(given)],
     { concurrency: "unbounded" }
   )
   return [node, ...found.flat()]

@@ -28,7 +28,10 @@ const real = (at: string): string => {
 }
 
 /** Why the folder must not be shown to sandboxes; `null`: it may be. */
-const objection = (folder: string, { blobs, checkpoints, dataDir, dockerSocket, github, modelsFile, secretsKeyFile, signIn }: Settings) => {
+const objection = (
+  folder: string,
+  { blobs, checkpoints, dataDir, dockerSocket, github, modelsFile, oidc, secretsKeyFile, signIn }: Settings
+) => {
   try {
     if (!statSync(folder).isDirectory()) return "folders"
   } catch {
@@ -51,6 +54,7 @@ const objection = (folder: string, { blobs, checkpoints, dataDir, dockerSocket, 
       secretsKeyFile,
       github?.privateKeyFile,
       signIn?.clientSecretFile,
+      oidc?.clientSecretFile,
       modelsFile,
       dockerSocket
     ]

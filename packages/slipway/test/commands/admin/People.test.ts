@@ -39,6 +39,10 @@ describe("slipway audit", () => {
         entries.map(({ action, actor, subjects }) => [action, actor, subjects["keyId"]]),
         [["key.minted", { _tag: "Operator" }, id], ["key.revoked", { _tag: "Operator" }, id]]
       )
+      const lines = (yield* run(data, ["audit", "--since", "1d", "--limit", "1", "--jsonl"])).stdout.split("\n").slice(0, -1)
+        .map((line) => JSON.parse(line))
+      assert.deepStrictEqual(lines.map(({ cursor: _cursor, ...entry }) => entry), JSON.parse(all.stdout))
+      for (const { cursor } of lines) assert.match(cursor, /^\d+$/u)
       const last = yield* run(data, ["audit", "--limit", "1"])
       assert.match(last.stdout, new RegExp(`^AT +WHO +WHAT +TO\\n\\S+Z +operator +key\\.revoked .*keyId=${id}.*\\n$`, "u"))
       assert.strictEqual((yield* run(data, ["audit", "--since", "2100-01-01T00:00:00Z"])).stdout, "Nothing happened.\n")

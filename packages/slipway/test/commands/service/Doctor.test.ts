@@ -2,6 +2,7 @@ import { assert, describe, it } from "@effect/vitest"
 import * as GitHubServer from "@slipway/github/testing/GitHubServer"
 import * as Mounts from "@slipway/machine/testing/Mounts"
 import * as S3Server from "@slipway/machine/testing/S3Server"
+import * as OidcServer from "@slipway/oidc/testing/OidcServer"
 import { DateTime, Effect } from "effect"
 import { spawnSync } from "node:child_process"
 import { generateKeyPairSync } from "node:crypto"
@@ -334,4 +335,49 @@ describe("slipway doctor", () => {
         assert.match(found?.detail ?? "", detail)
       }
     }).pipe(Effect.scoped), LONG)
+
+  it.live(
+    "says whether people can sign in with OpenID Connect, and the addresses to register, or what is wrong",
+    () =>
+      Effect.gen(function*() {
+        const oidc = yield* OidcServer.start({ redirectUri: "https://slipway.example.com/sign-in/oidc/callback" })
+        const data = yield* folder
+        const file = (name: string, text: string) => {
+          writeFileSync(path.join(data, name), text)
+          return path.join(data, name)
+        }
+        const given = {
+          SLIPWAY_ISOLATION: "none",
+          DATABASE_URL: "postgres://stranger@127.0.0.1:1/none",
+          SLIPWAY_PUBLIC_URL: "https://slipway.example.com",
+          SLIPWAY_OIDC_ISSUER: oidc.issuer,
+          SLIPWAY_OIDC_CLIENT_ID: oidc.clientId,
+          SLIPWAY_OIDC_CLIENT_SECRET_FILE: file("right", oidc.clientSecret)
+        }
+        const asked = Effect.fnUntraced(function*(settings: Record<string, string>) {
+          const { stderr, stdout } = yield* run(data, ["doctor", "--json"], { ...given, ...settings })
+          assert.notInclude(stdout + stderr, oidc.clientSecret)
+          const findings: ReadonlyArray<Finding> = JSON.parse(stdout)
+          return findings.find(({ detail, what }) => what === "sign-in" && !detail.includes("GitHub"))
+        })
+        assert.deepInclude(yield* asked({}), {
+          state: "ok",
+          detail: `with OpenID Connect at ${new URL(oidc.issuer).host}; the client's redirect URI must be ` +
+            "https://slipway.example.com/sign-in/oidc/callback, and that after signing out https://slipway.example.com/sign-in"
+        })
+        const wrong: ReadonlyArray<readonly [Record<string, string>, Finding["state"], RegExp]> = [
+          [{ SLIPWAY_OIDC_CLIENT_SECRET_FILE: file("other", "wrong") }, "missing", /refuses the service.* Check SLIPWAY_OIDC_ISSUER, /u],
+          [{ SLIPWAY_OIDC_CLIENT_SECRET_FILE: path.join(data, "absent") }, "missing", /^SLIPWAY_OIDC_CLIENT_SECRET_FILE must be a file/u],
+          [{ SLIPWAY_OIDC_ISSUER: `${oidc.issuer}/other` }, "missing", /has no metadata of OpenID Connect there\./u],
+          [{ SLIPWAY_OIDC_ISSUER: "http://127.0.0.1:1" }, "note",
+            /^The connection to 127\.0\.0\.1:1 failed .* Check SLIPWAY_OIDC_ISSUER, /u]
+        ]
+        for (const [settings, state, detail] of wrong) {
+          const found = yield* asked(settings)
+          assert.strictEqual(found?.state, state, JSON.stringify([settings, found]))
+          assert.match(found?.detail ?? "", detail)
+        }
+      }).pipe(Effect.scoped),
+    LONG
+  )
 })

@@ -5,6 +5,7 @@
 import { AccessStore, type KeyRecord, type RateLimits } from "@slipway/domain/access/ports/AccessStore"
 import type { AuditLog } from "@slipway/domain/access/ports/AuditLog"
 import { MemberStore } from "@slipway/domain/access/ports/MemberStore"
+import { AS_INVITED } from "@slipway/domain/access/rules/Entry"
 import type { Scope } from "@slipway/domain/access/schema/Principal"
 import { Ids } from "@slipway/domain/ids/Ids"
 import { type BranchRule, DEFAULT_BRANCH_RULES } from "@slipway/domain/source/schema/BranchRules"
@@ -237,7 +238,14 @@ const admission = (it: Writer<AccessStore | MemberStore | AuditLog | Ids | Acces
       const ids = yield* Ids
       const newUser = Effect.gen(function*() {
         const id = `user_${yield* ids.ulid}`
-        yield* members.recognize({ subject: yield* ids.uuid7, login: `u${(yield* ids.uuid7).slice(-12)}`, name: "N", email: null }, {
+        yield* members.recognize({
+          provider: "github",
+          entry: AS_INVITED,
+          subject: yield* ids.uuid7,
+          login: `u${(yield* ids.uuid7).slice(-12)}`,
+          name: "N",
+          email: null
+        }, {
           id,
           at
         })
@@ -589,6 +597,29 @@ const goodKeysAndAudit = (it: Writer<AccessStore | MemberStore | AuditLog | Ids 
       assert.isTrue((yield* admit(other.digest))?.memberActive)
       yield* members.addMember(organizationId, userId, "member", at)
       assert.isTrue(yield* isActive)
+    }))
+
+  it.effect("gives the key of a viewer rights that only read, and all rights again when the user is a member again", () =>
+    Effect.gen(function*() {
+      const store = yield* AccessStore
+      const members = yield* MemberStore
+      const { organizationId } = yield* members.owner
+      const userId = `user_${yield* (yield* Ids).ulid}`
+      yield* members.addUser({ id: userId, name: "Ada", email: null, githubLogin: null, createdAt: at })
+      const { digest, record } = yield* freshKey({ userId, scopes: ["sandboxes", "webhooks"] })
+      const rights = Effect.map(admit(digest), (admission) => [admission?.memberActive, [...admission?.principal.scopes ?? []]])
+      for (
+        const [role, scopes] of [["viewer", ["sandboxes:read"]], ["member", ["sandboxes", "webhooks"]], ["viewer", [
+          "sandboxes:read"
+        ]]] as const
+      ) {
+        yield* members.addMember(organizationId, userId, role, at)
+        assert.deepStrictEqual(yield* rights, [true, [...scopes]])
+        assert.deepStrictEqual(yield* store.stillGood([record.id]), new Set([record.id]))
+      }
+      yield* members.removeMember(organizationId, userId, at)
+      assert.isFalse((yield* admit(digest))?.memberActive)
+      assert.deepStrictEqual(yield* store.stillGood([record.id]), new Set())
     }))
 
   it.effect("knows the keys of a suspended organization, but does not call them good until it is resumed", () =>

@@ -2,7 +2,16 @@
  * The rules that every `AuditLog` must keep, and the entries that stores append to it. An adapter proves itself by running this suite
  * against its layer.
  */
-import { Acting, ActingFrom, Action, Actor, type AuditEntry, AuditLog, type SecurityEvent } from "@slipway/domain/access/ports/AuditLog"
+import {
+  Acting,
+  ActingFrom,
+  Action,
+  Actor,
+  type AuditEntry,
+  AuditLog,
+  type NumberedEntry,
+  type SecurityEvent
+} from "@slipway/domain/access/ports/AuditLog"
 import { Ids } from "@slipway/domain/ids/Ids"
 import * as DateTime from "effect/DateTime"
 import * as Effect from "effect/Effect"
@@ -53,6 +62,29 @@ export const suite = (name: string, layer: Layer.Layer<AuditLog | Ids, unknown>)
         }
         const listed = (yield* log.list({ since: null, limit: ALL })).filter(({ subjects }) => subjects["subject"] === subject)
         assert.deepStrictEqual(listed, expected)
+      }))
+
+    it.effect("gives pages by number, from a time and after an entry, without a gap", () =>
+      Effect.gen(function*() {
+        const log = yield* AuditLog
+        const subject = yield* (yield* Ids).uuid7
+        const events = Array.from({ length: 7 }, (_, i): SecurityEvent => ({
+          action: "key.minted",
+          at: DateTime.add(at, { minutes: i }),
+          subjects: { subject, name: String(i) }
+        }))
+        yield* log.append(events)
+        const ofSubject = (page: ReadonlyArray<NumberedEntry>) => page.filter(({ entry }) => entry.subjects["subject"] === subject)
+        const mine = ofSubject(yield* log.page({ since: null, after: 0, limit: ALL }))
+        assert.deepStrictEqual(mine.map(({ entry: { action, at, subjects } }) => ({ action, at, subjects })), events)
+        const numbers = mine.map(({ number }) => number)
+        assert.deepStrictEqual(numbers, numbers.toSorted((a, b) => a - b))
+        for (let i = 0; i < mine.length - 1; i++) {
+          const page = yield* log.page({ since: null, after: numbers[i] ?? 0, limit: 1 })
+          assert.deepStrictEqual(page, mine.slice(i + 1, i + 2))
+        }
+        const late = yield* log.page({ since: DateTime.add(at, { minutes: 5 }), after: (numbers[0] ?? 1) - 1, limit: ALL })
+        assert.deepStrictEqual(ofSubject(late), mine.slice(5))
       }))
 
     it.effect("without anybody acting it is the service itself", () =>

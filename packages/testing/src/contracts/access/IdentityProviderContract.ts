@@ -24,7 +24,12 @@ export const suite = <R>(
     const begun = yield* provider.begin(BACK)
     const arrived = new URL(yield* visit(begun.url))
     const code = arrived.searchParams.get("code") ?? ""
-    return { provider, begun, arrived, answer: { code, verifier: begun.verifier, redirectUri: BACK } }
+    return {
+      provider,
+      begun,
+      arrived,
+      answer: { code, issuer: arrived.searchParams.get("iss"), verifier: begun.verifier, redirectUri: BACK }
+    }
   })
 
   return define(`IdentityProvider (${name})`, layer, (it) => {

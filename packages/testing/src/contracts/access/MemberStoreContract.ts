@@ -4,6 +4,7 @@
  */
 import { AuditLog } from "@slipway/domain/access/ports/AuditLog"
 import { MemberStore } from "@slipway/domain/access/ports/MemberStore"
+import { AS_INVITED } from "@slipway/domain/access/rules/Entry"
 import type { Identity } from "@slipway/domain/access/rules/Identity"
 import type { User } from "@slipway/domain/access/rules/User"
 import { Ids } from "@slipway/domain/ids/Ids"
@@ -16,6 +17,8 @@ import { appended } from "./AuditLogContract.ts"
 
 const at = DateTime.makeUnsafe("2026-11-21T02:41:00.123Z")
 const later = DateTime.add(at, { minutes: 1 })
+
+const GITHUB = { provider: "github", entry: AS_INVITED } as const
 
 const newUser = Effect.fnUntraced(function*(more: Partial<User> = {}) {
   const store = yield* MemberStore
@@ -191,13 +194,68 @@ const membership = (it: Writer<MemberStore | AuditLog | Ids>) => {
     }))
 }
 
+const viewers = (it: Writer<MemberStore | AuditLog | Ids>) => {
+  it.effect("keeps a viewer apart from members, through every change of the role, and when a removed one is added again", () =>
+    Effect.gen(function*() {
+      const store = yield* MemberStore
+      const organizationId = yield* (yield* Ids).uuid7
+      yield* store.createOrganization({ id: organizationId, name: yield* fresh, createdAt: at })
+      const { id } = yield* newUser()
+      const now = Effect.map(store.members(organizationId), ([member]) => [member?.role, member?.active])
+      for (const role of ["viewer", "member", "viewer", "owner", "viewer"] as const) {
+        const { active, role: given } = yield* store.addMember(organizationId, id, role, at)
+        assert.deepStrictEqual([given, active], [role, true])
+        assert.deepStrictEqual(yield* now, [role, true])
+      }
+      const removed = yield* store.removeMember(organizationId, id, at)
+      assert.deepStrictEqual([removed.role, removed.active], ["viewer", false])
+      assert.deepStrictEqual(yield* now, ["viewer", false])
+      yield* store.removeMember(organizationId, id, at)
+      assert.deepStrictEqual(yield* now, ["viewer", false])
+      yield* store.addMember(organizationId, id, "member", at)
+      yield* store.removeMember(organizationId, id, at)
+      assert.deepStrictEqual(yield* now, ["member", false])
+    }))
+}
+
+const openIdConnect = (it: Writer<MemberStore | AuditLog | Ids>) => {
+  it.effect("recognizes an account of OpenID Connect by its own id, and an invited user by the verified address, without case", () =>
+    Effect.gen(function*() {
+      const store = yield* MemberStore
+      const [subject, local] = [yield* fresh, yield* fresh]
+      const email = `${local}@Example.com`
+      const ada: Identity = { provider: "oidc", entry: AS_INVITED, subject: `https://id.test ${subject}`, login: email, name: "A", email }
+      const signIn = Effect.fnUntraced(function*(identity: Identity) {
+        return yield* store.recognize(identity, { id: `user_${yield* (yield* Ids).ulid}`, at: later })
+      })
+      assert.isNull(yield* store.findBound(ada))
+      const invited = yield* newUser({ email: email.toLowerCase() })
+      const first = yield* signIn(ada)
+      assert.deepStrictEqual(first, { ...invited, email })
+      assert.deepStrictEqual(yield* store.findBound(ada), first)
+      assert.deepStrictEqual(yield* store.findUser({ _tag: "Email", email: email.toLowerCase() }), first)
+      assert.deepStrictEqual(yield* signIn({ ...ada, login: null, email: null }), first)
+      // An account of GitHub with the same id and name is another person.
+      const other = yield* signIn({ ...ada, provider: "github" })
+      assert.notStrictEqual(other.id, first.id)
+      assert.deepStrictEqual(yield* store.findBound(ada), first)
+      assert.strictEqual((yield* store.findBound({ ...ada, provider: "github" }))?.id, other.id)
+      // A stranger with the address, and no address.
+      const stranger = yield* signIn({ ...ada, subject: `s ${subject}` })
+      assert.notStrictEqual(stranger.id, first.id)
+      assert.isNull((yield* store.findBound(ada))?.email)
+      const nameless = yield* signIn({ ...ada, subject: `n ${subject}`, login: null, email: null })
+      assert.deepInclude(nameless, { email: null, githubLogin: null, approvedAt: null })
+    }))
+}
+
 const signIns = (it: Writer<MemberStore | AuditLog | Ids>) => {
   it.effect("recognizes who signs in by the id of the account: a new user once, an invited one once, and whatever the login", () =>
     Effect.gen(function*() {
       const store = yield* MemberStore
       const [subject, login] = [yield* fresh, `L-${yield* fresh}`]
       const newId = Effect.map(Effect.flatMap(Ids, ({ ulid }) => ulid), (ulid) => `user_${ulid}`)
-      const ada = { subject, login, name: "Ada 'é'", email: `${subject}@example.com` }
+      const ada: Identity = { ...GITHUB, subject, login, name: "Ada 'é'", email: `${subject}@example.com` }
       const signIn = Effect.fnUntraced(function*(identity: Identity) {
         return yield* store.recognize(identity, { id: yield* newId, at: later })
       })
@@ -229,7 +287,7 @@ const signIns = (it: Writer<MemberStore | AuditLog | Ids>) => {
       const [subject, login] = [yield* fresh, `M-${yield* fresh}`]
       const signIn = Effect.fnUntraced(function*(identity: Partial<Identity>) {
         const id = `user_${yield* (yield* Ids).ulid}`
-        return yield* store.recognize({ subject, login, name: "Ada", email: null, ...identity }, { id, at })
+        return yield* store.recognize({ ...GITHUB, subject, login, name: "Ada", email: null, ...identity }, { id, at })
       })
       const same = yield* Effect.forEach(Array.from({ length: 8 }, () => ({})), signIn, { concurrency: "unbounded" })
       assert.strictEqual(new Set(same.map(({ id }) => id)).size, 1)
@@ -262,7 +320,7 @@ const signIns = (it: Writer<MemberStore | AuditLog | Ids>) => {
       const { id: invited } = yield* newUser({ githubLogin: login })
       const signIn = Effect.fnUntraced(function*(subject: string, login: string) {
         const id = `user_${yield* (yield* Ids).ulid}`
-        return (yield* store.recognize({ subject, login, name: "Ada", email: null }, { id, at })).id
+        return (yield* store.recognize({ ...GITHUB, subject, login, name: "Ada", email: null }, { id, at })).id
       })
       const before = (yield* log.list({ since: null, limit: 1_000_000 })).length
       yield* signIn(subject, login)
@@ -314,5 +372,7 @@ export const suite = (name: string, layer: Layer.Layer<MemberStore | AuditLog | 
     organizationsAndUsers(it)
     membership(it)
     signIns(it)
+    openIdConnect(it)
+    viewers(it)
     auditedChanges(it)
   })

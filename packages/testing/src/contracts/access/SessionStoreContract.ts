@@ -43,7 +43,7 @@ const start = Effect.fnUntraced(
   ) {
     const createdAt = more.createdAt ?? at
     const digest = yield* newDigest
-    const session: Session = { id: yield* (yield* Ids).uuid7, userId, createdAt, lastSeenAt: createdAt }
+    const session: Session = { id: yield* (yield* Ids).uuid7, userId, provider: "oidc", createdAt, lastSeenAt: createdAt }
     yield* (yield* SessionStore).start(session, digest, {
       replaces: more.replaces ?? null,
       staleBefore: more.staleBefore ?? DateTime.subtract(at, { days: 14 })

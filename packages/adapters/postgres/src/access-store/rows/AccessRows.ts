@@ -1,5 +1,6 @@
 /** Rows of grants and keys. */
 import { Scope } from "@slipway/domain/access/schema/Principal"
+import { Role } from "@slipway/domain/access/schema/User"
 import { Schema } from "effect"
 import { Instant } from "../../sql/Instant.ts"
 import { RateSlotRow } from "./RateSlotRow.ts"
@@ -45,6 +46,7 @@ const AdmissionRow = Schema.Struct({
   scopes: Schema.Array(Scope),
   test: Schema.Boolean,
   memberActive: Schema.Boolean,
+  role: Role,
   organizationSuspended: Schema.Boolean,
   first: Schema.Boolean,
   ...RateSlotRow.fields

@@ -1,5 +1,6 @@
 import type { RateLimits } from "@slipway/domain/access/ports/AccessStore"
 import type { SqlClient } from "effect/sql"
+import { MEMBER_ACTIVE, MEMBER_ROLE } from "../../member-store/rows/MemberRows.ts"
 import { textArray } from "../../sql/TextArray.ts"
 
 /** A request that asks to be admitted. */
@@ -20,7 +21,8 @@ export const admissions = (reads: SqlClient.SqlClient, asked: ReadonlyArray<Aske
   return reads`
         WITH found AS MATERIALIZED (
           SELECT d.n, d.credential, d."user", d."grant", k.id, k.grant_id, k.user_id, k.scopes, k.prefix, k.last_used_at, g.organization_id,
-            coalesce(m.active, false) AS active, o.suspended_at IS NOT NULL AS suspended
+            coalesce(${reads.literal(MEMBER_ACTIVE)}, false) AS active, ${reads.literal(MEMBER_ROLE)} AS role,
+             o.suspended_at IS NOT NULL AS suspended
           FROM unnest(${textArray(asked.map(({ digest }) => digest))}::text[], ${integers("credential")}::integer[],
             ${integers("user")}::integer[], ${integers("grant")}::integer[]) WITH ORDINALITY AS d(digest, credential, "user", "grant", n)
           CROSS JOIN LATERAL (SELECT * FROM api_keys WHERE digest = d.digest LIMIT 1) k
@@ -42,7 +44,8 @@ export const admissions = (reads: SqlClient.SqlClient, asked: ReadonlyArray<Aske
           SELECT * FROM found WHERE (SELECT count(*) FROM locked) >= 0 ORDER BY n
         )
         SELECT f.n, f.id AS "keyId", f.grant_id AS "grantId", f.organization_id AS "organizationId", f.user_id AS "userId",
-          f.scopes, f.prefix = 'sbx_test_' AS test, f.active AS "memberActive", f.suspended AS "organizationSuspended",
+          f.scopes, f.prefix = 'sbx_test_' AS test, f.active AS "memberActive",
+          coalesce(f.role, 'member') AS role, f.suspended AS "organizationSuspended",
           f.last_used_at IS NULL AS first, s.taken, s.remaining, s.reset_ms AS "resetMillis", s.tightest
         FROM ready f CROSS JOIN LATERAL take_rate_slots(
           ARRAY[f.id, md5(f.user_id)::uuid, f.grant_id], ARRAY[f.credential, f."user", f."grant"]) s`
@@ -54,7 +57,8 @@ export const selectGood = (reads: SqlClient.SqlClient, keyIds: ReadonlyArray<str
             SELECT k.id FROM api_keys k
             JOIN grants g ON g.id = k.grant_id AND g.revoked_at IS NULL
             JOIN organizations o ON o.id = g.organization_id AND o.suspended_at IS NULL
-            JOIN memberships m ON m.organization_id = g.organization_id AND m.user_id = k.user_id AND m.active
+            JOIN memberships m ON m.organization_id = g.organization_id AND m.user_id = k.user_id
+              AND ${reads.literal(MEMBER_ACTIVE)}
             WHERE k.id = ANY(${textArray(keyIds)}::uuid[]) AND k.revoked_at IS NULL AND (k.expires_at IS NULL OR k.expires_at > now())`
 
 /** Exactly one of many concurrent first requests changes the row, and gets it back. */

@@ -27,9 +27,17 @@ export const UserRow = Schema.Struct({
 export const USER_COLUMNS = `
       u.id, u.name, u.email, u.github_login AS "githubLogin", u.created_at AS "createdAt", u.approved_at AS "approvedAt"`
 
-export const BoundUserRow = Schema.Struct({ ...UserRow.fields, githubId: Schema.NullOr(Schema.String) })
+export const BoundUserRow = Schema.Struct({
+  ...UserRow.fields,
+  githubId: Schema.NullOr(Schema.String),
+  oidcSubject: Schema.NullOr(Schema.String)
+})
 
 export const MemberRow = Schema.Struct({ ...UserRow.fields, role: Role, active: Schema.Boolean })
+
+/** Whether the membership `m` works, and its role: viewers have a column of their own. */
+export const MEMBER_ACTIVE = `(m.active OR coalesce(m.viewer = 'active', false))`
+export const MEMBER_ROLE = `CASE WHEN NOT m.active AND m.viewer IS NOT NULL THEN 'viewer' ELSE m.role END`
 
 export const memberOf = ({ active, role, ...user }: typeof MemberRow.Type): Member => ({ user, role, active })
 

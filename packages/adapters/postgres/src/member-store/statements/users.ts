@@ -20,27 +20,31 @@ export const userWhere = (sql: SqlClient.SqlClient) => {
   })
 }
 
-/** The users that an identity of the source host may be: one by its subject, one by its login. */
-export const selectRecognized = (sql: SqlClient.SqlClient, identity: Identity) => {
+/** The users that an identity may be: one by its subject, one by its login. */
+export const selectRecognized = (sql: SqlClient.SqlClient, identity: Pick<Identity, "login" | "provider" | "subject">) => {
   const userColumns = sql.literal(USER_COLUMNS)
+  const [id, name] = identity.provider === "github"
+    ? [sql.literal("github_id"), sql.literal("github_login")]
+    : [sql.literal("oidc_subject"), sql.literal("email")]
   return SqlSchema.findAll({
-    Request: Schema.Struct({ subject: Schema.String, login: Schema.String }),
+    Request: Schema.Struct({ subject: Schema.String, login: Schema.NullOr(Schema.String) }),
     Result: BoundUserRow,
     execute: ({ login, subject }) =>
       sql`
-          SELECT ${userColumns}, u.github_id AS "githubId" FROM users u
-          WHERE github_id = ${subject} OR lower(github_login) = lower(${login})`
+          SELECT ${userColumns}, u.github_id AS "githubId", u.oidc_subject AS "oidcSubject" FROM users u
+          WHERE ${id} = ${subject} OR lower(${name}) = lower(${login})`
   })(identity)
 }
 
 /** Sign-ins and additions of users wait for each other. */
 export const lockUsers = (sql: SqlClient.SqlClient) => sql`LOCK TABLE users IN SHARE ROW EXCLUSIVE MODE`
 
-export const saveUser = (sql: SqlClient.SqlClient, { createdAt, email, githubId, githubLogin, id, name }: BoundUser) =>
+export const saveUser = (sql: SqlClient.SqlClient, { createdAt, email, githubId, githubLogin, id, name, oidcSubject }: BoundUser) =>
   sql`
-      INSERT INTO users (id, name, email, github_login, github_id, created_at)
-      VALUES (${id}, ${name}, ${email}, ${githubLogin}, ${githubId}, ${DateTime.formatIso(createdAt)})
-      ON CONFLICT (id) DO UPDATE SET github_login = excluded.github_login, github_id = excluded.github_id`
+      INSERT INTO users (id, name, email, github_login, github_id, oidc_subject, created_at)
+      VALUES (${id}, ${name}, ${email}, ${githubLogin}, ${githubId}, ${oidcSubject}, ${DateTime.formatIso(createdAt)})
+      ON CONFLICT (id) DO UPDATE SET email = excluded.email, github_login = excluded.github_login, github_id = excluded.github_id,
+        oidc_subject = excluded.oidc_subject`
 
 export const selectUsers = (sql: SqlClient.SqlClient) => {
   const userColumns = sql.literal(USER_COLUMNS)

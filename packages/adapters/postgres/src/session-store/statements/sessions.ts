@@ -6,7 +6,9 @@ import { SessionRow } from "./visits.ts"
 
 /** Ends sessions, with their windows of the rate. */
 const endWhere = (sql: SqlClient.SqlClient, which: Statement.Fragment) => {
-  const columns = sql.literal(`id, user_id AS "userId", created_at AS "createdAt", last_seen_at AS "lastSeenAt"`)
+  const columns = sql.literal(
+    `id, user_id AS "userId", identity_provider AS provider, created_at AS "createdAt", last_seen_at AS "lastSeenAt"`
+  )
   return SqlSchema.findAll({
     Request: Schema.Void,
     Result: SessionRow,
@@ -27,10 +29,10 @@ export const endOne = (sql: SqlClient.SqlClient, digest: string) => endWhere(sql
 export const endOfUser = (sql: SqlClient.SqlClient, userId: string) => endWhere(sql, sql`user_id = ${userId}`)
 
 export const insertSession = (sql: SqlClient.SqlClient, session: Session, digest: string) => {
-  const { createdAt, id, userId } = session
+  const { createdAt, id, provider, userId } = session
   return sql`
-          INSERT INTO sessions (id, digest, user_id, created_at, last_seen_at)
-          VALUES (${id}, ${digest}, ${userId}, ${DateTime.formatIso(createdAt)}, ${DateTime.formatIso(session.lastSeenAt)})`
+          INSERT INTO sessions (id, digest, user_id, identity_provider, created_at, last_seen_at)
+          VALUES (${id}, ${digest}, ${userId}, ${provider}, ${DateTime.formatIso(createdAt)}, ${DateTime.formatIso(session.lastSeenAt)})`
 }
 
 export const updateGrant = (sql: SqlClient.SqlClient, id: string, grantId: string) =>

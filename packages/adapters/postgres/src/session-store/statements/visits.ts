@@ -4,10 +4,12 @@ import { Schema } from "effect"
 import { type SqlClient, SqlSchema } from "effect/sql"
 import { GRANT_COLUMNS } from "../../access-store/rows/AccessRows.ts"
 import { RateSlotRow } from "../../access-store/rows/RateSlotRow.ts"
+import { MEMBER_ACTIVE, MEMBER_ROLE } from "../../member-store/rows/MemberRows.ts"
 
 export const SessionRow = Schema.Struct({
   id: Schema.String,
   userId: Schema.String,
+  provider: Schema.NullOr(Schema.Literals(["github", "oidc"])),
   createdAt: Schema.DateTimeUtcFromDate,
   lastSeenAt: Schema.DateTimeUtcFromDate
 })
@@ -43,22 +45,23 @@ export const findVisit = (reads: SqlClient.SqlClient) =>
     execute: ({ credential, digest, user }) =>
       reads`
         WITH found AS MATERIALIZED (
-          SELECT s.id, s.user_id, s.created_at, s.last_seen_at, u.name, u.email, u.github_login, u.created_at AS added_at, u.approved_at,
-            p.place
+          SELECT s.id, s.user_id, s.identity_provider, s.created_at, s.last_seen_at,
+            u.name, u.email, u.github_login, u.created_at AS added_at, u.approved_at, p.place
           FROM sessions s
           JOIN users u ON u.id = s.user_id
           LEFT JOIN LATERAL (
-            SELECT jsonb_build_object('grantId', g.id, 'organizationId', o.id, 'role', m.role,
+            SELECT jsonb_build_object('grantId', g.id, 'organizationId', o.id, 'role', ${reads.literal(MEMBER_ROLE)},
               'organizationSuspended', o.suspended_at IS NOT NULL) AS place
             FROM memberships m
             JOIN organizations o ON o.id = m.organization_id
             JOIN grants g ON g.organization_id = o.id AND g.revoked_at IS NULL
-            WHERE m.user_id = s.user_id AND m.active
+            WHERE m.user_id = s.user_id AND ${reads.literal(MEMBER_ACTIVE)}
             ORDER BY g.id = s.grant_id DESC NULLS LAST, g.created_at, g.id LIMIT 1
           ) p ON true
           WHERE s.digest = ${digest}
         )
-        SELECT f.id, f.user_id AS "userId", f.created_at AS "createdAt", f.last_seen_at AS "lastSeenAt", f.name, f.email,
+        SELECT f.id, f.user_id AS "userId", f.identity_provider AS provider, f.created_at AS "createdAt", f.last_seen_at AS "lastSeenAt",
+          f.name, f.email,
           f.github_login AS "githubLogin", f.added_at AS "addedAt", f.approved_at AS "approvedAt", f.place,
           r.taken, r.remaining, r.reset_ms AS "resetMillis", r.tightest
         FROM found f CROSS JOIN LATERAL take_rate_slots(
@@ -72,13 +75,14 @@ export const openVisits = (reads: SqlClient.SqlClient) =>
     Result: Schema.Struct({ ...SessionRow.fields, grantId: Schema.String }),
     execute: (visits) =>
       reads`
-        SELECT s.id, s.user_id AS "userId", s.created_at AS "createdAt", s.last_seen_at AS "lastSeenAt", g.id AS "grantId"
+        SELECT s.id, s.user_id AS "userId", s.identity_provider AS provider,
+          s.created_at AS "createdAt", s.last_seen_at AS "lastSeenAt", g.id AS "grantId"
         FROM jsonb_to_recordset(${visits}::jsonb) AS v("sessionId" uuid, "grantId" uuid)
         JOIN sessions s ON s.id = v."sessionId"
         JOIN users u ON u.id = s.user_id AND u.approved_at IS NOT NULL
         JOIN grants g ON g.id = v."grantId" AND g.revoked_at IS NULL
         JOIN organizations o ON o.id = g.organization_id AND o.suspended_at IS NULL
-        JOIN memberships m ON m.organization_id = o.id AND m.user_id = s.user_id AND m.active`
+        JOIN memberships m ON m.organization_id = o.id AND m.user_id = s.user_id AND ${reads.literal(MEMBER_ACTIVE)}`
   })
 
 /** The grants that a user may choose. */
@@ -88,7 +92,7 @@ export const grantsOf = (reads: SqlClient.SqlClient) =>
     Result: GrantRow,
     execute: (userId) =>
       reads`
-        SELECT ${reads.literal(GRANT_COLUMNS)}, m.role
+        SELECT ${reads.literal(GRANT_COLUMNS)}, ${reads.literal(MEMBER_ROLE)} AS role
         FROM memberships m JOIN grants g ON g.organization_id = m.organization_id AND g.revoked_at IS NULL
-        WHERE m.user_id = ${userId} AND m.active ORDER BY g.created_at, g.id`
+        WHERE m.user_id = ${userId} AND ${reads.literal(MEMBER_ACTIVE)} ORDER BY g.created_at, g.id`
   })
