@@ -3,7 +3,7 @@ import { assert, describe, it } from "@effect/vitest"
 import { SandboxId } from "@slipway/domain/ids/SandboxId"
 import { RepoName } from "@slipway/domain/source/schema/RepoRef"
 import { workspacesIn } from "@slipway/machine/files/TreesLayout"
-import { Effect } from "effect"
+import { Cause, Effect } from "effect"
 import { once } from "node:events"
 import { existsSync, mkdirSync, readdirSync, readFileSync, symlinkSync, writeFileSync } from "node:fs"
 import { createServer, type IncomingMessage } from "node:http"
@@ -198,6 +198,44 @@ describe("a hostile server of Git LFS", () => {
         assert.match(reason ?? "", expected)
         assert.deepStrictEqual(stored, [])
       }
+    }))
+
+  it.live("gets no content elsewhere: uploads to private addresses are refused, and one that hangs fails so that a retry helps", () =>
+    Effect.gen(function*() {
+      const other = yield* elsewhere()
+      const publishing = (options: LfsServer.Options) =>
+        Effect.scoped(Effect.gen(function*() {
+          const { at, server, trees } = yield* boot(options, { times: { connectMillis: 10_000, idleMillis: 200 } })
+          writeFileSync(at("new.bin"), "new")
+          writeFileSync(at("v"), "1")
+          const since = { head: null, merges: [], remote: server.remote }
+          return yield* Effect.exit(trees.snapshot(key, { message: "Title", author, since }))
+        }))
+      const uploadTo = (href: string, header: unknown = {}): LfsServer.Options => ({
+        actions: (operation) => operation === "upload" ? { actions: { upload: { href, header } } } : {}
+      })
+      for (
+        const [options, expected] of [
+          [uploadTo(`https://127.0.0.1:${other.port}/x`), "The server names an address that is not public."],
+          [uploadTo("https://169.254.169.254/x"), "The server names an address that is not public."],
+          [uploadTo(`http://127.0.0.1:${other.port}/x`), "The server names an address that is not https."],
+          [uploadTo("https://example.com/x", { "X-A": "a\r\nX-B: b" }), "The server names invalid headers."],
+          [{ batch: ({ operation }, usual) => operation === "upload" ? { objects: [] } : usual }, "The Git LFS server says nothing of it."]
+        ] satisfies ReadonlyArray<readonly [LfsServer.Options, string]>
+      ) {
+        const made = yield* publishing(options)
+        if (made._tag === "Failure") return assert.fail(String(made.cause))
+        assert.deepStrictEqual([made.value.lfs, made.value.lfsReason], [["new.bin"], expected])
+      }
+      assert.deepStrictEqual(other.seen, [])
+      const hanging = yield* publishing({ answer: (request) => request.method === "PUT" })
+      if (hanging._tag === "Success") return assert.fail("it was published")
+      const error = Cause.squash(hanging.cause)
+      assert.deepInclude(error, {
+        _tag: "PushFailed",
+        retryable: true,
+        detail: "Files could not be brought to Git LFS. A server stopped answering."
+      })
     }))
 })
 

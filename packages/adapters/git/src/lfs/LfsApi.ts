@@ -47,7 +47,7 @@ const Batch = Schema.fromJsonString(Schema.Struct({
   objects: Schema.Array(Schema.Struct({
     oid: Schema.String,
     actions: optional(Schema.Struct({ download: optional(Action), upload: optional(Action), verify: optional(Action) })),
-    error: optional(Schema.Struct({ code: optional(Schema.Number), message: optional(Schema.String) }))
+    error: optional(Schema.Struct({ code: optional(Schema.Finite), message: optional(Schema.String) }))
   }))
 }))
 
