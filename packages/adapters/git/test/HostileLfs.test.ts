@@ -200,7 +200,7 @@ describe("a hostile server of Git LFS", () => {
       }
     }))
 
-  it.live("gets no content elsewhere: uploads to private addresses are refused, and one that hangs fails so that a retry helps", () =>
+  it.live("gets no content elsewhere: uploads to private addresses are refused, and a hanging one fails so that a retry helps", () =>
     Effect.gen(function*() {
       const other = yield* elsewhere()
       const publishing = (options: LfsServer.Options) =>
