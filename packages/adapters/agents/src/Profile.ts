@@ -78,6 +78,8 @@ export interface AcpQuirks {
   readonly answered?: { readonly method: string; readonly update: string }
   /** The notification that a sub-agent, a session of its own, `began` or `ended`. Absent: sub-agents are not reported. */
   readonly subAgents?: { readonly method: string; readonly began: string; readonly ended: string }
+  /** The notification that it has the tools of its MCP servers, or gave up. Absent: it has them when the session is open. */
+  readonly mcpStarted?: string
   /** It takes no images in prompts. */
   readonly noImages?: true
   /** The notification that adds a text to the turn, with `messageId` and `text`, and the agent's notification that it took `messageId`. */

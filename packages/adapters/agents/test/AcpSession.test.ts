@@ -2,7 +2,7 @@ import { assert, describe, it } from "@effect/vitest"
 import type { AgentEvent, AgentSessionOptions } from "@slipway/domain/sandbox/ports/AgentRuntime"
 import { finishes } from "@slipway/domain/sandbox/rules/Turn"
 import { assertWellFormed } from "@slipway/testing/contracts/sandbox/AgentRuntimeContract"
-import { Effect, Exit, Fiber, Result, Scope } from "effect"
+import { Effect, Exit, Fiber, Redacted, Result, Scope } from "effect"
 import { TestClock } from "effect/testing"
 import * as AcpSession from "../src/acp/AcpSession.ts"
 import type { AcpQuirks } from "../src/Profile.ts"
@@ -567,6 +567,31 @@ describe("AcpSession", () => {
       // A model without efforts has no such option, and needs none.
       assert.isTrue(Result.isSuccess((yield* open([{ id: "model", category: "model" }], null)).outcome))
     }))
+
+  /** An agent that says later that it has the tools of its MCP servers. */
+  const late = Effect.gen(function*() {
+    const fake = yield* make(({ id }) => [{ jsonrpc: "2.0", id, result: { sessionId: "s1" } }])
+    const mcp = { access: { baseUrl: "http://127.0.0.1:1/mcp", token: Redacted.make("t") }, servers: ["docs"] }
+    const opening = yield* Effect.forkChild(AcpSession.open(fake.process, { ...options, mcp }, { mcpStarted: "_x.ai/mcp_initialized" }))
+    yield* Effect.yieldNow.pipe(Effect.repeat({ until: () => fake.received.length === 2 }))
+    yield* TestClock.adjust("9 seconds")
+    assert.isUndefined(opening.pollUnsafe())
+    return { fake, opening }
+  })
+
+  it.effect("is open when the agent has the tools of its MCP servers, so that the first prompt has them", () =>
+    Effect.gen(function*() {
+      const { fake, opening } = yield* late
+      yield* fake.say({ jsonrpc: "2.0", method: "_x.ai/mcp_initialized", params: { sessionId: "s1" } })
+      yield* Fiber.join(opening)
+    }).pipe(Effect.scoped))
+
+  it.effect("is open without them after ten seconds", () =>
+    Effect.gen(function*() {
+      const { opening } = yield* late
+      yield* TestClock.adjust("1 seconds")
+      yield* Fiber.join(opening)
+    }).pipe(Effect.scoped))
 
   /** A session whose first prompt was abandoned and has no answer yet. */
   const abandoned = Effect.gen(function*() {

@@ -57,7 +57,7 @@ const prompted = Effect.fnUntraced(function*(name: string, prompt: string, file:
   const log = yield* until(ask(`/sandboxes/${id}/events?after=0`), (log) => ends(log).length > 0)
   assert.deepStrictEqual(ends(log).map(({ data }) => data["state"]), ["succeeded"], JSON.stringify(log))
   const requests = (yield* AgentService).models.get(name)?.requests ?? []
-  return requests.filter(({ call }) => call.prompts.at(-1)?.startsWith(prompt) === true)
+  return requests.filter(({ call }) => call.prompts.at(-1)?.includes(prompt) === true)
 })
 
 /** The images of a request, in the forms of all three model APIs. */

@@ -57,6 +57,7 @@ const conclude = ({ conversation }: AcpState, answer: Result.Result<unknown, Jso
 
 const notified = (state: AcpState, method: string, params: unknown): Effect.Effect<void> => {
   const { conversation, quirks, sessionId } = state
+  if (method === quirks.mcpStarted) state.mcpStarted = true
   const turn = conversation.live()
   const extension = method === quirks.answered?.method || method === quirks.subAgents?.method
     ? Option.getOrNull(decodeExtension(params))

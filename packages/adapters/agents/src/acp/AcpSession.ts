@@ -83,6 +83,17 @@ const startSession = Effect.fnUntraced(function*(
   return sessionId
 })
 
+/** A first prompt without the tools of its MCP servers would fail. An agent that says nothing of them has this time. */
+const MCP_STARTS_WITHIN = "10 seconds"
+
+const mcpStarted = (state: AcpState, handlers: JsonRpc.Handlers) =>
+  state.quirks.mcpStarted === undefined || state.servers.length === 0
+    ? Effect.void
+    : Effect.whileLoop({ while: () => !state.mcpStarted, body: () => state.rpc.next(handlers), step: () => undefined }).pipe(
+      Effect.timeoutOption(MCP_STARTS_WITHIN),
+      Effect.catchTag("OutputEnded", state.conversation.gone("open"))
+    )
+
 const send = Effect.fnUntraced(function*(state: AcpState, sessionId: string, text: string, images: ReadonlyArray<PromptImage>) {
   reset(state)
   const prompt: PromptRequest["prompt"] = [
@@ -123,6 +134,7 @@ export const open = Effect.fn("AcpSession.open")(function*(
     paths: WorkspacePaths.of(options.box.workspace),
     quirks,
     servers: options.mcp?.servers ?? [],
+    mcpStarted: false,
     sessionId: null,
     promptId: null,
     requests: 0,
@@ -133,7 +145,8 @@ export const open = Effect.fn("AcpSession.open")(function*(
     stopping: false
   }
   const handlers = handlersOf(state)
-  const sessionId = yield* conversation.starting(startSession(state, options, OpeningCall.make(rpc, conversation, handlers)))
+  const starting = Effect.tap(startSession(state, options, OpeningCall.make(rpc, conversation, handlers)), mcpStarted(state, handlers))
+  const sessionId = yield* conversation.starting(starting)
   state.sessionId = sessionId
 
   const steerBy = (method: string) => (messageId: string, text: string) =>

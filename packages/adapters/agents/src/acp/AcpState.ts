@@ -20,6 +20,8 @@ export interface AcpState {
   readonly quirks: AcpQuirks
   /** The names of the MCP servers that the gateway leads to. */
   readonly servers: ReadonlyArray<string>
+  /** The agent said that it has their tools. */
+  mcpStarted: boolean
   /** `null`: it is not open yet. */
   sessionId: string | null
   promptId: JsonRpc.RequestId | null

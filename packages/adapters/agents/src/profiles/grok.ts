@@ -95,6 +95,7 @@ export const grok: Profile = {
   dialect: "acp",
   acp: {
     noImages: true,
+    mcpStarted: "_x.ai/mcp_initialized",
     authMethod: "xai.api_key",
     newSession: ({ instructions }) => (instructions === null ? {} : { _meta: { rules: instructions } }),
     answered: { method: "_x.ai/session_notification", update: "response_completed" },

@@ -90,7 +90,8 @@ export const rules = (it: Vitest.MethodsNonLive<AgentRuntime | SandboxHost | Pre
         }
         const edit = asked.find(({ kind }) => kind === "edit")
         assert.deepStrictEqual([edit?.paths, edit?.plain], [["slipway/child.txt"], true])
-        assert.include(edit?.preview?.diff, "+x")
+        // grok tells the arguments alone when a sub-agent edits.
+        assert.include(edit?.preview?.diff ?? edit?.preview?.command ?? "", edit?.preview?.diff === undefined ? "x" : "+x")
         assert.include(asked.find(({ kind }) => kind === "command")?.preview?.command, "echo hi > late.txt")
         assert.isTrue(ends.every((one) => one === "completed"), ends.join())
         // The work of the sub-agents was done before the turn was over.
