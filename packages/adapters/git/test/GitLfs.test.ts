@@ -16,7 +16,7 @@ const isHere = spawnSync("git-lfs", ["version"]).status === 0
 const key = { sandboxId: SandboxId.make("c_aaaaaaaaaaaa"), repo: RepoName.make("acme/app") }
 const author = { name: "Slipway", email: "slipway@example.com" }
 
-describe.skipIf(!isHere)(`git-lfs${isHere ? "" : " (git-lfs is not installed)"}`, () => {
+describe.skipIf(!isHere)("the program git-lfs (needs git-lfs: apt-get install git-lfs)", () => {
   it.live("Slipway fetches what git-lfs pushed, and git-lfs fetches what Slipway published", () =>
     Effect.gen(function*() {
       const { origin, server } = yield* hosted({ v: "0" }, [])
