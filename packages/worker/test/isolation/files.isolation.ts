@@ -69,6 +69,7 @@ const HOSTILE: ReadonlyArray<readonly [name: string, content: string | Uint8Arra
 const TRAPS: Readonly<Record<string, (outside: string) => string>> = {
   "a link to a file of the machine": (outside) => `ln -s ${outside}/kept ~/files/plan.txt`,
   "a link to a folder of the machine": (outside) => `rm -rf ~/files; ln -s ${outside} ~/files`,
+  "a link to another file of its size": () => `head -c ${MARK.length} /dev/zero > ~/same; ln -s ../same ~/files/plan.txt`,
   "a link to itself": () => "ln -s plan.txt ~/files/plan.txt",
   "a pipe": () => "mkfifo ~/files/plan.txt",
   "a folder": () => "mkdir -p ~/files/plan.txt/inner",
