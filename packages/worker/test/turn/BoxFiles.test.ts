@@ -7,10 +7,11 @@ import * as BlobsMemory from "@slipway/domain/memory/files/BlobsMemory"
 import * as IdsMemory from "@slipway/domain/memory/ids/IdsMemory"
 import * as PromptFilesMemory from "@slipway/domain/memory/sandbox/PromptFilesMemory"
 import { PromptFiles } from "@slipway/domain/sandbox/ports/PromptFiles"
-import { SandboxHost } from "@slipway/domain/sandbox/ports/SandboxHost"
+import { type Box, SandboxHost } from "@slipway/domain/sandbox/ports/SandboxHost"
 import type { AttachedFile } from "@slipway/domain/sandbox/schema/PromptFile"
 import * as SandboxHostNone from "@slipway/machine/none/SandboxHostNone"
-import { DateTime, Effect, Layer, Stream } from "effect"
+import { DateTime, Effect, Fiber, Layer, Stream } from "effect"
+import { TestClock } from "effect/testing"
 import { createHash } from "node:crypto"
 import {
   chmodSync,
@@ -147,4 +148,30 @@ it.live("puts a file in the place of a folder, and one file though another canno
     assert.strictEqual(readFileSync(`${box.home}/files/a.txt`, "utf8"), "one")
     assert.match((yield* Effect.flip(BoxFiles.give(leased(), box, "Look.", [lost]))).message, /^The file lost\.txt /u)
     assert.deepStrictEqual(readdirSync(`${box.home}/files`), ["a.txt"])
+  }).pipe(Effect.provide(services), Effect.scoped))
+
+it.effect("gives up a box that says nothing: the turn is told why, and an agent starts", () =>
+  Effect.gen(function*() {
+    const silent: Box = {
+      sandboxId: ID,
+      workspace: "/workspace",
+      home: "/home",
+      spawn: () =>
+        Effect.succeed({
+          pid: 1,
+          write: () => Effect.void,
+          endInput: Effect.void,
+          stdout: Stream.never,
+          stderrTail: Effect.succeed(""),
+          exited: Effect.never
+        })
+    }
+    const file = yield* added("a.txt", "one")
+    const turn = yield* Effect.forkChild(Effect.flip(BoxFiles.give(leased(), silent, "Look.", [file])))
+    const start = yield* Effect.forkChild(BoxFiles.placeAll(leased([file]), silent))
+    // The look and the writing have this time each.
+    yield* TestClock.adjust("2 minutes")
+    yield* TestClock.adjust("2 minutes")
+    assert.strictEqual((yield* Fiber.join(turn)).message, "The file a.txt could not be put into the sandbox: it took too long.")
+    yield* Fiber.join(start)
   }).pipe(Effect.provide(services), Effect.scoped))
