@@ -22,12 +22,12 @@ import * as SecretStorePostgres from "@slipway/postgres/secret-store/SecretStore
 import * as Stores from "@slipway/postgres/Stores"
 import * as WebhookStorePostgres from "@slipway/postgres/webhook-store/WebhookStorePostgres"
 import { Duration, Effect, Layer } from "effect"
-import path from "node:path"
 import * as IsolationSettings from "../../settings/Isolation.ts"
 import type { Settings } from "../../settings/Settings.ts"
 import { settings as storage } from "../../settings/Storage.ts"
 import * as BlobPlace from "./BlobPlace.ts"
 import * as OwnPostgres from "./OwnPostgres.ts"
+import * as SecretsKeySource from "./SecretsKeySource.ts"
 
 /** Connections to a database after its migration. */
 const migrated = (location: Database.DatabaseLocation) =>
@@ -92,7 +92,7 @@ export const layer = (
         checkpoints: settings.checkpoints,
         ids: IdsNode.layer,
         secretsKey: {
-          file: settings.secretsKeyFile ?? path.join(settings.dataDir, "secrets.key"),
+          ...SecretsKeySource.sourceOf(settings),
           shared: settings.databaseUrl !== null
         }
       }).pipe(Layer.provide([
