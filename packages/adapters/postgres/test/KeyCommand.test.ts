@@ -43,6 +43,7 @@ describe("the key from a program", () => {
       const runs = path.join(yield* folder, "runs")
       const first = yield* processWith(commandOf(`echo run >> '${runs}'; printf '%s\\n' "$KEY"`))
       assert.isNull(yield* first.check)
+      yield* Effect.all([first.get, first.given, first.get], { concurrency: "unbounded" })
       // A given key: it may encrypt the first secret of a shared database.
       const key = yield* first.given
       yield* first.get

@@ -41,10 +41,20 @@ const complaintOf = (stderr: string): string => {
   return line === "" ? "" : `. It printed: ${line}`
 }
 
+/** In a process group of its own, which has no terminal to ask a person. */
+const start = (program: string, args: ReadonlyArray<string>, env: KeyCommand["env"]) =>
+  spawn(program, args, { env: { ...env }, detached: true, stdio: ["ignore", "pipe", "pipe"] })
+
 /** The standard output. Fails with a sentence without what the program printed there. */
 export const run = ({ args, env, program, timeout = TIMEOUT }: KeyCommand): Effect.Effect<string, string> =>
   Effect.callback<string, string>((resume) => {
-    const child = spawn(program, args, { env: { ...env }, detached: true, stdio: ["ignore", "pipe", "pipe"] })
+    let child: ReturnType<typeof start>
+    try {
+      child = start(program, args, env)
+    } catch (cause) {
+      resume(Effect.fail(`the program cannot be started: ${cause instanceof Error ? cause.message : String(cause)}`))
+      return
+    }
     const output: Array<Buffer> = []
     let bytes = 0
     let complaint = ""

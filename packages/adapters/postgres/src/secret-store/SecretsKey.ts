@@ -5,7 +5,7 @@
  */
 import { ifAbsent, ifCode } from "@slipway/domain/files/rules/SystemError"
 import type { StoreUnavailable } from "@slipway/domain/store/StoreUnavailable"
-import { Context, Effect, Layer, Redacted, Schema } from "effect"
+import { Context, Effect, Layer, Redacted, Schema, Semaphore } from "effect"
 import { SqlClient } from "effect/sql"
 import { createCipheriv, createDecipheriv, createHmac, randomBytes } from "node:crypto"
 import { constants } from "node:fs"
@@ -181,17 +181,18 @@ export class SecretsKey extends Context.Service<SecretsKey, {
         let printed: Keys | null = null
 
         const option = nameOf("command" in from ? "secretsKeyCommand" : "secretsKeyFile")
-        // A program runs once in a process: it may cost a request to a KMS, or ask a person.
-        const current = Effect.suspend(() =>
+        const one = yield* Semaphore.make(1)
+        // A program runs once in a process: it may cost a request to a KMS.
+        const current = one.withPermit(Effect.suspend(() =>
           printed !== null ? Effect.succeed(printed) : Effect.map(read(from, option), (keys) => {
             if ("command" in from) printed = keys
             return keys
           })
-        )
-
+        ))
         const digest = Effect.map(
           guard(sql<{ readonly value: string }>`SELECT value FROM secrets WHERE name = ${DIGEST}`),
-          ([row]) => row?.value ?? null
+          ([row]) =>
+            row?.value ?? null
         )
         const refuse = refusedIn(from)
         const compare = Effect.fnUntraced(function*(keys: Keys | null, digest: string) {
