@@ -7,6 +7,7 @@ import { DateTime, Effect, Layer, Redacted } from "effect"
 import { SqlClient } from "effect/sql"
 import * as AutomationStorePostgres from "../src/automation-store/AutomationStorePostgres.ts"
 import * as CheckpointsPostgres from "../src/checkpoints/CheckpointsPostgres.ts"
+import * as Rekey from "../src/Rekey.ts"
 import { type Key, SecretsKey } from "../src/secret-store/SecretsKey.ts"
 import { stores } from "./Stores.ts"
 
@@ -53,10 +54,10 @@ it.layer(layer)("what is stored", (it) => {
       const before = yield* (yield* SecretsKey).get
       const after = yield* Effect.provide(SecretsKey.use(({ get }) => get), Layer.fresh(SecretsKey.layerEphemeral))
       const both: Key = { ...after, open: (stored, about) => after.open(stored, about) ?? before.open(stored, about), isAlone: false }
-      yield* AutomationStorePostgres.reseal(both)
+      yield* Rekey.all(both)
       assert.deepStrictEqual((yield* store.secretsOf(id)).secrets, [], "the key before opens it no more")
       const anew = yield* rows
-      yield* AutomationStorePostgres.reseal(both)
+      yield* Rekey.all(both)
       assert.deepStrictEqual(yield* rows, anew)
     }))
 

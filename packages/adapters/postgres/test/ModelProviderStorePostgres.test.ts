@@ -9,6 +9,7 @@ import { mkdtemp, rm, writeFile } from "node:fs/promises"
 import os from "node:os"
 import path from "node:path"
 import * as ModelProviderStorePostgres from "../src/model-provider-store/ModelProviderStorePostgres.ts"
+import * as Rekey from "../src/Rekey.ts"
 import { SecretsKey } from "../src/secret-store/SecretsKey.ts"
 import { database } from "./Stores.ts"
 
@@ -65,7 +66,7 @@ it.live("a replaced key of the service opens what the one before encrypted, and 
     const [first, second] = [newKey(), newKey()]
     yield* (yield* processWith(first)).store.set(change, at)
     const both = yield* processWith(second, first)
-    yield* ModelProviderStorePostgres.reseal(yield* both.key.get)
+    yield* Rekey.all(yield* both.key.get)
     yield* both.key.settle
     assert.strictEqual(yield* keyOf((yield* processWith(second)).store), CANARY)
     assert.match((yield* Effect.flip((yield* processWith(first)).store.keys)).message, /another key/u)

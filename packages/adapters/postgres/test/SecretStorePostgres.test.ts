@@ -12,6 +12,7 @@ import { mkdtemp, rm, writeFile } from "node:fs/promises"
 import os from "node:os"
 import path from "node:path"
 import * as AccessStorePostgres from "../src/access-store/AccessStorePostgres.ts"
+import * as Rekey from "../src/Rekey.ts"
 import { SecretsKey } from "../src/secret-store/SecretsKey.ts"
 import * as SecretStorePostgres from "../src/secret-store/SecretStorePostgres.ts"
 import { database } from "./Stores.ts"
@@ -50,7 +51,7 @@ const start = Effect.fnUntraced(function*(file: string) {
   const started = yield* processWith(file)
   const key = yield* started.key.check
   if (key !== null && !key.isAlone) {
-    yield* SecretStorePostgres.reseal(key)
+    yield* Rekey.all(key)
     yield* started.key.settle
   }
   return started.store

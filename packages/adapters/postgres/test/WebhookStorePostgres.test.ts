@@ -18,6 +18,7 @@ import { SqlClient } from "effect/sql"
 import * as AccessStorePostgres from "../src/access-store/AccessStorePostgres.ts"
 import * as MaintenancePostgres from "../src/maintenance/MaintenancePostgres.ts"
 import * as PartnerStorePostgres from "../src/partner-store/PartnerStorePostgres.ts"
+import * as Rekey from "../src/Rekey.ts"
 import * as SandboxStorePostgres from "../src/sandbox-store/SandboxStorePostgres.ts"
 import { type Key, SecretsKey } from "../src/secret-store/SecretsKey.ts"
 import * as WebhookStorePostgres from "../src/webhook-store/WebhookStorePostgres.ts"
@@ -121,10 +122,10 @@ it.layer(
         ([row]) => Redacted.make(row?.value ?? "")
       )
       assert.isNull(after.open(yield* sealed, `webhook/${id}`))
-      yield* WebhookStorePostgres.reseal(both)
+      yield* Rekey.all(both)
       const anew = yield* sealed
       assert.strictEqual(Redacted.value(after.unseal(anew, `webhook/${id}`)), "whsec_cmVwbGFjZWQ")
-      yield* WebhookStorePostgres.reseal(both)
+      yield* Rekey.all(both)
       assert.deepStrictEqual(Redacted.value(yield* sealed), Redacted.value(anew))
     }))
 })
@@ -223,7 +224,7 @@ it.layer(
       const stored = JSON.stringify([{ value: current, until: null }, { value: closed, until }])
       yield* sql`UPDATE webhook_endpoints SET secrets = ${stored}::jsonb WHERE id = ${id}`
       const after = yield* Effect.provide(SecretsKey.use(({ get }) => get), Layer.fresh(SecretsKey.layerEphemeral))
-      yield* WebhookStorePostgres.reseal({ ...after, open: (stored, about) => after.open(stored, about) ?? key.open(stored, about) })
+      yield* Rekey.all({ ...after, open: (stored, about) => after.open(stored, about) ?? key.open(stored, about) })
       const [row] = yield* sql<{ readonly secrets: ReadonlyArray<{ readonly value: string; readonly until: string | null }> }>`
         SELECT secrets FROM webhook_endpoints WHERE id = ${id}`
       assert.isNotNull(after.open(Redacted.make(row?.secrets[0]?.value ?? ""), `webhook/${id}`))

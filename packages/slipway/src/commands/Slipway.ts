@@ -44,7 +44,7 @@ const repositories = {
     load: async () => (await import("./admin/Pulls.ts")).pulls
   },
   secrets: {
-    about: "Secrets for setups: list, set, remove; trusted refs: trust, distrust, refs",
+    about: "Secrets for setups: list, set, remove; trusted refs: trust, distrust, refs; the key: rekey",
     load: async () => (await import("./admin/Secrets.ts")).secrets
   },
   mcp: { about: "MCP servers of agents: list, add, connect, remove, tools", load: async () => (await import("./admin/Mcp.ts")).mcp },

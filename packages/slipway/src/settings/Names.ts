@@ -31,6 +31,7 @@ const settings: Readonly<Record<OptionName, Setting<unknown>>> = {
   dataDir: Storage.settings.dataDir,
   databaseSchema: Storage.settings.databaseSchema,
   databaseUrl: Storage.settings.databaseUrl,
+  secretsKeyCommand: Storage.settings.secretsKeyCommand,
   secretsKeyFile: Storage.settings.secretsKeyFile,
   image: Isolation.settings.dockerImage,
   images: Isolation.settings.dockerImages,

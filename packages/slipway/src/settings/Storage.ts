@@ -100,6 +100,14 @@ export const settings = {
       "first webhook: secrets of repositories need a given key.",
     role: "all"
   }),
+  secretsKeyCommand: Setting.optional({
+    name: "SLIPWAY_SECRETS_KEY_COMMAND",
+    type: Type.commandLine,
+    about: "Program that prints the key of stored secrets, in place of the file: the client of a secret manager or a KMS, such as " +
+      "/usr/bin/vault kv get -field=key secret/slipway. Run without a shell, once in each process that needs the key, for at most 20 " +
+      "seconds, without the variables of Slipway (docs/operating/secrets.md).",
+    role: "all"
+  }),
   postgresAccount: Setting.optional({
     name: "SLIPWAY_PG_USER",
     type: Type.text("the name of an account"),
@@ -142,14 +150,20 @@ export const load = Effect.gen(function*() {
     awsSessionToken: _token,
     blobsCredentialsFile: _file,
     checkpoints,
+    secretsKeyCommand,
     secretsKeyFile,
     ...loaded
   } = yield* Setting.values(settings)
+  if (secretsKeyCommand !== null && secretsKeyFile !== null) {
+    const expected = `unset while ${settings.secretsKeyCommand.name} is set: the key comes from one of them`
+    return yield* new Setting.InvalidSetting({ setting: settings.secretsKeyFile.name, expected })
+  }
   const blobs = yield* loadBucket
   return {
     ...loaded,
     blobs,
     checkpoints: checkpoints ?? { folder: null, writes: blobs.kind === "database" ? "database" as const : "blobs" as const },
+    secretsKeyCommand,
     secretsKeyFile: secretsKeyFile === null ? null : path.resolve(loaded.dataDir, secretsKeyFile),
     dataDirIsSet: yield* Setting.isSet(settings.dataDir)
   }

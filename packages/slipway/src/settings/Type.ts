@@ -86,6 +86,29 @@ export const parsed = (expected: string, parses: (value: string) => boolean): Ty
   schema: Schema.String.check(Schema.makeFilter(parses))
 })
 
+interface CommandLine {
+  readonly program: string
+  readonly args: ReadonlyArray<string>
+}
+
+/** A program by its path or its name in PATH, and its arguments. There is no shell, so what only a shell understands is refused. */
+export const commandLine: Type<CommandLine> = {
+  expected: "the absolute path of a program, or its name in PATH, and its arguments between spaces, without quotes, $, ; and other " +
+    "syntax of a shell (put that into a script)",
+  schema: Schema.String.check(Schema.isPattern(/^(?:\/|(?!\S*\/))[^\s"'`\\$|;<>\0]+(?: +[^\s"'`\\$|;<>\0]+)*$/u)).pipe(
+    Schema.decodeTo(
+      Schema.Struct({ program: Schema.String, args: Schema.Array(Schema.String) }),
+      SchemaTransformation.transform({
+        decode: (text): CommandLine => {
+          const [program = "", ...args] = text.split(/ +/u)
+          return { program, args }
+        },
+        encode: ({ args, program }: CommandLine) => [program, ...args].join(" ")
+      })
+    )
+  )
+}
+
 /** A path, absolute in memory. Relative paths start from the working directory. */
 const at = (expected: string): Type<string> => ({
   expected,

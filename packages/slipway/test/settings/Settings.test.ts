@@ -110,6 +110,26 @@ describe("Settings", () => {
       assert.strictEqual((yield* Effect.flip(load({ SLIPWAY_CACHE_MIB: "-1" }))).setting, "SLIPWAY_CACHE_MIB")
     }))
 
+  it.effect("the key of stored secrets is in a file or comes from a program, which has no shell", () =>
+    Effect.gen(function*() {
+      const command = (SLIPWAY_SECRETS_KEY_COMMAND: string) => load({ SLIPWAY_SECRETS_KEY_COMMAND })
+      assert.isNull((yield* load({})).secretsKeyCommand)
+      assert.deepStrictEqual((yield* command("/usr/bin/vault kv get  -field=key secret/slipway")).secretsKeyCommand, {
+        program: "/usr/bin/vault",
+        args: ["kv", "get", "-field=key", "secret/slipway"]
+      })
+      assert.deepStrictEqual((yield* command("op read op://Ops/Slipway/key")).secretsKeyCommand?.program, "op")
+      for (
+        const wrong of ["bin/key", "./key", " key", "key 'a b'", "key \"a\"", "key | tail -1", "key $HOME", "key; true", "key `id`",
+          "key > a"]
+      ) {
+        const { message } = yield* Effect.flip(command(wrong))
+        assert.match(message, /^SLIPWAY_SECRETS_KEY_COMMAND must be the absolute path of a program[^\n]*$/u, wrong)
+      }
+      const both = yield* Effect.flip(load({ SLIPWAY_SECRETS_KEY_COMMAND: "key", SLIPWAY_SECRETS_KEY_FILE: "a.key" }))
+      assert.match(both.message, /^SLIPWAY_SECRETS_KEY_FILE must be unset while SLIPWAY_SECRETS_KEY_COMMAND is set/u)
+    }))
+
   it.effect("values come in the units of the code: bytes, durations, absolute paths, no slash at the end", () =>
     Effect.gen(function*() {
       const { agentIdle, clone, creditPrice, dataDir, limits, publicUrl, secretsKeyFile, startup } = yield* load({

@@ -29,13 +29,13 @@ import {
 import type { AutomationSettings, Outcome } from "@slipway/domain/automation/schema/Automation"
 import { Ids } from "@slipway/domain/ids/Ids"
 import { rotated } from "@slipway/domain/partner/rules/Webhook"
-import { DateTime, Effect, Layer, Option, Redacted } from "effect"
+import { DateTime, Effect, Layer, Option, type Redacted } from "effect"
 import { SqlClient } from "effect/sql"
 import * as AuditLogPostgres from "../audit-log/AuditLogPostgres.ts"
 import { type Key, SecretsKey } from "../secret-store/SecretsKey.ts"
 import { guard } from "../sql/SqlFailure.ts"
 import { inTransaction } from "../sql/Transaction.ts"
-import { aboutOf, decodeSecrets, openable, secretsText } from "../webhook-store/rows/Secrets.ts"
+import { decodeSecrets, openable, secretsText } from "../webhook-store/rows/Secrets.ts"
 import { automationOf, columnsOf, readableAutomation, toRun, toTaken } from "./AutomationRows.ts"
 import * as Statements from "./statements.ts"
 
@@ -285,26 +285,3 @@ export const layer = Layer.effect(
     })
   })
 ).pipe(Layer.provideMerge(AuditLogPostgres.layer))
-
-/**
- * Encrypts with the first key what another key encrypted. What no key opens stays as it is. Safe to do twice, and in many processes at
- * once.
- */
-export const reseal = Effect.fn("AutomationStorePostgres.reseal")(function*(key: Key) {
-  const sql = yield* SqlClient.SqlClient
-  yield* guard(sql.withTransaction(Effect.gen(function*() {
-    for (const { id, secrets: stored } of yield* Statements.selectAllSecrets(sql)) {
-      const secrets = Option.getOrElse(decodeSecrets(stored), () => [])
-      const about = aboutOf(id)
-      if (secrets.every(({ value }) => key.isCurrent(value, about) || key.open(value, about) === null)) continue
-      const anew = secrets.map(({ until, value }) => {
-        const secret = key.open(value, about)
-        return {
-          value: secret === null ? Redacted.value(value) : key.seal(secret, about),
-          until: until === null ? null : DateTime.formatIso(until)
-        }
-      })
-      yield* Statements.updateSecrets(sql, id, JSON.stringify(anew))
-    }
-  })))
-})

@@ -63,11 +63,6 @@ export const selectSecrets = (sql: SqlClient.SqlClient, id: string) =>
 export const updateSecrets = (sql: SqlClient.SqlClient, id: string, secrets: string) =>
   sql`UPDATE automations SET secrets = ${secrets}::jsonb WHERE id = ${id}`
 
-/** The secrets of all automations, locked in the order of their ids. */
-export const selectAllSecrets = (sql: SqlClient.SqlClient) =>
-  sql<{ readonly id: string; readonly secrets: unknown }>`
-    SELECT id, secrets FROM automations WHERE secrets IS NOT NULL ORDER BY id FOR NO KEY UPDATE`
-
 export const selectFollowing = (sql: SqlClient.SqlClient, repo: string, limit: number) =>
   sql`
     SELECT ${columns(sql)} FROM automations a

@@ -1,6 +1,6 @@
 /** `McpServerStore` on Postgres. Credentials are stored encrypted, each for its grant, repository and name alone. */
 import { AuditLog } from "@slipway/domain/access/ports/AuditLog"
-import { SecretsUnusable } from "@slipway/domain/environment/ports/SecretStore"
+import { type SecretKey, SecretsUnusable } from "@slipway/domain/environment/ports/SecretStore"
 import {
   MAX_MCP_SERVERS,
   MAX_MCP_SERVERS_OF_GRANT,
@@ -28,37 +28,17 @@ import {
   saveBegun,
   saveConnection,
   saveServer,
-  selectAllSealed,
   selectConnection,
   selectSealed,
   selectServers,
-  takeBegun,
-  updateSealed
+  takeBegun
 } from "./statements.ts"
 
 /** The purpose that a value is encrypted for. */
 const PURPOSES = { sealed: "mcp_server", connection: "mcp_connection", begun: "mcp_connecting" }
 
-const aboutOf = ({ grantId, name, repo }: McpServerKey, column: keyof typeof PURPOSES = "sealed") =>
+export const aboutOf = ({ grantId, name, repo }: Pick<SecretKey, "grantId" | "name" | "repo">, column: keyof typeof PURPOSES = "sealed") =>
   `${PURPOSES[column]}/${grantId}/${repo.toLowerCase()}/${name}`
-
-/** Encrypts with the first key what another key encrypted. What no key opens stays as it is. Safe to do twice. */
-export const reseal = Effect.fn("McpServerStorePostgres.reseal")(
-  function*(key: Key) {
-    const sql = yield* SqlClient.SqlClient
-    for (const row of yield* selectAllSealed(sql)) {
-      for (const column of ["sealed", "connection", "begun"] as const) {
-        const sealed = row[column]
-        const about = aboutOf(row, column)
-        if (sealed === null || key.isCurrent(sealed, about)) continue
-        const value = key.open(sealed, about)
-        if (value !== null) yield* updateSealed(sql, row, column, key.seal(value, about))
-      }
-    }
-  },
-  (self) => Effect.flatMap(SqlClient.SqlClient, (sql) => sql.withTransaction(self)),
-  guard
-)
 
 /** A stored value that no key opens. */
 const unusable = (what: string, { name, repo }: Pick<McpServerKey, "name" | "repo">, remedy: string) =>

@@ -121,35 +121,8 @@ export const selectSealed = (sql: SqlClient.SqlClient, grantId: string, repos: R
         ORDER BY lower(repo) COLLATE "C", name COLLATE "C"`
   })(undefined)
 
-/** All encrypted values, locked in one order. */
-export const selectAllSealed = (sql: SqlClient.SqlClient) =>
-  SqlSchema.findAll({
-    Request: Schema.Void,
-    Result: Schema.Struct({
-      grantId: Schema.String,
-      repo: Schema.String,
-      name: McpServerName,
-      sealed: Schema.NullOr(Sealed),
-      connection: Schema.NullOr(Sealed),
-      begun: Schema.NullOr(Sealed)
-    }),
-    execute: () =>
-      sql`
-        SELECT grant_id AS "grantId", repo, name, sealed, connection, begun FROM mcp_servers
-        WHERE sealed IS NOT NULL OR connection IS NOT NULL OR begun IS NOT NULL
-        ORDER BY grant_id, lower(repo), name FOR NO KEY UPDATE`
-  })(undefined)
-
 const where = (sql: SqlClient.SqlClient, { grantId, name, repo }: McpServerKey) =>
   sql`grant_id = ${grantId} AND lower(repo) = lower(${repo}) AND name = ${name}`
-
-/** Replaces one encrypted value. */
-export const updateSealed = (
-  sql: SqlClient.SqlClient,
-  server: McpServerKey,
-  column: "begun" | "connection" | "sealed",
-  sealed: string
-) => sql`UPDATE mcp_servers SET ${sql.literal(column)} = ${sealed} WHERE ${where(sql, server)}`
 
 /** A row if the server is there. */
 export const saveBegun = (

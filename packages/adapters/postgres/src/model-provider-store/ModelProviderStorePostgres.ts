@@ -7,31 +7,15 @@ import type { ModelProvider, ProviderName } from "@slipway/domain/models/schema/
 import { Effect, Layer, Redacted } from "effect"
 import { SqlClient } from "effect/sql"
 import * as AuditLogPostgres from "../audit-log/AuditLogPostgres.ts"
-import { type Key, SecretsKey } from "../secret-store/SecretsKey.ts"
+import { SecretsKey } from "../secret-store/SecretsKey.ts"
 import { guard } from "../sql/SqlFailure.ts"
-import { clearDefault, deleteProvider, lockProviders, type Row, saveProvider, selectProviders, updateSealed } from "./statements.ts"
+import { clearDefault, deleteProvider, lockProviders, type Row, saveProvider, selectProviders } from "./statements.ts"
 
 /** The purpose that a key is encrypted for. With the address, so that no change of the row sends the key elsewhere. */
-const aboutOf = ({ baseUrl, provider }: Pick<ModelProvider, "baseUrl" | "provider">): string =>
+export const aboutOf = ({ baseUrl, provider }: { readonly baseUrl: string | null; readonly provider: string }): string =>
   `model_provider/${provider}/${baseUrl ?? ""}`
 
 const recordOf = ({ sealed, ...row }: Row): ModelProvider => ({ ...row, hasKey: sealed !== null })
-
-/** Encrypts with the first key what another key encrypted. What no key opens stays as it is. Safe to repeat. */
-export const reseal = Effect.fn("ModelProviderStorePostgres.reseal")(
-  function*(key: Key) {
-    const sql = yield* SqlClient.SqlClient
-    yield* lockProviders(sql)
-    for (const row of yield* selectProviders(sql)) {
-      const { provider, sealed } = row
-      const about = aboutOf(row)
-      const value = sealed === null || key.isCurrent(sealed, about) ? null : key.open(sealed, about)
-      if (value !== null) yield* updateSealed(sql, provider, key.seal(value, about))
-    }
-  },
-  (self) => Effect.flatMap(SqlClient.SqlClient, (sql) => sql.withTransaction(self)),
-  guard
-)
 
 export const layer = Layer.effect(
   ModelProviderStore,

@@ -40,9 +40,6 @@ export const saveProvider = (
     ON CONFLICT (provider) DO UPDATE SET sealed = excluded.sealed, base_url = excluded.base_url, model = excluded.model,
       is_default = excluded.is_default, set_at = excluded.set_at`
 
-export const updateSealed = (sql: SqlClient.SqlClient, provider: ProviderName, sealed: string) =>
-  sql`UPDATE model_providers SET sealed = ${sealed} WHERE provider = ${provider}`
-
 /** A row if it was there. */
 export const deleteProvider = (sql: SqlClient.SqlClient, provider: ProviderName) =>
   sql`DELETE FROM model_providers WHERE provider = ${provider} RETURNING 1`

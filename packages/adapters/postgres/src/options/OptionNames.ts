@@ -4,7 +4,7 @@
  */
 import * as Context from "effect/Context"
 
-export type OptionName = "databaseSchema" | "databaseUrl" | "secretsKeyFile"
+export type OptionName = "databaseSchema" | "databaseUrl" | "secretsKeyCommand" | "secretsKeyFile"
 
 export const OptionNames = Context.Reference<(option: OptionName) => string>("@slipway/postgres/options/OptionNames", {
   defaultValue: () => (option) => `the option ${option}`

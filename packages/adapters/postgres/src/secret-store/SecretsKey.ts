@@ -1,11 +1,11 @@
 /**
  * The key that secrets are encrypted with before they are stored: 32 random bytes in base64, in a file that only the service's
- * account can read. All processes on one database need the same; the database knows which it is by a digest. A file may hold
- * several, a line each: the first one encrypts, all decrypt.
+ * account can read, or from a program of the operator. All processes on one database need the same; the database knows which it is by a
+ * digest. There may be several, a line each: the first one encrypts, all decrypt.
  */
 import { ifAbsent, ifCode } from "@slipway/domain/files/rules/SystemError"
 import type { StoreUnavailable } from "@slipway/domain/store/StoreUnavailable"
-import { Context, Effect, Layer, Redacted, Schema } from "effect"
+import { Context, Effect, Layer, Redacted, Schema, Semaphore } from "effect"
 import { SqlClient } from "effect/sql"
 import { createCipheriv, createDecipheriv, createHmac, randomBytes } from "node:crypto"
 import { constants } from "node:fs"
@@ -13,6 +13,7 @@ import { link, mkdir, open, readFile, rm } from "node:fs/promises"
 import path from "node:path"
 import { OptionNames } from "../options/OptionNames.ts"
 import { guard } from "../sql/SqlFailure.ts"
+import * as KeyCommand from "./KeyCommand.ts"
 
 const KEY_BYTES = 32
 /** A replacement needs two. */
@@ -26,13 +27,22 @@ const VERSION = "sealed:1:"
 
 /** The key cannot be read, or does not decrypt the secrets of the database. A retry does not help. */
 export class SecretsKeyUnusable extends Schema.TaggedError<SecretsKeyUnusable>()("SecretsKeyUnusable", {
-  file: Schema.String,
+  /** The file, or the program. */
+  source: Schema.String,
   problem: Schema.String
 }) {
   override get message() {
-    return `The key of the stored secrets in ${this.file} cannot be used: ${this.problem}`
+    return `The key of the stored secrets ${this.source} cannot be used: ${this.problem}`
   }
 }
+
+/** Where the key is. */
+export type KeySource = { readonly file: string } | { readonly command: KeyCommand.KeyCommand }
+
+/** For messages. The arguments of a program are left out. */
+const sourceOf = (from: KeySource): string => "file" in from ? `in ${from.file}` : `from the program ${from.command.program}`
+
+const refusedIn = (from: KeySource) => (problem: string) => new SecretsKeyUnusable({ source: sourceOf(from), problem })
 
 export interface Key {
   /** Encrypts `secret`. It can be decrypted only with the same `about`, which says what it belongs to. */
@@ -97,24 +107,36 @@ export const isSealed = (stored: Redacted.Redacted): boolean => Redacted.value(s
 /** Tells two keys apart and nothing of either. */
 const digestOf = (key: Buffer): string => createHmac("sha256", key).update("slipway secrets key").digest("base64url")
 
-const read = (file: string) =>
-  Effect.tryPromise({
-    try: () => readFile(file, "utf8").catch(ifAbsent(null)),
-    catch: (cause) => new SecretsKeyUnusable({ file, problem: cause instanceof Error ? cause.message : String(cause) })
-  }).pipe(Effect.flatMap((text) => {
-    if (text === null) return Effect.succeed(null)
-    const [first, ...others] = text.trim().split(/\s+/u).map((key) => Buffer.from(key, "base64"))
-    const keys: Keys | null = first === undefined ? null : [first, ...others]
-    return keys !== null && keys.length <= MAX_KEYS && keys.every(({ length }) => length === KEY_BYTES)
-      ? Effect.succeed(keys)
-      : Effect.fail(
-        new SecretsKeyUnusable({
-          file,
-          problem: `it must hold ${KEY_BYTES} bytes in base64, as openssl rand -base64 ${KEY_BYTES} prints them, ` +
-            `or up to ${MAX_KEYS} such lines.`
-        })
-      )
-  }))
+const LINES = `${KEY_BYTES} bytes in base64, as openssl rand -base64 ${KEY_BYTES} prints them, or up to ${MAX_KEYS} such lines.`
+
+/** `null`: there is no file. A program that prints nothing has failed. */
+const textOf = (from: KeySource, adviceOnFailure: string) => {
+  const refuse = refusedIn(from)
+  return "file" in from
+    ? Effect.tryPromise({
+      try: () => readFile(from.file, "utf8").catch(ifAbsent(null)),
+      catch: (cause) => refuse(cause instanceof Error ? cause.message : String(cause))
+    })
+    : Effect.mapError(KeyCommand.run(from.command), (problem) => refuse(`${problem}. ${adviceOnFailure}`))
+}
+
+/** The keys; `null`: there is no file. */
+const read = Effect.fnUntraced(function*(from: KeySource, option: string) {
+  const refuse = refusedIn(from)
+  const text = yield* textOf(
+    from,
+    `Run the command of ${option} as the service's account, and repair it. Nothing is encrypted with another key`
+  )
+  if (text === null) return null
+  const [first, ...others] = text.trim().split(/\s+/u).map((key) => Buffer.from(key, "base64"))
+  const keys: Keys | null = first === undefined ? null : [first, ...others]
+  if (keys !== null && keys.length <= MAX_KEYS && keys.every(({ length }) => length === KEY_BYTES)) return keys
+  return yield* refuse("file" in from ? `it must hold ${LINES}` : `the program must print ${LINES}`)
+})
+
+/** How many keys there are, without a look at the database; `null`: there is no file yet. */
+export const count = (from: KeySource): Effect.Effect<number | null, SecretsKeyUnusable> =>
+  Effect.flatMap(OptionNames, (nameOf) => Effect.map(read(from, nameOf("secretsKeyCommand")), (keys) => keys?.length ?? null))
 
 /** A new key, on the disk for good before anything is encrypted with it. The file of another process that was first stays. */
 const make = (file: string) =>
@@ -133,7 +155,7 @@ const make = (file: string) =>
       const folder = await open(path.dirname(file))
       await folder.sync().finally(() => folder.close())
     },
-    catch: (cause) => new SecretsKeyUnusable({ file, problem: cause instanceof Error ? cause.message : String(cause) })
+    catch: (cause) => refusedIn({ file })(cause instanceof Error ? cause.message : String(cause))
   })
 
 const DIGEST = "secrets_key"
@@ -149,19 +171,30 @@ export class SecretsKey extends Context.Service<SecretsKey, {
   readonly settle: Effect.Effect<void, SecretsKeyUnusable | StoreUnavailable>
 }>()("@slipway/postgres/SecretsKey") {
   /** `shared`: processes on other machines may use the same database. */
-  static readonly layer = ({ file, shared = false }: { readonly file: string; readonly shared?: boolean }) =>
+  static readonly layer = ({ shared = false, ...from }: KeySource & { readonly shared?: boolean }) =>
     Layer.effect(
       SecretsKey,
       Effect.gen(function*() {
         const sql = yield* SqlClient.SqlClient
         const nameOf = yield* OptionNames
         let known: Keys | null = null
+        let printed: Keys | null = null
 
+        const option = nameOf("command" in from ? "secretsKeyCommand" : "secretsKeyFile")
+        const one = yield* Semaphore.make(1)
+        // A program runs once in a process: it may cost a request to a KMS.
+        const current = one.withPermit(Effect.suspend(() =>
+          printed !== null ? Effect.succeed(printed) : Effect.map(read(from, option), (keys) => {
+            if ("command" in from) printed = keys
+            return keys
+          })
+        ))
         const digest = Effect.map(
           guard(sql<{ readonly value: string }>`SELECT value FROM secrets WHERE name = ${DIGEST}`),
-          ([row]) => row?.value ?? null
+          ([row]) =>
+            row?.value ?? null
         )
-        const refuse = (problem: string) => new SecretsKeyUnusable({ file, problem })
+        const refuse = refusedIn(from)
         const compare = Effect.fnUntraced(function*(keys: Keys | null, digest: string) {
           if (keys === null) {
             return yield* refuse(
@@ -171,29 +204,29 @@ export class SecretsKey extends Context.Service<SecretsKey, {
           }
           if (!keys.some((key) => digestOf(key) === digest)) {
             return yield* refuse(
-              "the secrets in this database are encrypted with another key. All processes on one database need the same file: " +
-                `name it with ${nameOf("secretsKeyFile")}.`
+              "the secrets in this database are encrypted with another key. All processes on one database need the same key: " +
+                `give it with ${option}.`
             )
           }
           return keys
         })
         const check = Effect.gen(function*() {
           const wanted = yield* digest
-          return wanted === null ? null : keyOf(yield* compare(yield* read(file), wanted))
+          return wanted === null ? null : keyOf(yield* compare(yield* current, wanted))
         })
         const load = Effect.fnUntraced(function*(makes: boolean) {
           const wanted = yield* digest
-          if (wanted !== null) return yield* compare(yield* read(file), wanted)
-          if ((yield* read(file)) === null) {
+          if (wanted !== null) return yield* compare(yield* current, wanted)
+          if ((yield* current) === null && "file" in from) {
             if (!makes) {
               return yield* refuse(
                 `it is not there. Make it once, for the service's account alone (umask 077; openssl rand -base64 ${KEY_BYTES} > FILE), ` +
                   `give every process on this database a copy, and name that with ${nameOf("secretsKeyFile")}.`
               )
             }
-            yield* make(file)
+            yield* make(from.file)
           }
-          const keys = yield* read(file)
+          const keys = yield* current
           if (keys !== null) {
             yield* guard(sql`INSERT INTO secrets (name, value) VALUES (${DIGEST}, ${digestOf(keys[0])}) ON CONFLICT DO NOTHING`)
           }

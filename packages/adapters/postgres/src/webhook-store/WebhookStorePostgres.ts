@@ -14,7 +14,7 @@ import { selectLine, takeLines, takeManualNotifications } from "./statements/not
 import { takeManual, takeOrdered } from "./statements/take.ts"
 import type { Store } from "./Store.ts"
 
-export { reseal, sealEarlier } from "./seal.ts"
+export { sealEarlier } from "./seal.ts"
 
 export const layer = Layer.effect(
   WebhookStore,

@@ -4,6 +4,8 @@
 import { MAX_VALUE_BYTES, type SecretRecord, SHORTEST_REDACTED, type TrustedRefRecord } from "@slipway/domain/environment/ports/SecretStore"
 import { Secrets } from "@slipway/domain/environment/usecases/Secrets"
 import { RepoName } from "@slipway/domain/source/schema/RepoRef"
+import * as Rekey from "@slipway/postgres/Rekey"
+import { SecretsKey } from "@slipway/postgres/secret-store/SecretsKey"
 import { DateTime, Effect, Option, Redacted, Schema, Stdio, Stream } from "effect"
 import { Argument, Command, Flag, Prompt } from "effect/cli"
 import { columns, json, print } from "../terminal/Output.ts"
@@ -196,9 +198,58 @@ const refs = Command.make(
   Command.withExamples([{ command: "slipway secrets refs --grant acme", description: "Of all repositories of the grant" }])
 )
 
+/** Some values are not encrypted with the first key. Those that could be are. */
+class NotRekeyed extends Schema.TaggedError<NotRekeyed>()("NotRekeyed", { problem: Schema.String }) {
+  override get message() {
+    return this.problem
+  }
+}
+
+/** The kinds with their numbers, as `2 secrets of repositories, 1 keys of model providers`. */
+const numbered = (kinds: ReadonlyArray<{ readonly kind: string; readonly anew: number }>) =>
+  kinds.filter(({ anew }) => anew > 0).map(({ anew, kind }) => `${anew} ${kind}`).join(", ")
+
+const rekey = Command.make("rekey", { json }, ({ json }) =>
+  administration(Effect.gen(function*() {
+    const { check, settle } = yield* SecretsKey
+    const key = yield* check
+    const kinds = key === null ? [] : yield* Rekey.all(key)
+    // From now on a process without the first key does not start.
+    if (key !== null) yield* settle
+    yield* print(json, kinds.map(({ anew, changed, closed, closedCount, kind }) => ({ kind, anew, closed, closedCount, changed })), () => {
+      if (key === null) return "No secret was ever stored in this database."
+      const anew = numbered(kinds)
+      return anew === "" ? "Nothing was to be encrypted anew." : `Encrypted anew with the first key: ${anew}.`
+    })
+    const changed = kinds.reduce((sum, { changed }) => sum + changed, 0)
+    const closedCount = kinds.reduce((sum, { closedCount }) => sum + closedCount, 0)
+    if (closedCount > 0) {
+      const names = kinds.filter(({ closed }) => closed.length > 0).map(({ closed, closedCount, kind }) =>
+        `${closedCount} ${kind} (${closed.join("; ")}${closed.length < closedCount ? "; …" : ""})`
+      )
+      return yield* new NotRekeyed({
+        problem: `No key decrypts ${names.join(", ")}. Add the line of the key that encrypted them, or set or remove them, and repeat this.`
+      })
+    }
+    if (changed > 0) return yield* new NotRekeyed({ problem: `${changed} values changed meanwhile, again and again. Repeat this.` })
+    if (!json && key !== null) {
+      yield* print(
+        json,
+        null,
+        () => "All stored secrets are encrypted with the first key. Once it is the first of every process, remove the other lines."
+      )
+    }
+  }))).pipe(
+    Command.withDescription(
+      "Encrypt all stored secrets anew with the first of several keys. Safe while the service runs, to stop and to repeat. " +
+        "Exits with 1 if a value can be decrypted by no key, and names it."
+    ),
+    Command.withExamples([{ command: "slipway secrets rekey", description: "After the new key is the first line everywhere" }])
+  )
+
 export const secrets = Command.make("secrets").pipe(
   Command.withDescription(
-    "Secrets for setups of repositories: set, list, remove; their refs: trust, distrust, refs"
+    "Secrets for setups of repositories: set, list, remove; their refs: trust, distrust, refs; the key of all stored secrets: rekey"
   ),
-  Command.withSubcommands([set, list, remove, trust, distrust, refs])
+  Command.withSubcommands([set, list, remove, trust, distrust, refs, rekey])
 )

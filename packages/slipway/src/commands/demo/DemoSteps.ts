@@ -38,6 +38,7 @@ export const start = (folder: string, more: Partial<Settings.Settings> = {}, way
         publicUrl: null,
         dataDir: path.join(folder, "data"),
         secretsKeyFile: null,
+        secretsKeyCommand: null,
         databaseUrl: null,
         role: "all" as const,
         github: null,

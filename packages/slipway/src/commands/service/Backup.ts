@@ -13,6 +13,7 @@ import manifest from "../../../package.json" with { type: "json" }
 import * as RunningServices from "../../service/RunningServices.ts"
 import * as BackupFolder from "../../service/storage/BackupFolder.ts"
 import * as BlobPlace from "../../service/storage/BlobPlace.ts"
+import * as SecretsKeySource from "../../service/storage/SecretsKeySource.ts"
 import * as Settings from "../../settings/Settings.ts"
 import * as Storage from "../../settings/Storage.ts"
 import { progress, step } from "../terminal/Progress.ts"
@@ -40,10 +41,10 @@ const atomically = <A, E, R>(wanted: string, use: (folder: string) => Effect.Eff
   )
 
 /** The key file, unless the operator keeps it elsewhere. */
-const keyOf = ({ dataDir, secretsKeyFile }: Settings.Settings, withoutKey: boolean) =>
-  withoutKey || secretsKeyFile !== null
+const keyOf = (settings: Settings.Settings, withoutKey: boolean) =>
+  withoutKey || SecretsKeySource.elsewhere(settings) !== null
     ? Effect.succeed(null)
-    : BackupFolder.writing(dataDir, () => readFile(path.join(dataDir, BackupFolder.KEY)).catch(ifAbsent(null)))
+    : BackupFolder.writing(settings.dataDir, () => readFile(path.join(settings.dataDir, BackupFolder.KEY)).catch(ifAbsent(null)))
 
 const read = Effect.fnUntraced(function*(folder: string) {
   const tables: Array<BackupFolder.Manifest["tables"][number]> = []
@@ -119,17 +120,19 @@ const make = Effect.fnUntraced(function*(at: string, withoutKey: boolean) {
 })
 
 const tell = Effect.fnUntraced(function*(
-  { blobs, checkpoints, secretsKeyFile }: Settings.Settings,
+  settings: Settings.Settings,
   at: string,
   { checkpointsElsewhere, key, unsaved }: BackupFolder.Manifest
 ) {
+  const { blobs, checkpoints } = settings
+  const keyElsewhere = SecretsKeySource.elsewhere(settings)
   yield* Console.log(`\nThe backup is in ${at}, for your account alone.`)
   yield* Console.log(
     key !== null
       ? "It has the key of stored secrets: a person with the backup can read them."
-      : secretsKeyFile === null
+      : keyElsewhere === null
       ? "It has no key of stored secrets: keep secrets.key of the data folder elsewhere. Without it they are lost."
-      : `The key of stored secrets is not in it: keep ${secretsKeyFile} elsewhere. Without it they are lost.`
+      : `The key of stored secrets is not in it: keep ${keyElsewhere} elsewhere. Without it they are lost.`
   )
   if (unsaved.length > 0) {
     yield* Console.log(

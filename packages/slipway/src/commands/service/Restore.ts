@@ -67,7 +67,7 @@ const into = Effect.fnUntraced(function*(from: string, manifest: BackupFolder.Ma
 
 const restoring = Effect.fnUntraced(function*(given: string) {
   const settings = yield* Settings.load
-  const { dataDir, databaseUrl, secretsKeyFile } = settings
+  const { dataDir, databaseUrl, secretsKeyCommand, secretsKeyFile } = settings
   if (databaseUrl !== null) {
     const { name } = Storage.settings.databaseUrl
     return yield* new CannotRestore({
@@ -100,8 +100,9 @@ const restoring = Effect.fnUntraced(function*(given: string) {
   if (manifest.key === null) {
     const place = secretsKeyFile ?? path.join(dataDir, BackupFolder.KEY)
     yield* Console.log(
-      "The backup has no key of stored secrets. Before the service starts, " +
-        `put the one of that time to ${place} (mode 0600).`
+      "The backup has no key of stored secrets. Before the service starts, " + (secretsKeyCommand === null
+        ? `put the one of that time to ${place} (mode 0600).`
+        : `see that ${secretsKeyCommand.program} (${Storage.settings.secretsKeyCommand.name}) prints the one of that time.`)
     )
   }
   yield* Console.log(`Start it with: ${Storage.settings.dataDir.name}=${dataDir} slipway serve`)

@@ -10,6 +10,7 @@ import * as CheckpointFolder from "@slipway/postgres/checkpoints/CheckpointFolde
 import * as Database from "@slipway/postgres/Database"
 import { SchemaRefused } from "@slipway/postgres/Migrations"
 import { DatabaseSchema } from "@slipway/postgres/options/DatabaseSchema"
+import * as SecretsKey from "@slipway/postgres/secret-store/SecretsKey"
 import { DateTime, Duration, Effect, Layer, References, Schema } from "effect"
 import { Command } from "effect/cli"
 import { SqlClient } from "effect/sql"
@@ -24,6 +25,7 @@ import * as RunningServices from "../../service/RunningServices.ts"
 import * as SignIn from "../../service/SignIn.ts"
 import * as Source from "../../service/Source.ts"
 import * as BlobPlace from "../../service/storage/BlobPlace.ts"
+import * as SecretsKeySource from "../../service/storage/SecretsKeySource.ts"
 import * as GitHub from "../../settings/GitHub.ts"
 import * as IsolationSettings from "../../settings/Isolation.ts"
 import * as Publishing from "../../settings/Publishing.ts"
@@ -129,6 +131,21 @@ const blobs = (settings: Settings.Settings): Effect.Effect<Finding> => {
     Effect.provideService(References.MinimumLogLevel, "None"),
     Effect.map((problem): Finding => ({ what, state: problem === null ? "ok" : "missing", detail: problem ?? name }))
   )
+}
+
+/** Runs the command, as a start does. The key in the data folder is made by the first start. */
+const secretsKey = (settings: Settings.Settings): Effect.Effect<Finding> => {
+  const what = "secrets key"
+  const place = SecretsKeySource.elsewhere(settings) ?? "secrets.key of the data folder"
+  return Effect.match(SecretsKey.count(SecretsKeySource.sourceOf(settings)), {
+    onFailure: ({ message }): Finding => ({ what, state: "missing", detail: message }),
+    onSuccess: (count): Finding => {
+      if (count !== null) return { what, state: "ok", detail: `${count === 1 ? "one key" : `${count} keys`}, ${place}` }
+      return settings.secretsKeyFile === null && settings.databaseUrl === null
+        ? { what, state: "ok", detail: `${place}: the first start makes it` }
+        : { what, state: "note", detail: `${place} is not there. Secrets of repositories need it (docs/operating/secrets.md)` }
+    }
+  })
 }
 
 const isolation = (settings: Settings.Settings) =>
@@ -302,8 +319,8 @@ const examine = Effect.fn("Doctor.examine")(function*(given: Settings.Settings) 
   const node: Finding = { what: "Node", state: "ok", detail: `${process.versions.node} on ${process.platform} ${process.arch}` }
   const found = yield* Effect.all(
     [source(settings), signIn(settings), oidc(settings), git, signing(settings), postgres(tried, settings.dataDir), disk(settings),
-      checkpoints(settings), blobs(settings), kubernetes(settings), isolation(tried), toolchains(settings), agents(settings),
-      models(given)],
+      checkpoints(settings), blobs(settings), secretsKey(settings), kubernetes(settings), isolation(tried), toolchains(settings),
+      agents(settings), models(given)],
     { concurrency: "unbounded" }
   )
   return [node, ...found.flat()]

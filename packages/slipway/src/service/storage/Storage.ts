@@ -11,23 +11,20 @@ import { LocalRepositories } from "@slipway/local-source/LocalRepositories"
 import * as IdsNode from "@slipway/machine/node/IdsNode"
 import * as WebhookSenderHttp from "@slipway/machine/webhooks/WebhookSenderHttp"
 import * as WebhookSignaturesNode from "@slipway/machine/webhooks/WebhookSignaturesNode"
-import * as AutomationStorePostgres from "@slipway/postgres/automation-store/AutomationStorePostgres"
 import * as Database from "@slipway/postgres/Database"
-import * as McpServerStorePostgres from "@slipway/postgres/mcp-server-store/McpServerStorePostgres"
 import * as Migrations from "@slipway/postgres/Migrations"
-import * as ModelProviderStorePostgres from "@slipway/postgres/model-provider-store/ModelProviderStorePostgres"
 import { DatabaseSchema } from "@slipway/postgres/options/DatabaseSchema"
+import * as Rekey from "@slipway/postgres/Rekey"
 import { SecretsKey } from "@slipway/postgres/secret-store/SecretsKey"
-import * as SecretStorePostgres from "@slipway/postgres/secret-store/SecretStorePostgres"
 import * as Stores from "@slipway/postgres/Stores"
 import * as WebhookStorePostgres from "@slipway/postgres/webhook-store/WebhookStorePostgres"
 import { Duration, Effect, Layer } from "effect"
-import path from "node:path"
 import * as IsolationSettings from "../../settings/Isolation.ts"
 import type { Settings } from "../../settings/Settings.ts"
 import { settings as storage } from "../../settings/Storage.ts"
 import * as BlobPlace from "./BlobPlace.ts"
 import * as OwnPostgres from "./OwnPostgres.ts"
+import * as SecretsKeySource from "./SecretsKeySource.ts"
 
 /** Connections to a database after its migration. */
 const migrated = (location: Database.DatabaseLocation) =>
@@ -61,11 +58,8 @@ const secrets = ({ databaseUrl }: Settings) =>
     const key = yield* databaseUrl === null ? get : check
     yield* WebhookStorePostgres.sealEarlier()
     if (key === null || key.isAlone) return
-    yield* WebhookStorePostgres.reseal(key)
-    yield* AutomationStorePostgres.reseal(key)
-    yield* SecretStorePostgres.reseal(key)
-    yield* McpServerStorePostgres.reseal(key)
-    yield* ModelProviderStorePostgres.reseal(key)
+    const closed = (yield* Rekey.all(key)).reduce((sum, { closedCount }) => sum + closedCount, 0)
+    if (closed > 0) yield* Effect.logWarning(`${closed} stored secrets cannot be decrypted by any key: slipway secrets rekey names them`)
     yield* settle
   }))
 
@@ -92,7 +86,7 @@ export const layer = (
         checkpoints: settings.checkpoints,
         ids: IdsNode.layer,
         secretsKey: {
-          file: settings.secretsKeyFile ?? path.join(settings.dataDir, "secrets.key"),
+          ...SecretsKeySource.sourceOf(settings),
           shared: settings.databaseUrl !== null
         }
       }).pipe(Layer.provide([

@@ -2,7 +2,7 @@ import { assert, describe, it } from "@effect/vitest"
 import * as SpawnedProgram from "@slipway/machine/testing/SpawnedProgram"
 import { Effect } from "effect"
 import { existsSync, mkdirSync } from "node:fs"
-import { readdir, readFile, stat, writeFile } from "node:fs/promises"
+import { readdir, readFile, rm, stat, writeFile } from "node:fs/promises"
 import path from "node:path"
 import { command, environment, folder, run, runIn, serve } from "../SlipwayProcess.ts"
 
@@ -201,6 +201,81 @@ describe("slipway secrets", () => {
         assert.strictEqual((yield* set("NPM_TOKEN")).code, 0)
         yield* keys(old)
         assert.match((yield* set("NPM_TOKEN")).stderr, /encrypted with another key/u)
+      }).pipe(Effect.scoped)
+  )
+
+  it.live(
+    "takes the key from a command, replaces it beside a running service, and has it in no output, log or backup",
+    () =>
+      Effect.gen(function*() {
+        const home = yield* folder
+        const [data, printed, program] = ["data", "printed", "vault"].map((name) => path.join(home, name))
+        if (data === undefined || printed === undefined || program === undefined) return
+        mkdirSync(data)
+        // It fails with Slipway's own variables in its environment, and prints the key of its argument.
+        yield* Effect.promise(() =>
+          writeFile(program, "#!/bin/sh\nenv | grep -q ^SLIPWAY_ && exit 9\n[ -f \"$1\" ] || { echo denied >&2; exit 2; }\ncat \"$1\"\n", {
+            mode: 0o700
+          })
+        )
+        const [a, b, lost] = [7, 8, 9].map((byte) => Buffer.alloc(32, byte).toString("base64"))
+        const prints = (...keys: ReadonlyArray<string | undefined>) => Effect.promise(() => writeFile(printed, `${keys.join("\n")}\n`))
+        const settings = { SLIPWAY_SECRETS_KEY_COMMAND: `${program} ${printed}` }
+        const outputs: Array<string> = []
+        const slipway = (args: ReadonlyArray<string>, input = "") =>
+          Effect.map(runIn(data, args, { ...environment(data, {}), ...settings }, { input }), (ended) => {
+            outputs.push(ended.stdout, ended.stderr)
+            return ended
+          })
+        const where = ["--grant", "acme", "--repo", "acme/shop"]
+        const set = (name: string) => slipway(["secrets", "set", name, ...where], CANARY)
+
+        yield* prints(a)
+        const server = yield* serve(data, settings)
+        assert.strictEqual((yield* slipway(["grants", "create", "acme"])).code, 0)
+        assert.strictEqual((yield* set("ONE")).code, 0)
+        assert.isFalse(existsSync(path.join(data, "secrets.key")), "the command's key is the only one")
+        // A value of a key that is gone.
+        yield* prints(lost, a)
+        assert.strictEqual((yield* set("LOST")).code, 0)
+        yield* prints(b, a)
+        const first = yield* slipway(["secrets", "rekey"])
+        assert.deepStrictEqual([first.code, first.stdout], [1, "Encrypted anew with the first key: 1 secrets of repositories.\n"])
+        assert.match(
+          first.stderr,
+          /^slipway: No key decrypts 1 secrets of repositories \(LOST of acme\/shop in grant \S+\)\. Add the line .*\n$/u
+        )
+        yield* slipway(["secrets", "remove", "LOST", ...where])
+        const second = yield* slipway(["secrets", "rekey"])
+        assert.deepStrictEqual([second.code, second.stderr], [0, ""])
+        assert.match(second.stdout, /^Nothing was to be encrypted anew\.\nAll stored secrets are encrypted with the first key\. .*\n$/u)
+        yield* prints(b)
+        assert.strictEqual((yield* set("TWO")).code, 0)
+        const json = yield* slipway(["secrets", "rekey", "--json"])
+        assert.deepStrictEqual(
+          JSON.parse(json.stdout).map(({ anew, closedCount }: Record<string, number>) => [anew, closedCount]),
+          Array.from({ length: 7 }, () => [0, 0])
+        )
+        yield* server.stop("SIGTERM")
+        outputs.push(server.output(), server.logs())
+
+        const backup = yield* slipway(["backup", path.join(home, "backup")])
+        assert.strictEqual(backup.code, 0, backup.stderr)
+        assert.match(
+          backup.stdout,
+          /The key of stored secrets is not in it: keep what \S+\/vault prints \(SLIPWAY_SECRETS_KEY_COMMAND\) elsewhere/u
+        )
+        assert.isFalse(existsSync(path.join(home, "backup/secrets.key")))
+
+        yield* prints(a)
+        assert.match((yield* set("TWO")).stderr, /another key\. .*SLIPWAY_SECRETS_KEY_COMMAND/u)
+        yield* Effect.promise(() => rm(printed))
+        const denied = yield* slipway(["secrets", "rekey"])
+        assert.strictEqual(denied.code, 1)
+        assert.match(denied.stderr, /^slipway: .*\/vault cannot be used: the program ended with exit code 2\. It printed: denied\. /u)
+        assert.match(denied.stderr, /Run the command of SLIPWAY_SECRETS_KEY_COMMAND as the service's account, and repair it\..*\n$/u)
+        for (const key of [a, b, lost]) assert.notInclude(outputs.join("\n"), key?.slice(0, 20) ?? "")
+        for (const key of [a, b, lost]) assert.deepStrictEqual(yield* filesWith(home, key ?? ""), [])
       }).pipe(Effect.scoped)
   )
 })

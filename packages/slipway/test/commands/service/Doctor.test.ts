@@ -25,6 +25,25 @@ const examined = Effect.fnUntraced(function*(settings: Record<string, string>) {
 })
 
 describe("slipway doctor", () => {
+  it.live("runs the command of the secrets key, and tells why there is no key", () =>
+    Effect.gen(function*() {
+      const { code, found } = yield* examined({ SLIPWAY_SECRETS_KEY_COMMAND: "/bin/ls /canary-missing" })
+      assert.strictEqual(code, 1)
+      const finding = found.get("secrets key")
+      assert.strictEqual(finding?.state, "missing")
+      assert.match(
+        finding?.detail ?? "",
+        /program \/bin\/ls cannot be used: the program ended with exit code \d\. It printed: .*No such file/u
+      )
+      const key = Buffer.alloc(32, 7).toString("base64")
+      const given = (yield* examined({ SLIPWAY_SECRETS_KEY_COMMAND: `/bin/echo ${key}` })).found.get("secrets key")
+      assert.deepStrictEqual(given, {
+        what: "secrets key",
+        state: "ok",
+        detail: "one key, what /bin/echo prints (SLIPWAY_SECRETS_KEY_COMMAND)"
+      })
+    }).pipe(Effect.scoped), LONG)
+
   it("warns of a pinned agent after more than 60 days, with the day and what to do", () => {
     const advice = (day: string) => adviceOfPin("2026-11-30", DateTime.makeUnsafe(`${day}T12:00:00Z`))
     for (const day of ["2026-11-29", "2026-11-30", "2027-01-29"]) assert.isNull(advice(day), day)

@@ -7,21 +7,6 @@ import { textArray } from "../../sql/TextArray.ts"
 import { COLUMNS, Record, Sealed } from "../rows/SecretRows.ts"
 
 /** All of them, locked in one order. */
-export const selectAll = (sql: SqlClient.SqlClient) =>
-  SqlSchema.findAll({
-    Request: Schema.Void,
-    Result: Schema.Struct({ grantId: Schema.String, repo: Schema.String, name: Schema.String, sealed: Sealed }),
-    execute: () =>
-      sql`
-        SELECT grant_id AS "grantId", repo, name, sealed FROM repository_secrets
-        ORDER BY grant_id, lower(repo), name FOR NO KEY UPDATE`
-  })(undefined)
-
-export const updateSealed = (sql: SqlClient.SqlClient, { grantId, name, repo }: SecretKey, sealed: string) =>
-  sql`
-        UPDATE repository_secrets SET sealed = ${sealed}
-        WHERE grant_id = ${grantId} AND lower(repo) = lower(${repo}) AND name = ${name}`
-
 /** A row if the grant is in use. The lock makes a revocation of the grant wait for this transaction, and delete what it stores. */
 export const lockGrant = (sql: SqlClient.SqlClient, grantId: string) =>
   sql`SELECT FROM grants WHERE id = ${grantId} AND revoked_at IS NULL FOR KEY SHARE`

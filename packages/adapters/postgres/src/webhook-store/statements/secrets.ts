@@ -12,14 +12,6 @@ export const selectPlain = (sql: SqlClient.SqlClient) =>
     execute: () => sql`SELECT id, secrets FROM webhook_endpoints WHERE secrets::text LIKE '%"whsec\\_%' FOR NO KEY UPDATE`
   })(undefined)
 
-/** The secrets of all endpoints, locked in the order of their ids. */
-export const selectAll = (sql: SqlClient.SqlClient) =>
-  SqlSchema.findAll({
-    Request: Schema.Void,
-    Result: SealedRow,
-    execute: () => sql`SELECT id, secrets FROM webhook_endpoints ORDER BY id FOR NO KEY UPDATE`
-  })(undefined)
-
 /** Stored secrets as they are: those of one endpoint may not decode. */
 export const secretsOf = (sql: SqlClient.SqlClient, id: string) =>
   sql<{ readonly secrets: unknown }>`SELECT secrets FROM webhook_endpoints WHERE id = ${id}`
