@@ -26,8 +26,8 @@ export interface Options {
 
 /**
  * The stores of sandboxes, leases, workers, setups, checkpoints, blobs, access, members, sessions, device logins, CI trusts, the audit log,
- * spending, secrets, MCP servers, providers of models, followed repositories and settings of repositories, files of prompts, partners, webhooks and
- * automations, with `Hints` and `Ids`. Limits such as `Policy` and `MaxActiveSandboxes` are provided to this layer.
+ * spending, secrets, MCP servers, providers of models, followed repositories and settings of repositories, files of prompts, partners,
+ * webhooks and automations, with `Hints` and `Ids`. Limits such as `Policy` and `MaxActiveSandboxes` are provided to this layer.
  */
 export const layer = ({ ids = IdsMemory.layer }: Options = {}) =>
   // The later a line, the earlier it is built: a store finds those that share a transaction with it.

@@ -58,6 +58,10 @@ const access = {
     load: async () => (await import("./admin/SignInLink.ts")).signInLink
   },
   keys: { about: "API keys: list, create, revoke", load: async () => (await import("./admin/Keys.ts")).keys },
+  "ci-trust": {
+    about: "CIs that exchange their tokens for keys: list, add, remove",
+    load: async () => (await import("./admin/CiTrust.ts")).ciTrust
+  },
   grants: {
     about: "API access grants: list, create, set a budget, a retention or branches, revoke",
     load: async () => (await import("./admin/Grants.ts")).grants

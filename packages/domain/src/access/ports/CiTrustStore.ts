@@ -46,7 +46,7 @@ export class CiTrustStore extends Context.Service<CiTrustStore, {
   /** Those of grants in use, oldest first; of one issuer when named. */
   list(issuer: string | null): Effect.Effect<ReadonlyArray<CiTrust>, StoreUnavailable>
   remove(id: string, at: DateTime.Utc): Effect.Effect<CiTrust, CiTrustNotFound | StoreUnavailable>
-  /** Makes a key as `AccessStore.createKey` does, in one transaction with its event. `null`: the trust was removed, or its grant revoked. */
+  /** Makes a key as `AccessStore.createKey` does, in one transaction with its event. `null`: the trust or its grant is gone. */
   exchange(
     trustId: string,
     key: Omit<KeyRecord, "lastUsedAt" | "revokedAt">,

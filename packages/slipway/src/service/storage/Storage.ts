@@ -11,6 +11,7 @@ import { LocalRepositories } from "@slipway/local-source/LocalRepositories"
 import * as IdsNode from "@slipway/machine/node/IdsNode"
 import * as WebhookSenderHttp from "@slipway/machine/webhooks/WebhookSenderHttp"
 import * as WebhookSignaturesNode from "@slipway/machine/webhooks/WebhookSignaturesNode"
+import * as CiTokensOidc from "@slipway/oidc/CiTokensOidc"
 import * as AutomationStorePostgres from "@slipway/postgres/automation-store/AutomationStorePostgres"
 import * as Database from "@slipway/postgres/Database"
 import * as McpServerStorePostgres from "@slipway/postgres/mcp-server-store/McpServerStorePostgres"
@@ -24,6 +25,7 @@ import * as WebhookStorePostgres from "@slipway/postgres/webhook-store/WebhookSt
 import { Duration, Effect, Layer } from "effect"
 import path from "node:path"
 import * as IsolationSettings from "../../settings/Isolation.ts"
+import * as OidcSettings from "../../settings/Oidc.ts"
 import type { Settings } from "../../settings/Settings.ts"
 import { settings as storage } from "../../settings/Storage.ts"
 import * as BlobPlace from "./BlobPlace.ts"
@@ -80,6 +82,7 @@ export const layer = (
     owner ? secrets(settings) : Layer.empty,
     Layer.provide(UseCases.layerAdministration, [
       Layer.succeed(KeysPerUser, settings.keysPerUser),
+      CiTokensOidc.layer({ privates: settings.ciPrivate, option: OidcSettings.ci.ciPrivate.name }),
       Layer.succeed(PrivateMcpDestinations, settings.mcpPrivate),
       McpAuthorizerHttp.layer({ privates: settings.mcpPrivate, option: IsolationSettings.settings.mcpPrivate.name })
     ])
