@@ -74,7 +74,7 @@ export const start: Effect.Effect<CiIssuer, never, Scope.Scope> = Effect.gen(fun
       })
   )
   const address = server.address()
-  const destination = `127.0.0.1:${address !== null && typeof address === "object" ? address.port : 0}`
+  const destination = `localhost:${address !== null && typeof address === "object" ? address.port : 0}`
   const issuer = `http://${destination}`
   const made: CiIssuer = {
     issuer,

@@ -18,8 +18,19 @@ describe("slipway ci-trust", () => {
           assert.deepStrictEqual([ended.code, ended.stderr], [0, ""], ended.stdout)
           return JSON.parse(ended.stdout)
         })
-        const added = yield* asJson("add", "github", "acme/web", "--branch", "main", "--claim", "run_id=4711", "--grant", "ci", "--issuer",
-          ci.issuer)
+        const added = yield* asJson(
+          "add",
+          "github",
+          "acme/web",
+          "--branch",
+          "main",
+          "--claim",
+          "run_id=4711",
+          "--grant",
+          "ci",
+          "--issuer",
+          ci.issuer
+        )
         assert.deepInclude(added, {
           issuer: ci.issuer,
           audience: url,
