@@ -23,7 +23,7 @@ export interface IssuerOptions {
   readonly option: string
   readonly lookup?: (name: string) => Promise<ReadonlyArray<string>>
   readonly mayConnect?: (address: string) => boolean
-  /** Of metadata and keys together. Default 5 seconds. */
+  /** For metadata and keys together. Default 5 seconds. */
   readonly timeoutMillis?: number
 }
 

@@ -6,7 +6,7 @@ type Json = Readonly<Record<string, unknown>>
 /** UTF-16 units of a token. Those of GitHub have 1,500, of GitLab 2,500. */
 const MAX_LENGTH = 16_384
 
-/** Signature algorithms of public keys (RFC 7518, section 3.1). `none` and shared secrets are none of them. */
+/** Signature algorithms of public keys (RFC 7518, section 3.1). Not `none`, and no shared secrets. */
 const ALGORITHMS: Readonly<Record<string, { readonly kty: string; readonly hash: string; readonly curve?: string }>> = {
   RS256: { kty: "RSA", hash: "sha256" },
   RS384: { kty: "RSA", hash: "sha384" },
@@ -38,7 +38,7 @@ const objectIn = (part: string): Json | null => {
   }
 }
 
-/** `null`: the text is not a token, or one with extensions that must be understood. */
+/** `null`: the text is not a token, or has extensions that must be understood. */
 export const parse = (text: string): Token | null => {
   if (text.length > MAX_LENGTH || !/^(?:[\w-]+\.){2}[\w-]+$/u.test(text)) return null
   const [first = "", second = "", third = ""] = text.split(".")
@@ -49,7 +49,7 @@ export const parse = (text: string): Token | null => {
   return { algorithm: alg, keyId: kid, claims, content: `${first}.${second}`, signature: Buffer.from(third, "base64url") }
 }
 
-/** The published key that the token names; `null`: none of them, or one that is not for its algorithm. */
+/** The published key that the token names; `null`: no such key for its algorithm. */
 export const keyFor = ({ algorithm, keyId }: Token, keys: ReadonlyArray<unknown>): KeyObject | null => {
   const wanted = Object.hasOwn(ALGORITHMS, algorithm) ? ALGORITHMS[algorithm] : undefined
   if (wanted === undefined) return null
