@@ -32,7 +32,7 @@ const ARROWS = {
   kubernetes: ["machine", "runner"],
   "local-source": ["git", "postgres"],
   machine: [],
-  oidc: [],
+  oidc: ["machine"],
   postgres: [],
   runner: ["git", "machine"],
   "worker-link": ["postgres"]

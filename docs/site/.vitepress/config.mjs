@@ -50,6 +50,7 @@ const groups = {
       ["docs/operating/machines.md", "Machines elsewhere"],
       ["docs/operating/people.md", "People and partners"],
       ["docs/operating/openid-connect.md", "OpenID Connect"],
+      ["docs/operating/ci.md", "Keys for CI"],
       ["docs/operating/proxy.md", "Behind a proxy"],
       ["docs/operating/database.md", "The database"],
       ["docs/operating/checkpoints.md", "Checkpoints and disks"],

@@ -1,6 +1,7 @@
 /** All stores in memory, as one layer: for tests and for embedding without a database. State dies with the layer. */
 import * as Layer from "effect/Layer"
 import type { Ids } from "../src/ids/Ids.ts"
+import * as CiTrustStoreMemory from "./access/CiTrustStoreMemory.ts"
 import * as DeviceLoginStoreMemory from "./access/DeviceLoginStoreMemory.ts"
 import * as SessionStoreMemory from "./access/SessionStoreMemory.ts"
 import * as AutomationStoreMemory from "./automation/AutomationStoreMemory.ts"
@@ -24,9 +25,9 @@ export interface Options {
 }
 
 /**
- * The stores of sandboxes, leases, workers, setups, checkpoints, blobs, access, members, sessions, device logins, the audit log, spending,
- * secrets, MCP servers, providers of models, followed repositories and settings of repositories, files of prompts, partners, webhooks and
- * automations, with `Hints` and `Ids`. Limits such as `Policy` and `MaxActiveSandboxes` are provided to this layer.
+ * The stores of sandboxes, leases, workers, setups, checkpoints, blobs, access, members, sessions, device logins, CI trusts, the audit log,
+ * spending, secrets, MCP servers, providers of models, followed repositories and settings of repositories, files of prompts, partners,
+ * webhooks and automations, with `Hints` and `Ids`. Limits such as `Policy` and `MaxActiveSandboxes` are provided to this layer.
  */
 export const layer = ({ ids = IdsMemory.layer }: Options = {}) =>
   // The later a line, the earlier it is built: a store finds those that share a transaction with it.
@@ -42,6 +43,6 @@ export const layer = ({ ids = IdsMemory.layer }: Options = {}) =>
       RepositorySettingsMemory.layer
     )),
     Layer.provideMerge(PartnerStoreMemory.layer),
-    Layer.provideMerge(Layer.merge(SessionStoreMemory.layer, DeviceLoginStoreMemory.layer)),
+    Layer.provideMerge(Layer.mergeAll(SessionStoreMemory.layer, DeviceLoginStoreMemory.layer, CiTrustStoreMemory.layer)),
     Layer.provideMerge(Layer.mergeAll(BlobsMemory.layer, HintsMemory.layer, ids))
   )

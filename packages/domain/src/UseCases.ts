@@ -2,6 +2,7 @@
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import { Access } from "./access/usecases/Access.ts"
+import { CiTrusts } from "./access/usecases/CiTrusts.ts"
 import { DeviceLogins } from "./access/usecases/DeviceLogins.ts"
 import { Members } from "./access/usecases/Members.ts"
 import { Sessions } from "./access/usecases/Sessions.ts"
@@ -24,6 +25,7 @@ import { AutomationsListener } from "./source/ports/NewsListeners.ts"
 export const layerAdministration = Layer.mergeAll(
   Access.layer,
   DeviceLogins.layer,
+  CiTrusts.layer,
   Members.layer,
   Sessions.layer,
   Secrets.layer,

@@ -10,6 +10,7 @@ import * as DeviceEndpoints from "./people/DeviceEndpoints.ts"
 import * as DevicePage from "./people/DevicePage.ts"
 import * as HomePage from "./people/HomePage.ts"
 import * as SignInPages from "./people/SignInPages.ts"
+import * as TokenExchange from "./people/TokenExchange.ts"
 import * as PullList from "./pulls/PullList.ts"
 import * as PullPage from "./pulls/PullPage.ts"
 import * as RepositoriesPage from "./repositories/RepositoriesPage.ts"
@@ -28,6 +29,7 @@ const routes = Layer.mergeAll(
   HomePage.layer,
   SignInPages.layer,
   DeviceEndpoints.layer,
+  TokenExchange.layer,
   DevicePage.layer,
   KeysPage.layer,
   ModelsPage.layer,

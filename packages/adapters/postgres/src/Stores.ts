@@ -15,6 +15,7 @@ import * as AccessStorePostgres from "./access-store/AccessStorePostgres.ts"
 import * as AutomationStorePostgres from "./automation-store/AutomationStorePostgres.ts"
 import * as BlobsPostgres from "./blobs/BlobsPostgres.ts"
 import * as CheckpointsPostgres from "./checkpoints/CheckpointsPostgres.ts"
+import * as CiTrustStorePostgres from "./ci-trust-store/CiTrustStorePostgres.ts"
 import * as Database from "./Database.ts"
 import * as DeviceLoginStorePostgres from "./device-login-store/DeviceLoginStorePostgres.ts"
 import * as FeedbackWatchesPostgres from "./feedback-watches/FeedbackWatchesPostgres.ts"
@@ -79,6 +80,7 @@ export const layerConnected = (
       SandboxStorePostgres.layer,
       AccessStorePostgres.layer,
       DeviceLoginStorePostgres.layer,
+      CiTrustStorePostgres.layer,
       SessionStorePostgres.layer,
       SecretStorePostgres.layer,
       McpServerStorePostgres.layer,

@@ -10,14 +10,13 @@ import { Machine } from "@slipway/domain/access/schema/DeviceLogin"
 import { Access } from "@slipway/domain/access/usecases/Access"
 import { DeviceLogins } from "@slipway/domain/access/usecases/DeviceLogins"
 import { failures } from "@slipway/http/server/access/Authenticate"
-import { json } from "@slipway/http/server/reply/Respond"
 import { Routes } from "@slipway/http/server/Routes"
 import { rateLimitsOf, Settings } from "@slipway/http/server/Settings"
-import { Clock, DateTime, Duration, Effect, Option, Redacted, Schema } from "effect"
-import { HttpRouter, HttpServerRequest, type HttpServerResponse } from "effect/http"
+import { DateTime, Duration, Effect, Redacted, Schema } from "effect"
+import { HttpRouter, HttpServerRequest } from "effect/http"
 import * as Form from "../layout/Form.ts"
-import type { Refused } from "../layout/Refused.ts"
 import { DEVICE_PAGE } from "./DevicePage.ts"
+import { count, maybe, misfit, NotGiven, one, reply } from "./OAuth.ts"
 
 const AUTHORIZATION = "/oauth/device_authorization"
 const TOKEN = "/oauth/token"
@@ -26,62 +25,14 @@ const REVOCATION = "/oauth/revoke"
 /** The one public client: our command line and every other program of a person. It has no secret. */
 const CLIENT = "slipway"
 
+const NO_SECRET = `The client ${CLIENT} has no secret: send client_id in the form, and no Authorization header.`
+
 const GRANT_TYPE = "urn:ietf:params:oauth:grant-type:device_code"
 
 /** Logins that one address may begin in any 60 s. */
 const BEGUN_PER_MINUTE = 10
 
-/** RFC 6749, section 5.1, wants both of the headers; `no-store` is in every reply. */
-const reply = (value: object) => json(JSON.stringify(value), { headers: { pragma: "no-cache" } })
-
-/** Characters that `error_description` may not have (RFC 6749, section 5.2). */
-const NOT_DESCRIPTIVE = /[^ !#-[\]-~]/gu
-
-/** A refusal as OAuth has it. */
-class NotGiven extends Schema.TaggedError<NotGiven>()("NotGiven", {
-  status: Schema.Int,
-  code: Schema.String,
-  text: Schema.String,
-  headers: Schema.Record(Schema.String, Schema.String)
-}) {
-  static because(code: string, text: string): NotGiven {
-    return new NotGiven({ status: 400, code, text, headers: {} })
-  }
-
-  /** A client that sent `Authorization` is answered with the scheme it used (RFC 6749, section 5.2). */
-  static notByHeader(): NotGiven {
-    const text = `The client ${CLIENT} has no secret: send client_id in the form, and no Authorization header.`
-    return new NotGiven({ status: 401, code: "invalid_client", text, headers: { "www-authenticate": "Basic realm=\"slipway\"" } })
-  }
-
-  static tooOften(seconds: number): NotGiven {
-    const text = `Too many requests of this kind from this address. Try again in ${seconds} s.`
-    return new NotGiven({ status: 429, code: "temporarily_unavailable", text, headers: { "retry-after": String(seconds) } })
-  }
-
-  get reply(): HttpServerResponse.HttpServerResponse {
-    return json(JSON.stringify({ error: this.code, error_description: this.text.replaceAll(NOT_DESCRIPTIVE, "'") }), {
-      status: this.status,
-      headers: { pragma: "no-cache", ...this.headers }
-    })
-  }
-}
-
-const misfit = ({ headers, status, text }: Refused) => {
-  const seconds = headers?.["retry-after"]
-  return seconds === undefined
-    ? new NotGiven({ status, code: "invalid_request", text, headers: {} })
-    : NotGiven.tooOften(Number(seconds))
-}
-
 const isMachine = Schema.is(Machine)
-
-/** A parameter without a value counts as left out (RFC 6749, section 3.2); a repeated parameter is refused. */
-const maybe = (form: Form.Form, name: string) => Effect.map(form.maybe(name), (value) => value === "" ? null : value)
-
-const one = Effect.fnUntraced(function*(form: Form.Form, name: string) {
-  return (yield* maybe(form, name)) ?? (yield* NotGiven.because("invalid_request", `The parameter ${name} is missing.`))
-})
 
 /** Whether every requested scope may be granted; they come in any order (RFC 6749, section 3.3). */
 const isOurScope = (scope: string) => scope.split(" ").every((each) => DEVICE_SCOPES.some((ours) => ours === each))
@@ -96,13 +47,6 @@ interface Services {
   /** Codes and keys that were not good, by address. */
   readonly missed: ReturnType<typeof failures>
 }
-
-/** Counts one attempt of the address; fails when it has to wait. */
-const count = Effect.fnUntraced(function*(counter: ReturnType<typeof failures>) {
-  const { remoteAddress } = yield* HttpServerRequest.HttpServerRequest
-  const wait = counter(Option.getOrElse(remoteAddress, () => ""), yield* Clock.currentTimeMillis)
-  if (wait > 0) return yield* NotGiven.tooOften(wait)
-})
 
 const authorize = Effect.fnUntraced(function*({ begun, logins, settings }: Services, form: Form.Form) {
   const machine = (yield* maybe(form, "machine")) ?? UNNAMED_MACHINE
@@ -191,7 +135,7 @@ export const layer = HttpRouter.use(Effect.fnUntraced(function*(router) {
       Effect.gen(function*() {
         const request = yield* HttpServerRequest.HttpServerRequest
         const form = yield* read(request)
-        if (request.headers["authorization"] !== undefined) return yield* NotGiven.notByHeader()
+        if (request.headers["authorization"] !== undefined) return yield* NotGiven.notByHeader(NO_SECRET)
         if ((yield* one(form, "client_id")) !== CLIENT) return yield* NotGiven.because("invalid_client", `The client is ${CLIENT}.`)
         if ((yield* maybe(form, "client_secret")) !== null) {
           return yield* NotGiven.because("invalid_client", `The client ${CLIENT} has no secret.`)

@@ -58,6 +58,10 @@ const access = {
     load: async () => (await import("./admin/SignInLink.ts")).signInLink
   },
   keys: { about: "API keys: list, create, revoke", load: async () => (await import("./admin/Keys.ts")).keys },
+  "ci-trust": {
+    about: "CIs that exchange their tokens for keys: list, add, remove",
+    load: async () => (await import("./admin/CiTrust.ts")).ciTrust
+  },
   grants: {
     about: "API access grants: list, create, set a budget, a retention or branches, revoke",
     load: async () => (await import("./admin/Grants.ts")).grants
@@ -128,8 +132,8 @@ export const meantBy = (word: string): string | null => {
 }
 
 /** Commands that list when they are called without a subcommand. */
-const lists: ReadonlySet<string | undefined> = new Set<Name>(["automations", "grants", "keys", "mcp", "members", "orgs", "repos", "secrets",
-  "users", "webhooks"])
+const lists: ReadonlySet<string | undefined> = new Set<Name>(["automations", "ci-trust", "grants", "keys", "mcp", "members", "orgs",
+  "repos", "secrets", "users", "webhooks"])
 const asksForHelp = (args: ReadonlyArray<string>) => args.some((arg) => ["--help", "-h", "--wizard"].includes(arg))
 
 /** Former names of commands. They still work, and say the name that took their place. */

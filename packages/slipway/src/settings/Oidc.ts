@@ -1,7 +1,9 @@
 /** Sign-in at a provider of OpenID Connect. */
 import type { EntryRules, GroupRole } from "@slipway/domain/access/rules/Entry"
 import { Role } from "@slipway/domain/access/schema/User"
+import * as AllowList from "@slipway/machine/egress/AllowList"
 import * as Effect from "effect/Effect"
+import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
 import * as SchemaTransformation from "effect/SchemaTransformation"
 import * as Setting from "./Setting.ts"
@@ -117,6 +119,24 @@ export const entry = {
     role: "http"
   })
 }
+
+/** Issuers of the tokens that CIs exchange for keys. */
+export const ci = {
+  ciPrivate: Setting.optional({
+    name: "SLIPWAY_CI_PRIVATE",
+    type: Type.parsed(
+      "names with ports between commas, such as gitlab.internal:443",
+      (value) => Result.isSuccess(AllowList.parse(value))
+    ),
+    about: "Issuers of CI tokens that may use http or have private addresses, such as gitlab.internal:443. " +
+      "Without it, issuers need https and public addresses.",
+    role: "http"
+  })
+}
+
+export const loadCi = Effect.map(Setting.values(ci), ({ ciPrivate }) => ({
+  ciPrivate: Result.getOrElse(AllowList.parse(ciPrivate ?? ""), (): AllowList.AllowList => new Set())
+}))
 
 /** `null`: no sign-in with OpenID Connect. The settings of the client are required together. */
 export const load = Effect.gen(function*() {

@@ -39,7 +39,7 @@ export const subjects: ReadonlyArray<Subject> = [
   subject("Times of sandboxes", Lifetimes.settings),
   subject("Models and what they cost", Models.settings),
   subject("GitHub", GitHub.app, GitHub.signIn, GitHub.both),
-  subject("OpenID Connect", Oidc.client, Oidc.entry),
+  subject("OpenID Connect", Oidc.client, Oidc.entry, Oidc.ci),
   subject("Publishing", Publishing.settings),
   subject("Repositories", Clones.settings),
   subject("Isolation", Isolation.settings, Isolation.limits),
@@ -64,6 +64,7 @@ const values = Effect.gen(function*() {
     signIn: yield* GitHub.loadSignIn,
     /** Sign-in with OpenID Connect; `null`: none. */
     oidc: yield* Oidc.load,
+    ...yield* Oidc.loadCi,
     commit: yield* Publishing.load,
     clone: yield* Clones.load,
     ...yield* Isolation.load,

@@ -3,6 +3,7 @@ import * as AgentRuntimeProfiles from "@slipway/agents/profiles/AgentRuntimeProf
 import { Session } from "@slipway/conformance/world/World"
 import type { Scope } from "@slipway/domain/access/schema/Principal"
 import { Access } from "@slipway/domain/access/usecases/Access"
+import { CiTrusts } from "@slipway/domain/access/usecases/CiTrusts"
 import { DeviceLogins } from "@slipway/domain/access/usecases/DeviceLogins"
 import { Members } from "@slipway/domain/access/usecases/Members"
 import { Sessions } from "@slipway/domain/access/usecases/Sessions"
@@ -41,6 +42,7 @@ import * as AccessStorePostgres from "@slipway/postgres/access-store/AccessStore
 import * as AutomationStorePostgres from "@slipway/postgres/automation-store/AutomationStorePostgres"
 import * as BlobsPostgres from "@slipway/postgres/blobs/BlobsPostgres"
 import * as CheckpointsPostgres from "@slipway/postgres/checkpoints/CheckpointsPostgres"
+import * as CiTrustStorePostgres from "@slipway/postgres/ci-trust-store/CiTrustStorePostgres"
 import * as DeviceLoginStorePostgres from "@slipway/postgres/device-login-store/DeviceLoginStorePostgres"
 import * as FeedbackWatchesPostgres from "@slipway/postgres/feedback-watches/FeedbackWatchesPostgres"
 import * as HintsPostgres from "@slipway/postgres/HintsPostgres"
@@ -98,7 +100,7 @@ const service = Layer.unwrap(Effect.map(directory, (path) => {
     Layer.mergeAll(WorkersPostgres.layer, FeedbackWatchesPostgres.layer, BlobsPostgres.layer, PromptFilesPostgres.layer),
     CheckpointsPostgres.layer,
     AccessStorePostgres.layer,
-    DeviceLoginStorePostgres.layer,
+    Layer.merge(DeviceLoginStorePostgres.layer, CiTrustStorePostgres.layer),
     SessionStorePostgres.layer,
     PartnerStorePostgres.layer,
     Layer.mergeAll(
@@ -148,7 +150,7 @@ const service = Layer.unwrap(Effect.map(directory, (path) => {
     McpConnections.layer,
     ModelProviders.layer,
     Access.layer,
-    DeviceLogins.layer,
+    Layer.merge(DeviceLogins.layer, CiTrusts.layer),
     Members.layer,
     Sessions.layer
   )

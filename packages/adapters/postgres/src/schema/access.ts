@@ -106,7 +106,22 @@ export const access: ReadonlyArray<string> = [
     -- Logins that wait are limited by network. Null: by address.
     network       text
   )`,
-  "CREATE INDEX IF NOT EXISTS device_logins_created ON device_logins (created_at)"
+  "CREATE INDEX IF NOT EXISTS device_logins_created ON device_logins (created_at)",
+
+  // Which tokens of CIs are exchanged for keys (docs/decisions/27).
+  `CREATE TABLE IF NOT EXISTS ci_trusts (
+    id         uuid           PRIMARY KEY,
+    grant_id   uuid           NOT NULL REFERENCES grants,
+    user_id    text           NOT NULL REFERENCES users,
+    issuer     text           NOT NULL,
+    audience   text           NOT NULL,
+    -- Names and exact values, as texts.
+    claims     jsonb          NOT NULL,
+    scopes     text[]         NOT NULL,
+    created_at timestamptz(3) NOT NULL
+  )`,
+  "CREATE INDEX IF NOT EXISTS ci_trusts_grant ON ci_trusts (grant_id)",
+  "CREATE INDEX IF NOT EXISTS ci_trusts_issuer ON ci_trusts (issuer)"
 ]
 
 /** Security events. */

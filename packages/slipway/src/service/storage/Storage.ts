@@ -11,6 +11,7 @@ import { LocalRepositories } from "@slipway/local-source/LocalRepositories"
 import * as IdsNode from "@slipway/machine/node/IdsNode"
 import * as WebhookSenderHttp from "@slipway/machine/webhooks/WebhookSenderHttp"
 import * as WebhookSignaturesNode from "@slipway/machine/webhooks/WebhookSignaturesNode"
+import * as CiTokensOidc from "@slipway/oidc/CiTokensOidc"
 import * as Database from "@slipway/postgres/Database"
 import * as Migrations from "@slipway/postgres/Migrations"
 import { DatabaseSchema } from "@slipway/postgres/options/DatabaseSchema"
@@ -20,6 +21,7 @@ import * as Stores from "@slipway/postgres/Stores"
 import * as WebhookStorePostgres from "@slipway/postgres/webhook-store/WebhookStorePostgres"
 import { Duration, Effect, Layer } from "effect"
 import * as IsolationSettings from "../../settings/Isolation.ts"
+import * as OidcSettings from "../../settings/Oidc.ts"
 import type { Settings } from "../../settings/Settings.ts"
 import { settings as storage } from "../../settings/Storage.ts"
 import * as BlobPlace from "./BlobPlace.ts"
@@ -74,6 +76,7 @@ export const layer = (
     owner ? secrets(settings) : Layer.empty,
     Layer.provide(UseCases.layerAdministration, [
       Layer.succeed(KeysPerUser, settings.keysPerUser),
+      CiTokensOidc.layer({ privates: settings.ciPrivate, option: OidcSettings.ci.ciPrivate.name }),
       Layer.succeed(PrivateMcpDestinations, settings.mcpPrivate),
       McpAuthorizerHttp.layer({ privates: settings.mcpPrivate, option: IsolationSettings.settings.mcpPrivate.name })
     ])
