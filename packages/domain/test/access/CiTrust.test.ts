@@ -1,6 +1,6 @@
 import { assert, describe, it } from "@effect/vitest"
-import { ciKeyLabel, fits } from "@slipway/domain/access/rules/CiTrust"
-import { CiClaims, CiIssuer, type CiTrust } from "@slipway/domain/access/schema/CiTrust"
+import { CiClaims, ciKeyLabel, fits } from "@slipway/domain/access/rules/CiTrust"
+import { CiIssuer, type CiTrust } from "@slipway/domain/access/schema/CiTrust"
 import * as DateTime from "effect/DateTime"
 import * as Schema from "effect/Schema"
 

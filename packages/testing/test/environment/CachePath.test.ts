@@ -63,6 +63,8 @@ describe("a folder that is cached", () => {
     ["~", "is the whole home"],
     ["~/", "is the whole of the home"],
     ["~root/.npm", "is in another user's home"],
+    ["a/../~root", "is in another user's home"],
+    ["a/../~", "is in another user's home"],
     ["/tmp/a", "starts with /: name a path in the tree, or ~/ and a path below the home"],
     ["~//etc", "starts with /: name a path in the tree, or ~/ and a path below the home"],
     ["packages/*/node_modules", "is a pattern: name each folder"],

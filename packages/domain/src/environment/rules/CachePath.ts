@@ -26,12 +26,13 @@ export const parse = (text: string): Result.Result<CachePath, string> => {
   const rest = base === "home" ? text.slice(HOME.length) : text
   if (rest.startsWith("/")) return Result.fail("starts with /: name a path in the tree, or ~/ and a path below the home")
   if (text === "~") return Result.fail("is the whole home")
-  if (text.startsWith("~") && base === "tree") return Result.fail("is in another user's home")
   if (rest.includes("*")) return Result.fail("is a pattern: name each folder")
   const normalized = normalizePath(rest)
   if (Result.isFailure(normalized)) return Result.fail(`climbs out of ${place}`)
   const path = normalized.success
   if (path === "") return Result.fail(`is the whole of ${place}`)
+  // As it is written back, it would be another place.
+  if (base === "tree" && path.startsWith("~")) return Result.fail("is in another user's home")
   if (isGitPath(path)) return Result.fail("is git's own")
   if (isProtected(path)) return Result.fail("is a protected file or folder")
   const kept = base === "home" ? PRIVATE.find((one) => holds(one, path) || holds(path, one)) : undefined

@@ -1,6 +1,7 @@
 /** `slipway ci-trust`: CIs that exchange their OIDC tokens for short-lived keys. */
 import { MemberStore } from "@slipway/domain/access/ports/MemberStore"
-import { CiAudience, CiClaims, CiIssuer, type CiTrust } from "@slipway/domain/access/schema/CiTrust"
+import { CiClaims } from "@slipway/domain/access/rules/CiTrust"
+import { CiAudience, CiIssuer, type CiTrust } from "@slipway/domain/access/schema/CiTrust"
 import { Scope } from "@slipway/domain/access/schema/Principal"
 import { CiTrusts } from "@slipway/domain/access/usecases/CiTrusts"
 import { Members } from "@slipway/domain/access/usecases/Members"
