@@ -26,14 +26,17 @@ const ARROWS = {
   agents: [],
   docker: ["machine"],
   "embedded-postgres": [],
+  forgejo: ["rest-host"],
   gateway: ["machine"],
   git: ["machine"],
   github: [],
+  gitlab: ["rest-host"],
   kubernetes: ["machine", "runner"],
   "local-source": ["git", "postgres"],
   machine: [],
   oidc: ["machine"],
   postgres: [],
+  "rest-host": [],
   runner: ["git", "machine"],
   "worker-link": ["postgres"]
 }

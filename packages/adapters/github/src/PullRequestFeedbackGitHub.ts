@@ -11,11 +11,11 @@ import {
   type ReadOptions
 } from "@slipway/domain/source/ports/PullRequestFeedback"
 import { SourceHostError } from "@slipway/domain/source/ports/SourceHost"
+import { stateOf } from "@slipway/domain/source/rules/CheckSummary"
 import type { RepoName } from "@slipway/domain/source/schema/RepoRef"
 import { Counter } from "@slipway/domain/text/Text"
 import { DateTime, Effect, Layer, Schema, SchemaGetter } from "effect"
 import * as Answers from "./Answers.ts"
-import { stateOf } from "./Checks.ts"
 import * as ConditionalReads from "./ConditionalReads.ts"
 import * as GitHubApi from "./GitHubApi.ts"
 import { type Access, onStatus, type Permissions } from "./GitHubApi.ts"

@@ -1,10 +1,10 @@
 /** Finds pull requests, reads them with their checks and comments, and opens drafts. */
 import { MAX_OPEN_PULLS, openPullOf, type SourceHost, SourceHostError } from "@slipway/domain/source/ports/SourceHost"
-import type { Checks } from "@slipway/domain/source/schema/PullRequest"
+import { summarize } from "@slipway/domain/source/rules/CheckSummary"
+import { type Checks, noChecks } from "@slipway/domain/source/schema/PullRequest"
 import { RepoName } from "@slipway/domain/source/schema/RepoRef"
 import { Effect, Schema } from "effect"
 import * as Answers from "./Answers.ts"
-import { hidden, summarize } from "./Checks.ts"
 import type * as ConditionalReads from "./ConditionalReads.ts"
 import { type Access, type GitHubApi, type GitHubFailed, onStatus } from "./GitHubApi.ts"
 
@@ -61,6 +61,14 @@ export const readBranch = (api: GitHubApi, access: Access, name: string) =>
     Effect.map((branch) => branch.name === name ? { headSha: branch.commit.sha, isProtected: branch.protected } : null),
     onStatus(404, () => Effect.succeed(null))
   )
+
+/** The installation may not read checks, which differs from having none. */
+const hidden: Checks = {
+  ...noChecks,
+  label: "Checks unknown",
+  state: "error",
+  error: "The GitHub App may not read checks: its installation lacks checks: read and actions: read."
+}
 
 const readChecks = Effect.fnUntraced(function*(reads: Reads, access: Access, headSha: string) {
   const may = (permission: string) => access.permissions[permission] !== undefined

@@ -1,11 +1,11 @@
 /** A test server with the App installed for `Acme`, and `SourceHost` on it. */
 import type { SourceHost, SourceHostError } from "@slipway/domain/source/ports/SourceHost"
 import { RepoName } from "@slipway/domain/source/schema/RepoRef"
+import type { Changes } from "@slipway/git/testing/BareRepository"
 import { Context, Effect, Layer, Redacted } from "effect"
 import { randomUUID } from "node:crypto"
 import * as SourceHostGitHub from "../src/SourceHostGitHub.ts"
 import type { Installation } from "../testing/AppAuthentication.ts"
-import type { Changes } from "../testing/BareRepository.ts"
 import * as GitHubServer from "../testing/GitHubServer.ts"
 
 export class TestGitHub extends Context.Service<TestGitHub, GitHubServer.GitHubServer & { readonly installation: Installation }>()(

@@ -3,18 +3,16 @@
  * git over HTTP below `/owner/name.git`, both over real bare repositories and behind an App's tokens. Everything that is
  * asked is recorded, and any answer can be made to fail, before or after it took effect.
  */
+import { BareRepository, type Changes } from "@slipway/git/testing/BareRepository"
+import * as GitBackend from "@slipway/git/testing/GitBackend"
+import * as HostServer from "@slipway/git/testing/HostServer"
 import { Effect, type Scope } from "effect"
 import { createHash, randomUUID } from "node:crypto"
-import { once } from "node:events"
 import { mkdtemp, rm } from "node:fs/promises"
-import { createServer, type IncomingHttpHeaders, type IncomingMessage, type ServerResponse } from "node:http"
-import type { AddressInfo } from "node:net"
+import type { IncomingHttpHeaders } from "node:http"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
-import { buffer } from "node:stream/consumers"
 import { AppAuthentication, isGranted } from "./AppAuthentication.ts"
-import { BareRepository, type Changes } from "./BareRepository.ts"
-import * as GitBackend from "./GitBackend.ts"
 import { Repository } from "./Repository.ts"
 import * as Routes from "./Routes.ts"
 import { UserAuthorization } from "./UserAuthorization.ts"
@@ -28,52 +26,21 @@ export interface Options {
   readonly now?: () => number
 }
 
-/** One request. */
-interface Seen {
-  readonly method: string
-  /** With its query; below the API's base, or that of git. */
-  readonly url: string
-  readonly headers: IncomingHttpHeaders
-  readonly body: Buffer
-  /** `null`: no answer (yet). */
-  status: number | null
-  /** Resolves when it is over, answered or not. */
-  readonly over: Promise<void>
-}
+/** As {@link HostServer.Outcome}, or `revoke`: its token ends right before. */
+export type Outcome = "revoke" | HostServer.Outcome
 
-/**
- * `hang`: no answer ever comes. `reset`: the connection breaks. `revoke`: its token ends right before. Otherwise what is
- * answered instead.
- */
-export type Outcome = "hang" | "reset" | "revoke" | Routes.Answer | ((seen: Seen) => Routes.Answer)
-
-interface Fault {
-  readonly method: string
-  /** A pattern for the URL as {@link Seen} has it. */
-  readonly url: RegExp
+interface Fault extends Omit<HostServer.Fault, "outcome"> {
   readonly outcome: Outcome
-  /** `after`: the request takes effect, only its answer is lost. Default `before`. */
-  readonly when?: "before" | "after"
-  /** How many requests it strikes. Default 1. */
-  readonly times?: number
 }
 
-export interface GitHubServer {
-  /** The origin: what git URLs start with. */
-  readonly url: string
+export interface GitHubServer extends Omit<HostServer.HostServer, "strike"> {
   readonly apiUrl: string
   readonly app: AppAuthentication
   /** How people sign in with the App: the web pages are on the origin. */
   readonly users: UserAuthorization
-  /** Everything asked so far, oldest first. */
-  readonly requests: ReadonlyArray<Seen>
   /** A private repository with one commit on its default branch, `trunk` unless named. */
   repository(fullName: string, files: Changes, defaultBranch?: string): Effect.Effect<Repository>
   strike(fault: Fault): void
-  /** When such a request has arrived, now or earlier. */
-  arrived(method: string, url: RegExp): Effect.Effect<Seen>
-  /** `look` runs as each request from now on arrives, while its client waits. */
-  watch(look: (seen: Seen) => void): void
 }
 
 /**
@@ -98,11 +65,9 @@ export const start = (options: Options = {}): Effect.Effect<GitHubServer, never,
     const app = new AppAuthentication(now)
     const users = new UserAuthorization(now)
     const repositories: Array<Repository> = []
-    const requests: Array<Seen> = []
-    const faults: Array<Fault & { left: number }> = []
-    const listeners = new Set<(seen: Seen) => void>()
     const startedAtMillis = now()
     let ids = 1000
+    let origin = ""
 
     /** Counts a request against its installation, and says so in the headers. */
     const rateLimit = (token: ReturnType<AppAuthentication["token"]>, cost: number) => {
@@ -118,11 +83,11 @@ export const start = (options: Options = {}): Effect.Effect<GitHubServer, never,
       }
     }
 
-    const world = (): Routes.World => ({ addresses: { origin: origin(), api: origin() + apiPath }, app, repositories })
+    const world = (): Routes.World => ({ addresses: { origin, api: origin + apiPath }, app, repositories })
 
-    const api = async (seen: Seen): Promise<Routes.Answer> => {
+    const api = async (seen: HostServer.Seen): Promise<Routes.Answer> => {
       const { authorization, "if-none-match": known } = seen.headers
-      const { pathname, searchParams } = new URL(seen.url, origin())
+      const { pathname, searchParams } = new URL(seen.url, origin)
       const token = app.token(Routes.tokenOf(authorization) ?? "")
       if (token?.installation.remaining === 0) {
         return {
@@ -161,8 +126,8 @@ export const start = (options: Options = {}): Effect.Effect<GitHubServer, never,
       body: Buffer.from(`${text}\n`)
     })
 
-    const git = async (seen: Seen): Promise<GitBackend.GitAnswer> => {
-      const { pathname, search, searchParams } = new URL(seen.url, origin())
+    const git = async (seen: HostServer.Seen): Promise<GitBackend.GitAnswer> => {
+      const { pathname, search, searchParams } = new URL(seen.url, origin)
       const [, owner = "", name = "", service = ""] = GIT.exec(pathname) ?? []
       const token = app.token(Routes.tokenOf(seen.headers.authorization) ?? "")
       const repository = Routes.findRepository(world(), owner, name)
@@ -186,76 +151,43 @@ export const start = (options: Options = {}): Effect.Effect<GitHubServer, never,
       })
     }
 
-    const handle = async (request: IncomingMessage, response: ServerResponse) => {
-      const body = await buffer(request)
-      const raw = request.url ?? "/"
-      const isApi = raw.startsWith(`${apiPath}/`)
-      const url = isApi ? raw.slice(apiPath.length) : raw
-      const over = new Promise<void>((resolve) => response.once("close", () => resolve()))
-      const seen: Seen = { method: request.method ?? "", url, headers: request.headers, body, status: null, over }
-      requests.push(seen)
-      for (const tell of listeners) tell(seen)
-      const fault = faults.find(({ left, method, url }) => left > 0 && method === seen.method && url.test(seen.url))
-      if (fault !== undefined) fault.left--
-      if (fault?.outcome === "revoke") app.revoke(Routes.tokenOf(seen.headers.authorization) ?? "")
-
-      const send = (answer: Routes.Answer | GitBackend.GitAnswer) => {
-        seen.status = answer.status
-        const content = answer.body === undefined ? "" : Buffer.isBuffer(answer.body) ? answer.body : JSON.stringify(answer.body)
-        response.sendDate = false
-        response.writeHead(answer.status, {
-          date: new Date(now()).toUTCString(),
-          "x-github-request-id": randomUUID(),
-          ...(answer.body === undefined || Buffer.isBuffer(answer.body) ? {} : { "content-type": "application/json; charset=utf-8" }),
-          ...answer.headers
-        })
-        response.end(content)
+    const serve = async (request: HostServer.Seen): Promise<HostServer.Answer> => {
+      const [path = "", query = ""] = request.url.split("?")
+      if (GIT.test(path)) return git(request)
+      const call = `${request.method} ${path}`
+      if (call === "GET /login/oauth/authorize") return users.authorize(new URLSearchParams(query))
+      if (call === "POST /login/oauth/access_token") return users.exchange(request.body.toString(), request.headers.accept)
+      if (call === `GET ${apiPath}/user`) return users.profile(request.headers.authorization)
+      if (path.startsWith("/logs/")) return log(path, request.headers)
+      if (call === `POST ${apiPath.replace(/\/v3$/u, "")}/graphql`) {
+        return Routes.graphql(world(), request.body.toString(), app.token(Routes.tokenOf(request.headers.authorization) ?? ""))
       }
-      const serve = async () => {
-        const [path = "", query = ""] = raw.split("?")
-        if (GIT.test(path)) return git(seen)
-        const call = `${seen.method} ${path}`
-        if (call === "GET /login/oauth/authorize") return users.authorize(new URLSearchParams(query))
-        if (call === "POST /login/oauth/access_token") return users.exchange(body.toString(), request.headers.accept)
-        if (call === `GET ${apiPath}/user`) return users.profile(request.headers.authorization)
-        if (path.startsWith("/logs/")) return log(path, request.headers)
-        if (call === `POST ${apiPath.replace(/\/v3$/u, "")}/graphql`) {
-          return Routes.graphql(world(), body.toString(), app.token(Routes.tokenOf(request.headers.authorization) ?? ""))
-        }
-        return isApi ? api(seen) : Routes.refuse(404, "Not Found")
-      }
-
-      const outcome = fault?.outcome === "revoke" ? undefined : fault?.outcome
-      if (outcome === undefined) return send(await serve())
-      if (fault?.when === "after") await serve()
-      if (outcome === "reset") request.socket.destroy()
-      else if (outcome !== "hang") send(typeof outcome === "function" ? outcome(seen) : outcome)
+      return path.startsWith(`${apiPath}/`)
+        ? api({ ...request, url: request.url.slice(apiPath.length) })
+        : Routes.refuse(404, "Not Found")
     }
 
-    const server = createServer((request, response) => {
-      handle(request, response).catch((defect: Error) => {
-        // The client is gone in the middle of its request, or the server is wrong: then a test is to see why.
-        if (!response.headersSent) {
-          response.writeHead(500, { "content-type": "application/json" }).end(JSON.stringify({ message: defect.stack }))
-        }
-      })
+    const server = yield* HostServer.start({
+      serve,
+      shownUrl: (url) => url.startsWith(`${apiPath}/`) ? url.slice(apiPath.length) : url,
+      now,
+      headers: () => ({ "x-github-request-id": randomUUID() })
     })
-    const origin = () => `http://127.0.0.1:${(server.address() as AddressInfo).port}`
-    yield* Effect.acquireRelease(
-      Effect.promise(() => once(server.listen(0, "127.0.0.1"), "listening")),
-      () =>
-        Effect.promise(() => {
-          server.closeAllConnections()
-          return once(server.close(), "close")
-        })
-    )
+    origin = server.url
 
     return {
-      url: origin(),
-      apiUrl: origin() + apiPath,
+      ...server,
+      apiUrl: origin + apiPath,
       app,
       users,
-      requests,
+      strike: ({ outcome, ...fault }) =>
+        server.strike({
+          ...fault,
+          outcome: outcome !== "revoke" ? outcome : ({ headers }) => {
+            app.revoke(Routes.tokenOf(headers.authorization) ?? "")
+            return undefined
+          }
+        }),
       repository: (fullName, files, defaultBranch = "trunk") =>
         Effect.promise(async () => {
           const [login = "", name = ""] = fullName.split("/")
@@ -266,19 +198,6 @@ export const start = (options: Options = {}): Effect.Effect<GitHubServer, never,
           const repository = new Repository(owner, name, defaultBranch, bare, { nextId, now, readsBeforeMergeable })
           repositories.push(repository)
           return repository
-        }),
-      watch: (look) => void listeners.add(look),
-      strike: (fault) => void faults.push({ ...fault, left: fault.times ?? 1 }),
-      arrived: (method, url) =>
-        Effect.callback<Seen>((resume) => {
-          const tell = (seen: Seen) => {
-            if (seen.method !== method || !url.test(seen.url)) return
-            listeners.delete(tell)
-            resume(Effect.succeed(seen))
-          }
-          listeners.add(tell)
-          for (const seen of requests) tell(seen)
-          return Effect.sync(() => void listeners.delete(tell))
         })
     }
   })

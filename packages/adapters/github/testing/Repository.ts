@@ -1,5 +1,5 @@
 /** A repository on the test server: its git side, and the pull requests, comments and checks on it. */
-import type { BareRepository, Changes, Counts } from "./BareRepository.ts"
+import type { BareRepository, Changes, Counts } from "@slipway/git/testing/BareRepository"
 
 export interface User {
   readonly id: number

@@ -1,6 +1,6 @@
 /** The part of GitHub's REST API that the server has: who may ask for what, and what is answered. */
+import type { Signature } from "@slipway/git/testing/BareRepository"
 import { type AppAuthentication, isGranted, type Level, type Permissions, type Token } from "./AppAuthentication.ts"
-import type { Signature } from "./BareRepository.ts"
 import type { CheckRun, Comment, Pull, Repository, User } from "./Repository.ts"
 import * as Shapes from "./Shapes.ts"
 

@@ -1,6 +1,6 @@
 import { assert, it } from "@effect/vitest"
+import * as CheckSummary from "@slipway/domain/source/rules/CheckSummary"
 import type { Checks as AllChecks } from "@slipway/domain/source/schema/PullRequest"
-import * as Checks from "../src/Checks.ts"
 
 type CheckRun = AllChecks["checkRuns"][number]
 type WorkflowRun = AllChecks["runs"][number]
@@ -43,7 +43,7 @@ it("tells what runs on a commit in one line and one word", () => {
       [[workflow("completed", "success")], [passed, passed], "2 of 2 checks passed", "success"]
     ] as const
   ) {
-    const { label: said, state: known } = Checks.summarize(runs, checkRuns)
+    const { label: said, state: known } = CheckSummary.summarize(runs, checkRuns)
     assert.deepStrictEqual([said, known], [label, state], JSON.stringify([runs, checkRuns]))
   }
 })
@@ -51,7 +51,7 @@ it("tells what runs on a commit in one line and one word", () => {
 it("dates the checks by what happened last", () => {
   const started = { ...running, startedAt: "2026-11-21T00:00:03Z" }
   const completed = { ...passed, startedAt: "2026-11-21T00:00:00Z", completedAt: "2026-11-21T00:00:02Z" }
-  assert.strictEqual(Checks.summarize([workflow("queued")], [started, completed]).updatedAt, "2026-11-21T00:00:03Z")
-  assert.strictEqual(Checks.summarize([workflow("queued")], [completed]).updatedAt, "2026-11-21T00:00:02Z")
-  assert.notProperty(Checks.summarize([], [running]), "updatedAt")
+  assert.strictEqual(CheckSummary.summarize([workflow("queued")], [started, completed]).updatedAt, "2026-11-21T00:00:03Z")
+  assert.strictEqual(CheckSummary.summarize([workflow("queued")], [completed]).updatedAt, "2026-11-21T00:00:02Z")
+  assert.notProperty(CheckSummary.summarize([], [running]), "updatedAt")
 })

@@ -1,6 +1,5 @@
 /** Summarizes the checks of a commit in one word and one line. */
-import type { Checks } from "@slipway/domain/source/schema/PullRequest"
-import { noChecks } from "@slipway/domain/source/schema/PullRequest"
+import { type Checks, noChecks } from "../schema/PullRequest.ts"
 
 type Run = Pick<Checks["checkRuns"][number], "conclusion" | "status">
 type State = "pending" | "success" | "failure"
@@ -33,12 +32,4 @@ export const summarize = (runs: Checks["runs"], checkRuns: Checks["checkRuns"]):
     state: overall([...checkRuns, ...runs].map(stateOf)),
     ...(last === undefined ? {} : { updatedAt: last })
   }
-}
-
-/** The installation may not read checks, which differs from having none. */
-export const hidden: Checks = {
-  ...noChecks,
-  label: "Checks unknown",
-  state: "error",
-  error: "The GitHub App may not read checks: its installation lacks checks: read and actions: read."
 }
