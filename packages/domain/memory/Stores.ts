@@ -15,6 +15,7 @@ import * as PartnerStoreMemory from "./partner/PartnerStoreMemory.ts"
 import * as WebhookStoreMemory from "./partner/WebhookStoreMemory.ts"
 import * as SandboxStoreMemory from "./sandbox/SandboxStoreMemory.ts"
 import * as FollowedRepositoriesMemory from "./source/FollowedRepositoriesMemory.ts"
+import * as RepositoryAliasesMemory from "./source/RepositoryAliasesMemory.ts"
 import * as RepositorySettingsMemory from "./source/RepositorySettingsMemory.ts"
 import * as HintsMemory from "./store/HintsMemory.ts"
 
@@ -26,8 +27,8 @@ export interface Options {
 
 /**
  * The stores of sandboxes, leases, workers, setups, checkpoints, blobs, access, members, sessions, device logins, CI trusts, the audit log,
- * spending, secrets, MCP servers, providers of models, followed repositories and settings of repositories, files of prompts, partners,
- * webhooks and automations, with `Hints` and `Ids`. Limits such as `Policy` and `MaxActiveSandboxes` are provided to this layer.
+ * spending, secrets, MCP servers, providers of models, followed repositories, settings and aliases of repositories, files of prompts,
+ * partners, webhooks and automations, with `Hints` and `Ids`. Limits such as `Policy` and `MaxActiveSandboxes` are provided to this layer.
  */
 export const layer = ({ ids = IdsMemory.layer }: Options = {}) =>
   // The later a line, the earlier it is built: a store finds those that share a transaction with it.
@@ -40,6 +41,7 @@ export const layer = ({ ids = IdsMemory.layer }: Options = {}) =>
       McpServerStoreMemory.layer,
       ModelProviderStoreMemory.layer,
       FollowedRepositoriesMemory.layer,
+      RepositoryAliasesMemory.layer,
       RepositorySettingsMemory.layer
     )),
     Layer.provideMerge(PartnerStoreMemory.layer),

@@ -97,7 +97,13 @@ export const services = (
     WebhookSignaturesNode.layer,
     WebhookSenderHttp.layer({ allowPrivate: false, lookup: async (name) => [name.startsWith("private.") ? "10.0.0.1" : "93.184.215.14"] }),
     Layer.mock(WorkingTrees, { folder: () => "", isWhole: () => Effect.succeed(true), ...trees }),
-    Layer.mock(SourceHost, { name: "test", refusal: () => Effect.succeed(null), repositories: () => Effect.succeed([]), ...host })
+    Layer.mock(SourceHost, {
+      names: ["test"],
+      nameOf: () => Effect.succeed("test"),
+      refusal: () => Effect.succeed(null),
+      repositories: () => Effect.succeed([]),
+      ...host
+    })
   )
   return Layer.mergeAll(UseCases.layerAdministration, UseCases.layerWork, Feedback.layer).pipe(
     Layer.provide(Layer.mock(PullRequestFeedback, { ...feedback })),

@@ -29,7 +29,8 @@ const machine = Layer.succeed(MachineRepositories, {
 })
 
 const host = {
-  name: "local",
+  names: ["local"],
+  nameOf: () => Effect.succeed("local"),
   repositories: () => Effect.sync(() => Array.from(folders.values(), ({ fullName }) => fullName)),
   refusal: (repos: ReadonlyArray<RepoName>) =>
     Effect.sync(() => {
@@ -193,7 +194,9 @@ layer(
     }))
 })
 
-layer(http({ host: { ...host, name: "github.com", repositories: () => Effect.never } }), { excludeTestServices: true })(
+layer(http({ host: { ...host, names: ["github.com"], nameOf: () => Effect.succeed("github.com"), repositories: () => Effect.never } }), {
+  excludeTestServices: true
+})(
   "the repositories of another source host",
   (it) => {
     it.effect("are added there, and a host without an answer is told", () =>

@@ -139,7 +139,8 @@ it.live("the provider's key is in no environment, command line, file, log, event
         AgentRuntimeProfiles.layer({ registry: { talker } }),
         ModelGatewayHttp.layer({ keys: new Map([[VARIABLE, Redacted.make(KEY)]]) }).pipe(Layer.provideMerge(SpendingPostgres.layer)),
         Layer.mock(SourceHost, {
-          name: "local",
+          names: ["local"],
+          nameOf: () => Effect.succeed("local"),
           refusal: () => Effect.succeed(null),
           repository: (fullName) => Effect.succeed({ fullName, defaultBranch: "main" }),
           remote: () => Effect.succeed({ url: origin, authorization: null })

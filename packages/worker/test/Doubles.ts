@@ -516,7 +516,8 @@ const Trees = (world: World, machine: Machine) => {
 const Source = (world: World) => {
   let open: ReturnType<typeof draft> | null = null
   return Layer.mock(SourceHost, {
-    name: "fake",
+    names: ["fake"],
+    nameOf: () => Effect.succeed("fake"),
     refusal: () => Effect.succeed(null),
     repository: (fullName) => Effect.as(failing(world.repositoryFailures), { fullName, defaultBranch: "main" }),
     remote: () => Effect.succeed({ url: "/origin", authorization: null }),

@@ -48,7 +48,10 @@ const pullRequestsOf = (
   api: GitHubApi.GitHubApi,
   reads: ReturnType<typeof ConditionalReads.make>,
   held: HeldTokens
-): Omit<SourceHost["Service"], "branch" | "mayWrite" | "name" | "refusal" | "remote" | "repositories" | "repository" | "repositoryAt"> => ({
+): Omit<
+  SourceHost["Service"],
+  "branch" | "mayWrite" | "nameOf" | "names" | "refusal" | "remote" | "repositories" | "repository" | "repositoryAt"
+> => ({
   pullRequestSource: Effect.fn("SourceHost.pullRequestSource")((repo: RepoName, number: number) =>
     within("read the pull request", repo, withToken(api, repo, READ, (access) => PullRequests.readSource(api, access, number)))
   ),
@@ -98,7 +101,8 @@ const make = Effect.fnUntraced(function*(options: GitHubApi.Options) {
   const held: HeldTokens = new Map()
 
   return SourceHost.of({
-    name: api.host,
+    names: [api.host],
+    nameOf: () => Effect.succeed(api.host),
     refusal: Effect.fn("SourceHost.refusal")(function*(repos: ReadonlyArray<RepoName>) {
       const repo = yield* installations.missing(repos)
       if (repo === null) return null

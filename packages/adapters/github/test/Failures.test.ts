@@ -360,7 +360,7 @@ it.layer(TestGitHub.layer())("The App", (it) => {
         ] as const
       ) {
         assert.strictEqual(
-          yield* SourceHost.use((host) => Effect.succeed(host.name)).pipe(Effect.provide(hostOf(server, { apiUrl }))),
+          yield* SourceHost.use((host) => host.nameOf("Acme/App")).pipe(Effect.provide(hostOf(server, { apiUrl }))),
           name
         )
       }
@@ -370,9 +370,7 @@ it.layer(TestGitHub.layer())("The App", (it) => {
     Effect.gen(function*() {
       const server = yield* TestGitHub
       const { fullName } = yield* repository({ v: "0" })
-      const [name, remote] = yield* SourceHost.use((host) =>
-        Effect.map(host.remote(fullName, "read"), (remote) => [host.name, remote] as const)
-      ).pipe(
+      const [name, remote] = yield* SourceHost.use((host) => Effect.all([host.nameOf(fullName), host.remote(fullName, "read")])).pipe(
         Effect.provide(hostOf(server, { gitUrl: "https://clone.example.com:8443/" }))
       )
       assert.strictEqual(name, "clone.example.com:8443")

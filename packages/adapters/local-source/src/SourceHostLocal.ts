@@ -250,7 +250,8 @@ const pullRequestDetails = Effect.fn("SourceHost.pullRequestDetails")((local: Lo
 const make = Effect.fnUntraced(function*(options: Options) {
   const local: Local = { options, sql: yield* SqlClient.SqlClient, repositories: yield* LocalRepositories }
   return SourceHost.of({
-    name: "local",
+    names: ["local"],
+    nameOf: () => Effect.succeed("local"),
     refusal: (repos) => refusal(local, repos),
     repositories: (query) => page(local, query),
     repository: (repo) => repository(local, repo),

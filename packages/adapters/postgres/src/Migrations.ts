@@ -5,6 +5,7 @@ import schema from "./migrations/0061_schema.ts"
 import additions from "./migrations/0062_additions.ts"
 import feedbackAndAutomations from "./migrations/0063_feedback_and_automations.ts"
 import filesToolsQuestions from "./migrations/0064_files_tools_questions.ts"
+import severalHosts from "./migrations/0065_several_hosts.ts"
 import { UnknownVersion } from "./migrations/EarlierVersions.ts"
 import { DatabaseSchema } from "./options/DatabaseSchema.ts"
 import { OptionNames } from "./options/OptionNames.ts"
@@ -15,7 +16,8 @@ export const migrations = {
   "0061_schema": schema,
   "0062_additions": additions,
   "0063_feedback_and_automations": feedbackAndAutomations,
-  "0064_files_tools_questions": filesToolsQuestions
+  "0064_files_tools_questions": filesToolsQuestions,
+  "0065_several_hosts": severalHosts
 }
 
 /** The role of the connection may not create the schema. */

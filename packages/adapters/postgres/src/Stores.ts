@@ -29,6 +29,7 @@ import * as ModelProviderStorePostgres from "./model-provider-store/ModelProvide
 import { DatabaseSchema } from "./options/DatabaseSchema.ts"
 import * as PartnerStorePostgres from "./partner-store/PartnerStorePostgres.ts"
 import * as PromptFilesPostgres from "./prompt-files/PromptFilesPostgres.ts"
+import * as RepositoryAliasesPostgres from "./repository-aliases/RepositoryAliasesPostgres.ts"
 import * as RepositorySettingsPostgres from "./repository-settings/RepositorySettingsPostgres.ts"
 import * as SandboxDashboardPostgres from "./sandbox-dashboard/SandboxDashboardPostgres.ts"
 import * as SandboxStorePostgres from "./sandbox-store/SandboxStorePostgres.ts"
@@ -60,8 +61,8 @@ const drawn = Layer.sync(Ids, () => drawnFrom(() => randomInt(2 ** 47) / 2 ** 47
 
 /**
  * The stores over a connection that the caller provides, whose `search_path` begins with the schema of the tables: sandboxes, leases,
- * workers, setups, checkpoints, blobs, access, members, sessions, device logins, the audit log, spending, secrets, MCP servers,
- * providers of models, settings of repositories, followed repositories, files of prompts, partners, webhooks, automations and the health
+ * workers, setups, checkpoints, blobs, access, members, sessions, device logins, the audit log, spending, secrets, MCP servers, providers
+ * of models, settings and aliases of repositories, followed repositories, files of prompts, partners, webhooks, automations and the health
  * of the store, with `Hints`, `Ids` and the database's clock. Limits such as `Policy`, `MaxActiveSandboxes`, `Budgets` and `CreditPrice`
  * are provided to this layer.
  */
@@ -85,6 +86,7 @@ export const layerConnected = (
       SecretStorePostgres.layer,
       McpServerStorePostgres.layer,
       ModelProviderStorePostgres.layer,
+      RepositoryAliasesPostgres.layer,
       RepositorySettingsPostgres.layer,
       PartnerStorePostgres.layer,
       PromptFilesPostgres.layer,

@@ -198,7 +198,8 @@ const pullRequests = (state: Pulls): NonNullable<typeof PullRequests.Service> =>
 const ADDRESS = "file:///memory/"
 
 const sourceHost = (state: Pulls): SourceHost["Service"] => ({
-  name: "memory",
+  names: ["memory"],
+  nameOf: () => Effect.succeed("memory"),
   refusal: (repos) =>
     Effect.sync(() => {
       const repo = repos.find((repo) => state.repositories.find(repo) === undefined)

@@ -48,6 +48,8 @@ const stored: Readonly<Record<Action, true>> = {
   "repository.added": true,
   "repository.removed": true,
   "repository_settings.changed": true,
+  "repository_alias.set": true,
+  "repository_alias.removed": true,
   "mcp_server.set": true,
   "mcp_server.removed": true,
   "mcp_server.connected": true,

@@ -146,12 +146,13 @@ spellcheck="false"${described("folder")}>
 }
 
 /** Where others than the page's form add repositories. */
-const elsewhere = (host: string | null): Html =>
-  host === LOCAL || host === null
+/** `hosts`: their names. */
+const elsewhere = (hosts: ReadonlyArray<string>): Html =>
+  hosts.every((host) => host === LOCAL)
     ? html`<p class="fine">An administrator adds repositories on the machine of the service:
 <code>slipway repos add owner/name PATH</code></p>`
-    : html`<p class="fine">Sandboxes can start from the repositories that ${host} lets this service use.
-With GitHub, install the service's GitHub App on the account or the repository.</p>`
+    : html`<p class="fine">Sandboxes can start from the repositories that ${hosts.join(", ")} let${hosts.length === 1 && "s"} this
+service use. With GitHub, install the service's GitHub App on the account or the repository.</p>`
 
 const searchForm = (search: string): Html =>
   html`<form class="filters" method="get" action="/repositories" role="search">
@@ -190,6 +191,10 @@ const namesOf = Effect.fnUntraced(function*(
   return { names: pageOfNames([...listed ?? [], ...used], { ...query, limit }), isSilent: listed === null }
 })
 
+/** Empty: the service cannot say now. */
+const hostOf = (source: Services["source"], name: RepoName) =>
+  source === null ? Effect.succeed(LOCAL) : Effect.orElseSucceed(source.nameOf(name), () => "")
+
 const page = Effect.fnUntraced(function*(services: Services, member: Page.Member, { url }: Page.Asked, draft: Draft, told: Html | null) {
   const search = (url.searchParams.get("search") ?? "").trim().slice(0, MAX_SEARCH)
   const from = url.searchParams.get("after")
@@ -201,15 +206,19 @@ const page = Effect.fnUntraced(function*(services: Services, member: Page.Member
   const folders = mayChange ? yield* machine.list : []
   const uses = usesOf(recent)
   const shown = names.slice(0, SHOWN)
-  const rows = yield* Effect.forEach(shown, (fullName) =>
-    Effect.map(services.branchOf(fullName), (branch): Row => ({
-      fullName,
-      host: source?.name ?? LOCAL,
-      branch,
-      use: uses.get(fullName.toLowerCase()),
-      machine: folders.find((one) => sameRepo(one.fullName, fullName)),
-      mayChoose: member.visit.place.role === "owner"
-    })), { concurrency: AT_A_TIME })
+  const rows = yield* Effect.forEach(
+    shown,
+    (fullName) =>
+      Effect.map(Effect.all([services.branchOf(fullName), hostOf(source, fullName)]), ([branch, host]): Row => ({
+        fullName,
+        host,
+        branch,
+        use: uses.get(fullName.toLowerCase()),
+        machine: folders.find((one) => sameRepo(one.fullName, fullName)),
+        mayChoose: member.visit.place.role === "owner"
+      })),
+    { concurrency: AT_A_TIME }
+  )
   const last = names.length > SHOWN ? shown.at(-1) : undefined
   const rest = last !== undefined &&
     html`<p><a href="/repositories?${new URLSearchParams({ search, after: last }).toString()}">Show more</a></p>`
@@ -225,7 +234,7 @@ ${isSilent && html`<p class="warning">The source host does not answer. Its repos
 ${(search !== "" || after !== null || last !== undefined) && searchForm(search)}
 ${rows.length === 0 ? none : table}
 ${rest}
-${mayChange ? addForm(member.csrf, draft) : elsewhere(source?.name ?? null)}`
+${mayChange ? addForm(member.csrf, draft) : elsewhere(source?.names ?? [])}`
   return Page.show({ title: "Repositories", place: "repositories", body }, member, {
     status: draft.problem === null ? 200 : 400
   })

@@ -260,7 +260,8 @@ export const sourceOf = (process: Process, faults: Faults, witness: Witness, sou
   const call = <A, E>(name: string, self: Effect.Effect<A, E | SourceHostError>, repeatable = true) =>
     faults.call<A, E | SourceHostError>(process, `source.${name}`, self, { error: sourceError(name), repeatable })
   return SourceHost.of({
-    name: source.name,
+    names: source.names,
+    nameOf: source.nameOf,
     // As of a host whose list is not at hand: what it does not let us see comes out at the boot.
     refusal: () => Effect.succeed(null),
     repository: (repo) => call("repository", source.repository(repo)),

@@ -30,7 +30,8 @@ const world = (feedback: NewsListener = () => Effect.void) => {
     Layer.provide(Layer.mergeAll(
       Layer.mock(Publishing, { follow: (repo, branch) => note("publishing", { repo, branch }) }),
       Layer.mock(SourceHost, {
-        name: "test",
+        names: ["test"],
+        nameOf: () => Effect.succeed("test"),
         pullRequestDetails: (repo, number) =>
           Effect.as(note(`asked #${number}`, { repo }), {
             pullRequest: { headRef: "feature" } as PullRequest,

@@ -261,7 +261,9 @@ const told = (trouble: PushFailed | RepoNotAccessible | SourceHostError) =>
   }).pipe(
     Effect.scoped,
     Effect.provide(Publishing.layer.pipe(
-      Layer.provideMerge(Layer.merge(SandboxStoreMemory.layer, Layer.mock(SourceHost, { name: "test" }))),
+      Layer.provideMerge(
+        Layer.merge(SandboxStoreMemory.layer, Layer.mock(SourceHost, { names: ["test"], nameOf: () => Effect.succeed("test") }))
+      ),
       Layer.provideMerge(HintsMemory.layer)
     ))
   )
@@ -385,7 +387,8 @@ describe("what happens to a pull request on its host", () => {
       ports: Layer.mergeAll(
         SandboxStoreMemory.layer,
         Layer.mock(SourceHost, {
-          name: "test",
+          names: ["test"],
+          nameOf: () => Effect.succeed("test"),
           pullRequestDetails: (_, number) =>
             Effect.sync(() => {
               asked.push(number)

@@ -50,7 +50,9 @@ const world = (beforeCreate: (typeof BeforeCreate)["Service"] = null) => {
     Layer.provide(
       Layer.mock(Spending, { sandboxLimit: LIMIT, creditMicros: () => 0, refusal: () => Effect.sync(() => refusals.spending) })
     ),
-    Layer.provide(Layer.mock(SourceHost, { name: "mock", refusal: () => Effect.sync(() => refusals.repos) })),
+    Layer.provide(
+      Layer.mock(SourceHost, { names: ["mock"], nameOf: () => Effect.succeed("mock"), refusal: () => Effect.sync(() => refusals.repos) })
+    ),
     Layer.provideMerge(SandboxStoreMemory.layer),
     Layer.provideMerge(Fixture),
     Layer.provideMerge(Layer.merge(HintsMemory.layer, IdsMemory.layer))

@@ -47,8 +47,8 @@ const ATTEMPTS = 3
 /** The data of the service's own stores for a publication. */
 interface Told {
   readonly settings: RepoSettings
-  /** The line that names the sandbox's creator, if the settings ask for it. */
-  readonly trailer: string | null
+  /** The sandbox's creator, if the settings ask for a line that names them. */
+  readonly coAuthor: Parameters<typeof coAuthorTrailer>[0] | null
   /** The agent's newest text; empty: none. */
   readonly message: string
 }
@@ -64,6 +64,8 @@ interface Publication {
   readonly author: SnapshotOptions["author"]
   readonly history: SnapshotOptions["history"]
   readonly told: Told
+  /** The line that names the sandbox's creator; `null`: none. */
+  readonly trailer: string | null
 }
 
 /** The open pull request, or the last one; `null`: there never was a pull request. */
@@ -160,7 +162,7 @@ const planOf = Effect.fnUntraced(function*(publication: Publication) {
 })
 
 const commitOf = Effect.fnUntraced(function*(publication: Publication, { head, round }: Plan) {
-  const { author, history, key, remote, repo, sandbox, told: { trailer } } = publication
+  const { author, history, key, remote, repo, sandbox, trailer } = publication
   const trees = yield* WorkingTrees
   return yield* trees.snapshot(key, {
     message: commitMessage(yield* CommitMessage, sandbox, repo),
@@ -222,9 +224,8 @@ const toldOf = Effect.fnUntraced(function*(sandbox: Sandbox, repo: RepoName) {
   const store = Option.getOrNull(yield* Effect.serviceOption(RepositorySettings))
   const settings = store === null ? NO_SETTINGS : yield* store.of({ grantId, repo })
   const members = settings.coAuthor ? Option.getOrNull(yield* Effect.serviceOption(MemberStore)) : null
-  const user = members === null ? null : yield* members.findUser({ _tag: "Id", id: createdBy })
-  const trailer = user === null ? null : coAuthorTrailer(user, (yield* SourceHost).name)
-  const told: Told = { settings, trailer, message: yield* lastMessage(sandbox) }
+  const coAuthor = members === null ? null : yield* members.findUser({ _tag: "Id", id: createdBy })
+  const told: Told = { settings, coAuthor, message: yield* lastMessage(sandbox) }
   return told
 })
 
@@ -245,6 +246,7 @@ const decorate = Effect.fnUntraced(function*({ repo, sandbox, told }: Publicatio
 const pushAndOpen = Effect.fnUntraced(function*(sandbox: Sandbox, repo: RepoName, history: SnapshotOptions["history"], told: Told) {
   const host = yield* SourceHost
   const key = { sandboxId: sandbox.id, repo }
+  const name = yield* host.nameOf(repo)
   const remote = yield* host.remote(repo, "write")
   const started = WorkingTrees.use((trees) => trees.findBaseRef(key, { remote, refs: [] })).pipe(
     Effect.map(({ baseSha }) => baseSha),
@@ -262,7 +264,8 @@ const pushAndOpen = Effect.fnUntraced(function*(sandbox: Sandbox, repo: RepoName
     remote,
     author: yield* CommitAuthor,
     history,
-    told
+    told,
+    trailer: told.coAuthor === null ? null : coAuthorTrailer(told.coAuthor, name)
   }
   const { base, lfs, lfsReason, open: before, round: { headRef, merges }, sha, subjects, submodules } = yield* pushed(publication)
   const at = yield* DateTime.now
@@ -281,7 +284,8 @@ const pushAndOpen = Effect.fnUntraced(function*(sandbox: Sandbox, repo: RepoName
   const pullRequest = yield* Effect.withSpan(found, "publication pull request")
   // A continued pull request was there before the sandbox.
   const isOpened = continuedBranch(sandbox, repo)?.pullRequest !== pullRequest.number
-  return { pullRequest, isOpened, sha, merges, submodules, lfs, lfsReason, leftOut: yield* decorate(publication, pullRequest) }
+  const opened = isOpened ? { host: name, repo, number: pullRequest.number } : null
+  return { pullRequest, opened, sha, merges, submodules, lfs, lfsReason, leftOut: yield* decorate(publication, pullRequest) }
 })
 
 /**
@@ -291,12 +295,8 @@ const pushAndOpen = Effect.fnUntraced(function*(sandbox: Sandbox, repo: RepoName
 export const publishChanges = Effect.fn("publication")(
   function*(lease: Lease, sandbox: Sandbox, repo: RepoName, history?: SnapshotOptions["history"]) {
     const store = yield* SandboxStore
-    const host = yield* SourceHost
     const { event, opened } = yield* Effect.match(pushAndOpen(sandbox, repo, history, yield* toldOf(sandbox, repo)), {
-      onSuccess: ({ isOpened, pullRequest, ...rest }) => ({
-        event: published(repo, pullRequest, rest),
-        opened: isOpened ? { host: host.name, repo, number: pullRequest.number } : null
-      }),
+      onSuccess: ({ opened, pullRequest, ...rest }) => ({ event: published(repo, pullRequest, rest), opened }),
       onFailure: (trouble) => ({ event: failure(repo, trouble), opened: null })
     })
     const change = store.change(

@@ -81,7 +81,11 @@ const machine = () => {
     checkpoints,
     IdsNode.layer,
     Layer.mock(SandboxHost, { isolation: "none", list: Effect.succeed([]), stop: (id) => Effect.sync(() => void world.stopped.push(id)) }),
-    Layer.mock(SourceHost, { name: "test", remote: () => Effect.succeed({ url: "/x", authorization: null }) })
+    Layer.mock(SourceHost, {
+      names: ["test"],
+      nameOf: () => Effect.succeed("test"),
+      remote: () => Effect.succeed({ url: "/x", authorization: null })
+    })
   ]))
   return { world, layer }
 }

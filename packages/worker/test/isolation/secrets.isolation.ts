@@ -43,7 +43,8 @@ const holding = (folder: string) =>
 /** A source host whose repository is the origin of that sandbox. */
 const hostOf = ({ origin }: Sandbox) =>
   Layer.mock(SourceHost, {
-    name: "fake",
+    names: ["fake"],
+    nameOf: () => Effect.succeed("fake"),
     repository: (fullName) => Effect.succeed({ fullName, defaultBranch: "main" }),
     remote: () => Effect.succeed({ url: origin, authorization: null })
   })

@@ -19,7 +19,8 @@ import { TestClock } from "effect/testing"
 
 const stores = Layer.provideMerge(Access.layer, Stores.layer())
 const host = Layer.mock(SourceHost, {
-  name: "test",
+  names: ["test"],
+  nameOf: () => Effect.succeed("test"),
   refusal: (repos) => Effect.succeed(repos.includes("acme/gone") ? new RepoNotAccessible({ repo: "acme/gone" }) : null),
   mayWrite: (_repo, { login }) => Effect.succeed(login === "ada")
 })

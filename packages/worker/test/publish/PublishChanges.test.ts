@@ -104,7 +104,8 @@ const world = (
       push: (_, options) => note(undefined, "push", options)
     }),
     Layer.mock(SourceHost, {
-      name: "test",
+      names: ["test"],
+      nameOf: () => Effect.succeed("test"),
       remote: (_, access) => note(remote, "remote", access),
       repository: () =>
         isDown

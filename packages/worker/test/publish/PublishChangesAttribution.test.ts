@@ -41,7 +41,8 @@ const published = (times: number, changes = true) => {
       push: () => Effect.void
     }),
     Layer.mock(SourceHost, {
-      name: "memory",
+      names: ["memory"],
+      nameOf: () => Effect.succeed("memory"),
       remote: () => Effect.succeed({ url: "/origin", authorization: null }),
       repository: () => Effect.succeed({ fullName: REPO, defaultBranch: "main" }),
       pullRequestDetails: () => Effect.succeed({ pullRequest: pull, checks: noChecks, comments: [], pending: false }),

@@ -135,7 +135,8 @@ it.live(
           WebhookSenderHttp.layer({ allowPrivate: true }),
           SetupCachesFolder.layer({ directory: join(folder, "caches"), maximumBytes: 2 ** 30 }),
           Layer.mock(SourceHost, {
-            name: "local",
+            names: ["local"],
+            nameOf: () => Effect.succeed("local"),
             refusal: () => Effect.succeed(null),
             repository: (fullName) => Effect.succeed({ fullName, defaultBranch: "main" }),
             remote: (fullName) => Effect.succeed({ url: join(folder, "origins", fullName), authorization: null })

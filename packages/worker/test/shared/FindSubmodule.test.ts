@@ -12,7 +12,8 @@ const authorization = Redacted.make("Basic x")
 const asking = Effect.fnUntraced(function*(address: string) {
   const minted: Array<string> = []
   const host = Layer.mock(SourceHost, {
-    name: "test",
+    names: ["test"],
+    nameOf: () => Effect.succeed("test"),
     repositoryAt: (address) => Effect.succeed(repositoryAt(address, "github.com")),
     remote: (repo, access) => {
       minted.push(`${repo} ${access}`)

@@ -56,7 +56,8 @@ const Machine = Layer.unwrap(Effect.map(directory, (path) => {
     ),
     AgentRuntimeProfiles.layer(),
     Layer.mock(SourceHost, {
-      name: "local",
+      names: ["local"],
+      nameOf: () => Effect.succeed("local"),
       refusal: () => Effect.succeed(null),
       repository: (fullName) => Effect.succeed({ fullName, defaultBranch: "main" }),
       remote: () => Effect.succeed({ url: origin, authorization: null })

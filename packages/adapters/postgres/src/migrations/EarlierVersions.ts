@@ -12,8 +12,8 @@ import { functions, tables } from "../schema/Schema.ts"
 export type Version = typeof VERSIONS[number]["newest"]
 
 /**
- * `count`: of migrations. Commits 2213f8d, 7d7d40e, 59299c1, 037613a, d7c08e3 and 2dc7a55; then this one. The last four can be in
- * `public` by the setting.
+ * `count`: of migrations. Commits 2213f8d, 7d7d40e, 59299c1, 037613a, d7c08e3, 2dc7a55 and ea55af3; then this one. The last five can be
+ * in `public` by the setting.
  */
 const VERSIONS = [
   { newest: "0020_receipt_turns", count: 16 },
@@ -22,7 +22,8 @@ const VERSIONS = [
   { newest: "0061_schema", count: 1 },
   { newest: "0062_additions", count: 2 },
   { newest: "0063_feedback_and_automations", count: 3 },
-  { newest: "0064_files_tools_questions", count: 4 }
+  { newest: "0064_files_tools_questions", count: 4 },
+  { newest: "0065_several_hosts", count: 5 }
 ] as const
 
 /** Whether a database of that version has all tables and columns of this one. */
@@ -129,7 +130,8 @@ const SINCE: Readonly<Record<Version, Added>> = {
     webhook_deliveries: ["COLUMN sandbox_id text", "COLUMN type text"]
   },
   "0063_feedback_and_automations": joined(ADDED_BY_64),
-  "0064_files_tools_questions": {}
+  "0064_files_tools_questions": {},
+  "0065_several_hosts": {}
 }
 
 /** The tables in `public` are of another version than this one can upgrade. Nothing was changed. */
@@ -227,7 +229,7 @@ const fillSearch = Effect.gen(function*() {
 export const fill = Effect.fnUntraced(function*(version: Version) {
   const sql = yield* SqlClient.SqlClient
   // 0062 wrote the words of searches.
-  if (isCurrent(version) || version === "0063_feedback_and_automations" || version === "0062_additions") return
+  if (VERSIONS.findIndex(({ newest }) => newest === version) >= VERSIONS.findIndex(({ newest }) => newest === "0062_additions")) return
   yield* fillSearch
   if (version === "0061_schema" || version === "0060_calls_by_age") return
   yield* sql`SELECT remember_pushed(id, publications) FROM sandboxes WHERE publications <> '[]'::jsonb`

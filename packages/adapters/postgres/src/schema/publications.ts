@@ -1,4 +1,4 @@
-/** The commits that sandboxes pushed, and what owners chose for the pull requests of repositories. */
+/** The commits that sandboxes pushed, the settings of repositories for pull requests, and their aliases. */
 export const publications: ReadonlyArray<string> = [
   // Every head that a sandbox pushed: the sandbox's row has only the newest one. "merged": a person merged the pull request since.
   `CREATE TABLE IF NOT EXISTS pushed_commits (
@@ -32,5 +32,14 @@ export const publications: ReadonlyArray<string> = [
     settings jsonb          NOT NULL,
     set_at   timestamptz(3) NOT NULL
   )`,
-  "CREATE UNIQUE INDEX IF NOT EXISTS repository_settings_key ON repository_settings (grant_id, lower(repo))"
+  "CREATE UNIQUE INDEX IF NOT EXISTS repository_settings_key ON repository_settings (grant_id, lower(repo))",
+  // Names of the operator for repositories of several source hosts.
+  `CREATE TABLE IF NOT EXISTS repository_aliases (
+    name   text           NOT NULL,
+    host   text           NOT NULL,
+    path   text           NOT NULL,
+    set_at timestamptz(3) NOT NULL
+  )`,
+  "CREATE UNIQUE INDEX IF NOT EXISTS repository_aliases_name ON repository_aliases (lower(name))",
+  "CREATE UNIQUE INDEX IF NOT EXISTS repository_aliases_path ON repository_aliases (lower(host), lower(path))"
 ]

@@ -61,6 +61,8 @@ export const Action = Schema.Literals([
   "repository.added",
   "repository.removed",
   "repository_settings.changed",
+  "repository_alias.set",
+  "repository_alias.removed",
   "mcp_server.set",
   "mcp_server.removed",
   "mcp_server.connected",

@@ -100,8 +100,10 @@ export const openPullOf = ({ headRef, number, title }: Pick<PullRequest, "headRe
 
 /** Checked by `SourceHostContract`. */
 export class SourceHost extends Context.Service<SourceHost, {
-  /** A short name for ids of pull requests, e.g. `github.com` or `local`. */
-  readonly name: string
+  /** Short names, such as `github.com` or `local`: several where repositories are on several hosts. */
+  readonly names: ReadonlyArray<string>
+  /** The name among {@link names} of the repository's host, as in ids of pull requests. Asks no host. */
+  nameOf(repo: RepoName): Effect.Effect<string, RepoNotAccessible | SourceHostError>
   /**
    * Why sandboxes cannot start from one of the repositories, with advice; `null`: no known reason. Uses only local knowledge without a
    * remote call, so that requests can wait for it. `repository` and `remote` may still refuse.

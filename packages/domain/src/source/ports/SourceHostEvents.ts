@@ -3,6 +3,7 @@ import * as Context from "effect/Context"
 import type * as DateTime from "effect/DateTime"
 import type * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
+import type { StoreUnavailable } from "../../store/StoreUnavailable.ts"
 import type { RepoName } from "../schema/RepoRef.ts"
 
 /** The signature of the request is invalid. Sending it again does not help. */
@@ -78,5 +79,5 @@ export type News =
 /** Reads events of the source host. */
 export class SourceHostEvents extends Context.Service<SourceHostEvents, {
   /** Empty: authentic but irrelevant. */
-  read(sent: SignedNews): Effect.Effect<ReadonlyArray<News>, NotAuthentic>
+  read(sent: SignedNews): Effect.Effect<ReadonlyArray<News>, NotAuthentic | StoreUnavailable>
 }>()("@slipway/domain/SourceHostEvents") {}
