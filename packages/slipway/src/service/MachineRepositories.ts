@@ -10,6 +10,7 @@ import { SqlClient } from "effect/sql"
 import { realpath } from "node:fs/promises"
 import path from "node:path"
 import type { Settings } from "../settings/Settings.ts"
+import * as SourceHosts from "./hosts/SourceHosts.ts"
 import * as SampleRepository from "./SampleRepository.ts"
 
 const isWithin = (folder: string, of: string): boolean => {
@@ -66,5 +67,5 @@ export const layerOutside = (dataDir: string) =>
   )
 
 /** For the pages of a process whose repositories are those of its machine. */
-export const layer = ({ dataDir, github, role }: Pick<Settings, "dataDir" | "github" | "role">) =>
-  github !== null || role !== "all" ? Layer.empty : layerOutside(dataDir)
+export const layer = ({ dataDir, role, ...settings }: Pick<Settings, "dataDir" | "role" | "sourceHosts">) =>
+  !SourceHosts.hasLocal(settings) || role !== "all" ? Layer.empty : layerOutside(dataDir)

@@ -44,6 +44,7 @@ import manifest from "../../package.json" with { type: "json" }
 import * as IsolationSettings from "../settings/Isolation.ts"
 import * as Settings from "../settings/Settings.ts"
 import * as CommitSigning from "./CommitSigning.ts"
+import * as SourceHosts from "./hosts/SourceHosts.ts"
 import * as InstallAgents from "./InstallAgents.ts"
 import * as AbandonedMachines from "./machine/AbandonedMachines.ts"
 import * as Capacity from "./machine/Capacity.ts"
@@ -53,7 +54,6 @@ import * as MachineRepositories from "./MachineRepositories.ts"
 import * as ModelOffers from "./ModelOffers.ts"
 import * as Models from "./Models.ts"
 import * as SignIn from "./SignIn.ts"
-import * as Source from "./Source.ts"
 import * as OwnPostgres from "./storage/OwnPostgres.ts"
 import * as Storage from "./storage/Storage.ts"
 import * as WorkerMonitor from "./WorkerMonitor.ts"
@@ -104,7 +104,7 @@ const http = (settings: Settings.Settings, publicUrl: string) => {
   return Server.layer({ host, port }, pages).pipe(
     // Loads the list of repositories now, so that the first creation need not wait for it.
     Layer.tap(() => SourceHost.use((source) => source.refusal([]))),
-    Layer.provide(Source.news(settings)),
+    Layer.provide(SourceHosts.events(settings)),
     Layer.provide(MachineRepositories.layer(settings)),
     Layer.provide(InstallAgents.layer(settings)),
     Layer.provideMerge(SignIn.providers(settings)),
@@ -162,7 +162,7 @@ export class ChosenIsolation extends Context.Service<ChosenIsolation, Isolation.
 /** The common parts of all layers. */
 const surroundings = ({ approval, clone, lifetimes, role, traces, ...settings }: Settings.Settings) =>
   Layer.mergeAll(
-    Source.commits(settings),
+    SourceHosts.commits(settings),
     role === "http" ? WorkerReadiness.layer : Layer.tap(
       WorkerReadiness.layer,
       (built) => Context.get(built, WorkerReadiness.WorkerReadiness).report(Effect.succeed("The worker is starting."))
@@ -227,7 +227,7 @@ export const layer = (settings: Settings.Settings, publicUrl: string, postgres =
       Layer.effect(ChosenIsolation, choose(settings)).pipe(Layer.provideMerge(role === "http" ? Layer.empty : Spawner.layer))
     )
     const stored = yield* begin(
-      Source.host(settings, publicUrl).pipe(
+      SourceHosts.layer(settings, publicUrl).pipe(
         Layer.provideMerge(Storage.layer(settings, true, postgres)),
         Layer.provideMerge(surroundings(settings))
       )
@@ -275,7 +275,7 @@ export const layer = (settings: Settings.Settings, publicUrl: string, postgres =
     // Announces its address only after the isolation check, which may stop it.
     const permitted = settings.isolation === "auto" ? Layer.empty : machine
     // Work that begins without a request.
-    const begun = Layer.merge(RunAutomations.layer, FollowRepositories.layer.pipe(Layer.provide(Source.polling(settings))))
+    const begun = Layer.merge(RunAutomations.layer, FollowRepositories.layer.pipe(Layer.provide(SourceHosts.polling(settings))))
     const served = (role === "worker"
       ? begun
       : Layer.merge(http(settings, publicUrl).pipe(Layer.provide(permitted)), begun))

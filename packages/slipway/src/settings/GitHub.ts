@@ -9,7 +9,7 @@ export const app = {
     name: "SLIPWAY_GITHUB_APP_ID",
     type: Type.pattern("the id of a GitHub App", /^[A-Za-z0-9.]{1,100}$/u),
     about: "Id or client id of the GitHub App for repositories and pull requests. " +
-      "Without it, repositories of this machine; see slipway repos.",
+      "Without it, the hosts of SLIPWAY_SOURCE_HOSTS, or repositories of this machine; see slipway repos.",
     role: "all"
   }),
   privateKeyFile: Setting.optional({

@@ -14,6 +14,7 @@ import * as Oidc from "./Oidc.ts"
 import * as Processes from "./Processes.ts"
 import * as Publishing from "./Publishing.ts"
 import { type Group, InvalidSetting, type Setting } from "./Setting.ts"
+import * as SourceHosts from "./SourceHosts.ts"
 import * as Storage from "./Storage.ts"
 import * as Traces from "./Traces.ts"
 import * as Webhooks from "./Webhooks.ts"
@@ -38,6 +39,7 @@ export const subjects: ReadonlyArray<Subject> = [
   subject("Limits of keys, users and grants", Limits.settings, Limits.edge),
   subject("Times of sandboxes", Lifetimes.settings),
   subject("Models and what they cost", Models.settings),
+  subject("Source hosts", SourceHosts.settings),
   subject("GitHub", GitHub.app, GitHub.signIn, GitHub.both),
   subject("OpenID Connect", Oidc.client, Oidc.entry, Oidc.ci),
   subject("Publishing", Publishing.settings),
@@ -60,7 +62,8 @@ const values = Effect.gen(function*() {
     /** For the HTTP side. */
     edge: { ...yield* Listening.loadEdge, ...yield* Limits.loadEdge },
     ...yield* Models.load,
-    github: yield* GitHub.loadApp,
+    /** The hosts of repositories and pull requests. */
+    sourceHosts: yield* SourceHosts.load,
     signIn: yield* GitHub.loadSignIn,
     /** Sign-in with OpenID Connect; `null`: none. */
     oidc: yield* Oidc.load,

@@ -3,6 +3,7 @@ import { assert, it } from "@effect/vitest"
 import * as IdsMemory from "@slipway/domain/memory/ids/IdsMemory"
 import * as RepositoryAliasesMemory from "@slipway/domain/memory/source/RepositoryAliasesMemory"
 import { PullRequestFeedback } from "@slipway/domain/source/ports/PullRequestFeedback"
+import { PullRequests } from "@slipway/domain/source/ports/PullRequests"
 import { RepositoryAliases } from "@slipway/domain/source/ports/RepositoryAliases"
 import { RepositoryNews } from "@slipway/domain/source/ports/RepositoryNews"
 import { pageOfNames, RepoNotAccessible, SourceHost, SourceHostError } from "@slipway/domain/source/ports/SourceHost"
@@ -13,7 +14,7 @@ import type { PullRequest } from "@slipway/domain/source/schema/PullRequest"
 import { StoreUnavailable } from "@slipway/domain/store/StoreUnavailable"
 import { suite } from "@slipway/testing/contracts/source/SourceHostContract"
 import { register } from "@slipway/testing/runners/Vitest"
-import { DateTime, Effect, Layer } from "effect"
+import { DateTime, Effect, Layer, Option } from "effect"
 import { fixture, layer as memory } from "./Repositories.ts"
 
 const at = DateTime.makeUnsafe("2026-11-30T20:10:00.123Z")
@@ -95,6 +96,13 @@ const hostOf = ({ head = "", name, nameOf = HostRoutes.shortName, owns = () => t
       read: (repo) => Effect.map(find(repo), (url) => ({ isOpen: true, url, headRef: "x", items: [], checks: null })),
       reply: (repo) => find(repo)
     }),
+    pulls: name !== "local" ? null : {
+      diff: (repo) => Effect.succeed(Buffer.from(`diff of ${repo}`)),
+      content: () => Effect.die("not asked"),
+      merge: () => Effect.die("not asked"),
+      review: () => Effect.die("not asked"),
+      close: (repo, number) => Effect.succeed({ pullRequest: { ...pull(number), title: repo }, changed: true })
+    },
     news: name === "local" ? null : RepositoryNews.of({
       poll: (repo) =>
         Effect.map(find(repo), (path) => ({
@@ -130,7 +138,14 @@ register(suite(
     const source = yield* SourceHost
     const feedback = yield* PullRequestFeedback
     const { host } = hostOf({ name: "other.test", paths: ["others/x"], owns: owners("others") })
-    const rest = { name: "memory", owns: hostOf({ name: "", paths: [] }).host.owns, nameOf: HostRoutes.shortName, news: null, events: null }
+    const rest = {
+      name: "memory",
+      owns: hostOf({ name: "", paths: [] }).host.owns,
+      nameOf: HostRoutes.shortName,
+      pulls: null,
+      news: null,
+      events: null
+    }
     return [host, { ...rest, source, feedback }]
   })).pipe(Layer.provide(RepositoryAliasesMemory.layer), Layer.provideMerge(memory)),
   fixture
@@ -240,7 +255,7 @@ it.effect("feedback and polls go to the host of the repository, and have the nam
     const since = { since: at, checks: false, knownChecks: new Set<string>() }
     assert.strictEqual((yield* feedback.read("acme/shop", 1, since)).url, "deep/er/path")
     assert.strictEqual(yield* feedback.reply("acme/docs", 1, "k", "t"), "acme/docs")
-    const news = yield* RepositoryNews
+    const news = Option.getOrThrow(yield* Effect.serviceOption(RepositoryNews))
     const polled = yield* news.poll("ACME/shop", { cursor: null, since: at })
     assert.deepInclude(polled, { cursor: "two.test", presentName: "acme/shop" })
     assert.deepStrictEqual(polled.news, [{ _tag: "Pull", repo: "ACME/shop", branch: "x", number: 1 }])
@@ -258,7 +273,7 @@ it.effect("events of a host count for its own repositories alone, by the service
   const sends = [news("acme/shop"), news("web/y"), news("deep/er/path"), renamed("web/y", "web/z"), renamed("acme/shop", "web/z")]
   return Effect.gen(function*() {
     yield* alias("acme/named", "two.test", "deep/er/path")
-    const events = yield* SourceHostEvents
+    const events = Option.getOrThrow(yield* Effect.serviceOption(SourceHostEvents))
     const read = (body: string) => events.read({ headers: {}, body })
     assert.deepStrictEqual(yield* read("two.test"), [news("web/y"), news("acme/named"), renamed("web/y", "web/z")])
     assert.deepStrictEqual(yield* read("one.test"), [news("acme/shop")])
@@ -269,6 +284,32 @@ it.effect("events of a host count for its own repositories alone, by the service
     hostOf({ name: "two.test", paths: ["web/y"], sends }).host
   ]))
 })
+
+it.effect("pages of the service are for pull requests of hosts without pages alone", () =>
+  Effect.gen(function*() {
+    const pulls = yield* PullRequests
+    if (pulls === null) return assert.fail("no host is without pages")
+    yield* alias("acme/named", "local", "here/x")
+    assert.strictEqual(Buffer.from(yield* pulls.diff("acme/named", 1)).toString(), "diff of here/x")
+    assert.strictEqual((yield* pulls.close("here/y", 1)).pullRequest.title, "here/y")
+    const refused = yield* Effect.flip(pulls.close("acme/shop", 1))
+    assert.deepInclude(refused, { _tag: "PullRequestRefused", repo: "acme/shop", reason: "unknown repository" })
+    assert.include(refused.message, "Its pull requests are at one.test.")
+  }).pipe(on([
+    hostOf({ name: "local", paths: ["here/x"], owns: owners("here") }).host,
+    hostOf({ name: "one.test", paths: ["acme/shop"] }).host
+  ])))
+
+it.effect("no pages of the service are needed where all hosts have their own", () =>
+  Effect.gen(function*() {
+    assert.isNull(yield* PullRequests)
+  }).pipe(on([hostOf({ name: "one.test", paths: [] }).host])))
+
+it.effect("where no host has news or events, there is neither a poll nor an address for events", () =>
+  Effect.gen(function*() {
+    assert.isTrue(Option.isNone(yield* Effect.serviceOption(RepositoryNews)))
+    assert.isTrue(Option.isNone(yield* Effect.serviceOption(SourceHostEvents)))
+  }).pipe(on([hostOf({ name: "local", paths: [] }).host])))
 
 it.effect("without the database it is unknown where a repository is, which is no refusal", () => {
   const silent = Layer.mock(RepositoryAliases, {

@@ -5,6 +5,7 @@
 import * as Effect from "effect/Effect"
 import type { StoreUnavailable } from "../../store/StoreUnavailable.ts"
 import type { PullRequestFeedback } from "../ports/PullRequestFeedback.ts"
+import type { PullRequestsShape } from "../ports/PullRequests.ts"
 import { RepositoryAliases } from "../ports/RepositoryAliases.ts"
 import type { RepositoryNews } from "../ports/RepositoryNews.ts"
 import { RepoNotAccessible, type SourceHost, SourceHostError } from "../ports/SourceHost.ts"
@@ -22,6 +23,8 @@ export interface RoutedHost {
   nameOf(path: HostPath): RepoName | null
   readonly source: SourceHost["Service"]
   readonly feedback: PullRequestFeedback["Service"]
+  /** `null`: it has pages of its own for pull requests. */
+  readonly pulls: PullRequestsShape | null
   /** `null`: it sends all news by itself. */
   readonly news: RepositoryNews["Service"] | null
   /** `null`: it sends no events. */

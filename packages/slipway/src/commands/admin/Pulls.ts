@@ -12,18 +12,18 @@ import { type Done, fetchCommands, type LocalPullRequest, mergeCommands } from "
 import { Console, DateTime, Effect, Layer, Option, Schema } from "effect"
 import { Argument, Command, Flag } from "effect/cli"
 import { styleText } from "node:util"
+import * as SourceHosts from "../../service/hosts/SourceHosts.ts"
 import * as GitProgram from "../../service/machine/GitProgram.ts"
 import * as RunningServices from "../../service/RunningServices.ts"
-import * as Source from "../../service/Source.ts"
 import { settings as known } from "../../settings/Publishing.ts"
 import * as Settings from "../../settings/Settings.ts"
 import { columns, json, print } from "../terminal/Output.ts"
 import { stores } from "./Administration.ts"
 
-/** The service uses a GitHub App, so there are no local pull requests. */
-class OnGitHub extends Schema.TaggedError<OnGitHub>()("OnGitHub", { address: Schema.String }) {
+/** No repository of the service is on this machine, so there are no local pull requests. */
+class Elsewhere extends Schema.TaggedError<Elsewhere>()("Elsewhere", { place: Schema.String }) {
   override get message() {
-    return `pull requests are on GitHub: ${this.address}`
+    return `pull requests are on ${this.place}`
   }
 }
 
@@ -31,15 +31,21 @@ class OnGitHub extends Schema.TaggedError<OnGitHub>()("OnGitHub", { address: Sch
 const onThisMachine = <A, E, R>(page: string, use: Effect.Effect<A, E, R>) =>
   Effect.gen(function*() {
     const settings = yield* RunningServices.find(yield* Settings.load)
-    if (settings.github !== null) return yield* new OnGitHub({ address: `${webUrlOf(settings.github.apiUrl)}/${page}` })
+    const [only] = settings.sourceHosts.list
+    if (only?.kind === "github" && settings.sourceHosts.list.length === 1) {
+      return yield* new Elsewhere({ place: `GitHub: ${webUrlOf(only.apiUrl)}/${page}` })
+    }
+    if (!SourceHosts.hasLocal(settings)) {
+      return yield* new Elsewhere({ place: settings.sourceHosts.list.map(({ name }) => name).join(", ") })
+    }
     yield* GitProgram.version
     // Their addresses are not shown: only the running service knows where it listens.
-    const host = Source.host(settings, settings.publicUrl ?? "")
+    const host = SourceHosts.local(settings.publicUrl ?? "")
     return yield* Effect.provide(
       use,
       Layer.merge(LocalPullRequests.layer, Publishing.layer).pipe(
         Layer.provide(host),
-        Layer.provideMerge(Layer.merge(stores(settings), Source.commits(settings)))
+        Layer.provideMerge(Layer.merge(stores(settings), SourceHosts.commits(settings)))
       )
     )
   })

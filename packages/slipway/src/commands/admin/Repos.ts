@@ -9,6 +9,7 @@ import * as SampleRepository from "../../service/SampleRepository.ts"
 import * as Settings from "../../settings/Settings.ts"
 import { columns, json, print } from "../terminal/Output.ts"
 import { administration } from "./Administration.ts"
+import { alias, aliases, unalias } from "./RepoAliases.ts"
 import { settings } from "./RepoSettings.ts"
 
 const name = Argument.String("owner/name").pipe(
@@ -85,6 +86,8 @@ const remove = Command.make("remove", { name, json }, ({ json, name }) =>
   )
 
 export const repos = Command.make("repos").pipe(
-  Command.withDescription("Repositories of this machine: add, list, remove; settings of any repository: settings"),
-  Command.withSubcommands([add, list, remove, settings])
+  Command.withDescription(
+    "Repositories of this machine: add, list, remove; of any host: settings; names for those of several hosts: alias, unalias, aliases"
+  ),
+  Command.withSubcommands([add, list, remove, settings, alias, unalias, aliases])
 )

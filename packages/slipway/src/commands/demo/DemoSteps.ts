@@ -7,6 +7,7 @@ import path from "node:path"
 import * as Isolation from "../../service/machine/Isolation.ts"
 import * as Service from "../../service/Service.ts"
 import * as Settings from "../../settings/Settings.ts"
+import * as SourceHosts from "../../settings/SourceHosts.ts"
 import { addressOf, reserve } from "../service/Serve.ts"
 import { note, step } from "../terminal/Progress.ts"
 
@@ -41,7 +42,7 @@ export const start = (folder: string, more: Partial<Settings.Settings> = {}, way
         secretsKeyCommand: null,
         databaseUrl: null,
         role: "all" as const,
-        github: null,
+        sourceHosts: SourceHosts.LOCAL_ALONE,
         signIn: null,
         oidc: null,
         ...more

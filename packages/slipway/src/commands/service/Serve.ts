@@ -2,6 +2,7 @@
 import { Deferred, Effect, Fiber, Layer, Redacted, Schema } from "effect"
 import { Command } from "effect/cli"
 import { createServer } from "node:net"
+import * as SourceHosts from "../../service/hosts/SourceHosts.ts"
 import * as Logs from "../../service/Logs.ts"
 import * as GitProgram from "../../service/machine/GitProgram.ts"
 import * as ProcFolder from "../../service/machine/ProcFolder.ts"
@@ -46,7 +47,7 @@ export const linkOf = (publicUrl: string, code: Redacted.Redacted): string => `$
 const serveUntilStopped = Effect.gen(function*() {
   const settings = yield* Settings.load
   // A process with GitHub that only serves HTTP never runs git.
-  const git = yield* Effect.forkScoped(settings.role === "http" && settings.github !== null ? Effect.void : GitProgram.version)
+  const git = yield* Effect.forkScoped(settings.role === "http" && !SourceHosts.hasLocal(settings) ? Effect.void : GitProgram.version)
   yield* ProcFolder.readable
   yield* TemporaryFolder.usable
   // A process that only serves HTTP needs the folder only for an embedded database.

@@ -17,13 +17,13 @@ import { SqlClient } from "effect/sql"
 import { statfs } from "node:fs/promises"
 import path from "node:path"
 import * as CommitSigning from "../../service/CommitSigning.ts"
+import * as CheckHost from "../../service/hosts/CheckHost.ts"
 import * as GitProgram from "../../service/machine/GitProgram.ts"
 import * as Isolation from "../../service/machine/Isolation.ts"
 import * as MachinesInCluster from "../../service/machine/MachinesInCluster.ts"
 import * as Toolchains from "../../service/machine/Toolchains.ts"
 import * as RunningServices from "../../service/RunningServices.ts"
 import * as SignIn from "../../service/SignIn.ts"
-import * as Source from "../../service/Source.ts"
 import * as BlobPlace from "../../service/storage/BlobPlace.ts"
 import * as SecretsKeySource from "../../service/storage/SecretsKeySource.ts"
 import * as GitHub from "../../settings/GitHub.ts"
@@ -32,7 +32,7 @@ import * as Publishing from "../../settings/Publishing.ts"
 import * as Settings from "../../settings/Settings.ts"
 import * as Storage from "../../settings/Storage.ts"
 import * as Server from "../client/Server.ts"
-import { columns, json, print } from "../terminal/Output.ts"
+import { columns, json, MARKS, print } from "../terminal/Output.ts"
 import * as ModelReport from "./ModelReport.ts"
 
 /** Agents cannot run on this machine as it is. */
@@ -250,22 +250,13 @@ const ask = Effect.fn("Doctor.ask")(function*(url: string) {
   ] satisfies ReadonlyArray<Finding>
 })
 
-const source = (settings: Settings.Settings): Effect.Effect<Finding> => {
-  const what = "source host"
-  const { github } = settings
-  if (github === null) return Effect.succeed({ what, state: "ok", detail: Source.summary(settings) })
-  return Effect.match(Source.app(github), {
-    onFailure: (detail) => ({ what, state: "missing", detail }),
-    onSuccess: ({ html_url, installations_count: installations, name }) => ({
-      what,
-      state: installations === 0 ? "note" : "ok",
-      detail: `GitHub App ${name} at ${new URL(github.apiUrl).host}, ` +
-        (installations === 0
-          ? `installed nowhere yet. Install it: ${html_url}/installations/new`
-          : `${installations} ${installations === 1 ? "installation" : "installations"}`)
-    })
-  })
-}
+/** A line for each host. */
+const sourceHosts = ({ sourceHosts: { file, list } }: Settings.Settings): Effect.Effect<ReadonlyArray<Finding>> =>
+  Effect.forEach(list, (host) =>
+    Effect.map(CheckHost.check(host, file !== null), (checked): Finding => ({
+      what: file === null ? "source host" : `source host ${host.name}`,
+      ...checked
+    })), { concurrency: "unbounded" })
 
 const signInAt = (
   check: Effect.Effect<{ readonly detail: string; readonly retryable: boolean } | null>,
@@ -318,7 +309,7 @@ const examine = Effect.fn("Doctor.examine")(function*(given: Settings.Settings) 
   const { settings, tried } = yield* RunningServices.findToTry(given)
   const node: Finding = { what: "Node", state: "ok", detail: `${process.versions.node} on ${process.platform} ${process.arch}` }
   const found = yield* Effect.all(
-    [source(settings), signIn(settings), oidc(settings), git, signing(settings), postgres(tried, settings.dataDir), disk(settings),
+    [sourceHosts(settings), signIn(settings), oidc(settings), git, signing(settings), postgres(tried, settings.dataDir), disk(settings),
       checkpoints(settings), blobs(settings), secretsKey(settings), kubernetes(settings), isolation(tried), toolchains(settings),
       agents(settings), models(given)],
     { concurrency: "unbounded" }
@@ -326,18 +317,16 @@ const examine = Effect.fn("Doctor.examine")(function*(given: Settings.Settings) 
   return [node, ...found.flat()]
 }, Effect.scoped)
 
-const marks: Readonly<Record<Finding["state"], string>> = { ok: "✓", note: "!", missing: "✗" }
-
 export const doctor = Command.make("doctor", { json, url: Server.asksServer }, ({ json, url }) =>
   Effect.gen(function*() {
     const findings: ReadonlyArray<Finding> = yield* Server.askedOf(url, ask, Effect.flatMap(Settings.load, examine))
-    yield* print(json, findings, () => columns(findings.map(({ detail, state, what }) => [marks[state], what, detail])))
+    yield* print(json, findings, () => columns(findings.map(({ detail, state, what }) => [MARKS[state], what, detail])))
     const missing = findings.filter(({ state }) => state === "missing").map(({ what }) => what)
     if (missing.length > 0) return yield* new NotReady({ missing })
   })).pipe(
     Command.withDescription(
       "Check what agents need on this machine: git, Postgres, disk, isolation, their programs; " +
-        "whether commits can be signed; and whether GitHub knows the App and people can sign in with it.\n\n" +
+        "whether commits can be signed; and whether each source host accepts its credentials and people can sign in.\n\n" +
         "✓ works, ! is a warning, ✗ is an error: then the command exits with 1. " +
         "Makes a box and inspects it from inside; the service need not run. With --url a running service is asked for its isolation and " +
         "every obstacle of its models, over its API: the key needs the scope models."

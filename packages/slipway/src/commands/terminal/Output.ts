@@ -15,3 +15,6 @@ export const json = Flag.Boolean("json").pipe(
 /** `json`: prints exactly one JSON value to standard output. Otherwise prints `text` with control characters made visible. */
 export const print = (json: boolean, value: unknown, text: () => string): Effect.Effect<void> =>
   Console.log(json ? jsonLine(value) : visible(text()))
+
+/** The marks of checks. */
+export const MARKS = { ok: "✓", note: "!", missing: "✗" } as const

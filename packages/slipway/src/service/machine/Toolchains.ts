@@ -6,6 +6,7 @@ import path from "node:path"
 import { settings as isolation } from "../../settings/Isolation.ts"
 import { InvalidSetting } from "../../settings/Setting.ts"
 import type { Settings } from "../../settings/Settings.ts"
+import * as SourceHosts from "../../settings/SourceHosts.ts"
 
 /** Names with private data of people and tools. A folder that contains one was listed by mistake. */
 const PRIVATE = [".ssh", ".gnupg", ".aws", ".azure", ".kube", ".docker", ".netrc", ".git-credentials", ".npmrc", ".pypirc", "credentials",
@@ -30,7 +31,7 @@ const real = (at: string): string => {
 /** Why the folder must not be shown to sandboxes; `null`: it may be. */
 const objection = (
   folder: string,
-  { blobs, checkpoints, dataDir, dockerSocket, github, modelsFile, oidc, secretsKeyFile, signIn }: Settings
+  { blobs, checkpoints, dataDir, dockerSocket, modelsFile, oidc, secretsKeyFile, signIn, sourceHosts }: Settings
 ) => {
   try {
     if (!statSync(folder).isDirectory()) return "folders"
@@ -52,7 +53,7 @@ const objection = (
       checkpoints.folder,
       ofBlobs,
       secretsKeyFile,
-      github?.privateKeyFile,
+      ...SourceHosts.filesOf(sourceHosts),
       signIn?.clientSecretFile,
       oidc?.clientSecretFile,
       modelsFile,
