@@ -49,6 +49,18 @@ layer(http(), { excludeTestServices: true })("the pages of secrets", (it) => {
       assert.include((yield* mine.get("/secrets")).text, `<a href="/secrets" aria-current="page">`)
     }))
 
+  it.effect("set and remove one of all repositories of the grant by a star in place of the repository", () =>
+    Effect.gen(function*() {
+      const mine = yield* owner
+      redirected(yield* mine.post("/secrets", { repo: "*", name: "SHARED", value: CANARY }), "/secrets?done=set")
+      assert.strictEqual(yield* valueOf(mine, "SHARED"), CANARY)
+      const list = yield* mine.get("/secrets")
+      assert.match(textOf(list), /SHARED all repositories [\d-]+/u)
+      isPage(yield* mine.get("/secrets/remove?repo=*&name=SHARED"), 200, "Remove SHARED?")
+      redirected(yield* mine.post("/secrets/remove", { repo: "*", name: "SHARED" }), "/secrets?done=removed")
+      assert.deepStrictEqual(yield* secretsOf(mine), [])
+    }))
+
   it.effect("set one, which is told by name and time and never shown again", () =>
     Effect.gen(function*() {
       const mine = yield* owner

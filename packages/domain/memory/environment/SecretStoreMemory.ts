@@ -7,6 +7,7 @@ import * as Scheduler from "effect/Scheduler"
 import { AccessStore, GrantNotFound } from "../../src/access/ports/AccessStore.ts"
 import { AuditLog } from "../../src/access/ports/AuditLog.ts"
 import {
+  ALL_REPOSITORIES,
   MAX_SECRETS,
   MAX_SECRETS_OF_GRANT,
   MAX_VALUES_BYTES,
@@ -89,7 +90,8 @@ export const layer = Layer.effect(
         yield* audit.append([told("secret.removed", key, at)])
       }),
       reveal: Effect.fnUntraced(function*({ grantId, repo }: SecretsOf, names) {
-        const values = new Map((yield* kept(grantId, repo)).map(({ record, value }) => [record.name, value]))
+        const found = [...yield* kept(grantId, ALL_REPOSITORIES), ...yield* kept(grantId, repo)]
+        const values = new Map(found.map(({ record, value }) => [record.name, value]))
         const missing = names.filter((name) => !values.has(name))
         if (missing.length > 0) return yield* new SecretsMissing({ repo, names: missing })
         return new Map(names.flatMap((name) => {

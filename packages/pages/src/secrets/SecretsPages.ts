@@ -1,5 +1,10 @@
 /** `/secrets`: where owners set secrets of repositories and list the refs that get them (docs/decisions/17). Values are never shown. */
-import { type SecretRecord, SHORTEST_REDACTED, type TrustedRefRecord } from "@slipway/domain/environment/ports/SecretStore"
+import {
+  ALL_REPOSITORIES,
+  type SecretRecord,
+  SHORTEST_REDACTED,
+  type TrustedRefRecord
+} from "@slipway/domain/environment/ports/SecretStore"
 import { Secrets } from "@slipway/domain/environment/usecases/Secrets"
 import { sameRepo } from "@slipway/domain/source/schema/Naming"
 import { Effect, Redacted } from "effect"
@@ -40,16 +45,19 @@ const notTheirs = new Refused({
 const forOwners = (handler: Handler): Handler => (member, asked) =>
   member.visit.place.role === "owner" ? handler(member, asked) : Effect.fail(notTheirs)
 
+/** For people. */
+const placeOf = (repo: string): string => repo === ALL_REPOSITORIES ? "all repositories" : repo
+
 const removal = ({ name, repo }: SecretRecord): string => `/secrets/remove?${new URLSearchParams({ repo, name }).toString()}`
 
 const row = (secret: SecretRecord): Html =>
   html`
 <tr>
 <th scope="row"><code>${secret.name}</code></th>
-<td data-label="Repository">${secret.repo}</td>
+<td data-label="Repository">${placeOf(secret.repo)}</td>
 <td data-label="Updated">${moment(secret.setAt)}</td>
 <td data-label="Created">${moment(secret.createdAt)}</td>
-<td><a href="${removal(secret)}" aria-label="Remove ${secret.name} of ${secret.repo}">Remove</a></td>
+<td><a href="${removal(secret)}" aria-label="Remove ${secret.name} of ${placeOf(secret.repo)}">Remove</a></td>
 </tr>`
 
 const setForm = (csrf: Html, { name, problem, repo }: Draft): Html => {
@@ -60,7 +68,10 @@ ${csrf}
 ${problem !== null && html`<p class="problem" role="alert" id="problem">${problem}</p>`}
 <div class="field">
 <label for="repo">Repository</label>
-<input id="repo" name="repo" value="${repo}" required autocapitalize="none" spellcheck="false" placeholder="owner/name"${invalid}>
+<input id="repo" name="repo" value="${repo}" required autocapitalize="none" spellcheck="false" placeholder="owner/name"
+aria-describedby="repo-hint"${invalid}>
+<p class="hint" id="repo-hint"><code>*</code> means all repositories of the grant. Each of them can name the secret in its environment
+file.</p>
 </div>
 <div class="field">
 <label for="name">Name</label>
@@ -187,7 +198,7 @@ ${refsSection(member.csrf, refs, refDraft)}`
   const askToRemove: Handler = Effect.fnUntraced(function*(member, { url }) {
     const { name, repo } = yield* find(member, url.searchParams.get("repo") ?? "", url.searchParams.get("name") ?? "")
     const body = html`<h1>Remove <code>${name}</code>?</h1>
-<p>The secret <code>${name}</code> of ${repo} is deleted permanently. Sandboxes that need it will fail to start.</p>
+<p>The secret <code>${name}</code> of ${placeOf(repo)} is deleted permanently. Sandboxes that need it will fail to start.</p>
 <div class="actions">
 <form method="post" action="/secrets/remove">${member.csrf}<input type="hidden" name="repo" value="${repo}">
 <input type="hidden" name="name" value="${name}"><button class="danger">Remove secret</button></form>

@@ -2,12 +2,14 @@
 import { GrantNotFound } from "@slipway/domain/access/ports/AccessStore"
 import type { AuditLog } from "@slipway/domain/access/ports/AuditLog"
 import {
+  ALL_REPOSITORIES,
   MAX_SECRETS,
   MAX_SECRETS_OF_GRANT,
   MAX_VALUES_BYTES,
   type SecretKey,
   SecretNotFound,
   SecretsMissing,
+  type SecretsOf,
   SecretsUnusable,
   told,
   TooManySecrets
@@ -65,18 +67,19 @@ export const remove = Effect.fn("SecretStore.remove")(
 
 /** The plain values. Needs the key only when there is a value. */
 export const reveal = Effect.fn("SecretStore.reveal")(
-  function*({ key, sql }: Store, { grantId, repo }: Pick<SecretKey, "grantId" | "repo">, names: ReadonlyArray<string>) {
+  function*({ key, sql }: Store, { grantId, repo }: SecretsOf, names: ReadonlyArray<string>) {
     const rows = yield* selectValues(sql, grantId, repo, names)
     const missing = names.filter((name) => !rows.some((row) => row.name === name))
     if (missing.length > 0) return yield* new SecretsMissing({ repo, names: missing })
     const values = new Map<string, Redacted.Redacted>()
     if (rows.length === 0) return values
     const opening = yield* key
-    for (const { name, sealed } of rows) {
-      const value = opening.open(sealed, aboutOf({ grantId, repo, name }))
+    for (const { name, repo: of, sealed } of rows) {
+      const value = opening.open(sealed, aboutOf({ grantId, repo: of, name }))
       if (value === null) {
+        const place = of === ALL_REPOSITORIES ? "all repositories" : of
         return yield* new SecretsUnusable({
-          problem: `The stored secret ${name} of ${repo} cannot be decrypted: it was changed, or encrypted with a key that the key file ` +
+          problem: `The stored secret ${name} of ${place} cannot be decrypted: it was changed, or encrypted with a key that the key file ` +
             "no longer has. Give the file that key again, or set the secret again."
         })
       }

@@ -12,13 +12,16 @@ import { utf8Length } from "../../text/Utf8.ts"
 import type { SecretName } from "../rules/Environment.ts"
 import { MAX_TRUSTED_REFS, type TrustedRef } from "../rules/SetupTrust.ts"
 
-/** Secrets of one repository in one grant (our choice). */
+/** Secrets of one repository in one grant, or of all repositories of one grant (our choice). */
 export const MAX_SECRETS = 100
 /** Secrets of one grant over all repositories (our choice). */
 export const MAX_SECRETS_OF_GRANT = 1000
 /** UTF-8 bytes of one value. Linux limits one variable to 128 KiB (execve(2), MAX_ARG_STRLEN). */
 export const MAX_VALUE_BYTES = 64 * 1024
-/** UTF-8 bytes of all values of one repository. Linux gives all variables of a process a quarter of its stack: 2 MiB by default. */
+/**
+ * UTF-8 bytes of all values of one repository, and of those of all repositories. Linux gives all variables of a process a quarter of its
+ * stack: 2 MiB by default.
+ */
 export const MAX_VALUES_BYTES = 1024 * 1024
 
 /** Characters of the shortest value that is redacted. Shorter values would match everywhere. */
@@ -66,6 +69,9 @@ export class SecretsUnusable extends Schema.TaggedError<SecretsUnusable>()("Secr
   }
 }
 
+/** The `repo` of secrets for all repositories of a grant. No repository has this name. */
+export const ALL_REPOSITORIES = "*"
+
 /** The repository and grant that secrets belong to. `repo` is not case-sensitive. */
 export interface SecretsOf {
   readonly grantId: string
@@ -73,14 +79,15 @@ export interface SecretsOf {
 }
 
 /** The name of a secret in its grant and repository. */
-export interface SecretKey extends SecretsOf {
+export interface SecretKey extends Omit<SecretsOf, "repo"> {
+  readonly repo: RepoName | typeof ALL_REPOSITORIES
   readonly name: SecretName
 }
 
 /** A secret without its value. */
 export interface SecretRecord {
   /** As spelled when the value was set. */
-  readonly repo: RepoName
+  readonly repo: RepoName | typeof ALL_REPOSITORIES
   readonly name: SecretName
   readonly createdAt: DateTime.Utc
   /** The time when the value was last set. */
@@ -132,10 +139,16 @@ export class SecretStore extends Context.Service<SecretStore, {
     value: Redacted.Redacted,
     at: DateTime.Utc
   ): Effect.Effect<SecretRecord, GrantNotFound | TooManySecrets | SecretsUnusable | StoreUnavailable>
-  /** In order of repository and name. `repo` limits the list to one repository. */
+  /**
+   * In order of repository and name, first those of {@link ALL_REPOSITORIES}. `repo` limits the list to one repository, without those of
+   * all.
+   */
   list(grantId: string, repo: RepoName | null): Effect.Effect<ReadonlyArray<SecretRecord>, StoreUnavailable>
   remove(key: SecretKey, at: DateTime.Utc): Effect.Effect<void, SecretNotFound | StoreUnavailable>
-  /** The values by name, for setup only. Fails unless every name has a value. */
+  /**
+   * The values by name, for setup only. A secret of the repository goes before one of {@link ALL_REPOSITORIES} with its name. Fails unless
+   * every name has a value.
+   */
   reveal(
     of: SecretsOf,
     names: ReadonlyArray<SecretName>

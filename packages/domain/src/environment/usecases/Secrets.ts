@@ -10,6 +10,7 @@ import { RepoName } from "../../source/schema/RepoRef.ts"
 import type { StoreUnavailable } from "../../store/StoreUnavailable.ts"
 import { type InvalidRequest, reader } from "../../text/InvalidRequest.ts"
 import {
+  ALL_REPOSITORIES,
   type SecretKey,
   SecretNotFound,
   type SecretRecord,
@@ -25,10 +26,15 @@ import {
 import { SecretName } from "../rules/Environment.ts"
 import { TrustedRef } from "../rules/SetupTrust.ts"
 
-const read = reader(Schema.Struct({ repo: RepoName, name: SecretName, value: SecretValue }), "secret")
+const SecretRepo = Schema.Union([Schema.Literal(ALL_REPOSITORIES), RepoName])
+const isSecretRepo = Schema.is(SecretRepo)
+const read = reader(Schema.Struct({ repo: SecretRepo, name: SecretName, value: SecretValue }), "secret")
 const readRef = reader(Schema.Struct({ repo: RepoName, ref: TrustedRef }), "trusted ref")
 
-/** The secrets of a grant's repositories. The caller has authorized the request and set `Acting`. */
+/**
+ * The secrets of a grant's repositories, and those of all of them (`ALL_REPOSITORIES`). The caller has authorized the request and set
+ * `Acting`.
+ */
 export class Secrets extends Context.Service<Secrets, {
   /** Sets a value. Sandboxes that boot from now on get it. */
   set(
@@ -57,9 +63,9 @@ export class Secrets extends Context.Service<Secrets, {
           const secret = yield* Effect.fromResult(read({ repo, name, value: Redacted.value(value) }))
           return yield* store.set({ grantId, repo: secret.repo, name: secret.name }, value, yield* DateTime.now)
         }),
-        list: (grantId, repo) => repo === null || Schema.is(RepoName)(repo) ? store.list(grantId, repo) : Effect.succeed([]),
+        list: (grantId, repo) => repo === null || isSecretRepo(repo) ? store.list(grantId, repo) : Effect.succeed([]),
         remove: Effect.fn("Secrets.remove")(function*({ grantId, name, repo }) {
-          if (!Schema.is(RepoName)(repo) || !Schema.is(SecretName)(name)) return yield* new SecretNotFound()
+          if (!isSecretRepo(repo) || !Schema.is(SecretName)(name)) return yield* new SecretNotFound()
           yield* store.remove({ grantId, repo, name }, yield* DateTime.now)
         }),
         trustRef: Effect.fn("Secrets.trustRef")(function*({ grantId, ref, repo }) {

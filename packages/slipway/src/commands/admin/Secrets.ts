@@ -1,7 +1,13 @@
 /**
  * `slipway secrets`: secrets of setups, such as the token of a private registry, and the refs that get them. Values are never shown.
  */
-import { MAX_VALUE_BYTES, type SecretRecord, SHORTEST_REDACTED, type TrustedRefRecord } from "@slipway/domain/environment/ports/SecretStore"
+import {
+  ALL_REPOSITORIES,
+  MAX_VALUE_BYTES,
+  type SecretRecord,
+  SHORTEST_REDACTED,
+  type TrustedRefRecord
+} from "@slipway/domain/environment/ports/SecretStore"
 import { Secrets } from "@slipway/domain/environment/usecases/Secrets"
 import { RepoName } from "@slipway/domain/source/schema/RepoRef"
 import * as Rekey from "@slipway/postgres/Rekey"
@@ -14,6 +20,12 @@ import { grantOf } from "./Partners.ts"
 
 const grant = Flag.String("grant").pipe(Flag.withDescription("Grant id or name"))
 const repo = Flag.String("repo").pipe(Flag.withDescription("Repository, as owner/name"), Flag.withSchema(RepoName))
+const scope = Flag.String("repo").pipe(
+  Flag.withDescription("Repository, as owner/name, or * for all repositories of the grant"),
+  Flag.withSchema(Schema.Union([RepoName, Schema.Literal(ALL_REPOSITORIES)]))
+)
+/** For people. */
+const placeOf = (repo: string): string => repo === ALL_REPOSITORIES ? "all repositories" : repo
 // No schema here: its error would repeat the text, which may be a value given by mistake.
 const name = Argument.String("name").pipe(
   Argument.withDescription("Name of the secret, and of the environment variable: capital letters, digits and _")
@@ -67,7 +79,7 @@ export const valueOf = Effect.fnUntraced(function*(name: string) {
 
 const set = Command.make(
   "set",
-  { name, grant, repo, json },
+  { name, grant, repo: scope, json },
   ({ grant: idOrName, json, name, repo }) =>
     Effect.flatMap(valueOf(name), (value) =>
       administration(Effect.gen(function*() {
@@ -79,7 +91,7 @@ const set = Command.make(
           json,
           shown(record),
           () =>
-            `Sandboxes of ${repo} in grant ${grant} that boot from now on have this ${name} for their setup.` +
+            `Sandboxes of ${placeOf(repo)} in grant ${grant} that boot from now on have this ${name} for their setup.` +
             (isShort ? ` It has fewer than ${SHORTEST_REDACTED} characters: where a setup prints it, it is shown.` : "")
         )
       })))
@@ -90,7 +102,8 @@ const set = Command.make(
     {
       command: "slipway secrets set DEPLOY_KEY --grant acme --repo acme/shop < deploy.key",
       description: "From a file, without its last line break"
-    }
+    },
+    { command: "slipway secrets set NPM_TOKEN --grant acme --repo '*' < token", description: "For all repositories of the grant" }
   ])
 )
 
@@ -105,7 +118,7 @@ const list = Command.make(
       yield* print(json, all, () =>
         all.length === 0 ? "No secrets. Set one with: slipway secrets set" : columns([
           ["REPOSITORY", "NAME", "SET", "FIRST SET"],
-          ...all.map(({ createdAt, name, repo, setAt }) => [repo, name, setAt, createdAt])
+          ...all.map(({ createdAt, name, repo, setAt }) => [placeOf(repo), name, setAt, createdAt])
         ]))
     }))
 ).pipe(
@@ -118,7 +131,7 @@ const list = Command.make(
 
 const remove = Command.make(
   "remove",
-  { name, grant, repo, json },
+  { name, grant, repo: scope, json },
   ({ grant: idOrName, json, name, repo }) =>
     administration(Effect.gen(function*() {
       const secrets = yield* Secrets
@@ -127,7 +140,7 @@ const remove = Command.make(
       yield* print(
         json,
         { repo, name },
-        () => `${name} of ${repo} is removed. Sandboxes whose environment names it do not boot without it.`
+        () => `${name} of ${placeOf(repo)} is removed. Sandboxes whose environment names it do not boot without it.`
       )
     }))
 ).pipe(

@@ -5,6 +5,7 @@
 import { Acting, type AuditLog } from "@slipway/domain/access/ports/AuditLog"
 import { Access } from "@slipway/domain/access/usecases/Access"
 import {
+  ALL_REPOSITORIES,
   MAX_SECRETS,
   MAX_SECRETS_OF_GRANT,
   MAX_VALUE_BYTES,
@@ -100,6 +101,25 @@ const values = (it: Writer<SecretStore | Access | AuditLog | Ids>) => {
       const sorted = [["acme/api", "Z"], ["Acme/shop", "B"], ["acme/SHOP", "C"], ["Acme/site", "A"], ["zoo/api", "A"], ["Zoo/shop", "B"]]
       for (const [repo, name] of sorted.toReversed()) yield* set(grantId, name ?? "", "v", repo)
       assert.deepStrictEqual(namesOf(yield* list(grantId)), sorted.map((words) => words.join(" ")))
+    }))
+
+  it.effect("gives a setup a secret of all repositories of the grant, unless its repository has one of that name", () =>
+    Effect.gen(function*() {
+      const [mine, other] = [yield* newGrant, yield* newGrant]
+      const all = yield* set(mine, "TOKEN", "of all", ALL_REPOSITORIES)
+      assert.deepStrictEqual(all, { repo: "*", name: "TOKEN", createdAt: at, setAt: at })
+      yield* set(mine, "OTHER", "also of all", ALL_REPOSITORIES)
+      yield* set(mine, "TOKEN", "of the shop")
+      assert.deepStrictEqual(yield* reveal(mine, ["TOKEN", "OTHER"]), { TOKEN: "of the shop", OTHER: "also of all" })
+      assert.deepStrictEqual(yield* reveal(mine, ["TOKEN"], "acme/site"), { TOKEN: "of all" })
+      assert.deepStrictEqual(namesOf(yield* list(mine)), ["* OTHER", "* TOKEN", "Acme/shop TOKEN"])
+      assert.deepStrictEqual(namesOf(yield* list(mine, SHOP)), ["Acme/shop TOKEN"])
+      assert.deepStrictEqual(namesOf(yield* list(mine, ALL_REPOSITORIES)), ["* OTHER", "* TOKEN"])
+      assert.strictEqual(yield* tagOf(reveal(other, ["TOKEN"])), "SecretsMissing")
+      yield* remove(mine, "TOKEN")
+      assert.deepStrictEqual(yield* reveal(mine, ["TOKEN"]), { TOKEN: "of all" })
+      yield* remove(mine, "TOKEN", ALL_REPOSITORIES)
+      assert.strictEqual(yield* tagOf(reveal(mine, ["TOKEN"])), "SecretsMissing")
     }))
 
   it.effect("names what is missing, and gives nothing then", () =>

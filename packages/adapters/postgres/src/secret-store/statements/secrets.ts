@@ -1,12 +1,11 @@
 /** Secrets: `repository_secrets`, by the unique index over grant, lower-case repository and name. */
-import type { SecretKey } from "@slipway/domain/environment/ports/SecretStore"
+import { ALL_REPOSITORIES, type SecretKey } from "@slipway/domain/environment/ports/SecretStore"
 import { Schema } from "effect"
 import { type SqlClient, SqlSchema } from "effect/sql"
 import { Int8 } from "../../sql/Int8.ts"
 import { textArray } from "../../sql/TextArray.ts"
 import { COLUMNS, Record, Sealed } from "../rows/SecretRows.ts"
 
-/** All of them, locked in one order. */
 /** A row if the grant is in use. The lock makes a revocation of the grant wait for this transaction, and delete what it stores. */
 export const lockGrant = (sql: SqlClient.SqlClient, grantId: string) =>
   sql`SELECT FROM grants WHERE id = ${grantId} AND revoked_at IS NULL FOR KEY SHARE`
@@ -68,12 +67,14 @@ export const deleteSecret = (sql: SqlClient.SqlClient, { grantId, name, repo }: 
   sql`
           DELETE FROM repository_secrets WHERE grant_id = ${grantId} AND lower(repo) = lower(${repo}) AND name = ${name} RETURNING 1`
 
+/** One value for each name: that of the repository, else that of all repositories. */
 export const selectValues = (sql: SqlClient.SqlClient, grantId: string, repo: string, names: ReadonlyArray<string>) =>
   SqlSchema.findAll({
     Request: Schema.Void,
-    Result: Schema.Struct({ name: Schema.String, sealed: Sealed }),
+    Result: Schema.Struct({ name: Schema.String, repo: Schema.String, sealed: Sealed }),
     execute: () =>
       sql`
-            SELECT name, sealed FROM repository_secrets
-            WHERE grant_id = ${grantId} AND lower(repo) = lower(${repo}) AND name = ANY(${textArray(names)}::text[])`
+            SELECT DISTINCT ON (name) name, repo, sealed FROM repository_secrets
+            WHERE grant_id = ${grantId} AND lower(repo) IN (lower(${repo}), ${ALL_REPOSITORIES}) AND name = ANY(${textArray(names)}::text[])
+            ORDER BY name, repo = ${ALL_REPOSITORIES}`
   })(undefined)
