@@ -95,9 +95,13 @@ const urlOf = (apiUrl: string, { path, query = {} }: Pick<Request, "path" | "que
 
 /** Seconds to wait, if the host refused because of a rate limit or asked for a wait. */
 const waitOf = (status: number, headers: Headers): number | undefined => {
+  const bounded = (seconds: number) => Math.min(Math.max(Math.ceil(seconds), 0), MAX_WAIT_SECONDS)
   const asked = Number(headers.get("retry-after") ?? Number.NaN)
-  if (Number.isFinite(asked)) return Math.min(Math.max(Math.ceil(asked), 0), MAX_WAIT_SECONDS)
-  return status === 429 ? UNNAMED_WAIT_SECONDS : undefined
+  if (Number.isFinite(asked)) return bounded(asked)
+  if (status !== 429) return undefined
+  // The end of the limit in Unix seconds, by the server's own clock.
+  const wait = Number(headers.get("ratelimit-reset") ?? Number.NaN) - Date.parse(headers.get("date") ?? "") / 1000
+  return Number.isFinite(wait) ? bounded(wait) : UNNAMED_WAIT_SECONDS
 }
 
 /** The bytes of the body; `null`: there are more than `most`. */

@@ -41,6 +41,10 @@ export interface Checking {
 
 /** A repository where people comment, and where programs check commits. */
 export interface DiscussedRepository extends Pick<HostedRepository, "commit" | "deleteBranch" | "fullName"> {
+  /** `false`: a review has no text of its own there, so that it is said as a comment. */
+  readonly hasReviews?: boolean
+  /** `false`: checks have no remarks on lines there. */
+  readonly hasAnnotations?: boolean
   /** Returns what `edit` and `remove` name it by. */
   say(number: number, saying: Saying): Effect.Effect<number>
   /** Left out where comments do not change. */
@@ -83,13 +87,14 @@ const items = <R>(it: Writer<PullRequestFeedback | SourceHost | R>, opened: Retu
     Effect.gen(function*() {
       const { number, read, repository, url } = yield* opened
       assert.deepStrictEqual(yield* read(), { isOpen: true, url, headRef: "slipway/x", items: [], checks: (yield* read()).checks })
-      yield* repository.say(number, { kind: "review", login: "maria", text: "Not **yet**.\r\n" })
+      const review = repository.hasReviews === false ? "comment" : "review"
+      yield* repository.say(number, { kind: review, login: "maria", text: "Not **yet**.\r\n" })
       yield* repository.say(number, { kind: "review_comment", login: "piet", text: "This one.", path: "a", line: 1 })
       yield* repository.say(number, { kind: "comment", login: "maria", text: "\u202ewhy?" })
       const { items } = yield* read()
       const saw = items.map(({ author: { isBot, login }, body, kind, line, path }) => ({ isBot, login, body, kind, line, path }))
       assert.deepStrictEqual(saw, [
-        { isBot: false, login: "maria", body: "Not **yet**.\r\n", kind: "review", line: null, path: null },
+        { isBot: false, login: "maria", body: "Not **yet**.\r\n", kind: review, line: null, path: null },
         { isBot: false, login: "piet", body: "This one.", kind: "review_comment", line: 1, path: "a" },
         { isBot: false, login: "maria", body: "\u202ewhy?", kind: "comment", line: null, path: null }
       ])
@@ -202,7 +207,10 @@ const checks = <R>(it: Writer<PullRequestFeedback | SourceHost | R>, opened: Ret
       const done = (yield* read()).checks
       assert.deepStrictEqual([done?.headSha, done?.state, done?.failing.map(({ name }) => name)], [headSha, "failed", ["test"]])
       assert.isTrue(done !== null && done.at !== null)
-      assert.deepStrictEqual(done?.failing[0]?.annotations, [{ path: "a", line: 1, message }])
+      assert.deepStrictEqual(
+        done?.failing[0]?.annotations,
+        repository.hasAnnotations === false ? [] : [{ path: "a", line: 1, message }]
+      )
       const tail = done?.failing[0]?.log ?? ""
       assert.isTrue(tail.endsWith("old line\nthe end 😀"))
       assert.isAtMost(utf8Length(tail), MAX_LOG_TAIL)

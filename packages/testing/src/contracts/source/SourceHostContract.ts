@@ -20,6 +20,8 @@ type Changes = Readonly<Record<string, string | null>>
 export interface HostedRepository {
   /** As the host spells it. Has letters. */
   readonly fullName: RepoName
+  /** Characters of a title that the host keeps, where it keeps fewer than 256. */
+  readonly titleCharacters?: number
   /**
    * Commits on top of `branch`, or starts it from the default branch. `null` deletes a file. Gives the commit. `title`: its message, for
    * hosts with `PullRequests`, where its author is Ada.
@@ -438,7 +440,7 @@ const continuing = <R>(it: Writer<SourceHost | R>, { pushed }: ReturnType<typeof
         }
       }
       const listed = [
-        { number: second.number, title: "x".repeat(256), headRef: "feature/y" },
+        { number: second.number, title: "x".repeat(repository.titleCharacters ?? 256), headRef: "feature/y" },
         { number: first.number, title: "Title", headRef: "slipway/x" }
       ]
       assert.deepStrictEqual(yield* host.openPullRequests(repo), listed)
