@@ -38,6 +38,8 @@ export interface HostedRepository {
     of(number: number): Effect.Effect<{ readonly labels: ReadonlyArray<string>; readonly reviewers: number }>
   }
 
+  /** Characters of a title that the host keeps, if it keeps fewer than a list shows. */
+  readonly longestTitle?: number
   /** Protects a branch from pushes. Left out where that is impossible. */
   protect?(branch: string): Effect.Effect<void>
   /** Opens a pull request from a branch of that repository; `null`: it was deleted since. Left out where that is impossible. */
@@ -438,7 +440,7 @@ const continuing = <R>(it: Writer<SourceHost | R>, { pushed }: ReturnType<typeof
         }
       }
       const listed = [
-        { number: second.number, title: "x".repeat(256), headRef: "feature/y" },
+        { number: second.number, title: "x".repeat(repository.longestTitle ?? 256), headRef: "feature/y" },
         { number: first.number, title: "Title", headRef: "slipway/x" }
       ]
       assert.deepStrictEqual(yield* host.openPullRequests(repo), listed)
