@@ -167,14 +167,18 @@ const Run = Schema.Struct({
   started_at: Text,
   completed_at: Text,
   url: Text,
-  html_url: Text
+  html_url: Text,
+  /** The workflow's file: Forgejo has the first, Gitea the second. */
+  workflow_id: Text,
+  path: Text
 })
+export type Run = typeof Run.Type
 /** One page. Forgejo gives the state of a run in one word, Gitea in two, and only Gitea gives times. */
-export const Runs = Schema.Struct({ workflow_runs: optional(listOf(Run)) })
+export const Runs = Schema.Struct({ total_count: optional(Counter), workflow_runs: optional(listOf(Run)) })
 
 const ENDED: ReadonlySet<string> = new Set(["success", "failure", "cancelled", "skipped"])
 
-export const toWorkflowRun = (run: typeof Run.Type): typeof WorkflowRun.Type => {
+export const toWorkflowRun = (run: Run): typeof WorkflowRun.Type => {
   const conclusion = run.conclusion ?? (ENDED.has(run.status) ? run.status : "")
   return {
     id: run.id,
@@ -192,7 +196,7 @@ export const toWorkflowRun = (run: typeof Run.Type): typeof WorkflowRun.Type => 
 }
 
 /** The jobs of a run, which only Gitea lists. */
-export const Jobs = Schema.Struct({ jobs: optional(listOf(Schema.Struct({ id: Counter, html_url: Text }))) })
+export const Jobs = Schema.Struct({ total_count: optional(Counter), jobs: optional(listOf(Schema.Struct({ id: Counter, html_url: Text }))) })
 
 const Instant = Schema.DateTimeUtcFromString
 

@@ -5,9 +5,11 @@
  */
 import { RepoNotAccessible, SourceHostError } from "@slipway/domain/source/ports/SourceHost"
 import { RepoName } from "@slipway/domain/source/schema/RepoRef"
+import { LruCache } from "@slipway/domain/store/LruCache"
 import * as RestApi from "@slipway/rest-host/RestApi"
 import { onStatus, RestFailed } from "@slipway/rest-host/RestApi"
-import { Effect, type Redacted, Schema } from "effect"
+import { Effect, Redacted, Schema } from "effect"
+import { createHash } from "node:crypto"
 
 /** A server and its tokens. */
 export interface Options {
@@ -41,6 +43,7 @@ export const MAXIMUM_PAGES = 40
 const MAXIMUM_READS = 3
 /** Moves of one repository that are followed in one operation. */
 const MAXIMUM_MOVES = 3
+const MAXIMUM_ACCOUNTS = 100
 
 const Said = Schema.Struct({
   message: Schema.optionalKey(Schema.NullOr(Schema.String)),
@@ -97,6 +100,9 @@ export const make = Effect.fnUntraced(function*(options: Options) {
   const webUrl = withoutSlash(options.url)
   const apiUrl = `${webUrl}/api/v1`
   const host: RestApi.Host = { name, apiUrl, said, secrets: /\b(?:gto_\w+|eyJ[\w-]+\.[\w-]+\.[\w-]+)/gu }
+
+  /** Ids of accounts, by a hash of their tokens. */
+  const accounts = new LruCache<string, number>(MAXIMUM_ACCOUNTS, () => 1)
 
   const refused = ({ detail }: RestFailed) =>
     new RestFailed({
@@ -188,6 +194,20 @@ export const make = Effect.fnUntraced(function*(options: Options) {
     get,
     /** All entries of a list, which is at `entriesOf` of each page, or the first until there are enough. */
     allOf: all,
+    /** All entries of a list whose pages say how many there are in all. */
+    counted: <A extends { readonly total_count?: number }, I, B>(
+      place: Place,
+      below: string,
+      schema: Schema.Codec<A, I>,
+      query: Query,
+      entriesOf: (page: A) => ReadonlyArray<B> | null
+    ) => {
+      let total = Infinity
+      return all(place, below, schema, query, (page) => {
+        total = page.total_count ?? total
+        return entriesOf(page)
+      }, (found) => found.length >= total)
+    },
     all: <A, I>(place: Place, below: string, schema: Schema.Codec<ReadonlyArray<A> | null, I>, query: Query = {}) =>
       all(place, below, schema, query, (entries) => entries),
     /** The list of the repository's owner, if that is an organization. */
@@ -216,10 +236,15 @@ export const make = Effect.fnUntraced(function*(options: Options) {
     version: Effect.map(ofAccount("/version", Version), ([, { version }]) => version),
     /** The account of the token for lists. */
     account: Effect.map(ofAccount("/user", Account), ([, account]) => account),
-    /** The account of the token for this repository. */
-    accountFor: Effect.fnUntraced(function*(place: Place) {
+    /** The id of the account of the token for this repository. */
+    ownId: Effect.fnUntraced(function*(place: Place) {
       const token = yield* options.token(place.name)
-      return yield* RestApi.decode(host, Account, yield* send({ method: "GET", path: "/user", token }))
+      const key = createHash("sha256").update(Redacted.value(token)).digest("hex")
+      const known = accounts.get(key)
+      if (known !== undefined) return known
+      const { id } = yield* RestApi.decode(host, Account, yield* send({ method: "GET", path: "/user", token }))
+      accounts.set(key, id)
+      return id
     })
   }
 })

@@ -5,7 +5,7 @@ import { isRefName, sameRepo } from "@slipway/domain/source/schema/Naming"
 import { onStatus, type RestFailed } from "@slipway/rest-host/RestApi"
 import { Effect } from "effect"
 import * as Answers from "./Answers.ts"
-import { type ForgejoApi, PER_PAGE, type Place } from "./ForgejoApi.ts"
+import type { ForgejoApi, Place } from "./ForgejoApi.ts"
 import * as Reviews from "./Reviews.ts"
 
 const noPullRequest = (operation: string) => new SourceHostError({ operation, detail: "There is no such pull request.", retryable: false })
@@ -78,10 +78,20 @@ export const statusesOf = (api: ForgejoApi, place: Place, sha: string) =>
     })
   )
 
-/** The runs of Actions for a commit. Servers without Actions, or of earlier versions, have no list. */
+/** The newest run of each workflow and event. */
+const newestRuns = (runs: ReadonlyArray<Answers.Run>): ReadonlyArray<Answers.Run> => {
+  const newest = new Map<string, Answers.Run>()
+  for (const run of runs) {
+    const key = JSON.stringify([run.workflow_id ?? run.path ?? run.name, run.event])
+    if ((newest.get(key)?.id ?? -1) < run.id) newest.set(key, run)
+  }
+  return [...newest.values()].sort((a, b) => a.id - b.id)
+}
+
+/** The runs of Actions for a commit. Servers without Actions, or of earlier versions, have no list. Statuses tell of the jobs as well. */
 export const runsOf = (api: ForgejoApi, place: Place, sha: string) =>
-  api.get(place, "/actions/runs", Answers.Runs, { head_sha: sha, limit: PER_PAGE }).pipe(
-    Effect.map(({ workflow_runs: runs }) => (runs ?? []).filter(({ head_sha }) => head_sha === sha)),
+  api.counted(place, "/actions/runs", Answers.Runs, { head_sha: sha }, ({ workflow_runs: runs }) => runs ?? []).pipe(
+    Effect.map((runs) => newestRuns(runs.filter(({ head_sha }) => head_sha === sha))),
     onStatus(404, () => Effect.succeed([])),
     onStatus(403, () => Effect.succeed([]))
   )
