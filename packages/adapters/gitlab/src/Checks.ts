@@ -4,11 +4,11 @@
  */
 import { type CheckRun, type WorkflowRun } from "@slipway/domain/source/schema/PullRequest"
 import { Counter } from "@slipway/domain/text/Text"
-import type { ConditionalReads } from "./Reads.ts"
 import { onStatus } from "@slipway/rest-host/RestApi"
 import { Effect, Schema } from "effect"
 import type { MergeRequest } from "./Answers.ts"
 import type { Access } from "./Projects.ts"
+import type { ConditionalReads } from "./Reads.ts"
 
 const nullable = Schema.NullOr(Schema.String)
 
@@ -103,9 +103,10 @@ export const toWorkflowRuns = ({ pipelines }: Checked, { source_branch }: MergeR
 const OF_MERGE = /^refs\/merge-requests\/\d+\/(?:merge|train)$/u
 
 /** Of each ref the newest pipeline counts. Other programs' statuses are in pipelines of their own. */
-const newestOfRefs = (pipelines: ReadonlyArray<Pipeline>): ReadonlyArray<Pipeline> => [
-  ...Map.groupBy(pipelines, ({ ref, source }) => `${source === "external"} ${ref}`).values()
-].flatMap((all) => all.reduce((a, b) => a.id > b.id ? a : b))
+const newestOfRefs = (pipelines: ReadonlyArray<Pipeline>): ReadonlyArray<Pipeline> =>
+  [
+    ...Map.groupBy(pipelines, ({ ref, source }) => `${source === "external"} ${ref}`).values()
+  ].flatMap((all) => all.reduce((a, b) => a.id > b.id ? a : b))
 
 /** `null`: they may not be read. */
 export const read = Effect.fnUntraced(function*(reads: ConditionalReads, { id, token }: Access, mergeRequest: MergeRequest) {

@@ -201,10 +201,13 @@ export const openDraft = Effect.fnUntraced(function*(
 ) {
   // GitLab opens merge requests between branches that are not there.
   for (const name of [headRef, baseRef]) {
-    yield* readBranch(api, access, name).pipe(onStatus(404, () => Effect.succeed(null)), Effect.filterOrFail(
-      (branch) => branch !== null,
-      () => new SourceHostError({ operation, detail: `${access.path} has no branch "${name}".`, retryable: false })
-    ))
+    yield* readBranch(api, access, name).pipe(
+      onStatus(404, () => Effect.succeed(null)),
+      Effect.filterOrFail(
+        (branch) => branch !== null,
+        () => new SourceHostError({ operation, detail: `${access.path} has no branch "${name}".`, retryable: false })
+      )
+    )
   }
   const opened = yield* api.ask(Answers.MergeRequest, {
     method: "POST",

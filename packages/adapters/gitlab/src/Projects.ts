@@ -66,7 +66,14 @@ export const make = (api: GitLabApi, { groups = [], token: tokenOf }: Options) =
     const token = yield* tokenOf(group)
     const found: Array<string> = []
     for (let page = 1; page <= MAX_FOUND_PAGES; page++) {
-      const query = { search: repo.split("/")[1] ?? "", include_subgroups: true, with_shared: false, simple: true, per_page: PER_PAGE, page }
+      const query = {
+        search: repo.split("/")[1] ?? "",
+        include_subgroups: true,
+        with_shared: false,
+        simple: true,
+        per_page: PER_PAGE,
+        page
+      }
       const listed = yield* api.ask(Listed, { method: "GET", path: `/groups/${encodeURIComponent(group)}/projects`, token, query })
       for (const { path_with_namespace: path } of listed) {
         if (shortName(path) === repo.toLowerCase() && isBelow(path, group)) found.push(path)

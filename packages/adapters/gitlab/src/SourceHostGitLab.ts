@@ -12,9 +12,9 @@ import * as Answers from "./Answers.ts"
 import * as GitLabApi from "./GitLabApi.ts"
 import * as MergeRequests from "./MergeRequests.ts"
 import * as MissingProjects from "./MissingProjects.ts"
+import { pathOf } from "./ProjectAddress.ts"
 import * as Projects from "./Projects.ts"
 import type { Access } from "./Projects.ts"
-import { pathOf } from "./ProjectAddress.ts"
 import * as Reads from "./Reads.ts"
 
 export type { Options } from "./GitLabApi.ts"
@@ -42,7 +42,10 @@ const mayWrite = (api: GitLabApi.GitLabApi, access: Access, author: { readonly i
 const pullRequestsOf = (
   api: GitLabApi.GitLabApi,
   projects: Projects.Projects
-): Omit<SourceHost["Service"], "branch" | "mayWrite" | "name" | "refusal" | "remote" | "repositories" | "repository" | "repositoryAt"> => {
+): Omit<
+  SourceHost["Service"],
+  "branch" | "mayWrite" | "nameOf" | "names" | "refusal" | "remote" | "repositories" | "repository" | "repositoryAt"
+> => {
   const counted = MergeRequests.counted()
   const reads = Reads.make(api)
   /** A merge request of a project. */
@@ -99,7 +102,8 @@ const make = Effect.fnUntraced(function*(options: GitLabApi.Options) {
   })
 
   return SourceHost.of({
-    name: api.name,
+    names: [api.name],
+    nameOf: () => Effect.succeed(api.name),
     refusal: Effect.fn("SourceHost.refusal")(missing.refusal),
     repositories: Effect.fn("SourceHost.repositories")(function*(query: RepositoryQuery) {
       const operation = "list repositories"
@@ -115,7 +119,11 @@ const make = Effect.fnUntraced(function*(options: GitLabApi.Options) {
         Effect.flatMap(projects.resolve(repo), ({ defaultBranch, path }) =>
           defaultBranch === null
             ? Effect.fail(
-              new SourceHostError({ operation: "read the repository", detail: `${path} has no commits, or they may not be read.`, retryable: false })
+              new SourceHostError({
+                operation: "read the repository",
+                detail: `${path} has no commits, or they may not be read.`,
+                retryable: false
+              })
             )
             : Effect.succeed({ fullName: path, defaultBranch }))
       )
@@ -144,8 +152,9 @@ const make = Effect.fnUntraced(function*(options: GitLabApi.Options) {
         repo,
         projects.with(repo, (access) =>
           // Without a name the address is that of all branches.
-          name !== "" && isRefName(name) ? MergeRequests.readBranch(api, access, name) : Effect.succeed(null)
-        ).pipe(onStatus(404, () => Effect.succeed(null)))
+          name !== "" && isRefName(name) ? MergeRequests.readBranch(api, access, name) : Effect.succeed(null)).pipe(
+            onStatus(404, () => Effect.succeed(null))
+          )
       )
     ),
     ...pullRequestsOf(api, projects)

@@ -29,8 +29,6 @@ export const withoutQuickActions = (text: string): string => text.replaceAll(/^(
 /** At most the first `maximum` characters of a text. A substring would keep the whole string in memory. */
 export const beginning = (maximum: number) =>
   Schema.String.pipe(Schema.decodeTo(Schema.String, {
-    decode: SchemaGetter.transform((text) =>
-      text.length <= maximum ? text : Buffer.from(text.slice(0, maximum).toWellFormed()).toString()
-    ),
+    decode: SchemaGetter.transform((text) => text.length <= maximum ? text : Buffer.from(text.slice(0, maximum).toWellFormed()).toString()),
     encode: SchemaGetter.passthrough()
   }))

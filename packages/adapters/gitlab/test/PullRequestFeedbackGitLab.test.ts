@@ -28,7 +28,7 @@ register(PullRequestFeedbackContract.suite("gitlab", layer(), {
     return {
       fullName,
       hasReviews: false,
-      hasAnnotations: false,
+      lacks: ["annotations"],
       commit: (branch, changes) => Effect.promise(() => there.commit(branch, changes)),
       deleteBranch: (branch) => Effect.promise(() => there.deleteBranch(branch)),
       say: (number, { line = null, login, path = null, text }) =>
@@ -115,7 +115,11 @@ it.layer(layer())("Feedback at GitLab", (it) => {
   it.effect("gives the wait that GitLab asks for", () =>
     Effect.gen(function*() {
       const { feedback, number, repo, server } = yield* opened
-      server.strike({ method: "GET", url: /notes/u, outcome: { status: 429, body: { message: "slow down" }, headers: { "retry-after": "77" } } })
+      server.strike({
+        method: "GET",
+        url: /notes/u,
+        outcome: { status: 429, body: { message: "slow down" }, headers: { "retry-after": "77" } }
+      })
       const error = yield* Effect.flip(feedback.read(repo, number, read))
       assert.strictEqual(error._tag === "SourceHostError" ? error.retryAfter : undefined, 77)
     }))

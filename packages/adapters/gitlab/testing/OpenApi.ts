@@ -92,7 +92,11 @@ const problemsOf = (schema: Schema, value: unknown, at: string, rules: Rules): R
 
 /** A value of a path or query, which is text there. */
 const textProblems = (schema: Schema, text: string, at: string): ReadonlyArray<string> => {
-  if (schema.oneOf !== undefined) return schema.oneOf.some((one) => textProblems(one, text, at).length === 0) ? [] : [`${at} has no allowed form`]
+  if (schema.oneOf !== undefined) {
+    return schema.oneOf.some((one) => textProblems(one, text, at).length === 0)
+      ? []
+      : [`${at} has no allowed form`]
+  }
   const value = schema.type === "integer" && /^-?\d+$/u.test(text)
     ? Number(text)
     : schema.type === "boolean" && /^(?:true|false)$/u.test(text)
@@ -130,8 +134,7 @@ export const checkRequest = (call: Call): { readonly name: string | null; readon
   if (found === null) return { name: null, problems: [`${call.method} ${call.url} is no operation in use`] }
   const { inPath, name, operation } = found
   const { searchParams } = new URL(call.url, "http://localhost")
-  const parameter = (where: "path" | "query", named: string) =>
-    operation.parameters.find((one) => one.in === where && one.name === named)
+  const parameter = (where: "path" | "query", named: string) => operation.parameters.find((one) => one.in === where && one.name === named)
   const problems = [
     ...Object.entries(inPath).flatMap(([named, text]) => {
       const known = parameter("path", named)

@@ -1,9 +1,11 @@
 /** Whether a source host answers, and accepts the credentials of the service. */
-import type { HostPath } from "@slipway/domain/source/schema/RepositoryAlias"
+import * as ForgejoApi from "@slipway/forgejo/ForgejoApi"
 import * as GitHubApi from "@slipway/github/GitHubApi"
+import * as GitLabApi from "@slipway/gitlab/GitLabApi"
 import { Effect } from "effect"
 import { app as gitHubSettings, both } from "../../settings/GitHub.ts"
 import * as Hosts from "../../settings/SourceHosts.ts"
+import { tokenFor } from "./HostTokens.ts"
 import { privateKey } from "./SourceHosts.ts"
 
 /** `note`: it works, with a warning. `missing`: it does not. */
@@ -46,6 +48,41 @@ const gitHub = (host: Hosts.GitHubHost, isListed: boolean): Effect.Effect<Checke
   }))
 }
 
+interface Account {
+  readonly version: string
+  readonly account: { readonly login: string }
+  readonly problems: ReadonlyArray<string>
+}
+
+/** The kinds as people write them. */
+const KINDS = { gitlab: "GitLab", forgejo: "Forgejo", gitea: "Gitea" } as const
+
+/** Checks each token of the host. `ask`: with the token of one path. */
+const withTokens = <E extends { readonly message: string; readonly detail: string }>(
+  host: Hosts.GitLabHost | Hosts.ForgejoHost,
+  ask: (path: string) => Effect.Effect<Account, E>
+): Effect.Effect<Checked> =>
+  Effect.gen(function*() {
+    const paths = [...(host.tokenFile === null ? [] : [""]), ...host.tokens.map(({ path }) => path)]
+    const found = yield* Effect.forEach(paths, (path) =>
+      Effect.map(Effect.result(ask(path)), (result) => {
+        const of = path === "" ? "" : `Token of ${path}: `
+        if (result._tag === "Failure") return { isBroken: true, problem: `${of}${result.failure.detail}`, account: null }
+        const { problems } = result.success
+        return { isBroken: false, problem: problems.length === 0 ? null : `${of}${problems.join(" ")}`, account: result.success }
+      }), { concurrency: 4 })
+    const problems = found.flatMap(({ problem }) => problem ?? [])
+    const known = found.find(({ account }) => account !== null)?.account
+    const name = known == null
+      ? `${KINDS[host.kind]} at ${host.url}.`
+      : `${KINDS[host.kind]} ${known.version} at ${host.url}, as ${known.account.login}.`
+    const checked: Checked = {
+      state: found.some(({ isBroken }) => isBroken) ? "missing" : problems.length > 0 ? "note" : "ok",
+      detail: [name, ...problems].join(" ")
+    }
+    return checked
+  })
+
 /** Asks the host once. `isListed`: it is in the operator's list, not by settings of its own. */
 export const check = (host: Hosts.Host, isListed: boolean): Effect.Effect<Checked> => {
   switch (host.kind) {
@@ -53,5 +90,10 @@ export const check = (host: Hosts.Host, isListed: boolean): Effect.Effect<Checke
       return Effect.succeed({ state: "ok", detail: "repositories of this machine (slipway repos)" })
     case "github":
       return gitHub(host, isListed)
+    case "gitlab":
+      return withTokens(host, (path) => GitLabApi.account({ url: host.url, token: () => tokenFor(host)(path), groups: host.groups }, path))
+    case "forgejo":
+    case "gitea":
+      return withTokens(host, (path) => ForgejoApi.account({ url: host.url, token: () => tokenFor(host)(path) }))
   }
 }

@@ -10,10 +10,14 @@ import { SourceHostEvents } from "@slipway/domain/source/ports/SourceHostEvents"
 import { type RoutedHost, shortName } from "@slipway/domain/source/routing/HostRoutes"
 import * as RoutedHosts from "@slipway/domain/source/routing/RoutedHosts"
 import type { RepoName } from "@slipway/domain/source/schema/RepoRef"
+import * as PullRequestFeedbackForgejo from "@slipway/forgejo/PullRequestFeedbackForgejo"
+import * as SourceHostForgejo from "@slipway/forgejo/SourceHostForgejo"
 import * as PullRequestFeedbackGitHub from "@slipway/github/PullRequestFeedbackGitHub"
 import * as RepositoryNewsGitHub from "@slipway/github/RepositoryNewsGitHub"
 import * as SourceHostEventsGitHub from "@slipway/github/SourceHostEventsGitHub"
 import * as SourceHostGitHub from "@slipway/github/SourceHostGitHub"
+import * as PullRequestFeedbackGitLab from "@slipway/gitlab/PullRequestFeedbackGitLab"
+import * as SourceHostGitLab from "@slipway/gitlab/SourceHostGitLab"
 import { LocalPullRequests } from "@slipway/local-source/LocalPullRequests"
 import { LocalRepositories } from "@slipway/local-source/LocalRepositories"
 import * as PullRequestFeedbackLocal from "@slipway/local-source/PullRequestFeedbackLocal"
@@ -24,6 +28,7 @@ import { app as gitHubSettings } from "../../settings/GitHub.ts"
 import { InvalidSetting } from "../../settings/Setting.ts"
 import type { Settings } from "../../settings/Settings.ts"
 import * as Hosts from "../../settings/SourceHosts.ts"
+import { tokenFor } from "./HostTokens.ts"
 
 type Chosen = Pick<Settings, "sourceHosts">
 
@@ -86,12 +91,27 @@ const nameOf = (host: Hosts.Host): RoutedHost["nameOf"] => (path) => {
   return isPlain || isBelow ? shortName(path) : null
 }
 
+const gitLab = (host: Hosts.GitLabHost) => {
+  const options = { url: host.url, token: tokenFor(host), groups: host.groups }
+  return Layer.merge(SourceHostGitLab.layer(options), PullRequestFeedbackGitLab.layer(options))
+}
+
+const forgejo = (host: Hosts.ForgejoHost) => {
+  const options = { url: host.url, token: tokenFor(host) }
+  return Layer.merge(SourceHostForgejo.layer(options), PullRequestFeedbackForgejo.layer(options))
+}
+
 const layersOf = (host: Hosts.Host, publicUrl: string) => {
   switch (host.kind) {
     case "local":
       return { ports: local(publicUrl), news: Layer.empty, events: Layer.empty }
     case "github":
       return { ports: gitHub(host, true), news: gitHubNews(host, true), events: gitHubEvents(host) }
+    case "gitlab":
+      return { ports: gitLab(host), news: Layer.empty, events: Layer.empty }
+    case "forgejo":
+    case "gitea":
+      return { ports: forgejo(host), news: Layer.empty, events: Layer.empty }
   }
 }
 

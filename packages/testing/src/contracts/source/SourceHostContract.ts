@@ -20,8 +20,6 @@ type Changes = Readonly<Record<string, string | null>>
 export interface HostedRepository {
   /** As the host spells it. Has letters. */
   readonly fullName: RepoName
-  /** Characters of a title that the host keeps, where it keeps fewer than 256. */
-  readonly titleCharacters?: number
   /**
    * Commits on top of `branch`, or starts it from the default branch. `null` deletes a file. Gives the commit. `title`: its message, for
    * hosts with `PullRequests`, where its author is Ada.
@@ -40,6 +38,8 @@ export interface HostedRepository {
     of(number: number): Effect.Effect<{ readonly labels: ReadonlyArray<string>; readonly reviewers: number }>
   }
 
+  /** Characters of a title that the host keeps, if it keeps fewer than a list shows. */
+  readonly longestTitle?: number
   /** Protects a branch from pushes. Left out where that is impossible. */
   protect?(branch: string): Effect.Effect<void>
   /** Opens a pull request from a branch of that repository; `null`: it was deleted since. Left out where that is impossible. */
@@ -440,7 +440,7 @@ const continuing = <R>(it: Writer<SourceHost | R>, { pushed }: ReturnType<typeof
         }
       }
       const listed = [
-        { number: second.number, title: "x".repeat(repository.titleCharacters ?? 256), headRef: "feature/y" },
+        { number: second.number, title: "x".repeat(repository.longestTitle ?? 256), headRef: "feature/y" },
         { number: first.number, title: "Title", headRef: "slipway/x" }
       ]
       assert.deepStrictEqual(yield* host.openPullRequests(repo), listed)
