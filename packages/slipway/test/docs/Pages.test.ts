@@ -1,8 +1,12 @@
 import { afterAll, assert, beforeAll, describe, it } from "@effect/vitest"
+import * as CiIssuer from "@slipway/oidc/testing/CiIssuer"
+import * as OidcServer from "@slipway/oidc/testing/OidcServer"
 import { Effect, Exit, Scope } from "effect"
-import { execFileSync, spawnSync } from "node:child_process"
+import { execFileSync, spawn } from "node:child_process"
+import { once } from "node:events"
 import { cpSync, globSync, mkdirSync, readFileSync, symlinkSync, writeFileSync, writeSync } from "node:fs"
 import path from "node:path"
+import { text } from "node:stream/consumers"
 import { environment, folder, repository, runIn, serve, type Server } from "../commands/SlipwayProcess.ts"
 import { type Block, blocksOf, commandsOf, isShell, missingOf, strayCommandsOf } from "./Blocks.ts"
 
@@ -56,12 +60,32 @@ const begin = Effect.gen(function*() {
   writeFileSync(path.join(shop, ".gitignore"), "node_modules\n")
   commit(shop, "Packages")
   symlinkSync(path.join(root, "packages/slipway/bin/slipway.js"), path.join(at, "bin/slipway"))
-  const server = yield* serve(dataDir, { SLIPWAY_WEBHOOK_PRIVATE: "true" })
-  const settings = { ...environment(dataDir, {}), HOME: at, PATH: `${path.join(at, "bin")}:${process.env["PATH"]}` }
+  const ci = yield* CiIssuer.start
+  const server = yield* serve(dataDir, { SLIPWAY_WEBHOOK_PRIVATE: "true", SLIPWAY_CI_PRIVATE: ci.destination })
+  const provider = yield* OidcServer.start({ redirectUri: `${server.url}/sign-in/oidc/callback` })
+  writeFileSync(path.join(at, "etc/oidc-client-secret"), provider.clientSecret)
+  // For the commands of the page that checks the settings: the server has no need of them.
+  const signIn = {
+    SLIPWAY_OIDC_ISSUER: provider.issuer,
+    SLIPWAY_OIDC_CLIENT_ID: provider.clientId,
+    SLIPWAY_OIDC_CLIENT_SECRET_FILE: path.join(at, "etc/oidc-client-secret"),
+    SLIPWAY_PUBLIC_URL: server.url
+  }
+  const run = { project_path: "acme/web", ref: "main", ref_type: "branch", job_id: "7" }
+  const token = CiIssuer.tokenOf(ci.key, CiIssuer.claimsOf(ci.issuer, Math.floor(Date.now() / 1000), { ...run, aud: server.url }))
+  const settings = {
+    ...environment(dataDir, signIn),
+    SLIPWAY_TOKEN: token,
+    HOME: at,
+    PATH: `${path.join(at, "bin")}:${process.env["PATH"]}`
+  }
   const key = (yield* runIn(dataDir, ["keys", "create", "--grant", "acme", "--scopes", "sandboxes,webhooks", "--key-only"])).stdout.trim()
   assert.strictEqual((yield* runIn(dataDir, ["repos", "add", "acme/shop", shop])).code, 0)
   const here = (text: string) =>
-    [["http://127.0.0.1:4000", server.url], ["https://slipway.example", server.url], ["/etc/slipway", path.join(at, "etc")], [
+    [["http://127.0.0.1:4000", server.url], ["https://slipway.example", server.url], ["https://gitlab.example.com", ci.issuer], [
+      "/etc/slipway",
+      path.join(at, "etc")
+    ], [
       "/var/lib/slipway",
       path.join(at, "restored")
     ], ["/backups", path.join(at, "backups")]].reduce(
@@ -93,6 +117,13 @@ const endless = (text: string, wanted: string, file: string) =>
   `{\n${text}} > '${file}' 2>&1 & P=$!\nuntil grep -qF '${wanted}' '${file}'; do kill -0 $P; sleep 0.1; done\n` +
   `pkill -P $P; wait $P || true\ncat '${file}'\n`
 
+/** Servers of this process answer meanwhile. */
+const shell = async (script: string, cwd: string) => {
+  const child = spawn("bash", [script], { cwd, env: world.env, stdio: ["ignore", "pipe", "pipe"] })
+  const [stdout, stderr, [status]] = await Promise.all([text(child.stdout), text(child.stderr), once(child, "close")])
+  return { status, stdout, stderr }
+}
+
 const marker = (index: number) => `@@ block ${index}`
 
 describe("pages for users", () => {
@@ -117,7 +148,7 @@ describe("pages for users", () => {
     const own = blocks.filter((block) => block.page === page)
     const run = own.filter((block) => isShell(block) && reasonOf(block) === undefined && !commandsOf(block).every(elsewhere))
     if (run.length === 0) continue
-    it(`${page} does what it says`, () => {
+    it(`${page} does what it says`, async () => {
       const cwd = path.join(world.at, page.replaceAll(/\W/gu, "-"))
       cpSync(path.join(world.at, "src/shop"), cwd, { recursive: true })
       const files = own.filter(({ language, mark }) => language === "json" && mark.endsWith(".json"))
@@ -137,8 +168,7 @@ describe("pages for users", () => {
           return [`echo '${marker(index)}'`, wanted === undefined ? text : endless(text, wanted, `${script}.${index}`)]
         }), `echo '${marker(run.length)}'`, ""].join("\n")
       )
-      const { output, status } = spawnSync("bash", [script], { cwd, env: world.env, encoding: "utf8", stdio: ["ignore", "pipe", "pipe"] })
-      const [stdout = "", stderr = ""] = output.slice(1).map(String)
+      const { status, stderr, stdout } = await shell(script, cwd)
       assert.strictEqual(status, 0, `${stdout}\n${stderr}`)
       for (const [index, block] of run.entries()) {
         const said = stdout.slice(stdout.indexOf(marker(index)) + marker(index).length, stdout.indexOf(marker(index + 1)))
