@@ -5,6 +5,7 @@ import * as CiTrustStoreMemory from "./access/CiTrustStoreMemory.ts"
 import * as DeviceLoginStoreMemory from "./access/DeviceLoginStoreMemory.ts"
 import * as SessionStoreMemory from "./access/SessionStoreMemory.ts"
 import * as AutomationStoreMemory from "./automation/AutomationStoreMemory.ts"
+import * as HostConnectionsMemory from "./environment/HostConnectionsMemory.ts"
 import * as SecretStoreMemory from "./environment/SecretStoreMemory.ts"
 import * as BlobsMemory from "./files/BlobsMemory.ts"
 import * as IdsMemory from "./ids/IdsMemory.ts"
@@ -26,9 +27,10 @@ export interface Options {
 }
 
 /**
- * The stores of sandboxes, leases, workers, setups, checkpoints, blobs, access, members, sessions, device logins, CI trusts, the audit log,
- * spending, secrets, MCP servers, providers of models, followed repositories, settings and aliases of repositories, files of prompts,
- * partners, webhooks and automations, with `Hints` and `Ids`. Limits such as `Policy` and `MaxActiveSandboxes` are provided to this layer.
+ * The stores of sandboxes, leases, workers, setups, checkpoints, blobs, access, members, sessions, device logins, CI trusts, the audit
+ * log, spending, secrets, connections to source hosts, MCP servers, providers of models, followed repositories, settings and aliases of
+ * repositories, files of prompts, partners, webhooks and automations, with `Hints` and `Ids`. Limits such as `Policy` and
+ * `MaxActiveSandboxes` are provided to this layer.
  */
 export const layer = ({ ids = IdsMemory.layer }: Options = {}) =>
   // The later a line, the earlier it is built: a store finds those that share a transaction with it.
@@ -38,6 +40,7 @@ export const layer = ({ ids = IdsMemory.layer }: Options = {}) =>
       SpendingMemory.layer,
       WebhookStoreMemory.layer,
       SecretStoreMemory.layer,
+      HostConnectionsMemory.layer,
       McpServerStoreMemory.layer,
       ModelProviderStoreMemory.layer,
       FollowedRepositoriesMemory.layer,

@@ -1,6 +1,7 @@
 /** Encrypts all stored secrets anew with the first key of several, so that the others can be removed. */
 import { DateTime, Effect, Option, Redacted, Schema } from "effect"
 import { SqlClient } from "effect/sql"
+import * as HostConnectionsPostgres from "./host-connections/HostConnectionsPostgres.ts"
 import * as McpServerStorePostgres from "./mcp-server-store/McpServerStorePostgres.ts"
 import * as ModelProviderStorePostgres from "./model-provider-store/ModelProviderStorePostgres.ts"
 import * as SecretRows from "./secret-store/rows/SecretRows.ts"
@@ -97,6 +98,17 @@ export const COLUMNS: ReadonlyArray<Column> = [
     row: Schema.Struct({ provider: Schema.String, base_url: Schema.NullOr(Schema.String) }),
     about: ({ base_url: baseUrl, provider }) => ModelProviderStorePostgres.aboutOf({ provider, baseUrl }),
     name: ({ provider }) => provider
+  }),
+  column({
+    kind: "connections to source hosts",
+    table: "source_host_connections",
+    column: "sealed",
+    type: "text",
+    key: [["host", "text"]],
+    more: ["host"],
+    row: Schema.Struct({ host: Schema.String }),
+    about: ({ host }) => HostConnectionsPostgres.aboutOf(host),
+    name: ({ host }) => host
   }),
   webhook("secrets of webhooks", "webhook_endpoints"),
   webhook("secrets of automations", "automations")

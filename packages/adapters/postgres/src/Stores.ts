@@ -21,6 +21,7 @@ import * as DeviceLoginStorePostgres from "./device-login-store/DeviceLoginStore
 import * as FeedbackWatchesPostgres from "./feedback-watches/FeedbackWatchesPostgres.ts"
 import * as FollowedRepositoriesPostgres from "./followed-repositories/FollowedRepositoriesPostgres.ts"
 import * as HintsPostgres from "./HintsPostgres.ts"
+import * as HostConnectionsPostgres from "./host-connections/HostConnectionsPostgres.ts"
 import * as LeasesPostgres from "./leases/LeasesPostgres.ts"
 import * as MaintenancePostgres from "./maintenance/MaintenancePostgres.ts"
 import * as McpServerStorePostgres from "./mcp-server-store/McpServerStorePostgres.ts"
@@ -61,10 +62,10 @@ const drawn = Layer.sync(Ids, () => drawnFrom(() => randomInt(2 ** 47) / 2 ** 47
 
 /**
  * The stores over a connection that the caller provides, whose `search_path` begins with the schema of the tables: sandboxes, leases,
- * workers, setups, checkpoints, blobs, access, members, sessions, device logins, the audit log, spending, secrets, MCP servers, providers
- * of models, settings and aliases of repositories, followed repositories, files of prompts, partners, webhooks, automations and the health
- * of the store, with `Hints`, `Ids` and the database's clock. Limits such as `Policy`, `MaxActiveSandboxes`, `Budgets` and `CreditPrice`
- * are provided to this layer.
+ * workers, setups, checkpoints, blobs, access, members, sessions, device logins, the audit log, spending, secrets, connections to source
+ * hosts, MCP servers, providers of models, settings and aliases of repositories, followed repositories, files of prompts, partners,
+ * webhooks, automations and the health of the store, with `Hints`, `Ids` and the database's clock. Limits such as `Policy`,
+ * `MaxActiveSandboxes`, `Budgets` and `CreditPrice` are provided to this layer.
  */
 export const layerConnected = (
   { blobs, checkpoints, ids = drawn, secretsKey = { file: ".slipway/secrets.key", shared: true } }: StoreOptions = {}
@@ -84,6 +85,7 @@ export const layerConnected = (
       CiTrustStorePostgres.layer,
       SessionStorePostgres.layer,
       SecretStorePostgres.layer,
+      HostConnectionsPostgres.layer,
       McpServerStorePostgres.layer,
       ModelProviderStorePostgres.layer,
       RepositoryAliasesPostgres.layer,

@@ -1,5 +1,6 @@
 import { assert, describe, it } from "@effect/vitest"
 import { AutomationStore } from "@slipway/domain/automation/ports/AutomationStore"
+import { HostConnections } from "@slipway/domain/environment/ports/HostConnections"
 import { SecretStore } from "@slipway/domain/environment/ports/SecretStore"
 import { McpServerStore } from "@slipway/domain/mcp/ports/McpServerStore"
 import { ModelProviderStore } from "@slipway/domain/models/ports/ModelProviderStore"
@@ -13,6 +14,7 @@ import os from "node:os"
 import path from "node:path"
 import * as AutomationStorePostgres from "../src/automation-store/AutomationStorePostgres.ts"
 import * as CheckpointsPostgres from "../src/checkpoints/CheckpointsPostgres.ts"
+import * as HostConnectionsPostgres from "../src/host-connections/HostConnectionsPostgres.ts"
 import * as McpServerStorePostgres from "../src/mcp-server-store/McpServerStorePostgres.ts"
 import * as ModelProviderStorePostgres from "../src/model-provider-store/ModelProviderStorePostgres.ts"
 import * as Rekey from "../src/Rekey.ts"
@@ -41,7 +43,8 @@ const processWith = Effect.fnUntraced(function*(...keys: ReadonlyArray<string>) 
       McpServerStorePostgres.layer,
       ModelProviderStorePostgres.layer,
       WebhookStorePostgres.layer,
-      AutomationStorePostgres.layer
+      AutomationStorePostgres.layer,
+      HostConnectionsPostgres.layer
     )).pipe(Layer.provideMerge(Layer.fresh(SecretsKey.layer({ file }))))
   )
   return {
@@ -50,6 +53,7 @@ const processWith = Effect.fnUntraced(function*(...keys: ReadonlyArray<string>) 
     providers: Context.get(context, ModelProviderStore),
     webhooks: Context.get(context, WebhookStore),
     automations: Context.get(context, AutomationStore),
+    connections: Context.get(context, HostConnections),
     key: Context.get(context, SecretsKey)
   }
 })
@@ -66,7 +70,7 @@ const SERVER = {
 const OAUTH = { ...SERVER, authentication: { type: "oauth" as const } }
 
 /** One value of each kind. */
-const storeAll = Effect.fnUntraced(function*({ automations, providers, secrets, servers, webhooks }: Process) {
+const storeAll = Effect.fnUntraced(function*({ automations, connections, providers, secrets, servers, webhooks }: Process) {
   const grantId = yield* (yield* StoreFixture).grant
   const repo = "acme/Shop"
   yield* secrets.set({ grantId, repo, name: "TOKEN" }, Redacted.make("canary-secret"), at)
@@ -80,6 +84,7 @@ const storeAll = Effect.fnUntraced(function*({ automations, providers, secrets, 
     { provider: "openai", key: Redacted.make("canary-provider"), baseUrl: "https://models.example", model: null, isDefault: true },
     at
   )
+  yield* connections.set("git.example", { accessToken: Redacted.make("canary-host"), refreshToken: null, expiresAt: null }, at)
   yield* webhooks.register(
     { id: ENDPOINT, grantId, url: "https://hooks.example", types: null, createdAt: at },
     Redacted.make("whsec_Y2FuYXJ5LWhvb2s")
@@ -115,7 +120,7 @@ const endpointSecret = (key: Key) =>
   })
 
 /** All that `storeAll` stored, as this process reads it. */
-const readAll = Effect.fnUntraced(function*({ automations, key, providers, secrets, servers }: Process, grantId: string) {
+const readAll = Effect.fnUntraced(function*({ automations, connections, key, providers, secrets, servers }: Process, grantId: string) {
   const repo = "acme/shop"
   const plain = (value: Redacted.Redacted | null | undefined) => value === null || value === undefined ? null : Redacted.value(value)
   const revealed = yield* servers.reveal(grantId, [repo])
@@ -124,11 +129,13 @@ const readAll = Effect.fnUntraced(function*({ automations, key, providers, secre
     plain(revealed.find(({ name }) => name === "wiki")?.credential),
     plain((yield* servers.connection({ grantId, repo, name: "tracker" }))?.tokens),
     plain((yield* providers.keys).get("openai")),
+    plain((yield* connections.current("git.example", at, () => Effect.die("was renewed")))?.accessToken),
     plain((yield* automations.secretsOf(AUTOMATION)).secrets[0]?.value),
     yield* endpointSecret(yield* key.get)
   ]
 })
-const ALL = ["canary-secret", "canary-credential", "canary-tokens", "canary-provider", "whsec_Y2FuYXJ5LWF1dG8", "whsec_Y2FuYXJ5LWhvb2s"]
+const ALL = ["canary-secret", "canary-credential", "canary-tokens", "canary-provider", "canary-host", "whsec_Y2FuYXJ5LWF1dG8",
+  "whsec_Y2FuYXJ5LWhvb2s"]
 
 const sealedIn = Effect.gen(function*() {
   const sql = yield* SqlClient.SqlClient
@@ -271,6 +278,7 @@ describe("every column with encrypted values is known", () => {
       assert.deepStrictEqual([...new Set(found)].sort(), [
         ".",
         "automation-store",
+        "host-connections",
         "mcp-server-store",
         "model-provider-store",
         "secret-store",

@@ -105,7 +105,7 @@ const waitOf = (status: number, headers: Headers): number | undefined => {
 }
 
 /** The bytes of the body; `null`: there are more than `most`. */
-const bytesOf = async ({ body }: Response, most: number): Promise<Buffer | null> => {
+const bytesOf = async ({ body }: Response, most: number): Promise<Buffer<ArrayBuffer> | null> => {
   const chunks: Array<Uint8Array> = []
   let length = 0
   for await (const chunk of body ?? []) {
@@ -115,6 +115,12 @@ const bytesOf = async ({ body }: Response, most: number): Promise<Buffer | null>
     chunks.push(chunk)
   }
   return Buffer.concat(chunks)
+}
+
+/** The answer with the bytes of its body; `null`: there are more than `most`. Rejects as `fetch` does. */
+export const received = async (url: string, init: RequestInit, most: number) => {
+  const response = await fetch(url, init)
+  return { response, bytes: await bytesOf(response, most) }
 }
 
 const parsed = (text: string): unknown => {
@@ -154,8 +160,8 @@ export const send = (host: Host, request: Request): Effect.Effect<Answer, RestFa
   const secret = token === null ? "" : Redacted.value(token)
   const timeout = method === "GET" ? READ_TIMEOUT : WRITE_TIMEOUT
   return Effect.tryPromise({
-    try: async (signal) => {
-      const response = await fetch(urlOf(host.apiUrl, request), {
+    try: (signal) =>
+      received(urlOf(host.apiUrl, request), {
         method,
         redirect: "manual",
         signal,
@@ -167,9 +173,7 @@ export const send = (host: Host, request: Request): Effect.Effect<Answer, RestFa
           ...headers
         },
         ...(body === undefined ? {} : { body: JSON.stringify(body) })
-      })
-      return { response, bytes: await bytesOf(response, answerBytes) }
-    },
+      }, answerBytes),
     catch: (error) => new RestFailed({ status: null, detail: `The connection to ${host.name} failed (${codeOf(error)}).`, retryable: true })
   }).pipe(
     Effect.timeoutOrElse({

@@ -50,6 +50,8 @@ const stored: Readonly<Record<Action, true>> = {
   "repository_settings.changed": true,
   "repository_alias.set": true,
   "repository_alias.removed": true,
+  "source_host.connected": true,
+  "source_host.disconnected": true,
   "mcp_server.set": true,
   "mcp_server.removed": true,
   "mcp_server.connected": true,

@@ -42,7 +42,10 @@ const repositories = {
     about: "Repositories of this machine: list, add, remove; aliases of repositories of any host",
     load: async () => (await import("./admin/Repos.ts")).repos
   },
-  hosts: { about: "Source hosts of the service: list, check", load: async () => (await import("./admin/Hosts.ts")).hosts },
+  hosts: {
+    about: "Source hosts of the service: list, check, sign-in, sign-out",
+    load: async () => (await import("./admin/Hosts.ts")).hosts
+  },
   pulls: {
     about: "Pull requests of these repositories: list, show, diff, close, merge",
     load: async () => (await import("./admin/Pulls.ts")).pulls

@@ -27,8 +27,8 @@ export const settings = {
 const MAX_HOSTS = 20
 const MAX_FILE_BYTES = 2 ** 20
 const MAX_SECRET_BYTES = 64 * 1024
-/** The shortest secret of a webhook, as in SLIPWAY_GITHUB_WEBHOOK_SECRET. */
-const MIN_WEBHOOK_SECRET = 16
+/** Characters of the shortest secret, as in SLIPWAY_GITHUB_WEBHOOK_SECRET. */
+const MIN_SECRET = 16
 
 const isRepoName = Schema.is(RepoName)
 
@@ -77,6 +77,11 @@ const GitLabEntry = Schema.Struct({
   kind: Schema.Literal("gitlab"),
   ...Remote,
   ...Tokens,
+  /** An OAuth application of GitLab, in place of `tokenFile`: see slipway hosts sign-in. */
+  oauth: Schema.optionalKey(Schema.Struct({
+    clientId: Schema.String.check(Schema.isPattern(/^[\x21-\x7e]{1,200}$/u, { expected: "the id of an application" })),
+    clientSecretFile: Schema.optionalKey(File)
+  })),
   /** Groups whose nested projects are known by the last two segments of their paths. */
   groups: Schema.optionalKey(Schema.Array(Group).check(Schema.isMaxLength(100)))
 })
@@ -116,6 +121,8 @@ export interface GitHubHost extends Common, NonNullable<Effect.Success<typeof Gi
 export interface GitLabHost extends Common, HostTokens {
   readonly kind: "gitlab"
   readonly groups: ReadonlyArray<string>
+  /** The application whose tokens serve where no file has one; `null`: none. `clientSecret`: `null` for one that is not confidential. */
+  readonly oauth: { readonly clientId: string; readonly clientSecret: Redacted.Redacted | null } | null
 }
 
 /** `gitea`: the same API with other words in texts. */
@@ -167,11 +174,10 @@ const entriesOf = Effect.fnUntraced(function*(file: string) {
   })
 })
 
-const secretOf = Effect.fnUntraced(function*(file: string) {
-  const text = (yield* textOf(file, MAX_SECRET_BYTES, `the secret of a webhook in ${file} cannot be read`)).trim()
-  if (text.length < MIN_WEBHOOK_SECRET) {
-    return yield* Effect.fail(`the secret of a webhook in ${file} must have at least ${MIN_WEBHOOK_SECRET} characters`)
-  }
+/** `kind`: for people, such as `secret of a webhook`. */
+const secretOf = Effect.fnUntraced(function*(file: string, kind: string) {
+  const text = (yield* textOf(file, MAX_SECRET_BYTES, `the ${kind} in ${file} cannot be read`)).trim()
+  if (text.length < MIN_SECRET) return yield* Effect.fail(`the ${kind} in ${file} must have at least ${MIN_SECRET} characters`)
   yield* Redaction.useSync((redactor) => redactor.learn(text))
   return Redacted.make(text)
 })
@@ -181,7 +187,7 @@ const hostOf = Effect.fnUntraced(function*(folder: string, entry: typeof Entry.T
   const repositories = entry.repositories?.map((pattern) => pattern.toLowerCase()) ?? null
   if (entry.kind === "local") return { ...LOCAL, repositories }
   const at = (file: string) => path.resolve(folder, file)
-  const webhookSecret = entry.webhookSecretFile === undefined ? null : yield* secretOf(at(entry.webhookSecretFile))
+  const webhookSecret = entry.webhookSecretFile === undefined ? null : yield* secretOf(at(entry.webhookSecretFile), "secret of a webhook")
   if (entry.kind === "github") {
     const { apiUrl = GitHub.both.apiUrl.default ?? "", appId, privateKeyFile } = entry
     const host: GitHubHost = {
@@ -204,9 +210,17 @@ const hostOf = Effect.fnUntraced(function*(folder: string, entry: typeof Entry.T
     tokens: tokens.map(({ file, path }) => ({ path, file: at(file) })),
     webhookSecret
   }
-  if (common.tokenFile === null && common.tokens.length === 0) return yield* Effect.fail(`${name} needs a tokenFile, or tokens`)
-  const host: GitLabHost | ForgejoHost = kind === "gitlab" ? { ...common, kind, groups: entry.groups ?? [] } : { ...common, kind }
-  return host
+  const application = kind === "gitlab" ? entry.oauth : undefined
+  if (common.tokenFile === null && common.tokens.length === 0 && application === undefined) {
+    return yield* Effect.fail(`${name} needs a tokenFile, or tokens${kind === "gitlab" ? ", or oauth" : ""}`)
+  }
+  if (kind !== "gitlab") return { ...common, kind } satisfies ForgejoHost
+  if (common.tokenFile !== null && application !== undefined) return yield* Effect.fail(`${name} has a tokenFile and oauth: leave one out`)
+  const clientSecret = application?.clientSecretFile === undefined
+    ? null
+    : yield* secretOf(at(application.clientSecretFile), "secret of an application")
+  const oauth = application === undefined ? null : { clientId: application.clientId, clientSecret }
+  return { ...common, kind, groups: entry.groups ?? [], oauth } satisfies GitLabHost
 })
 
 /** The problem with the list as a whole; `null`: none. */

@@ -93,7 +93,9 @@ it.effect("a wrong list is refused with the place of the fault and what is expec
         [[{ ...gitlab, kind: "bitbucket" }], /^\[0\]/u],
         [[{ ...github, appId: undefined }], /^\[0\]\.appId/u],
         [{}, /./u],
-        [[{ ...gitlab, tokenFile: undefined }], /gitlab\.example\.com needs a tokenFile, or tokens/u],
+        [[{ ...gitlab, tokenFile: undefined }], /gitlab\.example\.com needs a tokenFile, or tokens, or oauth/u],
+        [[{ ...gitlab, oauth: { clientId: "a" } }], /gitlab\.example\.com has a tokenFile and oauth: leave one out/u],
+        [[{ ...forgejo, oauth: { clientId: "a" } }], /^\[0\]\.oauth/u],
         [[{ ...gitlab, webhookSecretFile: "short" }], /FOLDER\/short must have at least 16 characters/u],
         [[{ ...gitlab, webhookSecretFile: "missing" }], /FOLDER\/missing cannot be read/u],
         [[gitlab, { ...gitlab, url: "https://GITLAB.example.com" }], /two of them have the name gitlab\.example\.com/u],
@@ -118,8 +120,12 @@ it.effect("a token is for a project or group and all below it, and the longest p
       writeFileSync(path.join(at, name), text)
       return path.join(at, name)
     }
-    const host: SourceHosts.HostTokens & { readonly name: string } = {
+    const host: SourceHosts.GitLabHost = {
+      kind: "gitlab",
       name: "gitlab.example.com",
+      repositories: null,
+      groups: [],
+      oauth: null,
       url: "https://gitlab.example.com",
       tokenFile: token("all", "token-of-all\n"),
       tokens: [
@@ -128,7 +134,7 @@ it.effect("a token is for a project or group and all below it, and the longest p
       ],
       webhookSecret: null
     }
-    const of = (asked: string, known = host) => Effect.map(HostTokens.tokenFor(known)(asked), Redacted.value)
+    const of = (asked: string, known = host) => Effect.map(HostTokens.tokenFor(known, null)(asked), Redacted.value)
     for (
       const [asked, expected] of [
         ["", "token-of-all"],

@@ -1,4 +1,4 @@
-/** Secrets of the service and of repositories. Those of a grant are deleted when it is revoked. */
+/** Secrets of the service, of source hosts and of repositories. Those of a grant are deleted when it is revoked. */
 export const secrets: ReadonlyArray<string> = [
   // Shared by all processes of one service, made on first use.
   `CREATE TABLE IF NOT EXISTS secrets (
@@ -24,5 +24,10 @@ export const secrets: ReadonlyArray<string> = [
     ref       text           NOT NULL,
     listed_at timestamptz(3) NOT NULL
   )`,
-  "CREATE UNIQUE INDEX IF NOT EXISTS trusted_refs_key ON trusted_refs (grant_id, lower(repo), ref)"
+  "CREATE UNIQUE INDEX IF NOT EXISTS trusted_refs_key ON trusted_refs (grant_id, lower(repo), ref)",
+  // The service's tokens at source hosts, encrypted for the host alone. Names are in lower case.
+  `CREATE TABLE IF NOT EXISTS source_host_connections (
+    host   text PRIMARY KEY,
+    sealed text NOT NULL CHECK (sealed LIKE 'sealed:%')
+  )`
 ]

@@ -63,6 +63,8 @@ export const Action = Schema.Literals([
   "repository_settings.changed",
   "repository_alias.set",
   "repository_alias.removed",
+  "source_host.connected",
+  "source_host.disconnected",
   "mcp_server.set",
   "mcp_server.removed",
   "mcp_server.connected",

@@ -253,7 +253,7 @@ const ask = Effect.fn("Doctor.ask")(function*(url: string) {
 /** A line for each host. */
 const sourceHosts = ({ sourceHosts: { file, list } }: Settings.Settings): Effect.Effect<ReadonlyArray<Finding>> =>
   Effect.forEach(list, (host) =>
-    Effect.map(CheckHost.check(host, file !== null), (checked): Finding => ({
+    Effect.map(CheckHost.check(host, file !== null, null), (checked): Finding => ({
       what: file === null ? "source host" : `source host ${host.name}`,
       ...checked
     })), { concurrency: "unbounded" })

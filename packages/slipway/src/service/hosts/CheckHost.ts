@@ -1,4 +1,5 @@
 /** Whether a source host answers, and accepts the credentials of the service. */
+import type { HostConnections } from "@slipway/domain/environment/ports/HostConnections"
 import * as ForgejoApi from "@slipway/forgejo/ForgejoApi"
 import * as GitHubApi from "@slipway/github/GitHubApi"
 import * as GitLabApi from "@slipway/gitlab/GitLabApi"
@@ -63,7 +64,8 @@ const withTokens = <E extends { readonly message: string; readonly detail: strin
   ask: (path: string) => Effect.Effect<Account, E>
 ): Effect.Effect<Checked> =>
   Effect.gen(function*() {
-    const paths = [...(host.tokenFile === null ? [] : [""]), ...host.tokens.map(({ path }) => path)]
+    const isWhole = host.tokenFile !== null || host.kind === "gitlab" && host.oauth !== null
+    const paths = [...(isWhole ? [""] : []), ...host.tokens.map(({ path }) => path)]
     const found = yield* Effect.forEach(paths, (path) =>
       Effect.map(Effect.result(ask(path)), (result) => {
         const of = path === "" ? "" : `Token of ${path}: `
@@ -83,17 +85,30 @@ const withTokens = <E extends { readonly message: string; readonly detail: strin
     return checked
   })
 
-/** Asks the host once. `isListed`: it is in the operator's list, not by settings of its own. */
-export const check = (host: Hosts.Host, isListed: boolean): Effect.Effect<Checked> => {
+/**
+ * Asks the host once. `isListed`: it is in the operator's list, not by settings of its own. `connections`: `null` without a database; then
+ * a host that needs it is not asked.
+ */
+export const check = (
+  host: Hosts.Host,
+  isListed: boolean,
+  connections: HostConnections["Service"] | null
+): Effect.Effect<Checked> => {
   switch (host.kind) {
     case "local":
       return Effect.succeed({ state: "ok", detail: "repositories of this machine (slipway repos)" })
     case "github":
       return gitHub(host, isListed)
     case "gitlab":
-      return withTokens(host, (path) => GitLabApi.account({ url: host.url, token: () => tokenFor(host)(path), groups: host.groups }, path))
+      if (host.oauth !== null && connections === null) {
+        return Effect.succeed({ state: "ok", detail: `GitLab at ${host.url}, as an OAuth application: slipway hosts check asks it.` })
+      }
+      return withTokens(host, (path) => {
+        const token = tokenFor(host, connections)
+        return GitLabApi.account({ url: host.url, token: () => token(path), groups: host.groups }, path)
+      })
     case "forgejo":
     case "gitea":
-      return withTokens(host, (path) => ForgejoApi.account({ url: host.url, token: () => tokenFor(host)(path) }))
+      return withTokens(host, (path) => ForgejoApi.account({ url: host.url, token: () => tokenFor(host, null)(path) }))
   }
 }

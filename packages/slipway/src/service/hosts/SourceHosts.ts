@@ -1,11 +1,12 @@
 /** The hosts of repositories and pull requests: those of the operator's list, or GitHub or this machine alone. */
+import { HostConnections } from "@slipway/domain/environment/ports/HostConnections"
 import { Redaction } from "@slipway/domain/environment/redaction/Redaction"
 import { CommitAuthor, CommitMessage } from "@slipway/domain/publishing/rules/Publication"
 import { PublicAddress } from "@slipway/domain/publishing/rules/PullRequestText"
 import { PullRequestFeedback } from "@slipway/domain/source/ports/PullRequestFeedback"
 import { PullRequests } from "@slipway/domain/source/ports/PullRequests"
 import { RepositoryNews } from "@slipway/domain/source/ports/RepositoryNews"
-import { SourceHost } from "@slipway/domain/source/ports/SourceHost"
+import { SourceHost, type SourceHostError } from "@slipway/domain/source/ports/SourceHost"
 import { SourceHostEvents } from "@slipway/domain/source/ports/SourceHostEvents"
 import { type RoutedHost, shortName } from "@slipway/domain/source/routing/HostRoutes"
 import * as RoutedHosts from "@slipway/domain/source/routing/RoutedHosts"
@@ -23,6 +24,7 @@ import { LocalRepositories } from "@slipway/local-source/LocalRepositories"
 import * as PullRequestFeedbackLocal from "@slipway/local-source/PullRequestFeedbackLocal"
 import * as SourceHostLocal from "@slipway/local-source/SourceHostLocal"
 import { Context, Effect, Layer, Option, Redacted } from "effect"
+import type { SqlClient } from "effect/sql"
 import { readFile } from "node:fs/promises"
 import { app as gitHubSettings } from "../../settings/GitHub.ts"
 import { InvalidSetting } from "../../settings/Setting.ts"
@@ -91,17 +93,30 @@ const nameOf = (host: Hosts.Host): RoutedHost["nameOf"] => (path) => {
   return isPlain || isBelow ? shortName(path) : null
 }
 
-const gitLab = (host: Hosts.GitLabHost) => {
-  const options = { url: host.url, token: tokenFor(host), groups: host.groups }
-  return Layer.merge(SourceHostGitLab.layer(options), PullRequestFeedbackGitLab.layer(options))
+const gitLab = (host: Hosts.GitLabHost) =>
+  Layer.unwrap(HostConnections.useSync((connections) => {
+    const options = { url: host.url, token: tokenFor(host, connections), groups: host.groups }
+    return Layer.merge(SourceHostGitLab.layer(options), PullRequestFeedbackGitLab.layer(options))
+  }))
+
+const forgejo = (host: Hosts.ForgejoHost) =>
+  Layer.unwrap(HostConnections.useSync((connections) => {
+    const options = { url: host.url, token: tokenFor(host, connections) }
+    return Layer.merge(SourceHostForgejo.layer(options), PullRequestFeedbackForgejo.layer(options))
+  }))
+
+/** The layers of one host. */
+interface HostLayers {
+  readonly ports: Layer.Layer<
+    SourceHost | PullRequestFeedback,
+    InvalidSetting | SourceHostError,
+    LocalRepositories | SqlClient.SqlClient | HostConnections
+  >
+  readonly news: Layer.Layer<never, InvalidSetting | SourceHostError, HostConnections> | ReturnType<typeof gitHubNews>
+  readonly events: ReturnType<typeof gitHubEvents>
 }
 
-const forgejo = (host: Hosts.ForgejoHost) => {
-  const options = { url: host.url, token: tokenFor(host) }
-  return Layer.merge(SourceHostForgejo.layer(options), PullRequestFeedbackForgejo.layer(options))
-}
-
-const layersOf = (host: Hosts.Host, publicUrl: string) => {
+const layersOf = (host: Hosts.Host, publicUrl: string): HostLayers => {
   switch (host.kind) {
     case "local":
       return { ports: local(publicUrl), news: Layer.empty, events: Layer.empty }
