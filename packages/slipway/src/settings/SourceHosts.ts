@@ -2,7 +2,7 @@
 import { Redaction } from "@slipway/domain/environment/redaction/Redaction"
 import { RepoName } from "@slipway/domain/source/schema/RepoRef"
 import { HostName } from "@slipway/domain/source/schema/RepositoryAlias"
-import { webUrlOf } from "@slipway/github/GitHubApi"
+import { webUrlOf, withoutSlash } from "@slipway/github/GitHubApi"
 import * as Effect from "effect/Effect"
 import * as Redacted from "effect/Redacted"
 import * as Schema from "effect/Schema"
@@ -205,7 +205,7 @@ const hostOf = Effect.fnUntraced(function*(folder: string, entry: typeof Entry.T
   const common = {
     name,
     repositories,
-    url: entry.url.replace(/\/+$/u, ""),
+    url: withoutSlash(entry.url),
     tokenFile: tokenFile === undefined ? null : at(tokenFile),
     tokens: tokens.map(({ file, path }) => ({ path, file: at(file) })),
     webhookSecret

@@ -1,7 +1,7 @@
 /**
  * The tokens of the service at hosts that take access tokens. Files are read for each operation, so a replaced file counts at once.
  */
-import { type HostConnection, HostConnections } from "@slipway/domain/environment/ports/HostConnections"
+import type { HostConnection, HostConnections } from "@slipway/domain/environment/ports/HostConnections"
 import { Redaction } from "@slipway/domain/environment/redaction/Redaction"
 import { SourceHostError } from "@slipway/domain/source/ports/SourceHost"
 import * as GitLabOAuth from "@slipway/gitlab/GitLabOAuth"
