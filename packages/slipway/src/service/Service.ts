@@ -20,6 +20,7 @@ import * as WorkingTreesGit from "@slipway/git/working-trees/WorkingTreesGit"
 import * as Server from "@slipway/http/Server"
 import * as HttpSettings from "@slipway/http/server/Settings"
 import * as MachineFolder from "@slipway/machine/files/MachineFolder"
+import * as TrustedAuthorities from "@slipway/machine/network/TrustedAuthorities"
 import * as Spawner from "@slipway/machine/node/spawner/Spawner"
 import { pages } from "@slipway/pages/Pages"
 import * as SharedSecret from "@slipway/postgres/secret-store/SharedSecret"
@@ -40,6 +41,7 @@ import { Context, Duration, Effect, Fiber, Layer, Schema, Scope } from "effect"
 import * as TracesOtlp from "../traces/TracesOtlp.ts"
 import "effect/schema/SchemaJITCompiler/enable"
 import { randomUUID } from "node:crypto"
+import { join } from "node:path"
 import manifest from "../../package.json" with { type: "json" }
 import * as IsolationSettings from "../settings/Isolation.ts"
 import * as Settings from "../settings/Settings.ts"
@@ -215,7 +217,10 @@ export const layer = (settings: Settings.Settings, publicUrl: string, postgres =
   Layer.unwrap(Effect.gen(function*() {
     const { databaseUrl, metricsAddress, role } = settings
     // Processes without a worker may share the environment, with folders that they do not have.
-    if (role !== "http") yield* Toolchains.check(settings)
+    if (role !== "http") {
+      yield* Toolchains.check(settings)
+      TrustedAuthorities.keepIn(join(settings.dataDir, "authorities"))
+    }
     const signingKey = role === "http" ? null : yield* CommitSigning.find(settings)
     const given = yield* Models.find(settings)
     // Before child processes start, which would inherit them.

@@ -10,6 +10,7 @@ import * as Lifetimes from "./Lifetimes.ts"
 import * as Limits from "./Limits.ts"
 import * as Listening from "./Listening.ts"
 import * as Models from "./Models.ts"
+import * as Network from "./Network.ts"
 import * as Oidc from "./Oidc.ts"
 import * as Processes from "./Processes.ts"
 import * as Publishing from "./Publishing.ts"
@@ -31,6 +32,7 @@ const subject = (title: string, ...groups: ReadonlyArray<Group>): Subject => ({
 /** In the order of the documentation. */
 export const subjects: ReadonlyArray<Subject> = [
   subject("Listening", Listening.settings, Listening.edge),
+  subject("Outgoing requests", Network.settings),
   subject("Storage", Storage.settings),
   subject("Processes", Processes.settings),
   subject("Logs", Processes.logging),
@@ -53,6 +55,7 @@ export const all: ReadonlyArray<Setting<unknown>> = subjects.flatMap(({ settings
 const values = Effect.gen(function*() {
   return {
     ...yield* Listening.load,
+    ...yield* Network.load,
     ...yield* Storage.load,
     ...yield* Processes.load,
     ...yield* Limits.load,
@@ -103,7 +106,7 @@ export const load: Effect.Effect<Settings, InvalidSetting> = Effect.gen(function
 
 /** Removes the secrets from the environment that child processes inherit. */
 export const hideSecrets = Effect.sync(() => {
-  for (const { name, secret } of all) if (secret === true) delete process.env[name]
+  for (const { inherited, name, secret } of all) if (secret === true && inherited !== true) delete process.env[name]
 })
 
 /** An example of setting variables for a command, for its help. */
