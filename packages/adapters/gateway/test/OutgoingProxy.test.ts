@@ -201,7 +201,9 @@ describe("credentials of a cloud", () => {
       assert.strictEqual(yield* CloudCredentials.ofEnvironment(environment).problem("azure"), null)
       assert.deepStrictEqual(network.asked, ["CONNECT login.outside.test:443"])
       network.behave(407)
-      yield* Effect.promise(() => fetch("https://login.outside.test/", { headers: { connection: "close" } }).catch(() => null))
+      yield* Effect.promise(() =>
+        fetch("https://login.outside.test/", { headers: { connection: "close" } }).catch(() => null)
+      )
       const refused = yield* CloudCredentials.ofEnvironment({ ...environment, AZURE_AUTHORITY_HOST: "https://other.outside.test" })
         .problem("azure")
       assert.include(refused ?? "", "There is no token of Microsoft Entra (PROXY_STATUS_407)")

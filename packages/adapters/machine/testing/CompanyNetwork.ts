@@ -22,7 +22,7 @@ const SIGNED_IN = `Basic ${Buffer.from(`${USER}:${CANARY}`).toString("base64")}`
 type Behaviour = "works" | number | "silent" | "closes" | "garbage"
 
 /** The names of the authority's certificate. */
-const NAMES = ["*.outside.test", "sts.eu-west-1.amazonaws.com", "sts.googleapis.com"]
+const NAMES = ["*.outside.test", "localhost", "sts.eu-west-1.amazonaws.com", "sts.googleapis.com"]
 
 const VARIABLES = ["HTTPS_PROXY", "https_proxy", "HTTP_PROXY", "http_proxy", "NO_PROXY", "no_proxy"]
 

@@ -10,7 +10,6 @@ import * as Lifetimes from "./Lifetimes.ts"
 import * as Limits from "./Limits.ts"
 import * as Listening from "./Listening.ts"
 import * as Models from "./Models.ts"
-import * as Network from "./Network.ts"
 import * as Oidc from "./Oidc.ts"
 import * as Processes from "./Processes.ts"
 import * as Publishing from "./Publishing.ts"
@@ -32,7 +31,7 @@ const subject = (title: string, ...groups: ReadonlyArray<Group>): Subject => ({
 /** In the order of the documentation. */
 export const subjects: ReadonlyArray<Subject> = [
   subject("Listening", Listening.settings, Listening.edge),
-  subject("Outgoing requests", Network.settings),
+  subject("Outgoing requests", Listening.outgoing),
   subject("Storage", Storage.settings),
   subject("Processes", Processes.settings),
   subject("Logs", Processes.logging),
@@ -53,9 +52,9 @@ export const subjects: ReadonlyArray<Subject> = [
 export const all: ReadonlyArray<Setting<unknown>> = subjects.flatMap(({ settings }) => settings)
 
 const values = Effect.gen(function*() {
+  yield* Listening.loadOutgoing
   return {
     ...yield* Listening.load,
-    ...yield* Network.load,
     ...yield* Storage.load,
     ...yield* Processes.load,
     ...yield* Limits.load,

@@ -2,8 +2,8 @@
  * One request to a provider. Its answer is passed to the agent byte by byte, no faster than the agent reads. Interrupting it closes
  * both connections at once.
  */
-import { Effect } from "effect"
 import { proxyFailureIn, request, whenConnected } from "@slipway/machine/network/OutgoingRequest"
+import { Effect } from "effect"
 import type { Agent, ClientRequest, IncomingMessage, ServerResponse } from "node:http"
 import { isObject } from "../protocols/JsonFields.ts"
 import type { Protocol } from "../protocols/Protocol.ts"
@@ -34,7 +34,10 @@ export interface Outgoing {
   readonly meter: (streaming: boolean) => UsageMeter
   /** The meter's count may have changed. Called before the agent gets the bytes with the count. */
   readonly counted: () => void
-  /** The provider did not answer (`said` is our own sentence then, or empty), or sent an error: its status and text. Called before the agent gets it. */
+  /**
+   * The provider did not answer, or sent an error: its status and text. Called before the agent gets it. Without an answer `said` is our
+   * own sentence, or empty.
+   */
   readonly failed: (status: number | null, said: string) => void
 }
 

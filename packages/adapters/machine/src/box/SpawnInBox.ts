@@ -38,12 +38,9 @@ export const spawnIn = Effect.fnUntraced(function*(
     limits,
     processors,
     // Agents may be installed at any time.
-    readOnly: [
-      ...readOnly,
-      ...authorities === null ? [] : [authorities],
-      ...seesRepositories === true ? repositories : [],
-      ...borrowed
-    ].filter((path) => existsSync(path)),
+    readOnly: [...readOnly, ...seesRepositories === true ? repositories : [], ...borrowed].filter((path) => existsSync(path)).concat(
+      authorities === null ? [] : [authorities]
+    ),
     etcFiles,
     image: programs?.image ?? null,
     environment: ProcessEnvironment.of({ env, programs }, {

@@ -18,6 +18,12 @@ export const settings = (environment: Environment = process.env): ProxySettings 
   return known.settings
 }
 
+/** The proxies in use. */
+export const proxies = (): ReadonlyArray<URL> => {
+  const { http, https } = settings()
+  return [...new Map([https, http].flatMap((proxy) => proxy === undefined ? [] : [[proxy.href, proxy]])).values()]
+}
+
 /** The proxy for requests to the address; `undefined`: it is reached directly. */
 export const proxyOf = (url: URL): URL | undefined => proxyFor(settings(), url)
 
@@ -56,11 +62,12 @@ export const whenConnected = (socket: Socket, isSecure: boolean, then: () => voi
 }
 
 /** A request to an http address: its whole address goes to the proxy. */
-const plain = (url: URL, proxy: URL, { agent, headers, lookup: _, ...options }: OutgoingOptions): ClientRequest => {
+const plain = (url: URL, proxy: URL, { agent, headers, method, signal }: OutgoingOptions): ClientRequest => {
   const signIn = authorization(proxy)
   const isSecure = proxy.protocol === "https:"
   return (isSecure ? httpsRequest : httpRequest)({
-    ...options,
+    ...method === undefined ? {} : { method },
+    ...signal === undefined ? {} : { signal },
     agent: isSecure ? false : agent ?? false,
     protocol: proxy.protocol,
     host: proxy.hostname.replace(/^\[|\]$/gu, ""),

@@ -4,8 +4,8 @@ import { connect as connectTcp, isIP, type Socket } from "node:net"
 import { connect as connectTls } from "node:tls"
 import { authorization, shown } from "./ProxySettings.ts"
 
-/** Until the proxy has connected. It connects to the destination within this time too. */
-const CONNECT_MILLIS = 20_000
+/** Until the proxy has connected to the destination. Shorter than the times of those who connect, so that they can name the proxy. */
+const CONNECT_MILLIS = 8000
 /** Bytes of the head of its answer. */
 const MAX_HEAD_BYTES = 16_384
 
@@ -30,7 +30,7 @@ export interface Destination {
 }
 
 /** The problem that the status of the proxy's answer names. */
-export const problemOf = (status: number): string => {
+const problemOf = (status: number): string => {
   if (status === 407) return "refuses the user and the password of its variable, or lacks them (status 407)"
   if (status === 403) return "does not allow this destination (status 403)"
   if (status >= 500) return `does not reach the destination (status ${status})`

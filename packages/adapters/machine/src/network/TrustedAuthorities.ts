@@ -2,8 +2,9 @@
  * The operator's own certificate authorities, beside those of Node and of the system: for this process, for git, and for boxes. Programs
  * read one file, so there is a bundle with all of them.
  */
+import { isAbsence } from "@slipway/domain/files/rules/SystemError"
 import { X509Certificate } from "node:crypto"
-import { existsSync, mkdirSync, mkdtempSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } from "node:fs"
+import { mkdirSync, mkdtempSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { getCACertificates, setDefaultCACertificates } from "node:tls"
@@ -91,13 +92,23 @@ const temporary = (): string => {
   return made
 }
 
+/** `null`: it is not there. */
+const textOf = (file: string): string | null => {
+  try {
+    return readFileSync(file, "latin1")
+  } catch (error) {
+    if (isAbsence(error)) return null
+    throw error
+  }
+}
+
 /** The file with all authorities, readable by every user; `null`: the operator has none. It is made again if it was removed. */
 export const bundle = (): string | null => {
   if (trust === undefined) return null
   const folder = trust.folder ??= temporary()
   const file = join(folder, "ca-bundle.pem")
   // An earlier process of this folder may have had other authorities.
-  if (existsSync(file) && readFileSync(file, "latin1") === trust.text) return file
+  if (textOf(file) === trust.text) return file
   mkdirSync(folder, { recursive: true, mode: 0o755 })
   const next = `${file}.${process.pid}`
   writeFileSync(next, trust.text, { mode: 0o644 })

@@ -116,7 +116,9 @@ describe("a request to the outside", () => {
       const network = yield* outside
       network.behave("silent")
       const through = (proxy: string, millis: number) =>
-        Effect.promise(() => connectThrough(new URL(proxy), { host: "api.outside.test", port: 443 }, { millis }).catch((error: unknown) => error))
+        Effect.promise(() =>
+          connectThrough(new URL(proxy), { host: "api.outside.test", port: 443 }, { millis }).catch((error: unknown) => error)
+        )
       const silent = yield* through(network.proxy, 50)
       assert.instanceOf(silent, ProxyFailed)
       assert.strictEqual(silent.message, `The proxy http://${network.proxyHost} did not connect within 0.05 seconds.`)
@@ -151,7 +153,10 @@ describe("a webhook", () => {
   it.live("goes through the proxy to a name that only the proxy knows, and never to one with a private address", () =>
     Effect.gen(function*() {
       const network = yield* outside
-      yield* network.https("partner.outside.test", (incoming, response) => void response.writeHead(incoming.method === "POST" ? 204 : 405).end())
+      yield* network.https(
+        "partner.outside.test",
+        (incoming, response) => void response.writeHead(incoming.method === "POST" ? 204 : 405).end()
+      )
       const answered = yield* sending("https://partner.outside.test/hook")
       assert.deepInclude(answered, { _tag: "Answered", status: 204 })
       const lookup = (name: string) => Promise.resolve(name === "inside.outside.test" ? ["93.184.215.14", "10.0.0.1"] : [])
@@ -212,7 +217,10 @@ describe("the egress of a box", () => {
       const plain = yield* spoken(socket, `GET http://plain.outside.test/x?y HTTP/1.1\r\nHost: plain.outside.test\r\n${forged}\r\n`, "/x?y")
       assert.include(plain, "plain plain.outside.test /x?y")
       assert.match(yield* spoken(socket, "CONNECT other.outside.test:443 HTTP/1.1\r\n\r\n", "\n\n"), /^HTTP\/1\.1 403 .*not on the list/u)
-      assert.match(yield* spoken(socket, "CONNECT inside.outside.test:443 HTTP/1.1\r\n\r\n", "\n\n"), /^HTTP\/1\.1 403 .*not a public address/u)
+      assert.match(
+        yield* spoken(socket, "CONNECT inside.outside.test:443 HTTP/1.1\r\n\r\n", "\n\n"),
+        /^HTTP\/1\.1 403 .*not a public address/u
+      )
       assert.deepStrictEqual(network.asked, ["CONNECT greeter.outside.test:443", "GET http://plain.outside.test/x?y"])
       assert.deepStrictEqual(refusals, ["other.outside.test:443 not allowed", "inside.outside.test:443 not a public address"])
     }))

@@ -23,7 +23,7 @@ describe("the proxy of a request", () => {
     assert.strictEqual(chosen("https://api.example", "other.example", { no_proxy: "api.example" }), null)
   })
 
-  it("is none for this machine and for the metadata of clouds, also if nothing says so", () => {
+  it("is not used for this machine and for the metadata of clouds, also if nothing says so", () => {
     const direct = ["localhost", "a.localhost", "127.0.0.1", "127.8.8.8", "[::1]", "169.254.169.254", "169.254.170.2", "[fe80::1]",
       "[fd00:ec2::254]", "metadata.google.internal"]
     for (const host of direct) {
@@ -34,7 +34,7 @@ describe("the proxy of a request", () => {
     assert.notStrictEqual(chosen("http://10.0.0.1"), null)
   })
 
-  it("is none for names of NO_PROXY and all below them", () => {
+  it("is not used for names of NO_PROXY and all below them", () => {
     for (const entry of ["corp.example", ".corp.example", "*.corp.example", "CORP.example", "other, corp.example", "other corp.example"]) {
       for (const host of ["corp.example", "git.corp.example", "git.corp.example.", "GIT.corp.example"]) {
         assert.strictEqual(chosen(`https://${host}`, entry), null, `${entry} ${host}`)
@@ -47,7 +47,7 @@ describe("the proxy of a request", () => {
     assert.notStrictEqual(chosen("https://anything.example", "."), null)
   })
 
-  it("is none for addresses and networks of NO_PROXY", () => {
+  it("is not used for addresses and networks of NO_PROXY", () => {
     assert.strictEqual(chosen("https://10.1.2.3", "10.0.0.0/8"), null)
     assert.notStrictEqual(chosen("https://11.1.2.3", "10.0.0.0/8"), null)
     assert.strictEqual(chosen("https://10.1.2.3", "10.1.2.3"), null)
@@ -60,7 +60,7 @@ describe("the proxy of a request", () => {
     assert.notStrictEqual(chosen("https://ten.example", "10.0.0.0/8"), null)
   })
 
-  it("is none for a port of NO_PROXY, and no other port of that name", () => {
+  it("is not used for a port of NO_PROXY, but for other ports of that name", () => {
     assert.strictEqual(chosen("https://git.example", "git.example:443"), null)
     assert.notStrictEqual(chosen("https://git.example:8443", "git.example:443"), null)
     assert.strictEqual(chosen("https://git.example:8443", "git.example:8443"), null)
@@ -111,7 +111,7 @@ describe("the variables of child processes", () => {
     assert.include(given["NO_PROXY"], "corp.example,localhost,127.0.0.1,::1,169.254.169.254")
   })
 
-  it("are none without a proxy", () => {
+  it("are absent without a proxy", () => {
     assert.deepStrictEqual(variables(parse({ NO_PROXY: "corp.example" })), {})
   })
 })

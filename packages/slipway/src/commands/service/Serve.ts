@@ -1,4 +1,6 @@
 /** `slipway serve`: runs the service until it is stopped. */
+import * as OutgoingRequest from "@slipway/machine/network/OutgoingRequest"
+import * as ProxySettings from "@slipway/machine/network/ProxySettings"
 import { Deferred, Effect, Fiber, Layer, Redacted, Schema } from "effect"
 import { Command } from "effect/cli"
 import { createServer } from "node:net"
@@ -56,6 +58,7 @@ const serveUntilStopped = Effect.gen(function*() {
   const port = settings.role === "worker" ? settings.port : yield* reserve(settings)
   const publicUrl = settings.publicUrl ?? addressOf(settings.host, port)
   for (const line of Settings.unknown(process.env)) yield* Effect.logWarning(line)
+  for (const proxy of OutgoingRequest.proxies()) yield* Effect.logInfo(`requests to the outside go through ${ProxySettings.shown(proxy)}`)
   yield* RunningServices.announce(settings, publicUrl)
   const postgres = yield* OwnPostgres.begin(settings)
   const [{ announce }, Service] = yield* Effect.promise(() => Promise.all([import("./Announce.ts"), import("../../service/Service.ts")]))

@@ -323,9 +323,9 @@ const examine = Effect.fn("Doctor.examine")(function*(given: Settings.Settings) 
   const { settings, tried } = yield* RunningServices.findToTry(given)
   const node: Finding = { what: "Node", state: "ok", detail: `${process.versions.node} on ${process.platform} ${process.arch}` }
   const found = yield* Effect.all(
-    [ProxyFinding.find(destinationsOf(settings)), source(settings), signIn(settings), oidc(settings), git, signing(settings), postgres(tried, settings.dataDir), disk(settings),
-      checkpoints(settings), blobs(settings), secretsKey(settings), kubernetes(settings), isolation(tried), toolchains(settings),
-      agents(settings), models(given)],
+    [ProxyFinding.find(destinationsOf(settings)), source(settings), signIn(settings), oidc(settings), git, signing(settings),
+      postgres(tried, settings.dataDir), disk(settings), checkpoints(settings), blobs(settings), secretsKey(settings), kubernetes(settings),
+      isolation(tried), toolchains(settings), agents(settings), models(given)],
     { concurrency: "unbounded" }
   )
   return [node, ...found.flat()]

@@ -25,10 +25,8 @@ const examined = async (proxy: URL, destination: URL | null): Promise<string | n
 /** Empty without a proxy. `destinations`: addresses that the service requests, the most important one first. */
 export const find = (destinations: ReadonlyArray<string>): Effect.Effect<ReadonlyArray<Finding>> =>
   Effect.suspend(() => {
-    const { http, https } = OutgoingRequest.settings()
     const known = destinations.filter((url) => URL.canParse(url)).map((url) => new URL(url))
-    const proxies = [...new Map([https, http].flatMap((proxy) => proxy === undefined ? [] : [[proxy.href, proxy]])).values()]
-    return Effect.forEach(proxies, (proxy) => {
+    return Effect.forEach(OutgoingRequest.proxies(), (proxy) => {
       const destination = known.find((url) => OutgoingRequest.proxyOf(url)?.href === proxy.href) ?? null
       const name = `${ProxySettings.shown(proxy)}${proxy.username === "" ? "" : ", with a user"}`
       return Effect.map(Effect.promise(() => examined(proxy, destination)), (problem): Finding => ({
