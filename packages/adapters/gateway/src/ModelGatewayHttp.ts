@@ -10,6 +10,7 @@ import { authOf, isCloud } from "@slipway/domain/models/schema/CloudUpstream"
 import type { Upstream } from "@slipway/domain/models/schema/ModelCatalogue"
 import * as RootSpan from "@slipway/domain/observability/RootSpan"
 import * as RateLimiter from "@slipway/domain/time/RateLimiter"
+import { loopbackUrl } from "@slipway/machine/network/Loopback"
 import { OutgoingAgent } from "@slipway/machine/network/OutgoingRequest"
 import { Effect, FiberSet, Layer, Redacted } from "effect"
 import { chmod, rm } from "node:fs/promises"
@@ -150,7 +151,7 @@ const open = Effect.fnUntraced(function*(
   )
   return {
     access: {
-      baseUrl: `http://127.0.0.1:${port}`,
+      baseUrl: loopbackUrl(port),
       token: Redacted.make(token),
       model: upstream.model,
       contextTokens: upstream.contextTokens,

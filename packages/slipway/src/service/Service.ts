@@ -20,6 +20,7 @@ import * as WorkingTreesGit from "@slipway/git/working-trees/WorkingTreesGit"
 import * as Server from "@slipway/http/Server"
 import * as HttpSettings from "@slipway/http/server/Settings"
 import * as MachineFolder from "@slipway/machine/files/MachineFolder"
+import { loopback } from "@slipway/machine/network/Loopback"
 import * as TrustedAuthorities from "@slipway/machine/network/TrustedAuthorities"
 import * as Spawner from "@slipway/machine/node/spawner/Spawner"
 import { pages } from "@slipway/pages/Pages"
@@ -83,7 +84,7 @@ const worker = (
       Layer.effectDiscard(ModelOffers.announce(worker, catalogue, isolation)),
       isolation.elsewhere === null ? Layer.empty : AbandonedMachines.layer(isolation.elsewhere.machines),
       // Only this process uses an embedded database, so there are no other processes to serve.
-      databaseUrl === null ? Layer.empty : TreeServer.layer({ worker, machine, listen: workerAddress ?? { host: "127.0.0.1", port: 0 } })
+      databaseUrl === null ? Layer.empty : TreeServer.layer({ worker, machine, listen: workerAddress ?? { host: loopback(), port: 0 } })
     )
   })).pipe(
     Layer.provide([

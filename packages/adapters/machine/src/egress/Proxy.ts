@@ -224,7 +224,7 @@ const forward = async (state: State, request: IncomingMessage, response: ServerR
   const upstreamOf = async (): Promise<RequestOptions | undefined> => {
     if (isModels) {
       const target = state.gateway(url)
-      if (target !== undefined) return { agent: state.agent, host: target.hostname, port: target.port, path: url }
+      if (target !== undefined) return { agent: state.agent, host: target.hostname.replace(/^\[|\]$/gu, ""), port: target.port, path: url }
       return void refuse("no model session", 403, "This sandbox has no session with a model or an MCP server.")
     }
     const target = plainTarget(url)
