@@ -48,7 +48,7 @@ const FIXED: Readonly<Record<string, readonly [allowed: RegExp, problem: string]
   target_session_attrs: [/^any$/u, "target_session_attrs can only be any: use a host name that always leads to the primary"]
 }
 
-/** What to do instead of parameters that we do not honour. */
+/** The remedy for parameters that we do not honour. */
 const INSTEAD: Readonly<Record<string, string>> = {
   hostaddr: "write the address as the host",
   passfile: "write the password into the URL, percent-encoded",
