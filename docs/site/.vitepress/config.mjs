@@ -52,6 +52,7 @@ const groups = {
       ["docs/operating/openid-connect.md", "OpenID Connect"],
       ["docs/operating/ci.md", "Keys for CI"],
       ["docs/operating/proxy.md", "Behind a proxy"],
+      ["docs/operating/networks.md", "Company networks"],
       ["docs/operating/database.md", "The database"],
       ["docs/operating/checkpoints.md", "Checkpoints and disks"],
       ["docs/operating/blobs.md", "Files and object stores"],

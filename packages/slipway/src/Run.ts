@@ -2,6 +2,8 @@
 import * as NodeServices from "@effect/platform-node/NodeServices"
 import { Redaction } from "@slipway/domain/environment/redaction/Redaction"
 import { visible } from "@slipway/domain/text/EscapeInvisible"
+import * as OutgoingRequest from "@slipway/machine/network/OutgoingRequest"
+import * as ProxySettings from "@slipway/machine/network/ProxySettings"
 import * as Cause from "effect/Cause"
 import * as CliError from "effect/cli/CliError"
 import * as CliOutput from "effect/cli/CliOutput"
@@ -89,11 +91,18 @@ const present: CliOutput.Presenter["present"] = (event) => {
   )
 }
 
+const hideProxySecrets = Effect.map(
+  Redaction,
+  (redactor) => ProxySettings.secretsOf(OutgoingRequest.settings()).forEach((secret) => redactor.learn(secret))
+)
+
 /** Runs the command. Every failure has been reported on standard error. */
 export const run = (typed: ReadonlyArray<string>) => {
   const args = spelled(typed)
   const note = renamedFrom(typed)
-  return Effect.andThen(note === null ? Effect.void : Console.error(note), slipway(args)).pipe(
+  return hideProxySecrets.pipe(
+    Effect.andThen(note === null ? Effect.void : Console.error(note)),
+    Effect.andThen(slipway(args)),
     Effect.flatMap((command) => Command.runWith(command, { version: manifest.version })(args)),
     Effect.tapCause(report),
     Logs.atLeast("Warn"),

@@ -7,15 +7,20 @@ import { promisify } from "node:util"
 import { run } from "../src/SystemProcess.ts"
 import * as PostgresCluster from "./PostgresCluster.ts"
 
-/** The name of a role says how it is admitted. The superuser `slipway` is admitted with and without TLS. */
-const ADMISSION = `local all all trust
-hostssl all certified 127.0.0.1/32 cert
-hostnossl all certified 127.0.0.1/32 reject
-hostssl all tls_only 127.0.0.1/32 trust
-hostssl all plain_only 127.0.0.1/32 reject
-hostnossl all tls_only 127.0.0.1/32 reject
-host all all 127.0.0.1/32 trust
+/**
+ * The name of a role says how it is admitted; `with_password` has no password until a test sets one. The superuser `slipway` is admitted
+ * with and without TLS.
+ */
+const admission = (address: string) =>
+  `hostssl all certified ${address} cert
+hostnossl all certified ${address} reject
+hostssl all tls_only ${address} trust
+hostssl all plain_only ${address} reject
+hostnossl all tls_only ${address} reject
+host all with_password ${address} scram-sha-256
+host all all ${address} trust
 `
+const ADMISSION = `local all all trust\n${admission("127.0.0.1/32")}${admission("::1/128")}`
 
 const EC = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "2"]
 
@@ -51,7 +56,7 @@ export const make = Effect.gen(function*() {
   if (home.account !== null) chownSync(path.join(home.folder, "server.key"), home.account.uid, home.account.gid)
   chmodSync(path.join(home.folder, "server.key"), 0o600)
   writeFileSync(path.join(tls, "pg_hba.conf"), ADMISSION)
-  const roles = ["certified", "tls_only", "plain_only"].map((name) => `CREATE ROLE ${name} LOGIN\n`)
+  const roles = ["certified", "tls_only", "plain_only", "with_password"].map((name) => `CREATE ROLE ${name} LOGIN\n`)
   const { postgres } = yield* PostgresCluster.binariesFor(home)
   yield* run(postgres, ["--single", "-D", tls, "postgres"], {
     account: home.account,
@@ -64,7 +69,7 @@ export const make = Effect.gen(function*() {
   const files = [["cert", "server.pem"], ["key", "server.key"], ["ca", "ca.pem"]] as const
   const named = files.map(([name, file]) => `ssl_${name}_file = '${path.join(home.folder, file)}'\n`)
   appendFileSync(path.join(tls, "postgresql.conf"), ["ssl = on\n", ...named].join(""))
-  const settings = { unix_socket_directories: home.folder }
+  const settings = { unix_socket_directories: home.folder, listen_addresses: "127.0.0.1,::1" }
   const servers = { tls: yield* PostgresCluster.cluster(home, tls, settings), plain: yield* PostgresCluster.cluster(home, plain, settings) }
   yield* servers.tls.start
   yield* servers.plain.start

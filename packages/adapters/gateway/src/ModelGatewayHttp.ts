@@ -10,10 +10,11 @@ import { authOf, isCloud } from "@slipway/domain/models/schema/CloudUpstream"
 import type { Upstream } from "@slipway/domain/models/schema/ModelCatalogue"
 import * as RootSpan from "@slipway/domain/observability/RootSpan"
 import * as RateLimiter from "@slipway/domain/time/RateLimiter"
+import { loopbackUrl } from "@slipway/machine/network/Loopback"
+import { OutgoingAgent } from "@slipway/machine/network/OutgoingRequest"
 import { Effect, FiberSet, Layer, Redacted } from "effect"
 import { chmod, rm } from "node:fs/promises"
 import { Agent as HttpAgent } from "node:http"
-import { Agent as HttpsAgent } from "node:https"
 import type { AddressInfo } from "node:net"
 import { CHARGE_WAIT } from "./accounting/Charge.ts"
 import { LiveAccount } from "./accounting/LiveAccount.ts"
@@ -150,7 +151,7 @@ const open = Effect.fnUntraced(function*(
   )
   return {
     access: {
-      baseUrl: `http://127.0.0.1:${port}`,
+      baseUrl: loopbackUrl(port),
       token: Redacted.make(token),
       model: upstream.model,
       contextTokens: upstream.contextTokens,
@@ -172,7 +173,7 @@ export const layer = (options: Options): Layer.Layer<ModelGateway, ModelGatewayE
       const spending = yield* Spending
       const agents = {
         "http:": new HttpAgent({ keepAlive: true }),
-        "https:": new HttpsAgent({ keepAlive: true })
+        "https:": new OutgoingAgent({ keepAlive: true })
       }
       // Outlives sessions, because every cost must be recorded.
       const charging = yield* FiberSet.make<void>()

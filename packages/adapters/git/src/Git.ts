@@ -2,6 +2,9 @@
  * Runs one git process so that nothing but our own files tells it what to do: no configuration, hook, filter,
  * credential helper, pager or editor of this machine or of a repository takes part.
  */
+import { settings } from "@slipway/machine/network/OutgoingRequest"
+import { variables } from "@slipway/machine/network/ProxySettings"
+import { bundle } from "@slipway/machine/network/TrustedAuthorities"
 import { type Child, killGroup, Spawn } from "@slipway/machine/node/spawner/Spawn"
 import { type Duration, Effect, Redacted, Schema } from "effect"
 import { getPriority, setPriority } from "node:os"
@@ -48,8 +51,8 @@ export interface GitOptions {
   readonly isLimited?: boolean
 }
 
-// Variables for reaching the source host. Git gets no others of our environment.
-const INHERITED = ["PATH", "HTTPS_PROXY", "https_proxy", "NO_PROXY", "no_proxy", "SSL_CERT_FILE", "SSL_CERT_DIR"]
+// Variables for reaching the source host, with those of the proxy. Git gets no others of our environment.
+const INHERITED = ["PATH", "SSL_CERT_FILE", "SSL_CERT_DIR", "GIT_SSL_CAINFO"]
 
 /** The environment of every git process of ours, wherever it runs. */
 export const ENVIRONMENT = {
@@ -130,11 +133,18 @@ const putBehind = ({ pid }: Child): void => {
   }
 }
 
-const inherited = (isLocal: boolean): Record<string, string> =>
-  Object.fromEntries((isLocal ? ["PATH"] : INHERITED).flatMap((name) => {
+const network = (): Record<string, string> => {
+  const authorities = bundle()
+  return { ...variables(settings()), ...authorities === null ? {} : { GIT_SSL_CAINFO: authorities } }
+}
+
+const inherited = (isLocal: boolean): Record<string, string> => ({
+  ...Object.fromEntries((isLocal ? ["PATH"] : INHERITED).flatMap((name) => {
     const value = process.env[name]
     return value === undefined ? [] : [[name, value]]
-  }))
+  })),
+  ...isLocal ? {} : network()
+})
 
 const authorizationEnvironment = (authorization: GitOptions["authorization"]): Record<string, string> =>
   authorization === undefined ? {} : {

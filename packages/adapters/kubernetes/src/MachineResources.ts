@@ -5,7 +5,7 @@ import { Clock, Duration, Effect, Option, Schema } from "effect"
 import { type KubernetesApi, KubernetesFailed } from "./KubernetesApi.ts"
 import * as KubernetesErrorMapping from "./KubernetesErrorMapping.ts"
 import { GRACE_SECONDS } from "./MachinePod.ts"
-import { EVENTS, type Kind, type KubernetesObject, listPath, Page, pathOf, Pod, PODS, SECRETS } from "./ObjectSchemas.ts"
+import { EVENTS, type Kind, type KubernetesObject, listPath, Page, pathOf, Pod, PODS, SECRETS, WarningEvent } from "./ObjectSchemas.ts"
 import type { PodWatch } from "./PodWatch.ts"
 
 export interface Times {
@@ -24,12 +24,6 @@ export const TIMES: Times = {
 }
 
 type Operation = HostError["operation"]
-
-const WarningEvent = Schema.Struct({
-  type: Schema.optionalKey(Schema.String),
-  reason: Schema.optionalKey(Schema.String),
-  message: Schema.optionalKey(Schema.String)
-})
 
 export interface Options {
   readonly namespace: string

@@ -61,6 +61,44 @@ export const Pod = Schema.Struct({
 })
 export type Pod = typeof Pod.Type
 
+/** A warning about an object. */
+export const WarningEvent = Schema.Struct({
+  type: Schema.optionalKey(Schema.String),
+  reason: Schema.optionalKey(Schema.String),
+  message: Schema.optionalKey(Schema.String)
+})
+
+/** Any object whose name alone counts. */
+export const Named = Schema.Struct({ metadata: Schema.Struct({ name: Schema.String }) })
+
+/** The API server's answer about its version. */
+export const ServerVersion = Schema.Struct({ gitVersion: Schema.String })
+
+/** The answer about a permission of ours. */
+export const AccessReview = Schema.Struct({ status: Schema.Struct({ allowed: Schema.Boolean }) })
+
+const Selector = Schema.Struct({
+  matchLabels: Schema.optionalKey(Texts),
+  matchExpressions: Schema.optionalKey(Schema.Array(Schema.Unknown))
+})
+
+export const NetworkPolicy = Schema.Struct({
+  metadata: Schema.Struct({ name: Schema.String }),
+  spec: Schema.Struct({
+    podSelector: Selector,
+    policyTypes: Schema.optionalKey(Schema.Array(Schema.String)),
+    ingress: Schema.optionalKey(Schema.Array(Schema.Struct({
+      from: Schema.optionalKey(Schema.Array(Schema.Unknown)),
+      ports: Schema.optionalKey(Schema.Array(Schema.Struct({
+        port: Schema.optionalKey(Schema.Union([Schema.Int, Schema.String])),
+        endPort: Schema.optionalKey(Schema.Int)
+      })))
+    }))),
+    egress: Schema.optionalKey(Schema.Array(Schema.Unknown))
+  })
+})
+export type NetworkPolicy = typeof NetworkPolicy.Type
+
 /** A page of a list. Items are decoded one by one, so that a damaged one does not hide the others. */
 export const Page = Schema.Struct({
   metadata: Schema.Struct({ resourceVersion: Schema.optionalKey(Schema.String), continue: Schema.optionalKey(Schema.String) }),

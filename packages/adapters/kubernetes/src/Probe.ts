@@ -4,7 +4,21 @@ import { Effect, Option, Schema, type Scope } from "effect"
 import type { Cluster } from "./Cluster.ts"
 import * as KubernetesApi from "./KubernetesApi.ts"
 import * as MachinePod from "./MachinePod.ts"
-import { CONFIG_MAPS, EVENTS, type Kind, listPath, NETWORK_POLICIES, Page, pathOf, PODS, SECRETS } from "./ObjectSchemas.ts"
+import {
+  AccessReview,
+  CONFIG_MAPS,
+  EVENTS,
+  type Kind,
+  listPath,
+  Named,
+  NETWORK_POLICIES,
+  NetworkPolicy,
+  Page,
+  pathOf,
+  PODS,
+  SECRETS,
+  ServerVersion
+} from "./ObjectSchemas.ts"
 
 export interface Finding {
   readonly what: string
@@ -28,41 +42,16 @@ export const VERBS: ReadonlyArray<readonly [kind: Kind, verbs: ReadonlyArray<str
   [EVENTS, ["list"], false]
 ]
 
-const Version = Schema.Struct({ gitVersion: Schema.String })
-const Review = Schema.Struct({ status: Schema.Struct({ allowed: Schema.Boolean }) })
-const Named = Schema.Struct({ metadata: Schema.Struct({ name: Schema.String }) })
-
-const Selector = Schema.Struct({
-  matchLabels: Schema.optionalKey(Schema.Record(Schema.String, Schema.String)),
-  matchExpressions: Schema.optionalKey(Schema.Array(Schema.Unknown))
-})
-const Policy = Schema.Struct({
-  metadata: Schema.Struct({ name: Schema.String }),
-  spec: Schema.Struct({
-    podSelector: Selector,
-    policyTypes: Schema.optionalKey(Schema.Array(Schema.String)),
-    ingress: Schema.optionalKey(Schema.Array(Schema.Struct({
-      from: Schema.optionalKey(Schema.Array(Schema.Unknown)),
-      ports: Schema.optionalKey(Schema.Array(Schema.Struct({
-        port: Schema.optionalKey(Schema.Union([Schema.Int, Schema.String])),
-        endPort: Schema.optionalKey(Schema.Int)
-      })))
-    }))),
-    egress: Schema.optionalKey(Schema.Array(Schema.Unknown))
-  })
-})
-type Policy = typeof Policy.Type
-
 /** Whether the policy applies to pods with these labels. An expression that we do not evaluate counts as a match. */
-const concerns = ({ spec: { podSelector } }: Policy, labels: Readonly<Record<string, string>>): boolean =>
+const concerns = ({ spec: { podSelector } }: NetworkPolicy, labels: Readonly<Record<string, string>>): boolean =>
   Object.entries(podSelector.matchLabels ?? {}).every(([name, value]) => labels[name] === value)
 
-const typesOf = ({ spec }: Policy): ReadonlyArray<string> =>
+const typesOf = ({ spec }: NetworkPolicy): ReadonlyArray<string> =>
   spec.policyTypes ?? ["Ingress", ...(spec.egress === undefined ? [] : ["Egress"])]
 
 /** Policies add up: traffic passes if one of them allows it. */
-const judge = (policies: ReadonlyArray<Policy>): Omit<Finding, "what"> => {
-  const named = (some: ReadonlyArray<Policy>) => some.map(({ metadata: { name } }) => name).join(", ")
+const judge = (policies: ReadonlyArray<NetworkPolicy>): Omit<Finding, "what"> => {
+  const named = (some: ReadonlyArray<NetworkPolicy>) => some.map(({ metadata: { name } }) => name).join(", ")
   const help = "Install the chart with kubernetes.enabled, which makes the right one."
   const leaving = policies.filter(({ spec: { egress = [] } }) => egress.length > 0)
   const closes = (type: string) => policies.some((policy) => typesOf(policy).includes(type))
@@ -102,7 +91,7 @@ const may = (api: KubernetesApi.KubernetesApi, namespace: string, resource: stri
       spec: { resourceAttributes: { namespace, resource, group, verb } }
     }
   }).pipe(
-    Effect.flatMap(Schema.decodeUnknownEffect(Review)),
+    Effect.flatMap(Schema.decodeUnknownEffect(AccessReview)),
     Effect.map(({ status }) => status.allowed),
     Effect.orElseSucceed(() => false)
   )
@@ -162,7 +151,7 @@ const networkFinding = (api: KubernetesApi.KubernetesApi, template: MachinePod.T
   const labels = MachinePod.podLabelsOf(template, { sandboxId: SOME, fence: 0 })
   return api.call({ method: "GET", path: listPath(NETWORK_POLICIES, namespace), query: { limit: 500 } }).pipe(
     Effect.flatMap(Schema.decodeUnknownEffect(Page)),
-    Effect.flatMap(({ items }) => Effect.forEach(items, (item) => Schema.decodeUnknownEffect(Policy)(item))),
+    Effect.flatMap(({ items }) => Effect.forEach(items, (item) => Schema.decodeUnknownEffect(NetworkPolicy)(item))),
     Effect.map((policies): Finding => ({ what: "Kubernetes: network", ...judge(policies.filter((one) => concerns(one, labels))) })),
     Effect.orElseSucceed((): Finding => ({
       what: "Kubernetes: network",
@@ -200,7 +189,7 @@ export const examine = Effect.fn("KubernetesProbe.examine")(function*(
   const { namespace } = template
   const api = yield* KubernetesApi.make(cluster)
   const version = yield* api.call({ method: "GET", path: "/version" }).pipe(
-    Effect.flatMap(Schema.decodeUnknownEffect(Version)),
+    Effect.flatMap(Schema.decodeUnknownEffect(ServerVersion)),
     Effect.result
   )
   if (version._tag === "Failure") {

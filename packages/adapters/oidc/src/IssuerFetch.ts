@@ -1,13 +1,14 @@
 /**
  * JSON of issuers that trusts in CIs name: from public addresses over https, without redirects, and small. The name is resolved once for
- * each request, every address that it has is checked, and the connection is made to one of those.
+ * each request, every address that it has is checked, and the connection is made to one of those. Through a proxy of the operator the
+ * name is checked as far as it is known here.
  */
 import { destinationOf } from "@slipway/domain/mcp/rules/McpDestination"
 import { isPublic, pinnedTo } from "@slipway/machine/egress/Addresses"
+import { isResolvedByProxy, proxyFailureIn, request } from "@slipway/machine/network/OutgoingRequest"
 import { lookup as resolve } from "node:dns/promises"
 import { once } from "node:events"
-import { type IncomingMessage, request as httpRequest } from "node:http"
-import { request as httpsRequest } from "node:https"
+import type { IncomingMessage } from "node:http"
 import { isIP } from "node:net"
 
 /** Bytes of an answer. Metadata have 2 KB, keys 10 KB. */
@@ -44,6 +45,7 @@ const admitted = async (url: URL, { lookup = addressesOf, mayConnect = isPublic,
   if (url.protocol !== "https:" && !(url.protocol === "http:" && isListed)) throw new IssuerFailed("It names an address that is not https.")
   const host = url.hostname.replace(/^\[|\]$/gu, "")
   const addresses = isIP(host) === 0 ? await lookup(host).catch(() => []) : [host]
+  if (addresses.length === 0 && isResolvedByProxy(url)) return undefined
   if (addresses.length === 0) throw new IssuerFailed("Its name cannot be resolved.")
   // One private address is enough: the owner of the name could choose among them.
   if (!isListed && !addresses.every(mayConnect)) {
@@ -68,10 +70,9 @@ const fetched = async (text: string, options: IssuerOptions, signal: AbortSignal
   const url = new URL(text)
   const addresses = await admitted(url, options)
   signal.throwIfAborted()
-  const outgoing = (url.protocol === "https:" ? httpsRequest : httpRequest)(url, {
-    agent: false,
+  const outgoing = request(url, {
     signal,
-    lookup: pinnedTo(addresses),
+    ...addresses === undefined ? {} : { lookup: pinnedTo(addresses) },
     headers: { accept: "application/json", "accept-encoding": "identity", "user-agent": "slipway" }
   })
   try {
@@ -90,5 +91,6 @@ const fetched = async (text: string, options: IssuerOptions, signal: AbortSignal
 export const json = (url: string, options: IssuerOptions, signal: AbortSignal): Promise<unknown> =>
   unless(signal, fetched(url, options, signal)).catch((error: unknown) => {
     if (error instanceof IssuerFailed) throw error
-    throw new IssuerFailed(error instanceof SyntaxError ? "Its answer is not JSON." : "It cannot be reached.")
+    if (error instanceof SyntaxError) throw new IssuerFailed("Its answer is not JSON.")
+    throw new IssuerFailed(proxyFailureIn(error)?.message ?? "It cannot be reached.")
   })

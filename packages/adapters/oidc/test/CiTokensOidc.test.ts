@@ -1,6 +1,7 @@
 import { assert, describe, it } from "@effect/vitest"
 import { CiTokens } from "@slipway/domain/access/ports/CiTokens"
-import { Clock, Effect, Redacted, References } from "effect"
+import * as CompanyNetwork from "@slipway/machine/testing/CompanyNetwork"
+import { Clock, Effect, Layer, Redacted, References } from "effect"
 import { TestClock } from "effect/testing"
 import { createPublicKey, generateKeyPairSync } from "node:crypto"
 import * as CiTokensOidc from "../src/CiTokensOidc.ts"
@@ -200,5 +201,34 @@ describe("CiTokensOidc", () => {
       moved.ci.metadata = { ...moved.ci.metadata, jwks_uri: `${elsewhere.issuer}/jwks` }
       assert.strictEqual(yield* moved.verify(tokenOf(moved.ci.key, moved.claims)), "CiIssuerUnavailable")
       assert.deepStrictEqual(elsewhere.got, [])
+    }))
+
+  it.live("asks an issuer that only the operator's proxy knows through the proxy, and none with a private address", () =>
+    Effect.gen(function*() {
+      const network = yield* CompanyNetwork.joined
+      const { privateKey, publicKey } = generateKeyPairSync("rsa", { modulusLength: 2048 })
+      const issuer = "https://ci.outside.test"
+      yield* network.https("ci.outside.test", (request, response) => {
+        const body = request.url === "/jwks" ? { keys: [jwkOf(publicKey)] } : { issuer, jwks_uri: `${issuer}/jwks` }
+        response.writeHead(200, { "content-type": "application/json" }).end(JSON.stringify(body))
+      })
+      const token = Redacted.make(tokenOf(privateKey, claimsOf(issuer, Math.floor(Date.now() / 1000))))
+      const verified = Effect.fnUntraced(function*(addresses: ReadonlyArray<string>) {
+        const tokens = yield* Effect.provide(
+          CiTokens,
+          Layer.fresh(CiTokensOidc.layer({ privates: new Set(), option, lookup: async () => addresses }))
+        )
+        return yield* tokens.verify(token, issuer).pipe(
+          Effect.map(({ repository }) => repository),
+          Effect.catch(({ _tag }) => Effect.succeed(_tag)),
+          Effect.provideService(References.MinimumLogLevel, "None")
+        )
+      })
+      assert.strictEqual(yield* verified(["10.0.0.1"]), "CiIssuerUnavailable")
+      assert.deepStrictEqual(network.asked, [])
+      assert.strictEqual(yield* verified([]), "acme/web")
+      assert.deepStrictEqual([...new Set(network.asked)], ["CONNECT ci.outside.test:443"])
+      network.behave(502)
+      assert.strictEqual(yield* verified([]), "CiIssuerUnavailable")
     }))
 })

@@ -6,6 +6,7 @@ import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Option from "effect/Option"
 import type * as Redacted from "effect/Redacted"
+import * as Result from "effect/Result"
 import * as Schedule from "effect/Schedule"
 import * as Schema from "effect/Schema"
 import { SqlClient } from "effect/sql/SqlClient"
@@ -108,11 +109,17 @@ const innermost = (error: SqlError): unknown => {
   return cause
 }
 
+/** Messages of the driver that do not say what to do. */
+const SAID: Readonly<Record<string, string>> = {
+  "The server requested password authentication":
+    "the server asks for a password: write it into the URL, percent-encoded (PGPASSWORD and ~/.pgpass are not read)"
+}
+
 /** The error's own message, without the driver's wrapping. */
 const reasonOf = (error: SqlError): string => {
   const cause = innermost(error)
   const causes = cause instanceof AggregateError ? cause.errors : [cause]
-  return causes.map((each) => each instanceof Error ? each.message : String(each)).join("; ")
+  return causes.map((each) => each instanceof Error ? SAID[each.message] ?? each.message : String(each)).join("; ")
 }
 
 /** Whether waiting may help. */
@@ -121,14 +128,22 @@ const mayAnswer = (error: SqlError) => passes(error) && !(innermost(error) insta
 const ROLE = "SELECT rolsuper AS superuser FROM pg_roles WHERE rolname = current_user"
 
 /** A pooler that lends by transaction loses the settings of a session after each transaction. */
-const BY_TRANSACTION = "a pooler lends its connections by transaction. Slipway needs its sessions: pool_mode = session"
+const BY_TRANSACTION = "a pooler lends its connections by transaction or statement. Slipway needs its sessions: pool_mode = session"
 
-/** Whether the connection of a session is another one while another session is in a transaction. */
+/**
+ * Whether the connection of a session is another one while another session is in a transaction. A pooler that lends by statement ends the
+ * other session instead.
+ */
 const isByTransaction = Effect.fnUntraced(function*(session: PgConnection.PgConnection, other: PgConnection.PgConnection) {
   const backendOf = (one: PgConnection.PgConnection) =>
     Effect.map(one.query("SELECT pg_backend_pid() AS pid"), ({ rows: [row] }) => Number(row?.["pid"]))
   const before = yield* backendOf(session)
-  yield* other.query("BEGIN")
+  const begun = yield* Effect.result(other.query("BEGIN"))
+  if (Result.isFailure(begun)) {
+    // A server that goes away ends both.
+    yield* Effect.mapError(backendOf(session), () => begun.failure)
+    return true
+  }
   const [others, after] = [yield* backendOf(other), yield* backendOf(session)]
   yield* other.query("ROLLBACK")
   return before !== after || before === others

@@ -42,6 +42,7 @@ describe("the URL of a database", () => {
   })
 
   it("is refused by what it asks for and cannot have", () => {
+    const SEVERAL = "more than one host is not supported: use a host name that always leads to the primary, or HAProxy"
     const problems: ReadonlyArray<readonly [string, string]> = [
       ["mysql://h", "it must begin with postgres://"],
       ["postgres://h?sslmode=sometimes", "the parameter sslmode must be one of disable, allow, prefer, require, verify-ca, verify-full"],
@@ -50,8 +51,10 @@ describe("the URL of a database", () => {
       ["postgres://h?sslcrl=/x", "the parameter sslcrl is not supported"],
       ["postgres://h?channel_binding=require", "the parameter channel_binding=require is not supported: use prefer or disable"],
       ["postgres://h?connect_timeout=0", "the parameter connect_timeout must be a number of seconds from 1 to 86400"],
-      ["postgres://h:1,i:2/db", "more than one host is not supported"],
-      ["postgres:///db?host=h,i", "more than one host is not supported"],
+      ["postgres://h:1,i:2/db", SEVERAL],
+      ["postgres:///db?host=h,i", SEVERAL],
+      ["postgres://u:p/w@h/db", "a password with / or ? must be percent-encoded: / is %2F, ? is %3F"],
+      ["postgres://h?passfile=/x", "the parameter passfile is not supported: write the password into the URL, percent-encoded"],
       ["postgres://h:http/db", "the port must be a number from 1 to 65535"],
       ["postgres://h?port=65536", "the port must be a number from 1 to 65535"],
       ["postgres://u:%zz@h", "its password is not percent-encoded text"],

@@ -6,6 +6,7 @@ import { execFile } from "node:child_process"
 import { copyFileSync, mkdirSync, rmSync } from "node:fs"
 import path from "node:path"
 import * as Database from "../src/Database.ts"
+import { MATRIX, MODES } from "./TestedConnections.ts"
 
 /** The home of libpq, and of ours, is a folder of the test: what its user has in ~/.postgresql would count. */
 class Servers extends Context.Service<Servers, TlsPostgres.TlsPostgres>()("Servers") {
@@ -53,26 +54,6 @@ const libpqs = (url: string, folder: string) =>
       else resume(Effect.succeed(error !== null ? "refused" : stdout.trim() === "t" ? "encrypted" : "plain"))
     })
   })
-
-const MODES = ["disable", "allow", "prefer", "require", "verify-ca", "verify-full"] as const
-const ROOTS = { none: "", ca: "&sslrootcert=FOLDER/ca.pem", other: "&sslrootcert=FOLDER/other-ca.pem" }
-const OWN = "&sslcert=FOLDER/client.pem&sslkey=FOLDER/client.key"
-
-/** The result of each of `MODES`: e is encrypted, p plain, - refused. */
-const MATRIX: ReadonlyArray<readonly [what: string, server: "tls" | "plain", who: string, parameters: string, outcomes: string]> = [
-  ["TLS, no CA", "tls", "slipway@localhost", ROOTS.none, "p p e e - -"],
-  ["TLS, its CA", "tls", "slipway@localhost", ROOTS.ca, "p p e e e e"],
-  ["TLS, its CA, another name", "tls", "slipway@127.0.0.1", ROOTS.ca, "p p e e e -"],
-  ["TLS, another CA", "tls", "slipway@localhost", ROOTS.other, "p p p - - -"],
-  ["TLS alone is let in, no CA", "tls", "tls_only@127.0.0.1", ROOTS.none, "- e e e - -"],
-  ["TLS alone is let in, its CA", "tls", "tls_only@localhost", ROOTS.ca, "- e e e e e"],
-  ["TLS alone is let in, another CA", "tls", "tls_only@localhost", ROOTS.other, "- - - - - -"],
-  ["TLS is not let in", "tls", "plain_only@localhost", ROOTS.ca, "p p p - - -"],
-  ["a certificate is let in", "tls", "certified@localhost", `${ROOTS.ca}${OWN}`, "- e e e e e"],
-  ["a certificate is let in, none is shown", "tls", "certified@localhost", ROOTS.ca, "- - - - - -"],
-  ["no TLS, no CA", "plain", "slipway@localhost", ROOTS.none, "p p p - - -"],
-  ["no TLS, a CA", "plain", "slipway@localhost", ROOTS.ca, "p p p - - -"]
-]
 
 const LETTERS: Readonly<Record<string, string>> = { encrypted: "e", plain: "p", refused: "-" }
 

@@ -1,46 +1,9 @@
 /** A database behind PgBouncer, which is not the same to a session as Postgres itself. */
 import { assert, describe, it } from "@effect/vitest"
-import * as TestPostgres from "@slipway/embedded-postgres/testing/TestPostgres"
-import * as SilentNetwork from "@slipway/machine/testing/SilentNetwork"
-import * as SpawnedProgram from "@slipway/machine/testing/SpawnedProgram"
-import { Duration, Effect, Layer, Redacted } from "effect"
+import { Duration, Effect } from "effect"
 import { SqlClient } from "effect/sql"
-import { spawnSync } from "node:child_process"
-import { chmodSync, mkdtempSync, rmSync, writeFileSync } from "node:fs"
-import { tmpdir } from "node:os"
-import path from "node:path"
-import * as ConnectionUrl from "../src/connection/ConnectionUrl.ts"
 import * as Database from "../src/Database.ts"
-
-const program = ["/usr/sbin/pgbouncer", "/usr/bin/pgbouncer"].find((file) => spawnSync(file, ["--version"]).status === 0)
-
-/** The address of a fresh database behind a pooler of this mode and size. */
-const pooled = (mode: "session" | "transaction", size: number) =>
-  Effect.gen(function*() {
-    // The server's socket is open to few users, and the pooler does not run as root.
-    const { url } = yield* SilentNetwork.make(yield* TestPostgres.database(Layer.empty))
-    const parsed = ConnectionUrl.parse(url)
-    if (parsed._tag === "Failure") return assert.fail("the address of the test's database cannot be read")
-    const { database, host, password, port, username } = parsed.success
-    const folder = yield* Effect.acquireRelease(
-      Effect.sync(() => mkdtempSync(path.join(tmpdir(), "slipway-pooler-"))),
-      (made) => Effect.sync(() => rmSync(made, { recursive: true, force: true }))
-    )
-    const secret = password === null ? "" : ` password='${password}'`
-    writeFileSync(
-      path.join(folder, "pgbouncer.ini"),
-      `[databases]\npooled = host=${host} port=${port} dbname=${database} user=${username}${secret}\n[pgbouncer]\n` +
-        `unix_socket_dir = ${folder}\nlisten_port = 6432\nauth_type = any\npool_mode = ${mode}\ndefault_pool_size = ${size}\n`
-    )
-    chmodSync(folder, 0o777)
-    const pooler = yield* SpawnedProgram.scoped(
-      program ?? "",
-      [path.join(folder, "pgbouncer.ini")],
-      process.getuid?.() === 0 ? { uid: 65_534 } : {}
-    )
-    yield* Effect.promise(() => pooler.says((output) => /process up/u.exec(output)))
-    return Redacted.make(`postgres://slipway@localhost:6432/pooled?host=${encodeURIComponent(folder)}`)
-  })
+import { pooled, program } from "./PgBouncer.ts"
 
 describe.skipIf(program === undefined)("behind PgBouncer (needs pgbouncer: apt-get install pgbouncer)", () => {
   it.live("sessions have their settings, where each has a connection of its own", () =>

@@ -20,6 +20,8 @@ import * as WorkingTreesGit from "@slipway/git/working-trees/WorkingTreesGit"
 import * as Server from "@slipway/http/Server"
 import * as HttpSettings from "@slipway/http/server/Settings"
 import * as MachineFolder from "@slipway/machine/files/MachineFolder"
+import { loopback } from "@slipway/machine/network/Loopback"
+import * as TrustedAuthorities from "@slipway/machine/network/TrustedAuthorities"
 import * as Spawner from "@slipway/machine/node/spawner/Spawner"
 import { pages } from "@slipway/pages/Pages"
 import * as SharedSecret from "@slipway/postgres/secret-store/SharedSecret"
@@ -40,6 +42,7 @@ import { Context, Duration, Effect, Fiber, Layer, Schema, Scope } from "effect"
 import * as TracesOtlp from "../traces/TracesOtlp.ts"
 import "effect/schema/SchemaJITCompiler/enable"
 import { randomUUID } from "node:crypto"
+import { join } from "node:path"
 import manifest from "../../package.json" with { type: "json" }
 import * as IsolationSettings from "../settings/Isolation.ts"
 import * as Settings from "../settings/Settings.ts"
@@ -81,7 +84,7 @@ const worker = (
       Layer.effectDiscard(ModelOffers.announce(worker, catalogue, isolation)),
       isolation.elsewhere === null ? Layer.empty : AbandonedMachines.layer(isolation.elsewhere.machines),
       // Only this process uses an embedded database, so there are no other processes to serve.
-      databaseUrl === null ? Layer.empty : TreeServer.layer({ worker, machine, listen: workerAddress ?? { host: "127.0.0.1", port: 0 } })
+      databaseUrl === null ? Layer.empty : TreeServer.layer({ worker, machine, listen: workerAddress ?? { host: loopback(), port: 0 } })
     )
   })).pipe(
     Layer.provide([
@@ -215,7 +218,10 @@ export const layer = (settings: Settings.Settings, publicUrl: string, postgres =
   Layer.unwrap(Effect.gen(function*() {
     const { databaseUrl, metricsAddress, role } = settings
     // Processes without a worker may share the environment, with folders that they do not have.
-    if (role !== "http") yield* Toolchains.check(settings)
+    if (role !== "http") {
+      yield* Toolchains.check(settings)
+      TrustedAuthorities.keepIn(join(settings.dataDir, "authorities"))
+    }
     const signingKey = role === "http" ? null : yield* CommitSigning.find(settings)
     const given = yield* Models.find(settings)
     // Before child processes start, which would inherit them.

@@ -29,6 +29,8 @@ interface Described<A> {
   readonly role: "http" | "worker" | "all"
   /** The value is never shown, not even in errors. */
   readonly secret?: boolean
+  /** Programs that we start with our environment need it, although it may be a secret. */
+  readonly inherited?: boolean
 }
 
 export interface Setting<A> extends Omit<Described<unknown>, "type"> {

@@ -32,6 +32,7 @@ const subject = (title: string, ...groups: ReadonlyArray<Group>): Subject => ({
 /** In the order of the documentation. */
 export const subjects: ReadonlyArray<Subject> = [
   subject("Listening", Listening.settings, Listening.edge),
+  subject("Outgoing requests", Listening.outgoing),
   subject("Storage", Storage.settings),
   subject("Processes", Processes.settings),
   subject("Logs", Processes.logging),
@@ -53,6 +54,7 @@ export const subjects: ReadonlyArray<Subject> = [
 export const all: ReadonlyArray<Setting<unknown>> = subjects.flatMap(({ settings }) => settings)
 
 const values = Effect.gen(function*() {
+  yield* Listening.loadOutgoing
   return {
     ...yield* Listening.load,
     ...yield* Storage.load,
@@ -106,7 +108,7 @@ export const load: Effect.Effect<Settings, InvalidSetting> = Effect.gen(function
 
 /** Removes the secrets from the environment that child processes inherit. */
 export const hideSecrets = Effect.sync(() => {
-  for (const { name, secret } of all) if (secret === true) delete process.env[name]
+  for (const { inherited, name, secret } of all) if (secret === true && inherited !== true) delete process.env[name]
 })
 
 /** An example of setting variables for a command, for its help. */

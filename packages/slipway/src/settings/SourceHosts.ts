@@ -132,6 +132,9 @@ export interface ForgejoHost extends Common, HostTokens {
 
 export type Host = LocalHost | GitHubHost | GitLabHost | ForgejoHost
 
+/** The address that the service asks; `null`: none. */
+export const addressOf = (host: Host): string | null => host.kind === "local" ? null : host.kind === "github" ? host.apiUrl : host.url
+
 /** The source hosts of a process. */
 export interface SourceHosts {
   /** In the order in which they own names. */

@@ -4,6 +4,7 @@
  */
 import { awsEndpoint } from "@slipway/domain/models/schema/CloudUpstream"
 import type { Upstream } from "@slipway/domain/models/schema/ModelCatalogue"
+import { OutgoingAgent } from "@slipway/machine/network/OutgoingRequest"
 import { CachedCredentials, type Fetched } from "./CachedCredentials.ts"
 import type { Authorized, Environment, ToAuthorize } from "./CloudCredentials.ts"
 
@@ -28,16 +29,18 @@ export const secretsIn = (environment: Environment): ReadonlyArray<string> => [
   ...(inVariables(environment) === null ? [] : ["AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"])
 ]
 
-const library = () => import("@aws-sdk/credential-provider-node")
+const library = () => Promise.all([import("@aws-sdk/credential-provider-node"), import("@smithy/node-http-handler")])
 
 /** The source of other credentials. Roles are assumed and metadata is asked in it. */
 const chain = (environment: Environment) => async (): Promise<Fetched<AwsCredentials>> => {
-  const { defaultProvider } = await library()
+  const [{ defaultProvider }, { NodeHttpHandler }] = await library()
   const token = environment["AWS_CONTAINER_AUTHORIZATION_TOKEN"] ?? ""
   const provider = defaultProvider({
     logger: silent,
     // A file may have been replaced.
     ignoreCache: true,
+    // For the service of tokens. Metadata are asked directly.
+    clientConfig: { requestHandler: new NodeHttpHandler({ httpsAgent: new OutgoingAgent() }) },
     ...(token === "" ? {} : { awsContainerAuthorizationToken: token })
   })
   const { accessKeyId, expiration, secretAccessKey, sessionToken } = await provider()

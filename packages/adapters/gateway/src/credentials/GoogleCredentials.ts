@@ -21,7 +21,8 @@ const fetchToken = async (): Promise<Fetched<Authorized>> => {
     scopes: SCOPE,
     // Otherwise it looks for a project by programs and by requests, which takes seconds. Addresses name the project.
     projectId: "unused",
-    clientOptions: { transporterOptions: { redirect: "error" } }
+    // The global one, which knows the operator's proxy.
+    clientOptions: { transporterOptions: { redirect: "error", fetchImplementation: fetch } }
   }).getClient()
   const headers = Object.fromEntries(await client.getRequestHeaders())
   const token = /^Bearer (\S+)$/u.exec(headers["authorization"] ?? "")?.[1]

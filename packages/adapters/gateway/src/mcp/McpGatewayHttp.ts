@@ -4,6 +4,7 @@
  */
 import { Ids } from "@slipway/domain/ids/Ids"
 import { McpGateway, McpGatewayError, type McpSession, type McpTarget } from "@slipway/domain/mcp/ports/McpGateway"
+import { loopback, loopbackUrl } from "@slipway/machine/network/Loopback"
 import { Effect, FiberSet, Layer, Redacted, type Scope } from "effect"
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http"
 import type { AddressInfo } from "node:net"
@@ -134,7 +135,7 @@ const listen = (gateway: Gateway) =>
         "error",
         (cause) => resume(Effect.fail(new McpGatewayError({ detail: `The gateway of MCP servers cannot listen: ${cause.message}` })))
       )
-      server.listen({ host: "127.0.0.1", port: 0 }, () => resume(Effect.succeed(server)))
+      server.listen({ host: loopback(), port: 0 }, () => resume(Effect.succeed(server)))
     }),
     (server) =>
       Effect.callback<void>((resume) => {
@@ -175,7 +176,7 @@ export const layer = (options: Options): Layer.Layer<McpGateway, McpGatewayError
               })
           )
           const session: McpSession = {
-            access: { baseUrl: `http://127.0.0.1:${port}/mcp`, token: Redacted.make(token) },
+            access: { baseUrl: `${loopbackUrl(port)}/mcp`, token: Redacted.make(token) },
             look: (name) => {
               const found = opened.servers.get(name)
               return found === undefined

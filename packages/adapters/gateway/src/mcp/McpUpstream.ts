@@ -1,12 +1,13 @@
 /**
  * Requests to MCP servers: to the server's own address alone. The name is resolved once for each request, every address that it has is
- * checked, and the connection is made to one of those. Redirects are not followed.
+ * checked, and the connection is made to one of those. Redirects are not followed. Through a proxy of the operator the name is checked as
+ * far as it is known here.
  */
 import { destinationOf } from "@slipway/domain/mcp/rules/McpDestination"
 import { isPublic, pinnedTo } from "@slipway/machine/egress/Addresses"
+import { isResolvedByProxy, proxyFailureIn, request, whenConnected } from "@slipway/machine/network/OutgoingRequest"
 import { lookup as resolve } from "node:dns/promises"
-import { type IncomingMessage, request as httpRequest } from "node:http"
-import { request as httpsRequest } from "node:https"
+import type { IncomingMessage } from "node:http"
 import { isIP } from "node:net"
 
 /** Why the server gave no usable answer: a sentence for people, without secrets. */
@@ -76,6 +77,7 @@ const admitted = async (url: URL, { lookup = addressesOf, mayConnect = isPublic,
       millis
     )
     : [host]
+  if (addresses.length === 0 && isResolvedByProxy(url)) return undefined
   if (addresses.length === 0) throw new Unreachable("Its name cannot be resolved.")
   // One private address is enough: the owner of the name could choose among them.
   if (!isListed && !addresses.every(mayConnect)) {
@@ -103,11 +105,10 @@ export const send = async (
   signal.throwIfAborted()
   const isSecure = url.protocol === "https:"
   return await new Promise<IncomingMessage>((done, failed) => {
-    const outgoing = (isSecure ? httpsRequest : httpRequest)(url, {
+    const outgoing = request(url, {
       method,
-      agent: false,
       signal,
-      lookup: pinnedTo(addresses),
+      ...addresses === undefined ? {} : { lookup: pinnedTo(addresses) },
       headers: {
         ...headers,
         "accept-encoding": "identity",
@@ -119,7 +120,7 @@ export const send = async (
     const end = (reason: string) => outgoing.destroy(new Unreachable(reason))
     let timer = setTimeout(() => end("It cannot be reached in time."), limits.connectMillis)
     outgoing.once("socket", (socket) =>
-      socket.once(isSecure ? "secureConnect" : "connect", () => {
+      whenConnected(socket, isSecure, () => {
         clearTimeout(timer)
         timer = setTimeout(() => end("It does not answer in time."), limits.firstByteMillis)
       }))
@@ -134,7 +135,7 @@ export const send = async (
     })
     outgoing.once("error", (error) => {
       clearTimeout(timer)
-      failed(error instanceof Unreachable ? error : new Unreachable("It cannot be reached."))
+      failed(error instanceof Unreachable ? error : new Unreachable(proxyFailureIn(error)?.plain ?? "It cannot be reached."))
     })
     outgoing.once("close", () => {
       clearTimeout(timer)

@@ -2,9 +2,9 @@
  * One request to a provider. Its answer is passed to the agent byte by byte, no faster than the agent reads. Interrupting it closes
  * both connections at once.
  */
+import { proxyFailureIn, request, whenConnected } from "@slipway/machine/network/OutgoingRequest"
 import { Effect } from "effect"
-import { type Agent, type ClientRequest, type IncomingMessage, request as httpRequest, type ServerResponse } from "node:http"
-import { request as httpsRequest } from "node:https"
+import type { Agent, ClientRequest, IncomingMessage, ServerResponse } from "node:http"
 import { isObject } from "../protocols/JsonFields.ts"
 import type { Protocol } from "../protocols/Protocol.ts"
 import type { UsageMeter } from "../protocols/UsageMeter.ts"
@@ -34,7 +34,10 @@ export interface Outgoing {
   readonly meter: (streaming: boolean) => UsageMeter
   /** The meter's count may have changed. Called before the agent gets the bytes with the count. */
   readonly counted: () => void
-  /** The provider did not answer, or sent an error: its status and text. Called before the agent gets it. */
+  /**
+   * The provider did not answer, or sent an error: its status and text. Called before the agent gets it. Without an answer `said` is our
+   * own sentence, or empty.
+   */
   readonly failed: (status: number | null, said: string) => void
 }
 
@@ -138,10 +141,10 @@ const cut = ({ incoming, upstream }: Exchange) => {
   upstream?.destroy()
 }
 
-const fail = (under: Exchange, because: keyof typeof failures, status = 502) => {
+const fail = (under: Exchange, because: keyof typeof failures, status = 502, said = "") => {
   if (under.over) return
   cut(under)
-  under.out.failed(null, "")
+  under.out.failed(null, said)
   refuse(under.response, under.out.protocol, {
     status,
     code: status === 504 ? "upstream_timeout" : "upstream_unavailable",
@@ -231,17 +234,14 @@ const passAnswer = (under: Exchange, answer: IncomingMessage, streaming: boolean
 /** `again`: a second attempt is allowed, on a new connection. */
 const attempt = (under: Exchange, again: boolean) => {
   const { agent, body, headers, limits, url } = under.out
-  const start = url.protocol === "https:" ? httpsRequest : httpRequest
-  const sending = start(url, { method: "POST", agent, headers: { ...headers, "content-length": body.length } })
+  const sending = request(url, { method: "POST", agent, headers: { ...headers, "content-length": body.length } })
   under.upstream = sending
   limit(under, limits.connectMillis, "connect")
   sending.on("socket", (socket) => {
-    const connected = () => {
+    whenConnected(socket, url.protocol === "https:", () => {
       under.sent = true
       limit(under, limits.firstByteMillis, "slow")
-    }
-    if (socket.connecting) socket.once(url.protocol === "https:" ? "secureConnect" : "connect", connected)
-    else connected()
+    })
   })
   sending.on("response", (answer) => {
     under.incoming = answer
@@ -266,11 +266,11 @@ const attempt = (under: Exchange, again: boolean) => {
   sending.on("close", () => {
     if (sending === under.upstream && under.incoming === undefined) fail(under, under.sent ? "reset" : "connect")
   })
-  sending.on("error", () => {
+  sending.on("error", (error) => {
     if (under.over || sending !== under.upstream) return
     // The provider closed an idle connection just as it was taken for this request.
     if (again && sending.reusedSocket && under.incoming === undefined) return attempt(under, false)
-    fail(under, under.sent ? "reset" : "connect")
+    fail(under, under.sent ? "reset" : "connect", 502, proxyFailureIn(error)?.plain)
   })
   sending.end(body)
 }

@@ -31,7 +31,10 @@ export const credentialsErrorOf = ({ model }: Upstream, problem: string): Provid
   message: `The provider of the model ${model} was not asked. ${problem}`
 })
 
-/** `status`: `null` without an answer. Returns `null` if the request itself was wrong, which concerns only the agent. */
+/**
+ * `status`: `null` without an answer; then `said` is our own sentence, or empty. Returns `null` if the request itself was wrong, which
+ * concerns only the agent.
+ */
 export const providerErrorOf = (upstream: Upstream, status: number | null, said: string): ProviderError | null => {
   const about = `the model ${upstream.model}`
   const because = status === null ? "" : ` (status ${status})`
@@ -55,7 +58,8 @@ export const providerErrorOf = (upstream: Upstream, status: number | null, said:
     return { kind: "model", message: `The provider does not know ${about}${because}. The operator must correct the catalogue.` }
   }
   if (status === null || status >= 500) {
-    return { kind: "provider", message: `The provider of ${about} does not answer${because}. Send the message again later.` }
+    const problem = status === null && said !== "" ? ` ${said}` : ""
+    return { kind: "provider", message: `The provider of ${about} does not answer${because}.${problem} Send the message again later.` }
   }
   return null
 }

@@ -1,5 +1,6 @@
 /** The HTTP server of the gateway: finds the session of a request by its token, and lets it in or refuses it. */
 import { ModelGatewayError } from "@slipway/domain/models/ports/ModelGateway"
+import { loopback } from "@slipway/machine/network/Loopback"
 import { Cause, Effect } from "effect"
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http"
 import type { Socket } from "node:net"
@@ -51,7 +52,7 @@ const listen = (server: Server, where: { readonly port: 0 } | { readonly socket:
     const failed = (cause: Error) =>
       resume(Effect.fail(new ModelGatewayError({ detail: `The model gateway cannot listen: ${cause.message}`, retryable: false })))
     server.once("error", failed)
-    server.listen("socket" in where ? { path: where.socket } : { host: "127.0.0.1", port: where.port }, () => {
+    server.listen("socket" in where ? { path: where.socket } : { host: loopback(), port: where.port }, () => {
       server.off("error", failed)
       resume(Effect.void)
     })

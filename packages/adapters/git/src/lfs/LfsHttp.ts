@@ -1,13 +1,13 @@
 /**
  * Requests to servers of Git LFS. A server may name any address for a content, so a request goes to the repository's own source host, or
  * by https to public addresses alone: the name is resolved once, every address that it has is checked, and the connection is made to one
- * of those. Redirects are not followed.
+ * of those. Redirects are not followed. Through a proxy of the operator the name is checked as far as it is known here.
  */
 import { destinationOf } from "@slipway/domain/mcp/rules/McpDestination"
 import { isPublic, pinnedTo } from "@slipway/machine/egress/Addresses"
+import { isResolvedByProxy, proxyFailureIn, request, whenConnected } from "@slipway/machine/network/OutgoingRequest"
 import { lookup as resolve } from "node:dns/promises"
-import { type IncomingMessage, request as httpRequest } from "node:http"
-import { request as httpsRequest } from "node:https"
+import type { IncomingMessage } from "node:http"
 import { isIP } from "node:net"
 
 /** Why a server gave no usable answer: a sentence for people, without addresses or secrets. */
@@ -72,6 +72,7 @@ const admitted = async (
       millis
     )
     : [host]
+  if (addresses.length === 0 && isResolvedByProxy(url)) return undefined
   if (addresses.length === 0) throw new LfsFailed("The name of a server cannot be resolved.", true)
   // One private address is enough: the owner of the name could choose among them.
   if (!isListed && !addresses.every(mayConnect)) throw new LfsFailed("The server names an address that is not public.", false)
@@ -101,9 +102,8 @@ export const send = async (
   signal.throwIfAborted()
   const isSecure = url.protocol === "https:"
   return await new Promise<IncomingMessage>((done, failed) => {
-    const outgoing = (isSecure ? httpsRequest : httpRequest)(url, {
+    const outgoing = request(url, {
       method,
-      agent: false,
       signal,
       ...addresses === undefined ? {} : { lookup: pinnedTo(addresses) },
       headers: {
@@ -115,7 +115,7 @@ export const send = async (
     })
     const end = (reason: string) => outgoing.destroy(new LfsFailed(reason, true))
     const timer = setTimeout(() => end("A server cannot be reached in time."), connectMillis)
-    outgoing.once("socket", (socket) => socket.once(isSecure ? "secureConnect" : "connect", () => clearTimeout(timer)))
+    outgoing.once("socket", (socket) => whenConnected(socket, isSecure, () => clearTimeout(timer)))
     outgoing.setTimeout(idleMillis, () => end("A server stopped answering."))
     outgoing.once("response", (answer) => {
       clearTimeout(timer)
@@ -130,7 +130,8 @@ export const send = async (
     })
     outgoing.on("error", (error) => {
       clearTimeout(timer)
-      failed(error instanceof LfsFailed ? error : new LfsFailed("A server cannot be reached.", true))
+      if (error instanceof LfsFailed) return failed(error)
+      failed(new LfsFailed(proxyFailureIn(error)?.plain ?? "A server cannot be reached.", true))
     })
     outgoing.once("close", () => {
       clearTimeout(timer)

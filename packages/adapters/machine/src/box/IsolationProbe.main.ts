@@ -1,17 +1,17 @@
 /**
  * Looks at a box from inside: the probe runs this file in one. Writes one JSON value.
  *
- *     node IsolationProbe.main.ts HIDDEN PORT FOLDER…
+ *     node IsolationProbe.main.ts HIDDEN HOST PORT FOLDER…
  *
- * HIDDEN is a file of the host, PORT one of the host's loopback interface, the folders are tried to be written to. Imports nothing: a box
- * sees this file alone.
+ * HIDDEN is a file of the host, HOST and PORT lead to a server on the host's loopback interface, the folders are tried to be written to.
+ * Imports nothing: a box sees this file alone.
  */
 import { spawnSync } from "node:child_process"
 import { existsSync, readdirSync, readFileSync, rmSync, writeFileSync, writeSync } from "node:fs"
 import { connect } from "node:net"
 import { availableParallelism, networkInterfaces, release } from "node:os"
 
-const [, , hidden = "", port, ...folders] = process.argv
+const [, , hidden = "", host = "", port, ...folders] = process.argv
 const STANDARD_OUTPUT = 1
 
 const status = Object.fromEntries(readFileSync("/proc/self/status", "utf8").split("\n").map((line) => line.split(/:\s*/u, 2)))
@@ -59,7 +59,7 @@ const tell = (reached: boolean) => {
   )
   process.exit(0)
 }
-const socket = connect({ host: "127.0.0.1", port: Number(port) })
+const socket = connect({ host, port: Number(port) })
 socket.once("connect", () => tell(true))
 socket.once("error", () => tell(false))
 socket.setTimeout(2_000, () => tell(false))

@@ -17,6 +17,7 @@ import type { ServiceFolder } from "../files/ServiceFolder.ts"
 import type { SizedFolders } from "../files/SizedFolders.ts"
 import type { Limits } from "../host/Limits.ts"
 import { NotIsolated } from "../host/NotIsolated.ts"
+import { loopback } from "../network/Loopback.ts"
 import { deleteTree } from "../node/DeleteTree.ts"
 import { filesOf } from "../overlay/DiskImages.ts"
 
@@ -109,7 +110,7 @@ const NOBODY = 65_534
 const canary = Effect.acquireRelease(
   Effect.callback<{ readonly port: number; readonly close: () => void }>((resume) => {
     const server = createServer((socket) => socket.destroy())
-    server.listen(0, "127.0.0.1", () => {
+    server.listen(0, loopback(), () => {
       const address = server.address()
       resume(Effect.succeed({ port: address !== null && typeof address === "object" ? address.port : 0, close: () => server.close() }))
     })
@@ -177,7 +178,7 @@ export const look = Effect.fn("Probe.look")(
       box.spawn({
         command: "sh",
         args: ["-c", "touch \"$1\"; read -r _; shift; exec \"$@\"", "probe", `${WORKSPACE}/mine`, process.execPath, inside, hidden,
-          `${port}`, ...closed, ...open],
+          loopback(), `${port}`, ...closed, ...open],
         env: {}
       }),
       ({ detail }) => failed(detail)

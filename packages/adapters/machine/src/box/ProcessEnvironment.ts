@@ -2,6 +2,7 @@
 import type { Programs } from "@slipway/domain/sandbox/ports/SandboxHost"
 import { dirname } from "node:path"
 import * as Egress from "../egress/Egress.ts"
+import * as TrustedAuthorities from "../network/TrustedAuthorities.ts"
 
 /** The values that the box sets. */
 export interface BoxValues {
@@ -11,16 +12,19 @@ export interface BoxValues {
   readonly scratch: string
   /** Whether the box has network egress, through its proxy. */
   readonly hasWayOut: boolean
+  /** The file with the certificate authorities that programs trust; `null`: those of the image. */
+  readonly authorities?: string | null
 }
 
 /**
- * All variables of a process. Of one name, the later source wins: proxy settings for runtimes, variables of the programs, variables of the
- * command, proxy variables, PATH, HOME, TMPDIR, LANG and TERM. The service's environment is not inherited.
+ * All variables of a process. Of one name, the later source wins: certificate authorities, proxy settings for runtimes, variables of the
+ * programs, variables of the command, proxy variables, PATH, HOME, TMPDIR, LANG and TERM. The service's environment is not inherited.
  */
 export const of = (
   { env, programs }: { readonly env: Readonly<Record<string, string>>; readonly programs?: Programs | undefined },
-  { hasWayOut, home, path, scratch }: BoxValues
+  { authorities = null, hasWayOut, home, path, scratch }: BoxValues
 ): Readonly<Record<string, string>> => ({
+  ...authorities === null ? {} : TrustedAuthorities.variables(authorities),
   ...hasWayOut ? Egress.runtimes : {},
   ...programs?.env,
   ...env,

@@ -8,6 +8,7 @@ import { EGRESS_SOCKET, SCRATCH } from "../files/BoxPaths.ts"
 import * as Repositories from "../files/Repositories.ts"
 import * as SandboxFolder from "../files/SandboxFolder.ts"
 import { attempt } from "../host/HostAttempt.ts"
+import * as TrustedAuthorities from "../network/TrustedAuthorities.ts"
 import type { Launch } from "./BoxKind.ts"
 import { type HostState, noted, type Prepared } from "./HostState.ts"
 import * as ProcessEnvironment from "./ProcessEnvironment.ts"
@@ -26,6 +27,7 @@ export const spawnIn = Effect.fnUntraced(function*(
     const repositories = await Repositories.of(workspace)
     return { repositories, borrowed: await Repositories.borrowed(repositories) }
   })
+  const authorities = TrustedAuthorities.bundle()
   const launch: Launch = {
     sandboxId,
     folder,
@@ -36,14 +38,17 @@ export const spawnIn = Effect.fnUntraced(function*(
     limits,
     processors,
     // Agents may be installed at any time.
-    readOnly: [...readOnly, ...seesRepositories === true ? repositories : [], ...borrowed].filter((path) => existsSync(path)),
+    readOnly: [...readOnly, ...seesRepositories === true ? repositories : [], ...borrowed].filter((path) => existsSync(path)).concat(
+      authorities === null ? [] : [authorities]
+    ),
     etcFiles,
     image: programs?.image ?? null,
     environment: ProcessEnvironment.of({ env, programs }, {
       path: kind.path(programs?.image ?? null),
       home: folder.homeInBox,
       scratch: SCRATCH,
-      hasWayOut
+      hasWayOut,
+      authorities
     }),
     command: hasWayOut ? Egress.bridged(EGRESS_SOCKET, [command, ...args]) : [command, ...args]
   }

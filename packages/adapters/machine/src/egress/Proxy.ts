@@ -5,7 +5,8 @@
  *     GET /…, POST /…       to the gateway of its model or of its MCP servers, while the sandbox has a session with it
  *     GET http://name/…     to what the allow list names with this port, 80 where the address has none: looked up and checked as above
  *
- * Nothing of a connection is looked into.
+ * Nothing of a connection is looked into. If the operator has a proxy for a destination, the connection goes through it, and names that
+ * are not known here are resolved by it. The box never learns of it.
  */
 import { destination } from "@slipway/domain/environment/rules/Destination"
 import { lookup as resolve } from "node:dns/promises"
@@ -20,6 +21,9 @@ import {
 } from "node:http"
 import { connect, type Socket } from "node:net"
 import { type Duplex, finished } from "node:stream"
+import { isResolvedByProxy, proxyOf } from "../network/OutgoingRequest.ts"
+import { authorization } from "../network/ProxySettings.ts"
+import { connectThrough, opened, ProxyFailed, toProxy } from "../network/ProxyTunnel.ts"
 import { isPublic } from "./Addresses.ts"
 import type { AllowList } from "./AllowList.ts"
 
@@ -165,22 +169,42 @@ interface State extends Pick<Options, "allow" | "gateway" | "refused"> {
 
 const deny = ({ refused }: State, refusal: Refusal) => refused({ ...refusal, target: printable(refusal.target) })
 
-/** Connects to a destination that is on the allow list; otherwise the reason for the refusal. */
+interface Reached {
+  readonly socket: Socket
+  /** The connection leads to this proxy, which forwards plain requests. */
+  readonly forwardedBy?: URL
+}
+
+/** The connection through the operator's proxy; `undefined`: there is none. */
+const through = async (proxy: URL, to: NonNullable<ReturnType<typeof destination>>, isPlain: boolean): Promise<Reached | undefined> => {
+  const connection = isPlain ? opened(proxy, toProxy(proxy)) : connectThrough(proxy, to, { allowHalfOpen: true })
+  const socket = await connection.catch((error: unknown) => {
+    if (error instanceof ProxyFailed) return undefined
+    throw error
+  })
+  return socket === undefined ? undefined : isPlain ? { socket, forwardedBy: proxy } : { socket }
+}
+
+/** Connects to a destination that is on the allow list; otherwise the reason for the refusal. `isPlain`: for a request by http. */
 const reach = async (
   { allow, lookup, mayConnect, sockets }: State,
-  to: ReturnType<typeof destination>
-): Promise<Socket | Refusal["reason"]> => {
+  to: ReturnType<typeof destination>,
+  isPlain = false
+): Promise<Reached | Refusal["reason"]> => {
   if (to === undefined || !allow.has(`${to.host}:${to.port}`)) return "not allowed"
+  const url = new URL(`${isPlain ? "http" : "https"}://${to.host}:${to.port}`)
   // A dot at the end keeps the resolver from trying the machine's own domains.
   const addresses = await lookup(`${to.host}.`).catch(() => [])
-  if (addresses.length === 0) return "not resolved"
+  if (addresses.length === 0 && !isResolvedByProxy(url)) return "not resolved"
   // One address that is not public is enough: the owner of the name could choose among them.
   if (!addresses.every(mayConnect)) return "not a public address"
-  const upstream = await connectTo(addresses, to.port)
-  if (upstream === undefined) return "not reached"
-  sockets.add(upstream)
-  upstream.once("close", () => sockets.delete(upstream))
-  return upstream
+  const proxy = proxyOf(url)
+  const socket = proxy === undefined ? await connectTo(addresses, to.port) : undefined
+  const reached = proxy === undefined ? socket === undefined ? undefined : { socket } : await through(proxy, to, isPlain)
+  if (reached === undefined) return "not reached"
+  sockets.add(reached.socket)
+  reached.socket.once("close", () => sockets.delete(reached.socket))
+  return reached
 }
 
 const forward = async (state: State, request: IncomingMessage, response: ServerResponse) => {
@@ -200,20 +224,28 @@ const forward = async (state: State, request: IncomingMessage, response: ServerR
   const upstreamOf = async (): Promise<RequestOptions | undefined> => {
     if (isModels) {
       const target = state.gateway(url)
-      if (target !== undefined) return { agent: state.agent, host: target.hostname, port: target.port, path: url }
+      if (target !== undefined) return { agent: state.agent, host: target.hostname.replace(/^\[|\]$/gu, ""), port: target.port, path: url }
       return void refuse("no model session", 403, "This sandbox has no session with a model or an MCP server.")
     }
     const target = plainTarget(url)
-    const reached = await reach(state, target)
+    const reached = await reach(state, target, true)
     if (typeof reached === "string") {
       return void refuse(reached, statusOf(reached), explanation(target === undefined ? url : `${target.host}:${target.port}`, reached))
     }
-    reached.setTimeout(IDLE_MILLIS, () => reached.destroy())
-    return { createConnection: () => reached, path: target?.path, setHost: false }
+    const { forwardedBy, socket } = reached
+    socket.setTimeout(IDLE_MILLIS, () => socket.destroy())
+    const signIn = forwardedBy === undefined ? undefined : authorization(forwardedBy)
+    return {
+      createConnection: () => socket,
+      path: forwardedBy === undefined ? target?.path : new URL(url).href,
+      setHost: false,
+      ...signIn === undefined ? {} : { headers: { "proxy-authorization": signIn } }
+    }
   }
   const to = await upstreamOf()
   if (to === undefined) return
   const headers = {
+    ...to.headers,
     ...headersOf(request),
     ...isModels ? {} : { host: new URL(url).host, connection: "close" },
     ...(encoding === undefined ? {} : { "transfer-encoding": "chunked" })
@@ -244,8 +276,8 @@ const tunnel = async (state: State, request: IncomingMessage, client: Duplex, he
       `HTTP/1.1 ${statusOf(reached)} ${help}\r\nContent-Type: text/plain\r\nConnection: close\r\n\r\n${help}\n`
     )
   }
-  if (client.destroyed) return void reached.destroy()
-  join(client, reached, head)
+  if (client.destroyed) return void reached.socket.destroy()
+  join(client, reached.socket, head)
 }
 
 export const make = (options: Options): Proxy => {

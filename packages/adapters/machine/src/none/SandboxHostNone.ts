@@ -15,6 +15,7 @@ import * as HomeFiles from "../home/HomeFiles.ts"
 import * as Homes from "../home/Homes.ts"
 import { attempt, reason } from "../host/HostAttempt.ts"
 import * as ImageName from "../host/ImageName.ts"
+import * as TrustedAuthorities from "../network/TrustedAuthorities.ts"
 import * as KeyedLock from "../node/KeyedLock.ts"
 import * as NodeBoxProcess from "../node/NodeBoxProcess.ts"
 import * as ProcessTable from "../node/ProcessTable.ts"
@@ -82,11 +83,12 @@ const spawn = Effect.fn("Box.spawn")(function*(
           retryable: true
         })
   })
+  const box = { path: PATH, home, scratch: tmp, hasWayOut: false, authorities: TrustedAuthorities.bundle() }
   const mark = `${folder}:${randomUUID()}`
   const { process } = yield* Effect.acquireRelease(
     NodeBoxProcess.start(command, args, {
       cwd: workspace,
-      env: { ...ProcessEnvironment.of({ env, programs }, { path: PATH, home, scratch: tmp, hasWayOut: false }), [MARK]: mark }
+      env: { ...ProcessEnvironment.of({ env, programs }, box), [MARK]: mark }
     }),
     ({ process, release }) =>
       Effect.gen(function*() {

@@ -1,15 +1,15 @@
 /**
  * `WebhookSender` on Node's HTTP client. Its addresses come from partners, so a request goes to public addresses alone: the
- * name is resolved once for each attempt, every address it has is checked, and the connection is made to one of those.
+ * name is resolved once for each attempt, every address it has is checked, and the connection is made to one of those. Through a proxy of
+ * the operator the name is checked as far as name servers know it here.
  */
 import { type SignedRequest, TargetRefused, WebhookSender } from "@slipway/domain/partner/ports/WebhookSender"
 import { ATTEMPT_TIME, type Outcome, type Trouble } from "@slipway/domain/partner/rules/Webhook"
 import { type DateTime, Duration, Effect, Latch, Layer } from "effect"
 import { lookup as resolve, Resolver } from "node:dns/promises"
-import { request as httpRequest } from "node:http"
-import { request as httpsRequest } from "node:https"
 import { isIP } from "node:net"
 import { isPublic, pinnedTo } from "../egress/Addresses.ts"
+import * as OutgoingRequest from "../network/OutgoingRequest.ts"
 import { signatureOf } from "./Signature.ts"
 
 export interface Options {
@@ -85,10 +85,9 @@ const exchange = (
   Effect.callback<Outcome>((resume) => {
     const body = Buffer.from(sent.body)
     let isAnswered = false
-    const request = (url.protocol === "https:" ? httpsRequest : httpRequest)(url, {
+    const request = OutgoingRequest.request(url, {
       method: "POST",
-      agent: false,
-      lookup: pinnedTo(addresses),
+      ...addresses.length === 0 ? {} : { lookup: pinnedTo(addresses) },
       ...(ca === undefined ? {} : { ca }),
       headers: {
         "content-type": "application/json",
@@ -164,7 +163,7 @@ export const layer = ({ allowPrivate, attemptTime = ATTEMPT_TIME, ca, lookup, ma
         const isHeard = Latch.makeUnsafe(false)
         return Effect.gen(function*() {
           const addresses = yield* resolved(hostOf(url))
-          if (addresses.length === 0) return failed("name_not_resolved")
+          if (addresses.length === 0 && !OutgoingRequest.isResolvedByProxy(url)) return failed("name_not_resolved")
           // One private address is enough: the owner of the name could choose among them.
           if (!addresses.every(isAllowed)) return failed("address_not_allowed")
           if (url.protocol !== "https:" && !allowPrivate) return failed("address_not_allowed")

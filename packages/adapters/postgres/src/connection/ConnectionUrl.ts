@@ -45,8 +45,24 @@ const FIXED: Readonly<Record<string, readonly [allowed: RegExp, problem: string]
   client_encoding: [/^(?:auto|utf-?8)$/iu, "client_encoding can only be UTF8"],
   gssencmode: [/^(?:prefer|disable)$/u, "gssencmode=require is not supported: use prefer or disable"],
   sslnegotiation: [/^postgres$/u, "sslnegotiation can only be postgres"],
-  target_session_attrs: [/^any$/u, "target_session_attrs can only be any"]
+  target_session_attrs: [/^any$/u, "target_session_attrs can only be any: use a host name that always leads to the primary"]
 }
+
+/** The remedy for parameters that we do not honour. */
+const INSTEAD: Readonly<Record<string, string>> = {
+  hostaddr: "write the address as the host",
+  passfile: "write the password into the URL, percent-encoded",
+  service: "write the service's parameters into the URL",
+  servicefile: "write the service's parameters into the URL",
+  load_balance_hosts: "write one host",
+  keepalives: "connections are always kept alive",
+  requiressl: "use sslmode=require"
+}
+
+const SEVERAL_HOSTS = "more than one host is not supported: use a host name that always leads to the primary, or HAProxy"
+
+/** A slash or a question mark ends the password. */
+const UNENCODED = "a password with / or ? must be percent-encoded: / is %2F, ? is %3F"
 
 /** Parameters with a meaning of their own. */
 const KNOWN = [
@@ -90,7 +106,10 @@ const parametersOf = (query: string): Result.Result<ReadonlyMap<string, string>,
     const meant = decoded(values.join("="))
     if (meant === null) return Result.fail(`the parameter ${name} is not percent-encoded text`)
     const [allowed, problem] = FIXED[name] ?? []
-    if (allowed === undefined && !KNOWN.includes(name)) return Result.fail(`the parameter ${name} is not supported`)
+    if (allowed === undefined && !KNOWN.includes(name)) {
+      const instead = INSTEAD[name]
+      return Result.fail(`the parameter ${name} is not supported${instead === undefined ? "" : `: ${instead}`}`)
+    }
     if (allowed?.test(meant) === false) return Result.fail(`the parameter ${problem}`)
     if (name === "ssl") found.set("sslmode", "require")
     else if (meant !== "") found.set(name, meant)
@@ -145,8 +164,11 @@ export const parse = (text: string): Result.Result<ConnectionUrl, string> => {
       connectTimeout: timeout === null ? null : integer(timeout, 1, 86_400)
     }
     const host = chosen("host", parts.host) ?? "localhost"
-    if (`${host}${port}`.includes(",")) return yield* Result.fail("more than one host is not supported")
-    if (numbers.port === null) return yield* Result.fail("the port must be a number from 1 to 65535")
+    if (`${host}${port}`.includes(",")) return yield* Result.fail(SEVERAL_HOSTS)
+    if (numbers.port === null) {
+      const isPassword = credentials === "" && /@[^@]*$/u.test(`${database}?${query}`)
+      return yield* Result.fail(isPassword ? UNENCODED : "the port must be a number from 1 to 65535")
+    }
     if (timeout !== null && numbers.connectTimeout === null) {
       return yield* Result.fail("the parameter connect_timeout must be a number of seconds from 1 to 86400")
     }

@@ -6,6 +6,7 @@ import { ID_ALPHABET, SandboxId } from "@slipway/domain/ids/SandboxId"
 import type { SandboxHost } from "@slipway/domain/sandbox/ports/SandboxHost"
 import type { Report } from "@slipway/machine/box/Probe"
 import { NotIsolated } from "@slipway/machine/host/NotIsolated"
+import { loopback } from "@slipway/machine/network/Loopback"
 import { Effect, Schema, Stream } from "effect"
 import { randomUUID } from "node:crypto"
 import { createServer } from "node:net"
@@ -97,7 +98,7 @@ const canary = Effect.map(
     ({ close }) => Effect.sync(close)
   ),
   ({ port }) => [
-    { host: "127.0.0.1", port },
+    { host: loopback(), port },
     // Without addresses that need the name of an interface.
     ...Object.values(networkInterfaces()).flat().flatMap((one) =>
       one === undefined || one.internal || one.address.startsWith("fe80:") ? [] : [{ host: one.address, port }]

@@ -7,7 +7,7 @@ import { Argument, Command } from "effect/cli"
 import * as CheckHost from "../../service/hosts/CheckHost.ts"
 import * as RunningServices from "../../service/RunningServices.ts"
 import * as Settings from "../../settings/Settings.ts"
-import type * as SourceHosts from "../../settings/SourceHosts.ts"
+import * as SourceHosts from "../../settings/SourceHosts.ts"
 import { columns, json, MARKS, print } from "../terminal/Output.ts"
 import { administration } from "./Administration.ts"
 
@@ -45,15 +45,13 @@ const isApplication = (host: SourceHosts.Host): boolean => host.kind === "gitlab
 const owned = ({ kind, repositories }: SourceHosts.Host): string =>
   repositories?.join(", ") ?? (kind === "local" ? "those of slipway repos list" : "all others")
 
-const addressOf = (host: SourceHosts.Host): string => host.kind === "local" ? "" : host.kind === "github" ? host.apiUrl : host.url
-
 const list = Command.make("list", { json }, ({ json }) =>
   Effect.gen(function*() {
     const { sourceHosts } = yield* settings
     const all = sourceHosts.list.map((host) => ({
       name: host.name,
       kind: host.kind,
-      address: addressOf(host),
+      address: SourceHosts.addressOf(host) ?? "",
       repositories: owned(host),
       webhooks: host.kind !== "local" && host.webhookSecret !== null
     }))

@@ -56,7 +56,7 @@ const ask = (server: string, path: string, init: RequestInit): Effect.Effect<Rep
       })
       return { status: response.status, text: await textOf(response) }
     },
-    catch: () => unanswered(server)
+    catch: (error) => unanswered(server, error)
   })
 
 const post = (server: string, path: string, fields: Readonly<Record<string, string>>) =>

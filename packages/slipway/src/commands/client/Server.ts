@@ -104,7 +104,8 @@ export const failing = <A>(work: (signal: AbortSignal) => Promise<A>) =>
 /** The server's address in the form of stored keys. */
 export const find = (given: Option.Option<string>) => failing(() => ServerAccess.addressOf(Option.getOrUndefined(given)))
 
-export const unanswered = (server: string): CommandFailed => new CommandFailed(ServerAccess.unanswered(server))
+export const unanswered = (server: string, error: unknown = null): CommandFailed =>
+  new CommandFailed(ServerAccess.unanswered(server, error))
 
 /** A rejected command is a failure. */
 export const applied = Effect.fnUntraced(

@@ -4,6 +4,7 @@
  */
 import { SlipwayClient, SlipwayError } from "@slipway/client"
 import { visible } from "@slipway/domain/text/EscapeInvisible"
+import { ProxyFailed } from "@slipway/machine/network/ProxyTunnel"
 import * as FindService from "../../service/FindService.ts"
 import * as Defaults from "../../settings/Defaults.ts"
 import { ExitCode } from "../terminal/ExitCodes.ts"
@@ -48,8 +49,24 @@ const exitCodeOf = ({ code, status }: SlipwayError): number => {
   return ExitCode.refused
 }
 
-export const unanswered = (server: string): Failure => ({
-  detail: `nothing answers at ${server}. Does it run (slipway serve), and is the address right (--url, SLIPWAY_URL)?`,
+const UNTRUSTED = /^(?:CERT_|DEPTH_ZERO|UNABLE_TO|SELF_SIGNED|ERR_TLS_CERT)/u
+
+/** Why there was no connection, with advice; `null`: unknown. */
+const connectionProblem = (server: string, error: unknown): string | null => {
+  for (let cause = error; cause instanceof Error; cause = cause.cause) {
+    if (cause instanceof ProxyFailed) return `${server} is not reached. ${cause.message}`
+    const code = "code" in cause ? String(cause.code) : ""
+    if (UNTRUSTED.test(code)) {
+      return `the certificate of ${server} is not trusted (${code}). Name the file of your certificate authority in SLIPWAY_CA_FILE.`
+    }
+  }
+  return null
+}
+
+/** `error`: that of the connection. */
+export const unanswered = (server: string, error: unknown = null): Failure => ({
+  detail: connectionProblem(server, error) ??
+    `nothing answers at ${server}. Does it run (slipway serve), and is the address right (--url, SLIPWAY_URL)?`,
   exitCode: ExitCode.unreachable
 })
 
@@ -60,7 +77,7 @@ export const signInHint = (server: string): string => `slipway auth login --url 
 const failureOf = (server: string, keyFrom: string, error: SlipwayError): Failure => {
   const exitCode = exitCodeOf(error)
   const { code, message, requestId, retryAfter } = error
-  if (code === "unreachable" || code === "timeout") return unanswered(server)
+  if (code === "unreachable" || code === "timeout") return unanswered(server, error)
   if (error.status === 401) {
     return { detail: `${server} does not accept the key ${keyFrom}. Sign in again: ${signInHint(server)}`, exitCode }
   }

@@ -1,4 +1,6 @@
 /** `slipway serve`: runs the service until it is stopped. */
+import * as OutgoingRequest from "@slipway/machine/network/OutgoingRequest"
+import * as ProxySettings from "@slipway/machine/network/ProxySettings"
 import { Deferred, Effect, Fiber, Layer, Redacted, Schema } from "effect"
 import { Command } from "effect/cli"
 import { createServer } from "node:net"
@@ -15,9 +17,16 @@ import * as Settings from "../../settings/Settings.ts"
 import { columns } from "../terminal/Output.ts"
 
 /** The service cannot listen on the configured address. */
-class CannotListen extends Schema.TaggedError<CannotListen>()("CannotListen", { address: Schema.String, cause: Schema.Defect() }) {
+class CannotListen extends Schema.TaggedError<CannotListen>()("CannotListen", {
+  host: Schema.String,
+  address: Schema.String,
+  cause: Schema.Defect()
+}) {
   override get message() {
     const code = this.cause instanceof Error && "code" in this.cause ? this.cause.code : undefined
+    if (code === "EADDRNOTAVAIL" && this.host === "127.0.0.1") {
+      return `127.0.0.1 is no address of this machine, which has no IPv4. Set ${Listening.settings.host.name}=::1, or :: for all addresses.`
+    }
     return code === "EADDRINUSE"
       ? `${this.address} is in use. Stop the program that listens there or choose another port with ${Listening.settings.port.name}.`
       : `Cannot listen on ${this.address} (${code}). Check ${Listening.settings.host.name} and ${Listening.settings.port.name}.`
@@ -28,10 +37,13 @@ class CannotListen extends Schema.TaggedError<CannotListen>()("CannotListen", { 
 export const reserve = ({ host, port }: Pick<Settings.Settings, "host" | "port">) =>
   Effect.callback<number, CannotListen>((resume) => {
     const server = createServer()
-    server.once("error", (cause) => resume(Effect.fail(new CannotListen({ address: `${host}:${port}`, cause }))))
+    server.once("error", (cause) =>
+      resume(Effect.fail(new CannotListen({ host, address: `${host.includes(":") ? `[${host}]` : host}:${port}`, cause }))))
     server.listen({ host, port, exclusive: true }, () => {
       const address = server.address()
-      server.close(() => resume(Effect.succeed(address !== null && typeof address === "object" ? address.port : port)))
+      server.close(() =>
+        resume(Effect.succeed(address !== null && typeof address === "object" ? address.port : port))
+      )
     })
   })
 
@@ -57,6 +69,7 @@ const serveUntilStopped = Effect.gen(function*() {
   const port = settings.role === "worker" ? settings.port : yield* reserve(settings)
   const publicUrl = settings.publicUrl ?? addressOf(settings.host, port)
   for (const line of Settings.unknown(process.env)) yield* Effect.logWarning(line)
+  for (const proxy of OutgoingRequest.proxies()) yield* Effect.logInfo(`requests to the outside go through ${ProxySettings.shown(proxy)}`)
   yield* RunningServices.announce(settings, publicUrl)
   const postgres = yield* OwnPostgres.begin(settings)
   const [{ announce }, Service] = yield* Effect.promise(() => Promise.all([import("./Announce.ts"), import("../../service/Service.ts")]))

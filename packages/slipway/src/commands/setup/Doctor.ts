@@ -30,10 +30,12 @@ import * as GitHub from "../../settings/GitHub.ts"
 import * as IsolationSettings from "../../settings/Isolation.ts"
 import * as Publishing from "../../settings/Publishing.ts"
 import * as Settings from "../../settings/Settings.ts"
+import * as SourceHosts from "../../settings/SourceHosts.ts"
 import * as Storage from "../../settings/Storage.ts"
 import * as Server from "../client/Server.ts"
 import { columns, json, MARKS, print } from "../terminal/Output.ts"
 import * as ModelReport from "./ModelReport.ts"
+import * as ProxyFinding from "./ProxyFinding.ts"
 
 /** Agents cannot run on this machine as it is. */
 class NotReady extends Schema.TaggedError<NotReady>()("NotReady", { missing: Schema.Array(Schema.String) }) {
@@ -188,6 +190,11 @@ const toolchains = (settings: Settings.Settings) =>
         })))
   })
 
+/** Addresses that the service requests. */
+const destinationsOf = ({ oidc, signIn, sourceHosts, traces }: Settings.Settings): ReadonlyArray<string> =>
+  [...sourceHosts.list.flatMap((host) => SourceHosts.addressOf(host) ?? []), oidc?.issuer, signIn?.apiUrl, traces?.url,
+    "https://registry.npmjs.org"].filter((url) => url !== undefined)
+
 /** Days after which there is surely a newer version of an agent: they appear every few days. */
 const OLD_PIN_DAYS = 60
 
@@ -309,9 +316,9 @@ const examine = Effect.fn("Doctor.examine")(function*(given: Settings.Settings) 
   const { settings, tried } = yield* RunningServices.findToTry(given)
   const node: Finding = { what: "Node", state: "ok", detail: `${process.versions.node} on ${process.platform} ${process.arch}` }
   const found = yield* Effect.all(
-    [sourceHosts(settings), signIn(settings), oidc(settings), git, signing(settings), postgres(tried, settings.dataDir), disk(settings),
-      checkpoints(settings), blobs(settings), secretsKey(settings), kubernetes(settings), isolation(tried), toolchains(settings),
-      agents(settings), models(given)],
+    [ProxyFinding.find(destinationsOf(settings)), sourceHosts(settings), signIn(settings), oidc(settings), git, signing(settings),
+      postgres(tried, settings.dataDir), disk(settings), checkpoints(settings), blobs(settings), secretsKey(settings), kubernetes(settings),
+      isolation(tried), toolchains(settings), agents(settings), models(given)],
     { concurrency: "unbounded" }
   )
   return [node, ...found.flat()]
@@ -325,7 +332,7 @@ export const doctor = Command.make("doctor", { json, url: Server.asksServer }, (
     if (missing.length > 0) return yield* new NotReady({ missing })
   })).pipe(
     Command.withDescription(
-      "Check what agents need on this machine: git, Postgres, disk, isolation, their programs; " +
+      "Check what agents need on this machine: the proxy, git, Postgres, disk, isolation, their programs; " +
         "whether commits can be signed; and whether each source host accepts its credentials and people can sign in.\n\n" +
         "✓ works, ! is a warning, ✗ is an error: then the command exits with 1. " +
         "Makes a box and inspects it from inside; the service need not run. With --url a running service is asked for its isolation and " +
