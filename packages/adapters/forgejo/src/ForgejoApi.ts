@@ -81,8 +81,8 @@ const totalOf = ({ headers }: RestApi.Answer): number | null => {
   return total !== null && /^\d{1,15}$/u.test(total) ? Number(total) : null
 }
 
-/** Whether a list ends with this page. A server may give fewer entries than asked for on any page. */
-const isLast = (answer: RestApi.Answer, entries: number, found: number): boolean => {
+/** Whether a list ends with this page. A server may give fewer entries than asked for on any page. `found`: with the earlier pages. */
+export const isLast = (answer: RestApi.Answer, entries: number, found: number): boolean => {
   const link = answer.headers.get("link")
   const total = totalOf(answer)
   return entries === 0 || link !== null && !link.includes("rel=\"next\"") || total !== null && found >= total
