@@ -148,8 +148,9 @@ export const make = Effect.fnUntraced(function*(options: Options) {
     for (let number = 1; number <= MAXIMUM_PAGES; number++) {
       const [answer, entries] = yield* page({ limit: PER_PAGE, page: number })
       found.push(...entries)
-      // After the last page, servers may give another total, or none.
-      if (entries.length > 0) totals.add(totalOf(answer))
+      const total = totalOf(answer)
+      // After the last page, servers may give none.
+      if (entries.length > 0 || total !== null) totals.add(total)
       if (isEnough(found, number) || isLast(answer, entries.length, found.length)) return { found, isStable: totals.size <= 1 }
     }
     return yield* new RestFailed({ status: 200, detail: `A list of ${name} is too long to be read.`, retryable: false })
