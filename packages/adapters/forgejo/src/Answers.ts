@@ -17,7 +17,7 @@ const Count = optional(Schema.NullOr(Counter))
 const listOf = <A extends Schema.Top>(entry: A) => Schema.NullOr(Schema.Array(entry))
 
 /** The beginning of a text. A substring would keep the whole string in memory. */
-export const Beginning = Schema.String.pipe(Schema.decodeTo(Schema.String, {
+const Beginning = Schema.String.pipe(Schema.decodeTo(Schema.String, {
   decode: SchemaGetter.transform((text) =>
     text.length <= MAX_FEEDBACK_TEXT ? text : Buffer.from(text.slice(0, MAX_FEEDBACK_TEXT).toWellFormed()).toString()
   ),
@@ -26,7 +26,7 @@ export const Beginning = Schema.String.pipe(Schema.decodeTo(Schema.String, {
 const Body = optional(Schema.NullOr(Beginning))
 
 /** Accounts of the server itself have negative ids. */
-export const User = Schema.Struct({ id: Schema.Int, login: Schema.String, avatar_url: optional(Schema.String) })
+const User = Schema.Struct({ id: Schema.Int, login: Schema.String, avatar_url: optional(Schema.String) })
 export const Author = optional(Schema.NullOr(User))
 const GHOST = -1
 
@@ -75,7 +75,7 @@ export type Pull = typeof Pull.Type
 export const Pulls = listOf(Pull)
 
 /** The prefix that makes a draft, unless the server's operator chose others (`WORK_IN_PROGRESS_PREFIXES`). */
-export const DRAFT = "WIP: "
+const DRAFT = "WIP: "
 /** Bytes of a title that servers keep. */
 const MAX_TITLE_BYTES = 255
 
@@ -196,7 +196,10 @@ export const toWorkflowRun = (run: Run): typeof WorkflowRun.Type => {
 }
 
 /** The jobs of a run, which only Gitea lists. */
-export const Jobs = Schema.Struct({ total_count: optional(Counter), jobs: optional(listOf(Schema.Struct({ id: Counter, html_url: Text }))) })
+export const Jobs = Schema.Struct({
+  total_count: optional(Counter),
+  jobs: optional(listOf(Schema.Struct({ id: Counter, html_url: Text })))
+})
 
 const Instant = Schema.DateTimeUtcFromString
 
@@ -239,7 +242,9 @@ export const lineOf = ({ original_position: old, position }: NonNullable<typeof 
 const beginningOf = (text: string): string =>
   text.slice(0, /[\ud800-\udbff]$/u.test(text.slice(0, MAX_COMMENT)) ? MAX_COMMENT - 1 : MAX_COMMENT)
 
-interface Written extends Pick<NonNullable<typeof IssueComments.Type>[number], "body" | "created_at" | "html_url" | "id" | "updated_at" | "user"> {
+interface Written
+  extends Pick<NonNullable<typeof IssueComments.Type>[number], "body" | "created_at" | "html_url" | "id" | "updated_at" | "user">
+{
   readonly path?: string
   readonly line?: number | null
 }

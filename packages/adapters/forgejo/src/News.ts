@@ -114,7 +114,11 @@ export const addedOf = (entry: Entry, own: number | null): Added | null =>
     ? { id: entry.id, label: cut(entry.label.name, MAX_NEWS_TITLE), author: Answers.authorOf(entry.user, own), at: entry.created_at }
     : null
 
-export const labelled = (repo: RepoName, issue: Pick<Issue, "body" | "html_url" | "number" | "pull_request" | "title">, added: Added): News => ({
+export const labelled = (
+  repo: RepoName,
+  issue: Pick<Issue, "body" | "html_url" | "number" | "pull_request" | "title">,
+  added: Added
+): News => ({
   _tag: "Labelled",
   // A label that was taken away and added again is another entry.
   id: `label:${added.id}`,

@@ -67,8 +67,7 @@ const readItems = Effect.fnUntraced(function*(api: Api, place: Place, number: nu
 const jobsOf = Effect.fnUntraced(function*(api: Api, place: Place, runs: ReadonlyArray<Answers.Run>) {
   const lists = yield* Effect.forEach(
     runs,
-    ({ id }) =>
-      api.counted(place, `/actions/runs/${id}/jobs`, Answers.Jobs, {}, ({ jobs }) => jobs ?? []).pipe(withoutLogs([])),
+    ({ id }) => api.counted(place, `/actions/runs/${id}/jobs`, Answers.Jobs, {}, ({ jobs }) => jobs ?? []).pipe(withoutLogs([])),
     { concurrency: 2 }
   )
   return new Map(lists.flat().map(({ html_url: url, id }) => [URL.parse(url ?? "", api.webUrl)?.pathname ?? "", id]))

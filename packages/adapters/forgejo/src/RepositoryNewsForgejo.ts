@@ -161,30 +161,38 @@ const readIssues = Effect.fnUntraced(function*(api: Api, place: Place, repo: Rep
 })
 
 /** Reads the first waiting issue: its timeline, or its text for the labels that were added. */
-const readWaiting = Effect.fnUntraced(function*(api: Api, place: Place, repo: RepoName, cursor: Cursor, [first, ...rest]: readonly [typeof Waiting.Type, ...Cursor["waiting"]]) {
-  if (first.added !== undefined) {
-    const issue = yield* api.get(place, `/issues/${first.number}`, News.Issue).pipe(
-      // It was deleted.
-      onStatus(404, () => api.absent(place, Effect.succeed(null)))
-    )
-    const labelled = issue === null ? [] : first.added.map((added) => News.labelled(repo, issue, added))
-    const read: Read = { news: labelled, cursor: { ...cursor, waiting: rest } }
+const readWaiting = Effect.fnUntraced(
+  function*(
+    api: Api,
+    place: Place,
+    repo: RepoName,
+    cursor: Cursor,
+    [first, ...rest]: readonly [typeof Waiting.Type, ...Cursor["waiting"]]
+  ) {
+    if (first.added !== undefined) {
+      const issue = yield* api.get(place, `/issues/${first.number}`, News.Issue).pipe(
+        // It was deleted.
+        onStatus(404, () => api.absent(place, Effect.succeed(null)))
+      )
+      const labelled = issue === null ? [] : first.added.map((added) => News.labelled(repo, issue, added))
+      const read: Read = { news: labelled, cursor: { ...cursor, waiting: rest } }
+      return read
+    }
+    const { entries, isLast } = yield* Timeline.page(api, place, first.number, first.since, first.page)
+    const own = entries.length === 0 ? null : yield* api.ownId(place)
+    const added = entries.flatMap((entry) => News.addedOf(entry, own) ?? []).slice(0, MAXIMUM_ADDED)
+    while (JSON.stringify(added).length > MAXIMUM_ADDED_CHARACTERS) added.pop()
+    const read: Read = {
+      news: entries.filter(News.isText).map((entry) => News.written(repo, first, entry, own)),
+      cursor: {
+        ...cursor,
+        // Only one issue at a time has labels that wait.
+        waiting: [...added.length === 0 ? [] : [{ ...first, added }], ...isLast ? [] : [{ ...first, page: first.page + 1 }], ...rest]
+      }
+    }
     return read
   }
-  const { entries, isLast } = yield* Timeline.page(api, place, first.number, first.since, first.page)
-  const own = entries.length === 0 ? null : yield* api.ownId(place)
-  const added = entries.flatMap((entry) => News.addedOf(entry, own) ?? []).slice(0, MAXIMUM_ADDED)
-  while (JSON.stringify(added).length > MAXIMUM_ADDED_CHARACTERS) added.pop()
-  const read: Read = {
-    news: entries.filter(News.isText).map((entry) => News.written(repo, first, entry, own)),
-    cursor: {
-      ...cursor,
-      // Only one issue at a time has labels that wait.
-      waiting: [...added.length === 0 ? [] : [{ ...first, added }], ...isLast ? [] : [{ ...first, page: first.page + 1 }], ...rest]
-    }
-  }
-  return read
-})
+)
 
 const readRuns = Effect.fnUntraced(function*(api: Api, place: Place, repo: RepoName, cursor: Cursor) {
   const { workflow_runs: tasks } = yield* api.get(place, "/actions/tasks", Tasks, { limit: PER_PAGE, page: 1 }).pipe(
@@ -246,4 +254,5 @@ const make = Effect.fnUntraced(function*(options: ForgejoApi.Options) {
 })
 
 /** Fails if the address cannot be used. */
-export const layer = (options: ForgejoApi.Options): Layer.Layer<RepositoryNews, SourceHostError> => Layer.effect(RepositoryNews, make(options))
+export const layer = (options: ForgejoApi.Options): Layer.Layer<RepositoryNews, SourceHostError> =>
+  Layer.effect(RepositoryNews, make(options))

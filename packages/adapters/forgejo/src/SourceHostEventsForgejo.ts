@@ -2,8 +2,8 @@
  * `SourceHostEvents` from Forgejo and Gitea: webhooks, signed with their secret. An event for a review or a label does not say which one
  * it is, so the issue's timeline is asked for it. If it cannot be read, polling finds them later.
  */
-import { NotAuthentic, type News as SourceNews, SourceHostEvents } from "@slipway/domain/source/ports/SourceHostEvents"
 import type { SourceHostError } from "@slipway/domain/source/ports/SourceHost"
+import { NotAuthentic, type News as SourceNews, SourceHostEvents } from "@slipway/domain/source/ports/SourceHostEvents"
 import { RepoName } from "@slipway/domain/source/schema/RepoRef"
 import { Counter } from "@slipway/domain/text/Text"
 import { DateTime, Duration, Effect, Layer, Option, Redacted, Schema } from "effect"
@@ -39,7 +39,9 @@ const Payloads = {
     })
   }),
   push: Schema.Struct({ ref: Schema.String }),
-  run: Schema.Struct({ run: Schema.Struct({ prettyref: Schema.String, event: optional(Schema.NullOr(Schema.String)), repository: Repository }) }),
+  run: Schema.Struct({
+    run: Schema.Struct({ prettyref: Schema.String, event: optional(Schema.NullOr(Schema.String)), repository: Repository })
+  }),
   workflow_run: Schema.Struct({
     action: Schema.String,
     workflow_run: Schema.Struct({ head_branch: Schema.String, event: optional(Schema.NullOr(Schema.String)) })

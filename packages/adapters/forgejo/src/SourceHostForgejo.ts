@@ -2,13 +2,7 @@
  * `SourceHost` on Forgejo and Gitea with access tokens. A request that may have taken effect is not repeated: the caller looks for the
  * pull request before it opens one.
  */
-import {
-  pageOfNames,
-  RepoNotAccessible,
-  type RepositoryQuery,
-  SourceHost,
-  SourceHostError
-} from "@slipway/domain/source/ports/SourceHost"
+import { pageOfNames, RepoNotAccessible, type RepositoryQuery, SourceHost, SourceHostError } from "@slipway/domain/source/ports/SourceHost"
 import type { RepoName } from "@slipway/domain/source/schema/RepoRef"
 import { accountOf, repositoryAt } from "@slipway/domain/source/schema/SubmoduleAddress"
 import { onStatus } from "@slipway/rest-host/RestApi"
@@ -41,13 +35,14 @@ const mayWrite = Effect.fnUntraced(function*(
     Effect.map(({ permission, user }) => String(user?.id) === id && MAY_WRITE.has(permission)),
     onStatus(404, () => api.absent(place, Effect.succeed(false))),
     onStatus(403, ({ detail }) => {
-      const advice = `Only an administrator of a repository may ask who can write to it. Make the token's account an administrator of ${place.name}.`
+      const advice =
+        `Only an administrator of a repository may ask who can write to it. Make the token's account an administrator of ${place.name}.`
       return Effect.fail(new SourceHostError({ operation: "read who may write", detail: `${detail} ${advice}`, retryable: false }))
     })
   )
 })
 
-/** Servers tell a repository that may only be read from one that may be written. */
+/** The server says whether the account may push, so that a push that would be refused is not begun. */
 const remote = Effect.fnUntraced(function*(api: ForgejoApi.ForgejoApi, repo: RepoName, access: "read" | "write") {
   const place = placeOf(repo)
   const { full_name: fullName, permissions } = yield* api.repository(place)
@@ -131,7 +126,9 @@ const make = Effect.fnUntraced(function*(options: ForgejoApi.Options) {
     name: api.name,
     refusal: Effect.fn("SourceHost.refusal")(function*(repos: ReadonlyArray<RepoName>) {
       const repo = yield* refusals.missing(repos)
-      return repo === null ? null : new RepoNotAccessible({ repo, advice: `Add the token's account of ${api.name} to it, or check its name.` })
+      return repo === null
+        ? null
+        : new RepoNotAccessible({ repo, advice: `Add the token's account of ${api.name} to it, or check its name.` })
     }),
     repositories: Effect.fn("SourceHost.repositories")(function*(query: RepositoryQuery) {
       const operation = "list repositories"
@@ -145,7 +142,10 @@ const make = Effect.fnUntraced(function*(options: ForgejoApi.Options) {
       within(
         "read the repository",
         repo,
-        Effect.map(api.repository(placeOf(repo)), ({ default_branch, full_name }) => ({ fullName: full_name, defaultBranch: default_branch }))
+        Effect.map(
+          api.repository(placeOf(repo)),
+          ({ default_branch, full_name }) => ({ fullName: full_name, defaultBranch: default_branch })
+        )
       )
     ),
     repositoryAt: (address) => Effect.succeed(addressAt(api, address)),

@@ -24,8 +24,7 @@ export const page = (api: ForgejoApi, place: Place, number: number, since: strin
     Effect.map((entries) => {
       const found = entries ?? []
       const isLast = at >= MAXIMUM_PAGES || (found.length === 0 ? at >= MAXIMUM_EMPTY : found.length < MAYBE_FULL)
-      const isNew = ({ created_at }: News.Entry) =>
-        DateTime.isGreaterThanOrEqualTo(News.instantOf(created_at), News.instantOf(since))
+      const isNew = ({ created_at }: News.Entry) => DateTime.isGreaterThanOrEqualTo(News.instantOf(created_at), News.instantOf(since))
       return { entries: found.filter(isNew), isLast }
     }),
     onStatus(404, () => api.absent(place, Effect.succeed({ entries: [], isLast: true })))

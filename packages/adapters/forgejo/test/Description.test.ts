@@ -31,7 +31,9 @@ it("knows the operations of the description by their paths", () => {
 
 it("takes no unknown operation, parameter, type or word", () => {
   assert.isTrue(isFine(call("GET", "/pulls", query("state=open&limit=5&page=1&sort=oldest"))))
-  for (const wrong of ["per_page=5", "limit=many", "state=merged", "limit="]) assert.isFalse(isFine(call("GET", "/pulls", query(wrong))), wrong)
+  for (const wrong of ["per_page=5", "limit=many", "state=merged", "limit="]) {
+    assert.isFalse(isFine(call("GET", "/pulls", query(wrong))), wrong)
+  }
   assert.isFalse(isFine(call("GET", "/pulls/seven", { answer: {} })))
   assert.isFalse(isFine(call("GET", "/check-runs", { answer: {} })))
   assert.isFalse(isFine(call("GET", "/pulls", { ...query(""), body: {} })))
@@ -51,12 +53,17 @@ it("takes no answer with other fields, types or status", () => {
   const read = (answer: unknown, status = 200) => call("GET", "/pulls/1", { answer, status })
   assert.isTrue(isFine(read({ id: 1, title: "t", closed_at: null })))
   assert.isTrue(isFine(read({ message: "no" }, 404)))
-  for (const wrong of [{ node_id: "x" }, { id: "1" }, [], { user: { login: 5 } }]) assert.isFalse(isFine(read(wrong)), JSON.stringify(wrong))
+  for (const wrong of [{ node_id: "x" }, { id: "1" }, [], { user: { login: 5 } }]) {
+    assert.isFalse(isFine(read(wrong)), JSON.stringify(wrong))
+  }
   assert.isFalse(isFine(read({}, 201)))
 })
 
 it("the file names its sources and their licences", () => {
-  const file = JSON.parse(readFileSync(new URL("../testing/api.json", import.meta.url), "utf8")) as Record<string, { licence: string; source: string }>
+  const file = JSON.parse(readFileSync(new URL("../testing/api.json", import.meta.url), "utf8")) as Record<
+    string,
+    { licence: string; source: string }
+  >
   for (const flavour of ["forgejo", "gitea"]) {
     assert.match(file[flavour]?.licence ?? "", /^MIT/u)
     assert.match(file[flavour]?.source ?? "", /swagger/u)

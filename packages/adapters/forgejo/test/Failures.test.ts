@@ -40,7 +40,8 @@ const withToken = <A, E>(token: string, use: (host: SourceHost["Service"]) => Ef
 it.layer(layer())("What Forgejo refuses", (it) => {
   const refusals: ReadonlyArray<readonly [name: string, answer: Answer, expected: ReturnType<typeof failed>]> = [
     ["an archived repository", { status: 423, body: { message: "Repo is archived.", url: "" } }, failed(false, /Repo is archived\./u)],
-    ["a request that is not valid", { status: 422, body: { message: "no", errors: ["title: missing"] } }, failed(false, /no: title: missing/u)],
+    ["a request that is not valid", { status: 422, body: { message: "no", errors: ["title: missing"] } },
+      failed(false, /no: title: missing/u)],
     ["too many requests", { status: 429, body: { message: "slow" }, headers: { "retry-after": "17" } }, failed(true, /slow/u, 17)],
     ["a failure of a proxy", { status: 502, body: Buffer.from("<html>Unicorn!</html>") }, failed(true, /answered with status 502/u)],
     ["a redirection elsewhere", { status: 301, headers: { location: "https://example.com/api/v1/repos/a/b" } },
@@ -66,7 +67,11 @@ it.layer(layer())("What Forgejo refuses", (it) => {
       server.revoke(token)
       const error = yield* withToken(token, (host) => Effect.flip(host.repository(repo)))
       failed(false, /127\.0\.0\.1:\d+ does not accept the token\. Check that it was not deleted and has not expired/u)(error)
-      server.strike({ method: "GET", url: /./u, outcome: ({ headers }) => ({ status: 403, body: { message: `You sent ${headers.authorization}` } }) })
+      server.strike({
+        method: "GET",
+        url: /./u,
+        outcome: ({ headers }) => ({ status: 403, body: { message: `You sent ${headers.authorization}` } })
+      })
       const quoted = yield* withToken(token, (host) => Effect.flip(host.repository(repo)))
       failed(false, /You sent Bearer \*\*\*/u)(quoted)
     }))
@@ -109,7 +114,10 @@ it.layer(layer())("What Forgejo refuses", (it) => {
     Effect.gen(function*() {
       const { draft, host, number, repo, server } = yield* opened
       const error = yield* Effect.flip(host.openDraftPullRequest(repo, draft))
-      assert.include(error.message, `There is an open pull request for the branch "slipway/x" already: ${server.webUrl}/${repo}/pulls/${number}.`)
+      assert.include(
+        error.message,
+        `There is an open pull request for the branch "slipway/x" already: ${server.webUrl}/${repo}/pulls/${number}.`
+      )
     }))
 
   it.effect("a draft whose answer was lost is found by its branch", () =>
@@ -147,7 +155,10 @@ it.layer(layer())("Names and addresses at Forgejo", (it) => {
         assert.strictEqual(server.requests.length - before, 1, location)
       }
       // A circle ends.
-      const outcome = ({ url }: { readonly url: string }) => ({ status: 301, headers: { location: url.includes("/a/") ? "/api/v1/repos/b/b" : "/api/v1/repos/a/a" } })
+      const outcome = ({ url }: { readonly url: string }) => ({
+        status: 301,
+        headers: { location: url.includes("/a/") ? "/api/v1/repos/b/b" : "/api/v1/repos/a/a" }
+      })
       server.strike({ method: "GET", url: /\/repos\//u, outcome, times: 4 })
       const before = server.requests.length
       assert.strictEqual((yield* Effect.flip(host.repository(repo)))._tag, "SourceHostError")
@@ -176,7 +187,10 @@ it.layer(layer())("Names and addresses at Forgejo", (it) => {
 
   it.effect("refuses an address without encryption, with a login or a query, or of another kind", () =>
     Effect.gen(function*() {
-      for (const url of ["http://forgejo.example.com", "https://me:secret@forgejo.example.com", "https://forgejo.example.com?x=1", "ssh://x", "x"]) {
+      for (
+        const url of ["http://forgejo.example.com", "https://me:secret@forgejo.example.com", "https://forgejo.example.com?x=1", "ssh://x",
+          "x"]
+      ) {
         const built = Layer.build(SourceHostForgejo.layer({ url, token: () => Effect.succeed(Redacted.make("t")) }))
         const error = yield* Effect.flip(Effect.scoped(built))
         assert.strictEqual(error._tag, "SourceHostError", url)
@@ -240,9 +254,11 @@ it.layer(layer({ pageLimit: 2 }))("Lists of Forgejo", (it) => {
   it.effect("a list that never ends is an error", () =>
     Effect.gen(function*() {
       const { draft, host, repo, server, there } = yield* opened
-      const pull = yield* Effect.promise(async () => (await fetch(`${server.webUrl}/api/v1/repos/${repo}/pulls/1`, {
-        headers: { authorization: `token ${server.token}` }
-      })).json() as Promise<{ readonly head: object }>)
+      const pull = yield* Effect.promise(async () =>
+        (await fetch(`${server.webUrl}/api/v1/repos/${repo}/pulls/1`, {
+          headers: { authorization: `token ${server.token}` }
+        })).json() as Promise<{ readonly head: object }>
+      )
       const one = { ...pull, head: { ...pull.head, label: "other" } }
       server.strike({ method: "GET", url: /\/pulls\?/u, outcome: { status: 200, body: [one] }, times: 1000 })
       const before = server.requests.length

@@ -27,7 +27,7 @@ const fixture: PullRequestFeedbackContract.Fixture<TestForgejo> = {
       deleteBranch: (branch) => Effect.promise(() => there.deleteBranch(branch)),
       say: (number, { isBot, kind, line = 0, login, path = "", text }) =>
         Effect.sync(() => {
-          // Of programs, the server knows only our own account.
+          // The server marks no accounts as programs: only our own is known.
           const user = isBot === true ? bot : { id: IDS[login] ?? 99, login }
           if (kind === "comment") return there.entry(number, { user, body: text }).id
           return there.review(number, user, kind === "review" ? text : "", kind === "review" ? [] : [{ path, line, text }]).id

@@ -50,4 +50,6 @@ const fixture: SourceHostContract.Fixture<TestForgejo> = {
 }
 
 register(SourceHostContract.suite("forgejo", layer(), fixture))
-register(SourceHostContract.suite("gitea, below a path, with short pages", layer({ flavour: "gitea", prefix: "/git", pageLimit: 1 }), fixture))
+register(
+  SourceHostContract.suite("gitea, below a path, with short pages", layer({ flavour: "gitea", prefix: "/git", pageLimit: 1 }), fixture)
+)

@@ -43,7 +43,13 @@ const hooked = Effect.gen(function*() {
     title: "Fix",
     body: "By me",
     user: maria,
-    pull: { baseRef: "trunk", headRef: "slipway/x", headSha: sha, mergeBase: sha, counts: yield* Effect.promise(() => there.bare.counts(sha, sha)) }
+    pull: {
+      baseRef: "trunk",
+      headRef: "slipway/x",
+      headSha: sha,
+      mergeBase: sha,
+      counts: yield* Effect.promise(() => there.bare.counts(sha, sha))
+    }
   }) as Repository["pulls"][number]
   const issue = there.open({ title: "Broken", body: "It breaks", user: maria })
   const repo = Shapes.repository(at, there, true)
@@ -69,12 +75,16 @@ layerTest(layer, { excludeTestServices: true })("webhooks of Forgejo", (it) => {
       const { fullName, common } = yield* hooked
       const body = JSON.stringify({ ...common, ref: "refs/heads/x" })
       const news: ReadonlyArray<News> = [{ _tag: "Pull", repo: fullName, branch: "x", number: null }]
-      for (const signed of [
-        { "x-forgejo-event": "push", "x-forgejo-signature": sign(body) },
-        { "x-gitea-event": "push", "x-gitea-signature": sign(body) },
-        { "x-gitea-event": "push", "x-hub-signature-256": `sha256=${sign(body)}` }
-      ]) assert.deepStrictEqual(yield* sent(signed, body), news)
-      for (const signature of ["", "sha256=", sign(body, "other"), sign(`${body} `), sign(body).slice(1), `${sign(body)}00`, "z".repeat(64)]) {
+      for (
+        const signed of [
+          { "x-forgejo-event": "push", "x-forgejo-signature": sign(body) },
+          { "x-gitea-event": "push", "x-gitea-signature": sign(body) },
+          { "x-gitea-event": "push", "x-hub-signature-256": `sha256=${sign(body)}` }
+        ]
+      ) assert.deepStrictEqual(yield* sent(signed, body), news)
+      for (
+        const signature of ["", "sha256=", sign(body, "other"), sign(`${body} `), sign(body).slice(1), `${sign(body)}00`, "z".repeat(64)]
+      ) {
         const failure = yield* Effect.flip(sent({ "x-forgejo-event": "push", "x-forgejo-signature": signature }, body))
         assert.strictEqual(failure._tag, "NotAuthentic", signature)
       }
@@ -217,8 +227,12 @@ layerTest(layer, { excludeTestServices: true })("webhooks of Forgejo", (it) => {
   it.effect("hostile and unknown payloads are no news, and long texts are cut", () =>
     Effect.gen(function*() {
       const { common, issue, payloads } = yield* hooked
-      for (const name of ["push", "pull_request", "issues", "issue_comment", "workflow_run", "status", "__proto__", "constructor", "wiki", ""]) {
-        for (const payload of [{}, [], { ...common }, { repository: { id: 1, full_name: "../../etc" } }, { ...common, ref: 5, issue: null }]) {
+      for (
+        const name of ["push", "pull_request", "issues", "issue_comment", "workflow_run", "status", "__proto__", "constructor", "wiki", ""]
+      ) {
+        for (
+          const payload of [{}, [], { ...common }, { repository: { id: 1, full_name: "../../etc" } }, { ...common, ref: 5, issue: null }]
+        ) {
           assert.deepStrictEqual(yield* read(name, payload), [])
         }
       }

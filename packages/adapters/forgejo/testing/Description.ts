@@ -48,21 +48,23 @@ const isRecord = (value: unknown): value is Schema => typeof value === "object" 
 const closed = (schema: unknown, isNullable: boolean): unknown => {
   if (Array.isArray(schema)) return schema.map((one) => closed(one, isNullable))
   if (!isRecord(schema)) return schema
-  const inner = Object.fromEntries(Object.entries(schema).map(([key, value]) => {
-    if (key === "$ref") return [key, `#/definitions/${String(value).split("/").at(-1)}`]
-    if (key === "properties" && isRecord(value)) {
-      return [
-        key,
-        Object.fromEntries(
-          Object.entries(value).map(([name, one]) => [
-            name,
-            isNullable ? { anyOf: [closed(one, isNullable), { type: "null" }] } : closed(one, isNullable)
-          ])
-        )
-      ]
-    }
-    return [key, closed(value, isNullable)]
-  }))
+  const inner = Object.fromEntries(
+    Object.entries(schema).map(([key, value]) => {
+      if (key === "$ref") return [key, `#/definitions/${String(value).split("/").at(-1)}`]
+      if (key === "properties" && isRecord(value)) {
+        return [
+          key,
+          Object.fromEntries(
+            Object.entries(value).map(([name, one]) => [
+              name,
+              isNullable ? { anyOf: [closed(one, isNullable), { type: "null" }] } : closed(one, isNullable)
+            ])
+          )
+        ]
+      }
+      return [key, closed(value, isNullable)]
+    })
+  )
   return "properties" in schema ? { ...inner, additionalProperties: false } : inner
 }
 
@@ -90,16 +92,15 @@ export const load = (flavour: Flavour) => {
       definitions: closed(definitions, isNullable)
     })
     compiled.set(key, known)
-    return known(value) ? [] : (known.errors ?? []).map(({ instancePath, message = "", params }) =>
-      `${instancePath} ${message} ${JSON.stringify(params)}`
-    )
+    return known(value) ?
+      [] :
+      (known.errors ?? []).map(({ instancePath, message = "", params }) => `${instancePath} ${message} ${JSON.stringify(params)}`)
   }
   const operations = Object.entries(paths).flatMap(([path, methods]) =>
     Object.entries(methods).map(([method, operation]) => ({ name: `${method} ${path}`, method, pattern: patternOf(path), path, operation }))
   ).sort((a, b) => a.path.split("{").length - b.path.split("{").length)
 
-  const find = (method: string, path: string) =>
-    operations.find((one) => one.method === method.toLowerCase() && one.pattern.test(path))
+  const find = (method: string, path: string) => operations.find((one) => one.method === method.toLowerCase() && one.pattern.test(path))
 
   const problemsOfRequest = ({ body, path, query }: Exchange, { operation, pattern }: NonNullable<ReturnType<typeof find>>) => {
     const groups = pattern.exec(path)?.groups ?? {}

@@ -1,7 +1,7 @@
 /** The part of the API that the server has: who may ask for what, and what is answered. */
+import type { Entry, Issue, Pull, Repository, User } from "./Repository.ts"
 import { pull as shapeOfPull, type Surroundings } from "./Shapes.ts"
 import * as Shapes from "./Shapes.ts"
-import type { Entry, Issue, Pull, Repository, User } from "./Repository.ts"
 
 export interface Answer {
   readonly status: number
@@ -188,9 +188,11 @@ const listReviews = (context: Below, { number }: Issue): Answer =>
 const reviewComments = ({ params, repository, world }: Below, { number }: Issue): Answer => {
   const review = repository.reviews.find((one) => one.number === number && String(one.id) === params["id"])
   if (review === undefined) return notFound(world)
-  return ok(repository.entries.filter((one) => one.type === "code" && one.review === review).map((one) =>
-    Shapes.reviewComment(world, repository, one)
-  ))
+  return ok(
+    repository.entries.filter((one) => one.type === "code" && one.review === review).map((one) =>
+      Shapes.reviewComment(world, repository, one)
+    )
+  )
 }
 
 // --- issues ----------------------------------------------------------------------------------------------------------
@@ -303,7 +305,11 @@ const readPermission = ({ params, repository, token, world }: Below): Answer => 
   const known = [...world.users, ...repository.collaborators].find(({ login }) => same(login, params["login"]))
   if (known === undefined) return notFound(world, "user does not exist")
   if (!["owner", "admin"].includes(accessOf(repository, token.user)) && known.id !== token.user.id) {
-    return refuse(world, 403, "Only admins can query all permissions, repo admins can query all repo permissions, collaborators can query only their own")
+    return refuse(
+      world,
+      403,
+      "Only admins can query all permissions, repo admins can query all repo permissions, collaborators can query only their own"
+    )
   }
   const permission = accessOf(repository, known)
   return ok({ permission, role_name: permission, user: Shapes.user(world, known) })
@@ -321,7 +327,10 @@ type Category = "issue" | "organization" | "repository" | "user"
 type Handler<C> = (context: C) => Answer | Promise<Answer>
 
 const patternOf = (path: string) =>
-  new RegExp(`^${path.replaceAll(/\{(\w+)(\+?)\}/gu, (_, name: string, many: string) => `(?<${name}>${many === "" ? "[^/]+" : ".+"})`)}$`, "u")
+  new RegExp(
+    `^${path.replaceAll(/\{(\w+)(\+?)\}/gu, (_, name: string, many: string) => `(?<${name}>${many === "" ? "[^/]+" : ".+"})`)}$`,
+    "u"
+  )
 
 const routeOf = <C>(description: string, handle: Handler<C>, base = "") => {
   const [method = "", path = ""] = description.split(" ")
@@ -411,6 +420,8 @@ export const answer = async (world: World, call: Call, token: Token | undefined)
   const all = world.flavour === "gitea" ? [...routes, ...onlyGitea] : routes
   const found = all.find(({ method, pattern }) => method === call.method && pattern.test(path))
   if (found === undefined) return notFound(world)
-  if (call.method !== "GET" && !mayWrite(repository, token.user)) return refuse(world, 403, "user should have a permission to write to a repo")
+  if (call.method !== "GET" && !mayWrite(repository, token.user)) {
+    return refuse(world, 403, "user should have a permission to write to a repo")
+  }
   return repository.exclusively(async () => found.handle({ ...context, repository, params: found.pattern.exec(path)?.groups ?? {} }))
 }

@@ -109,7 +109,9 @@ export const pull = (at: Surroundings, one: Repository, issue: Issue & { readonl
       .map((login) => user(at, one.collaborators.find((other) => other.login === login) ?? GHOST)),
     requested_reviewers_teams: Array.from(pull.reviewers).filter((name) => name.startsWith("team:"))
       .map((name) => ({ id: 1, name: name.slice(5), permission: "write" })),
-    ...(pull.fork === null ? {} : { additions: pull.counts.additions, deletions: pull.counts.deletions, changed_files: pull.counts.changedFiles }),
+    ...(pull.fork === null
+      ? {}
+      : { additions: pull.counts.additions, deletions: pull.counts.deletions, changed_files: pull.counts.changedFiles }),
     ...(at.flavour === "forgejo" ? { flow: pull.isAGit === true ? 1 : 0 } : { content_version: 0 })
   }
 }
