@@ -58,8 +58,8 @@ export const plants: Plants = {
     ...plantsIn(`${FORGEJO}/src/SourceHostForgejo.ts`, [
       ["lets another account with the login write", "String(user?.id) === id && MAY_WRITE", "MAY_WRITE"],
       ["lets readers write", "new Set([\"owner\", \"admin\", \"write\"])", "new Set([\"owner\", \"admin\", \"write\", \"read\"])"],
-      ["takes a question it may not ask for a no", "return Effect.fail(new SourceHostError({ operation: \"read who may write\"",
-        "if (advice !== \"\") return Effect.succeed(false)\n      return Effect.fail(new SourceHostError({ operation: \"read who may write\""],
+      ["takes a question it may not ask for a no", "return Effect.fail(new SourceHostError({ operation: \"read who may write\", detail",
+        "return Effect.succeed(false) || Effect.fail(new SourceHostError({ operation: \"read who may write\", detail"],
       ["gives a remote to push to what it may only read", "permissions?.push === false", "false"],
       ["gives the old address of a renamed repository", "url: `${api.webUrl}/${fullName}.git`", "url: `${api.webUrl}/${repo}.git`"],
       ["lists the repositories of everyone", "names.filter((name) => query.owners.includes(accountOf(name)))", "names"],

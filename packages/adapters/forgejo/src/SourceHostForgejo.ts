@@ -117,7 +117,7 @@ const pullRequestsOf = (
 const make = Effect.fnUntraced(function*(options: ForgejoApi.Options) {
   const api = yield* ForgejoApi.make(options)
   const refusals = yield* Refusals.make(api)
-  const listed = yield* Cache.makeWith((_: "all") => api.repositories, {
+  const listed = yield* Cache.makeWith(() => api.repositories, {
     capacity: 1,
     timeToLive: (exit) => Exit.isSuccess(exit) ? LISTED_FOR : FAILED_FOR
   })

@@ -325,6 +325,19 @@ it.layer(layer({ draftPrefixes: ["DRAFT:"] }))("A Forgejo whose operator took ou
     }))
 })
 
+it.layer(layer({ prefix: "/git" }))("A Forgejo below a path", (it) => {
+  it.effect("takes only addresses below it for its own", () =>
+    Effect.gen(function*() {
+      const { host, repo, server } = yield* pushed
+      assert.strictEqual(yield* host.repositoryAt(`${server.url}/git/${repo}.git`), repo)
+      for (
+        const address of [`${server.url}/${repo}.git`, `${server.url}/other/${repo}`, `${server.url}/git`, `${server.url}/git/../${repo}`]
+      ) {
+        assert.isNull(yield* host.repositoryAt(address), address)
+      }
+    }))
+})
+
 it.layer(layer({ flavour: "gitea" }))("The account of a token", (it) => {
   it.effect("is told with the server's version, and with the scopes that are missing", () =>
     Effect.gen(function*() {

@@ -203,6 +203,15 @@ layerTest(layerOf(), { excludeTestServices: true })("news of a repository at For
       assert.include(news, "and said")
     }))
 
+  it.effect("issues that wait for their turn hold up no news of others", () =>
+    Effect.gen(function*() {
+      const { issue, polls } = yield* followed
+      for (let count = 0; count < 10; count++) issue(`Issue ${count}`)
+      yield* polls(1)
+      issue("Later", "later text")
+      assert.include(short(yield* polls(4)), "later text")
+    }))
+
   it.effect("a repeated cursor repeats its news; an unreadable one begins anew", () =>
     Effect.gen(function*() {
       const { fullName, issue, since, source } = yield* followed
