@@ -131,8 +131,10 @@ const judgeTests = async (files: ReadonlyArray<string>, plant: Plant | null): Pr
     for (const module of testModules) {
       const [failed] = module.children.allTests("failed")
       const [error] = failed?.result().errors ?? module.errors()
-      // A test may fail with a value that is no error.
-      if (error !== undefined) return { rule: failed?.fullName ?? module.relativeModuleId, says: error.message ?? "" }
+      // A test may fail with a value that is no error, such as an empty list.
+      if (failed !== undefined || error !== undefined) {
+        return { rule: failed?.fullName ?? module.relativeModuleId, says: error?.message ?? "" }
+      }
     }
     return null
   } finally {

@@ -27,6 +27,9 @@ const layer = Layer.provideMerge(
 const maria = { id: 11, login: "maria" }
 
 const sent = (headers: Readonly<Record<string, string>>, body: string) => SourceHostEvents.use((events) => events.read({ headers, body }))
+/** Whether the request is refused. */
+const isRefused = (headers: Readonly<Record<string, string>>, body: string) =>
+  Effect.map(Effect.result(sent(headers, body)), (result) => result._tag === "Failure" && result.failure._tag === "NotAuthentic")
 const read = (name: string, payload: object) => {
   const body = JSON.stringify(payload)
   return sent({ "x-forgejo-event": name, "x-gitea-event": name, "x-forgejo-signature": sign(body), "x-gitea-signature": sign(body) }, body)
@@ -85,18 +88,16 @@ layerTest(layer, { excludeTestServices: true })("webhooks of Forgejo", (it) => {
       for (
         const signature of ["", "sha256=", sign(body, "other"), sign(`${body} `), sign(body).slice(1), `${sign(body)}00`, "z".repeat(64)]
       ) {
-        const failure = yield* Effect.flip(sent({ "x-forgejo-event": "push", "x-forgejo-signature": signature }, body))
-        assert.strictEqual(failure._tag, "NotAuthentic", signature)
+        assert.isTrue(yield* isRefused({ "x-forgejo-event": "push", "x-forgejo-signature": signature }, body), signature)
       }
-      assert.strictEqual((yield* Effect.flip(sent({ "x-forgejo-event": "push" }, body)))._tag, "NotAuthentic")
+      assert.isTrue(yield* isRefused({ "x-forgejo-event": "push" }, body))
     }))
 
   it.effect("no secret at all lets no request in", () =>
     Effect.gen(function*() {
       const server = yield* TestForgejo
       const events = SourceHostEventsForgejo.layer({ ...optionsOf(server), secret: Redacted.make("") })
-      const failure = yield* Effect.flip(Effect.provide(sent({ "x-forgejo-signature": sign("{}", "") }, "{}"), events))
-      assert.strictEqual(failure._tag, "NotAuthentic")
+      assert.isTrue(yield* Effect.provide(isRefused({ "x-forgejo-signature": sign("{}", "") }, "{}"), events))
     }))
 
   it.effect("each event of a pull request names its branch, and its text when it was opened", () =>
