@@ -39,8 +39,6 @@ export const plants: Plants = {
       ["reads requests for a review", " && state !== \"REQUEST_REVIEW\"", ""]
     ]),
     ...plantsIn(`${FORGEJO}/src/PullRequests.ts`, [
-      ["counts every status of a context", "if ((newest.get(status.context)?.id ?? -1) < status.id) newest.set(status.context, status)",
-        "newest.set(String(status.id), status)"],
       ["counts earlier runs of a workflow", "if ((newest.get(key)?.id ?? -1) < run.id) newest.set(key, run)",
         "newest.set(String(run.id), run)"]
     ])

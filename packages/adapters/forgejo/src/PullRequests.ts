@@ -69,12 +69,9 @@ export const readBranch = (api: ForgejoApi, place: Place, name: string) =>
 
 /** The newest status of each context, in the order of contexts. */
 export const statusesOf = (api: ForgejoApi, place: Place, sha: string) =>
-  api.allOf(place, `/commits/${sha}/status`, Answers.Statuses, ({ statuses }) => statuses ?? []).pipe(
-    Effect.map((statuses) => {
-      const newest = new Map<string, Answers.Status>()
-      for (const status of statuses) if ((newest.get(status.context)?.id ?? -1) < status.id) newest.set(status.context, status)
-      return [...newest.values()].sort((a, b) => a.context < b.context ? -1 : 1)
-    })
+  Effect.map(
+    api.allOf(place, `/commits/${sha}/status`, Answers.Statuses, ({ statuses }) => statuses ?? []),
+    (statuses) => statuses.sort((a, b) => a.context < b.context ? -1 : 1)
   )
 
 /** The newest run of each workflow and event. */
