@@ -29,8 +29,7 @@ export const plants: Plants = {
     ...plantsIn(`${FORGEJO}/src/Answers.ts`, [
       ["gives the title with the mark of a draft", "title: pull.draft ? readyTitle(pull.title) : pull.title", "title: pull.title"],
       ["takes a mark away that makes no draft", "title: pull.draft ? readyTitle(pull.title) : pull.title", "title: readyTitle(pull.title)"],
-      ["knows only its own mark", "(?:\\[WIP\\]|WIP:)\\s*/iu", "(?:WIP: )/u"],
-      ["knows no marks of operators", "return rest === title ? title.replace(", "return rest !== title ? title.replace("],
+      ["knows no marks in brackets", "(?:\\[[^\\]\\s]{1,40}\\]|[^\\s:]{1,40}:)", "(?:[^\\s:]{1,40}:)"],
       ["sends titles of any length", "if (bytes.length <= MAX_TITLE_BYTES) return", "if (true) return"],
       ["cuts a character in two", "return new TextDecoder().decode(bytes.subarray(0, MAX_TITLE_BYTES), { stream: true })",
         "return bytes.subarray(0, MAX_TITLE_BYTES).toString()"],

@@ -87,11 +87,8 @@ export const draftTitle = (title: string): string => {
   return new TextDecoder().decode(bytes.subarray(0, MAX_TITLE_BYTES), { stream: true })
 }
 
-/** The title without the prefix that makes it a draft: one of the server's defaults, or another first word such as `Draft:`. */
-export const readyTitle = (title: string): string => {
-  const rest = title.replace(/^\s*(?:\[WIP\]|WIP:)\s*/iu, "")
-  return rest === title ? title.replace(/^\s*(?:\[[^\]\s]{1,40}\]|[^\s:]{1,40}:)\s*/u, "") : rest
-}
+/** The title without its first word, which makes it a draft: such as `WIP:`, `[WIP]`, or another one of the server's operator. */
+export const readyTitle = (title: string): string => title.replace(/^\s*(?:\[[^\]\s]{1,40}\]|[^\s:]{1,40}:)\s*/u, "")
 
 /** `null`: the branch is in no repository that still exists. */
 export const headRepoOf = ({ head }: Pull): RepoName | null => {
