@@ -130,8 +130,11 @@ const judgeTests = async (files: ReadonlyArray<string>, plant: Plant | null): Pr
     const { testModules } = await vitest.runTestSpecifications(asked)
     for (const module of testModules) {
       const [failed] = module.children.allTests("failed")
-      const says = (failed?.result().errors ?? module.errors())[0]?.message
-      if (says !== undefined) return { rule: failed?.fullName ?? module.relativeModuleId, says }
+      const [error] = failed?.result().errors ?? module.errors()
+      // A test may fail with a value that is no error, such as an empty list.
+      if (failed !== undefined || error !== undefined) {
+        return { rule: failed?.fullName ?? module.relativeModuleId, says: error?.message ?? "" }
+      }
     }
     return null
   } finally {

@@ -17,7 +17,7 @@ const Count = optional(Schema.NullOr(Counter))
 const listOf = <A extends Schema.Top>(entry: A) => Schema.NullOr(Schema.Array(entry))
 
 /** The beginning of a text. A substring would keep the whole string in memory. */
-export const Beginning = Schema.String.pipe(Schema.decodeTo(Schema.String, {
+const Beginning = Schema.String.pipe(Schema.decodeTo(Schema.String, {
   decode: SchemaGetter.transform((text) =>
     text.length <= MAX_FEEDBACK_TEXT ? text : Buffer.from(text.slice(0, MAX_FEEDBACK_TEXT).toWellFormed()).toString()
   ),
@@ -26,7 +26,7 @@ export const Beginning = Schema.String.pipe(Schema.decodeTo(Schema.String, {
 const Body = optional(Schema.NullOr(Beginning))
 
 /** Accounts of the server itself have negative ids. */
-export const User = Schema.Struct({ id: Schema.Int, login: Schema.String, avatar_url: optional(Schema.String) })
+const User = Schema.Struct({ id: Schema.Int, login: Schema.String, avatar_url: optional(Schema.String) })
 export const Author = optional(Schema.NullOr(User))
 const GHOST = -1
 
@@ -75,7 +75,7 @@ export type Pull = typeof Pull.Type
 export const Pulls = listOf(Pull)
 
 /** The prefix that makes a draft, unless the server's operator chose others (`WORK_IN_PROGRESS_PREFIXES`). */
-export const DRAFT = "WIP: "
+const DRAFT = "WIP: "
 /** Bytes of a title that servers keep. */
 const MAX_TITLE_BYTES = 255
 
@@ -87,11 +87,8 @@ export const draftTitle = (title: string): string => {
   return new TextDecoder().decode(bytes.subarray(0, MAX_TITLE_BYTES), { stream: true })
 }
 
-/** The title without the prefix that makes it a draft: one of the server's defaults, or another first word such as `Draft:`. */
-export const readyTitle = (title: string): string => {
-  const rest = title.replace(/^\s*(?:\[WIP\]|WIP:)\s*/iu, "")
-  return rest === title ? title.replace(/^\s*(?:\[[^\]\s]{1,40}\]|[^\s:]{1,40}:)\s*/u, "") : rest
-}
+/** The title without its first word, which makes it a draft: such as `WIP:`, `[WIP]`, or another one of the server's operator. */
+export const readyTitle = (title: string): string => title.replace(/^\s*(?:\[[^\]\s]{1,40}\]|[^\s:]{1,40}:)\s*/u, "")
 
 /** `null`: the branch is in no repository that still exists. */
 export const headRepoOf = ({ head }: Pull): RepoName | null => {

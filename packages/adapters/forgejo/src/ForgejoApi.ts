@@ -82,122 +82,197 @@ const totalOf = ({ headers }: RestApi.Answer): number | null => {
   return total !== null && /^\d{1,15}$/u.test(total) ? Number(total) : null
 }
 
-/** Whether a list ends with this page. A server may give fewer entries than asked for on any page. */
-const isLast = (answer: RestApi.Answer, entries: number, found: number): boolean => {
+/** Whether a list ends with this page. A server may give fewer entries than asked for on any page. `found`: with the earlier pages. */
+export const isLast = (answer: RestApi.Answer, entries: number, found: number): boolean => {
   const link = answer.headers.get("link")
   const total = totalOf(answer)
   return entries === 0 || link !== null && !link.includes("rel=\"next\"") || total !== null && found >= total
 }
 
-/** Fails if the address cannot be used. Sends no request. */
-export const make = Effect.fnUntraced(function*(options: Options) {
+/** The connection to a server. */
+interface Connection {
+  readonly host: RestApi.Host
+  readonly webUrl: string
+  readonly token: Options["token"]
+  readonly send: (request: RestApi.Request) => Effect.Effect<RestApi.Answer, RestFailed>
+}
+
+const refused = (name: string, { detail }: RestFailed) =>
+  new RestFailed({
+    status: 401,
+    detail:
+      `${name} does not accept the token. Check that it was not deleted and has not expired, and that its account can sign in. ${detail}`,
+    retryable: false
+  })
+
+const connect = Effect.fnUntraced(function*({ token, url }: Options) {
   const unusable = (detail: string) => new SourceHostError({ operation: "use the source host", detail, retryable: false })
-  if (!/^https?:/u.test(options.url) || !URL.canParse(options.url)) return yield* unusable("Its address must start with https:.")
-  const { hostname, host: name, password, search, username } = new URL(options.url)
+  if (!/^https?:/u.test(url) || !URL.canParse(url)) return yield* unusable("Its address must start with https:.")
+  const { host: name, hostname, password, search, username } = new URL(url)
   if (username !== "" || password !== "" || search !== "") {
     return yield* unusable(`The address of ${hostname} must have neither a login nor a query.`)
   }
-  if (RestApi.isOpenLine(new URL(options.url))) {
+  if (RestApi.isOpenLine(new URL(url))) {
     return yield* unusable(`The address of ${hostname} must start with https:, since tokens are sent there.`)
   }
-  const webUrl = withoutSlash(options.url)
-  const apiUrl = `${webUrl}/api/v1`
-  const host: RestApi.Host = { name, apiUrl, said, secrets: /\b(?:gto_\w+|eyJ[\w-]+\.[\w-]+\.[\w-]+)/gu }
+  const webUrl = withoutSlash(url)
+  const host: RestApi.Host = { name, apiUrl: `${webUrl}/api/v1`, said, secrets: /\b(?:gto_\w+|eyJ[\w-]+\.[\w-]+\.[\w-]+)/gu }
+  const connection: Connection = {
+    host,
+    webUrl,
+    token,
+    send: (request) => RestApi.send(host, request).pipe(onStatus(401, (failure) => Effect.fail(refused(name, failure))))
+  }
+  return connection
+})
 
-  /** Ids of accounts, by a hash of their tokens. */
-  const accounts = new LruCache<string, number>(MAXIMUM_ACCOUNTS, () => 1)
-
-  const refused = ({ detail }: RestFailed) =>
-    new RestFailed({
-      status: 401,
-      detail:
-        `${name} does not accept the token. Check that it was not deleted and has not expired, and that its account can sign in. ${detail}`,
-      retryable: false
-    })
-
-  const send = (request: RestApi.Request) => RestApi.send(host, request).pipe(onStatus(401, (failure) => Effect.fail(refused(failure))))
-
-  /** Sends one request below the repository, and again under its present name if it was renamed. */
-  const request = (place: Place, below: string, sent: Below, moves = 0): Effect.Effect<RestApi.Answer, Failure> =>
-    Effect.gen(function*() {
-      const [owner = "", repository = ""] = place.name.split("/")
-      const token = yield* options.token(place.name)
-      const path = `/repos/${encodeURIComponent(owner)}/${encodeURIComponent(repository)}${below}`
-      return yield* send({ ...sent, path, token })
-    }).pipe(
-      Effect.catchIf(
-        (failure) => failure._tag === "RestFailed" && failure.location !== undefined && moves < MAXIMUM_MOVES,
-        (failure) => {
-          const moved = failure._tag === "RestFailed" ? movedTo(apiUrl, failure.location) : null
-          if (moved === null || moved.toLowerCase() === place.name.toLowerCase()) return Effect.fail(failure)
-          place.name = moved
-          return Effect.suspend(() => request(place, below, sent, moves + 1))
-        }
-      )
+/** Sends one request below the repository, and again under its present name if it was renamed. */
+const requestBelow = (
+  connection: Connection,
+  place: Place,
+  below: string,
+  request: Below,
+  moves = 0
+): Effect.Effect<RestApi.Answer, Failure> =>
+  Effect.gen(function*() {
+    const [owner = "", repository = ""] = place.name.split("/")
+    const token = yield* connection.token(place.name)
+    const path = `/repos/${encodeURIComponent(owner)}/${encodeURIComponent(repository)}${below}`
+    return yield* connection.send({ ...request, path, token })
+  }).pipe(
+    Effect.catchIf(
+      (failure) => failure._tag === "RestFailed" && failure.location !== undefined && moves < MAXIMUM_MOVES,
+      (failure) => {
+        const moved = failure._tag === "RestFailed" ? movedTo(connection.host.apiUrl, failure.location) : null
+        if (moved === null || moved.toLowerCase() === place.name.toLowerCase()) return Effect.fail(failure)
+        place.name = moved
+        return Effect.suspend(() => requestBelow(connection, place, below, request, moves + 1))
+      }
     )
+  )
 
+type Page<A> = readonly [RestApi.Answer, ReadonlyArray<A>]
+
+/** All pages of a list. A list with more than {@link MAXIMUM_PAGES} fails, because the rest could have what is looked for. */
+const readPages = Effect.fnUntraced(function*<A>(
+  { host }: Connection,
+  page: (query: Query) => Effect.Effect<Page<A>, Failure>,
+  isEnough: (found: ReadonlyArray<A>, page: number) => boolean = () => false
+) {
+  const found: Array<A> = []
+  const totals = new Set<number | null>()
+  for (let number = 1; number <= MAXIMUM_PAGES; number++) {
+    const [answer, entries] = yield* page({ limit: PER_PAGE, page: number })
+    found.push(...entries)
+    const total = totalOf(answer)
+    // After the last page, servers may give none.
+    if (entries.length > 0 || total !== null) totals.add(total)
+    if (isEnough(found, number) || isLast(answer, entries.length, found.length)) return { found, isStable: totals.size <= 1 }
+  }
+  return yield* new RestFailed({ status: 200, detail: `A list of ${host.name} is too long to be read.`, retryable: false })
+})
+
+/** An entry that leaves the list moves another one to a page that was read already: then it is read again. */
+const readStable = Effect.fnUntraced(function*<A>(connection: Connection, page: (query: Query) => Effect.Effect<Page<A>, Failure>) {
+  for (let reads = 0; reads < MAXIMUM_READS; reads++) {
+    const { found, isStable } = yield* readPages(connection, page)
+    if (isStable) return found
+  }
+  return yield* new RestFailed({ status: 200, detail: `A list of ${connection.host.name} changed while it was read.`, retryable: true })
+})
+
+/** Requests of the account alone. `path`: the repository whose token is used; empty: the token for lists. */
+const accountOf = (connection: Connection) => {
+  /** Ids of accounts, by a hash of their tokens. */
+  const ids = new LruCache<string, number>(MAXIMUM_ACCOUNTS, () => 1)
+  const get = <A, I>(path: string, schema: Schema.Codec<A, I>, query: Query = {}, repository = "") =>
+    Effect.gen(function*() {
+      const token = yield* connection.token(repository)
+      const answer = yield* connection.send({ method: "GET", path, query, token })
+      return [answer, yield* RestApi.decode(connection.host, schema, answer)] as const
+    })
+  const list = <A, I>(path: string, schema: Schema.Codec<ReadonlyArray<A> | null, I>, repository = "") =>
+    readPages(
+      connection,
+      (query) => Effect.map(get(path, schema, query, repository), ([answer, entries]): Page<A> => [answer, entries ?? []])
+    )
+  return {
+    /** The list of the repository's owner, if that is an organization. */
+    ofOwner: <A, I>({ name }: Place, below: string, schema: Schema.Codec<ReadonlyArray<A> | null, I>) =>
+      list(`/orgs/${encodeURIComponent(name.split("/")[0] ?? "")}${below}`, schema, name).pipe(
+        Effect.map(({ found }) => found),
+        onStatus(404, () => Effect.succeed([]))
+      ),
+    /** The names of the account's repositories: its own, those of its organizations, and those where it is a collaborator. */
+    repositories: Effect.map(
+      list("/user/repos", Repositories),
+      ({ found }) => found.map(({ full_name }) => full_name).filter(isRepoName)
+    ),
+    version: Effect.map(get("/version", Version), ([, { version }]) => version),
+    /** The account of the token for lists. */
+    account: Effect.map(get("/user", Account), ([, account]) => account),
+    /** The id of the account of the token for this repository. */
+    ownId: Effect.fnUntraced(function*({ name }: Place) {
+      const key = createHash("sha256").update(Redacted.value(yield* connection.token(name))).digest("hex")
+      const known = ids.get(key)
+      if (known !== undefined) return known
+      const [, { id }] = yield* get("/user", Account, {}, name)
+      ids.set(key, id)
+      return id
+    })
+  }
+}
+
+/** Fails if the address cannot be used. Sends no request. */
+export const make = Effect.fnUntraced(function*(options: Options) {
+  const connection = yield* connect(options)
+  const { host, send, token, webUrl } = connection
+  const decode = <A, I>(schema: Schema.Codec<A, I>, answer: RestApi.Answer) => RestApi.decode(host, schema, answer)
+  const request = (place: Place, below: string, sent: Below) => requestBelow(connection, place, below, sent)
   const get = <A, I>(place: Place, below: string, schema: Schema.Codec<A, I>, query: Query = {}) =>
-    Effect.flatMap(request(place, below, { method: "GET", query }), (answer) => RestApi.decode(host, schema, answer))
-
+    Effect.flatMap(request(place, below, { method: "GET", query }), (answer) => decode(schema, answer))
   const repository = (place: Place) =>
     get(place, "", Repository).pipe(onStatus(404, () => Effect.fail(new RepoNotAccessible({ repo: place.asked }))))
-
-  /** All pages of a list. A list with more than {@link MAXIMUM_PAGES} fails, because the rest could have what is looked for. */
-  const read = Effect.fnUntraced(function*<A>(
-    page: (query: Query) => Effect.Effect<readonly [RestApi.Answer, ReadonlyArray<A>], Failure>,
-    isEnough: (found: ReadonlyArray<A>, page: number) => boolean = () => false
-  ) {
-    const found: Array<A> = []
-    const totals = new Set<number | null>()
-    for (let number = 1; number <= MAXIMUM_PAGES; number++) {
-      const [answer, entries] = yield* page({ limit: PER_PAGE, page: number })
-      found.push(...entries)
-      // After the last page, servers may give another total, or none.
-      if (entries.length > 0) totals.add(totalOf(answer))
-      if (isEnough(found, number) || isLast(answer, entries.length, found.length)) return { found, isStable: totals.size <= 1 }
-    }
-    return yield* new RestFailed({ status: 200, detail: `A list of ${name} is too long to be read.`, retryable: false })
-  })
-
-  const all = Effect.fnUntraced(function*<A, I, B>(
+  /** Reads a page of a list that is at `entriesOf` of the answer. */
+  const pageOf = <A, I, B>(
     place: Place,
     below: string,
     schema: Schema.Codec<A, I>,
     query: Query,
-    entriesOf: (page: A) => ReadonlyArray<B> | null,
-    isEnough?: (found: ReadonlyArray<B>, page: number) => boolean
-  ) {
-    const page = (more: Query) =>
-      Effect.flatMap(
-        request(place, below, { method: "GET", query: { ...query, ...more } }),
-        (answer) => Effect.map(RestApi.decode(host, schema, answer), (page) => [answer, entriesOf(page) ?? []] as const)
-      )
-    for (let reads = 0; reads < MAXIMUM_READS; reads++) {
-      const { found, isStable } = yield* read(page, isEnough)
-      // An entry that left the list moves another one to a page that was read already.
-      if (isStable || isEnough !== undefined) return found
-    }
-    return yield* new RestFailed({ status: 200, detail: `A list of ${name} changed while it was read.`, retryable: true })
-  })
-
-  const ofAccount = <A, I>(path: string, schema: Schema.Codec<A, I>, query: Query = {}) =>
-    Effect.gen(function*() {
-      const token = yield* options.token("")
-      const answer = yield* send({ method: "GET", path, query, token })
-      return [answer, yield* RestApi.decode(host, schema, answer)] as const
-    })
+    entriesOf: (page: A) => ReadonlyArray<B> | null
+  ) =>
+  (more: Query) =>
+    Effect.flatMap(
+      request(place, below, { method: "GET", query: { ...query, ...more } }),
+      (answer) => Effect.map(decode(schema, answer), (page): Page<B> => [answer, entriesOf(page) ?? []])
+    )
 
   return {
+    ...accountOf(connection),
     /** Such as `codeberg.org`. */
-    name,
+    name: host.name,
     webUrl,
-    host,
-    token: options.token,
+    token,
     send,
     request,
     get,
-    /** All entries of a list, which is at `entriesOf` of each page, or the first until there are enough. */
-    allOf: all,
+    decode,
+    repository,
+    /** Decides a 404 below a repository: `then`, unless the repository itself is not accessible. */
+    absent: <A, E>(place: Place, then: Effect.Effect<A, E>) => Effect.andThen(repository(place), then),
+    all: <A, I>(place: Place, below: string, schema: Schema.Codec<ReadonlyArray<A> | null, I>, query: Query = {}) =>
+      readStable(connection, pageOf(place, below, schema, query, (entries) => entries)),
+    /** All entries of a list that is at `entriesOf` of each page. */
+    allOf: <A, I, B>(place: Place, below: string, schema: Schema.Codec<A, I>, entriesOf: (page: A) => ReadonlyArray<B> | null) =>
+      readStable(connection, pageOf(place, below, schema, {}, entriesOf)),
+    /** The first entries of a list, until there are enough. */
+    some: <A, I>(
+      place: Place,
+      below: string,
+      schema: Schema.Codec<ReadonlyArray<A> | null, I>,
+      query: Query,
+      isEnough: (found: ReadonlyArray<A>, page: number) => boolean
+    ) => Effect.map(readPages(connection, pageOf(place, below, schema, query, (entries) => entries), isEnough), ({ found }) => found),
     /** All entries of a list whose pages say how many there are in all. */
     counted: <A extends { readonly total_count?: number }, I, B>(
       place: Place,
@@ -207,47 +282,12 @@ export const make = Effect.fnUntraced(function*(options: Options) {
       entriesOf: (page: A) => ReadonlyArray<B> | null
     ) => {
       let total = Infinity
-      return all(place, below, schema, query, (page) => {
+      const page = pageOf(place, below, schema, query, (page) => {
         total = page.total_count ?? total
         return entriesOf(page)
-      }, (found) => found.length >= total)
-    },
-    all: <A, I>(place: Place, below: string, schema: Schema.Codec<ReadonlyArray<A> | null, I>, query: Query = {}) =>
-      all(place, below, schema, query, (entries) => entries),
-    /** The list of the repository's owner, if that is an organization. */
-    ofOwner: Effect.fnUntraced(function*<A, I>(place: Place, below: string, schema: Schema.Codec<ReadonlyArray<A> | null, I>) {
-      const token = yield* options.token(place.name)
-      const path = `/orgs/${encodeURIComponent(place.name.split("/")[0] ?? "")}${below}`
-      const { found } = yield* read((query) =>
-        Effect.flatMap(
-          send({ method: "GET", path, query, token }),
-          (answer) => Effect.map(RestApi.decode(host, schema, answer), (entries) => [answer, entries ?? []] as const)
-        )
-      ).pipe(onStatus(404, () => Effect.succeed({ found: [] })))
-      return found
-    }),
-    repository,
-    /** What a 404 below a repository means: `then`, or that the repository itself is not accessible. */
-    absent: <A, E>(place: Place, then: Effect.Effect<A, E>) => Effect.andThen(repository(place), then),
-    decode: <A, I>(schema: Schema.Codec<A, I>, answer: RestApi.Answer) => RestApi.decode(host, schema, answer),
-    /** The names of the account's repositories: its own, those of its organizations, and those where it is a collaborator. */
-    repositories: Effect.map(
-      read((query) => Effect.map(ofAccount("/user/repos", Repositories, query), ([answer, entries]) => [answer, entries ?? []] as const)),
-      ({ found }) => found.map(({ full_name }) => full_name).filter(isRepoName)
-    ),
-    version: Effect.map(ofAccount("/version", Version), ([, { version }]) => version),
-    /** The account of the token for lists. */
-    account: Effect.map(ofAccount("/user", Account), ([, account]) => account),
-    /** The id of the account of the token for this repository. */
-    ownId: Effect.fnUntraced(function*(place: Place) {
-      const token = yield* options.token(place.name)
-      const key = createHash("sha256").update(Redacted.value(token)).digest("hex")
-      const known = accounts.get(key)
-      if (known !== undefined) return known
-      const { id } = yield* RestApi.decode(host, Account, yield* send({ method: "GET", path: "/user", token }))
-      accounts.set(key, id)
-      return id
-    })
+      })
+      return Effect.map(readPages(connection, page, (found) => found.length >= total), ({ found }) => found)
+    }
   }
 })
 

@@ -10,7 +10,6 @@ const Text = optional(Schema.NullOr(Schema.String))
 
 /** An issue, or a pull request as an issue. */
 export const Issue = Schema.Struct({
-  id: Counter,
   number: Counter,
   title: Schema.String,
   body: Text,
@@ -18,9 +17,9 @@ export const Issue = Schema.Struct({
   user: Answers.Author,
   created_at: Schema.String,
   updated_at: Schema.String,
-  labels: optional(Schema.NullOr(Schema.Array(Schema.Struct({ id: Counter })))),
   /** Only of pull requests. */
-  pull_request: optional(Schema.NullOr(Schema.Unknown))
+  pull_request: optional(Schema.NullOr(Schema.Unknown)),
+  repository: optional(Schema.NullOr(Schema.Struct({ id: Counter, full_name: Schema.String })))
 })
 export type Issue = typeof Issue.Type
 
@@ -66,22 +65,26 @@ interface Text {
   readonly at: DateTime.Utc
 }
 
-const said = (repo: RepoName, about: About, { author, at, body, id, url }: Text): News => ({
+const said = (repo: RepoName, { isPull, number, title }: About, { author, at, body, id, url }: Text): News => ({
   _tag: "Comment",
   id,
   repo,
-  ...about,
+  number,
+  isPull,
+  title,
   body: cut(body, MAX_NEWS_BODY),
   url,
   author,
   at
 })
 
-/** The text of a new issue or pull request. */
-export const opened = (repo: RepoName, issue: Issue, own: number | null): News =>
+/**
+ * The text of a new issue or pull request. Its own id is another one in the lists of issues and in events of pull requests, so it is named
+ * by the repository's id and its number.
+ */
+export const opened = (repo: RepoName, repositoryId: number, issue: Omit<Issue, "repository">, own: number | null): News =>
   said(repo, aboutOf(issue), {
-    // Issues and pull requests of a server share their numbers.
-    id: `issue:${issue.id}`,
+    id: `issue:${repositoryId}#${issue.number}`,
     body: issue.body ?? "",
     url: issue.html_url,
     author: Answers.authorOf(issue.user, own),

@@ -63,10 +63,10 @@ const readItems = Effect.fnUntraced(function*(api: Api, place: Place, number: nu
   return items.sort((a, b) => DateTime.Order(a.at, b.at) || (a.id < b.id ? -1 : 1))
 })
 
-/** The jobs of these runs by the path of their pages, which statuses name. Forgejo does not list jobs. */
+/** The jobs of these runs by the path of their pages, which statuses name. Forgejo lists no jobs, and its runs have no such page. */
 const jobsOf = Effect.fnUntraced(function*(api: Api, place: Place, runs: ReadonlyArray<Answers.Run>) {
   const lists = yield* Effect.forEach(
-    runs,
+    runs.filter(({ html_url: url }) => (url ?? "") !== ""),
     ({ id }) => api.counted(place, `/actions/runs/${id}/jobs`, Answers.Jobs, {}, ({ jobs }) => jobs ?? []).pipe(withoutLogs([])),
     { concurrency: 2 }
   )

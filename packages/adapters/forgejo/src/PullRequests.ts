@@ -44,12 +44,11 @@ const MAXIMUM_LISTED_PAGES = 4
 
 /** The newest open ones whose branch is in the repository itself. */
 export const listOpen = (api: ForgejoApi, place: Place) =>
-  api.allOf(
+  api.some(
     place,
     "/pulls",
     Answers.Pulls,
     { state: "open" },
-    (pulls) => pulls,
     (found, page) => page >= MAXIMUM_LISTED_PAGES || found.filter(isOwn).length >= MAX_OPEN_PULLS
   ).pipe(
     Effect.map((pulls) =>
@@ -70,12 +69,9 @@ export const readBranch = (api: ForgejoApi, place: Place, name: string) =>
 
 /** The newest status of each context, in the order of contexts. */
 export const statusesOf = (api: ForgejoApi, place: Place, sha: string) =>
-  api.allOf(place, `/commits/${sha}/status`, Answers.Statuses, {}, ({ statuses }) => statuses ?? []).pipe(
-    Effect.map((statuses) => {
-      const newest = new Map<string, Answers.Status>()
-      for (const status of statuses) if ((newest.get(status.context)?.id ?? -1) < status.id) newest.set(status.context, status)
-      return [...newest.values()].sort((a, b) => a.context < b.context ? -1 : 1)
-    })
+  Effect.map(
+    api.allOf(place, `/commits/${sha}/status`, Answers.Statuses, ({ statuses }) => statuses ?? []),
+    (statuses) => statuses.sort((a, b) => a.context < b.context ? -1 : 1)
   )
 
 /** The newest run of each workflow and event. */

@@ -42,7 +42,7 @@ const mayWrite = Effect.fnUntraced(function*(
   )
 })
 
-/** Servers tell a repository that may only be read from one that may be written. */
+/** The server says whether the account may push, so that a push that would be refused is not begun. */
 const remote = Effect.fnUntraced(function*(api: ForgejoApi.ForgejoApi, repo: RepoName, access: "read" | "write") {
   const place = placeOf(repo)
   const { full_name: fullName, permissions } = yield* api.repository(place)
@@ -120,7 +120,7 @@ const pullRequestsOf = (
 const make = Effect.fnUntraced(function*(options: ForgejoApi.Options) {
   const api = yield* ForgejoApi.make(options)
   const refusals = yield* Refusals.make(api)
-  const listed = yield* Cache.makeWith((_: "all") => api.repositories, {
+  const listed = yield* Cache.makeWith(() => api.repositories, {
     capacity: 1,
     timeToLive: (exit) => Exit.isSuccess(exit) ? LISTED_FOR : FAILED_FOR
   })

@@ -27,7 +27,7 @@ const fixture: PullRequestFeedbackContract.Fixture<TestForgejo> = {
       deleteBranch: (branch) => Effect.promise(() => there.deleteBranch(branch)),
       say: (number, { isBot, kind, line = 0, login, path = "", text }) =>
         Effect.sync(() => {
-          // Of programs, the server knows only our own account.
+          // The server marks no accounts as programs: only our own is known.
           const user = isBot === true ? bot : { id: IDS[login] ?? 99, login }
           if (kind === "comment") return there.entry(number, { user, body: text }).id
           return there.review(number, user, kind === "review" ? text : "", kind === "review" ? [] : [{ path, line, text }]).id
@@ -75,6 +75,15 @@ it.layer(layerOf())("Feedback at Forgejo", (it) => {
       assert.strictEqual((yield* Effect.flip(feedback.reply(repo, number, "feedback", "Done.")))._tag, "SourceHostError")
       yield* feedback.reply(repo, number, "feedback", "Done.")
       assert.strictEqual(there.entries.length, 1)
+    }))
+
+  it.effect("a person's comment that has the mark of a reply before there is one is not replaced", () =>
+    Effect.gen(function*() {
+      const { feedback, number, repo, there } = yield* opened
+      const body = "Mine\n\n<!-- slipway:feedback -->"
+      there.entry(number, { user: maria, body })
+      for (const text of ["Done.", "Done again."]) yield* feedback.reply(repo, number, "feedback", text)
+      assert.deepStrictEqual(there.entries.map((entry) => entry.body.split("\n")[0]), ["Mine", "Done again."])
     }))
 
   it.effect("reviews that were not submitted, and requests for a review, are no feedback", () =>
@@ -148,9 +157,9 @@ it.layer(layerOf({ flavour: "gitea" }))("Feedback at Gitea", (it) => {
   it.effect("reads only the end of a log of any length", () =>
     Effect.gen(function*() {
       const { feedback, headSha, number, repo, server, there } = yield* opened
-      there.run(headSha, { name: "test", status: "failure", log: `${"😀".repeat(500_000)} the end` })
+      there.run(headSha, { name: "test", status: "failure", log: `${"😀".repeat(500_000)} the end.` })
       const { checks } = yield* feedback.read(repo, number, read)
-      assert.match(checks?.failing[0]?.log ?? "", /^😀+ the end$/u)
+      assert.match(checks?.failing[0]?.log ?? "", /^😀+ the end\.$/u)
       assert.strictEqual(server.requests.find(({ url }) => url.includes("/logs"))?.headers.range, "bytes=-65536")
     }))
 

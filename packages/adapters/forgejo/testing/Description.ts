@@ -123,6 +123,8 @@ export const load = (flavour: Flavour) => {
 
   return {
     source,
+    /** The names of all described operations. */
+    operations: operations.map(({ name }) => name),
     /** The name of the described operation; `undefined`: there is none. */
     operationOf: (method: string, path: string): string | undefined => find(method, path)?.name,
     problems: (exchange: Exchange): ReadonlyArray<string> => {

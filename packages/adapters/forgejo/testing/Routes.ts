@@ -253,14 +253,6 @@ const listIssues = (context: Below): Answer => {
   )
 }
 
-const listComments = (context: Below): Answer =>
-  page(
-    context,
-    context.repository.entries.filter(ofType("comment")).filter((one) => isChanged(context.call, one)),
-    (one) => Shapes.comment(context.world, context.repository, one),
-    false
-  )
-
 // --- checks ----------------------------------------------------------------------------------------------------------
 
 /** The newest status of each context. Without any, the answer has no list. */
@@ -374,7 +366,6 @@ const routes: ReadonlyArray<ReturnType<typeof routeOf<Below>>> = [
   below("GET /labels", (context) => page(context, context.repository.labels, (one) => Shapes.label(context.world, one), false)),
   below("POST /issues/{index}/labels", withIssue(addLabels)),
   below("GET /issues", listIssues),
-  below("GET /issues/comments", listComments),
   below("PATCH /issues/comments/{id}", editComment),
   below("GET /issues/{index}", withIssue(({ repository, world }, issue) => ok(Shapes.issue(world, repository, issue)))),
   below("GET /issues/{index}/comments", withIssue(issueComments)),

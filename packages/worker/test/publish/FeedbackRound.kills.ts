@@ -17,3 +17,10 @@ it.live(`${WHO} leaves one turn, one push and one reply in a local repository`, 
     const { steps } = yield* Kills.rounds(yield* World.localOrigin)
     assert.isAbove(steps.length, 80)
   }).pipe(Effect.provide(World.Database.layer)))
+
+it.live(`${WHO} leaves one turn, one push and one reply on Forgejo`, () =>
+  Effect.gen(function*() {
+    const { requests, steps } = yield* Kills.rounds(yield* World.forgejoOrigin)
+    assert.isAbove(steps.length, 80)
+    assert.isAbove(requests.length, 15)
+  }).pipe(Effect.provide(World.Database.layer)))

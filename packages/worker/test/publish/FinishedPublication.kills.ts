@@ -17,3 +17,10 @@ it.live(`${WHO} leaves one branch and one pull request in a local repository`, (
     const { steps } = yield* Kills.finished(yield* World.localOrigin)
     assert.isAbove(steps.length, 80)
   }).pipe(Effect.provide(World.Database.layer)))
+
+it.live(`${WHO} leaves one branch and one pull request on Forgejo`, () =>
+  Effect.gen(function*() {
+    const { requests, steps } = yield* Kills.finished(yield* World.forgejoOrigin)
+    assert.isAbove(steps.length, 80)
+    assert.isAbove(requests.length, 8)
+  }).pipe(Effect.provide(World.Database.layer)))

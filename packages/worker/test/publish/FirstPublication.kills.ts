@@ -15,3 +15,10 @@ it.live("a worker that is killed at any step of a first publication to a local r
     const { steps } = yield* Kills.first(yield* World.localOrigin)
     assert.isAbove(steps.length, 60)
   }).pipe(Effect.provide(World.Database.layer)))
+
+it.live("a worker that is killed at any step of a first publication to Forgejo leaves one branch and one pull request", () =>
+  Effect.gen(function*() {
+    const { requests, steps } = yield* Kills.first(yield* World.forgejoOrigin)
+    assert.isAbove(steps.length, 60)
+    assert.isAbove(requests.length, 8)
+  }).pipe(Effect.provide(World.Database.layer)))

@@ -2,7 +2,6 @@
 import { assert } from "@effect/vitest"
 import type { SandboxId } from "@slipway/domain/ids/SandboxId"
 import type { Lease } from "@slipway/domain/sandbox/ports/Leases"
-import { refuse } from "@slipway/github/testing/Routes"
 import * as SpawnedProgram from "@slipway/machine/testing/SpawnedProgram"
 import { Effect } from "effect"
 import { join } from "node:path"
@@ -75,7 +74,8 @@ const run = Effect.fnUntraced(function*(
       outcome: () => {
         worker.child.kill("SIGKILL")
         if (isOfGit) killGroup(Steps.lastGit(control))
-        return refuse(500, "No client reads this.")
+        // No client reads this.
+        return { status: 500 }
       }
     })
   })

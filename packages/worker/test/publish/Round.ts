@@ -9,6 +9,7 @@ import { evolveAll, type Sandbox } from "@slipway/domain/sandbox/rules/Sandbox"
 import { decide, type SystemCommand } from "@slipway/domain/sandbox/rules/SystemCommand"
 import { PullRequestFeedback } from "@slipway/domain/source/ports/PullRequestFeedback"
 import { isUnderWay } from "@slipway/domain/source/rules/PullState"
+import * as PullRequestFeedbackForgejo from "@slipway/forgejo/PullRequestFeedbackForgejo"
 import * as PullRequestFeedbackGitHub from "@slipway/github/PullRequestFeedbackGitHub"
 import { LocalPullRequests } from "@slipway/local-source/LocalPullRequests"
 import * as PullRequestFeedbackLocal from "@slipway/local-source/PullRequestFeedbackLocal"
@@ -32,6 +33,8 @@ export const portsLayer = ({ host }: Pick<Settings, "host">, privateKey: string)
     FeedbackWatchesPostgres.layer,
     host.kind === "github"
       ? PullRequestFeedbackGitHub.layer({ appId: host.appId, apiUrl: host.apiUrl, privateKey: Redacted.make(privateKey) })
+      : host.kind === "forgejo"
+      ? PullRequestFeedbackForgejo.layer({ url: host.url, token: () => Effect.succeed(Redacted.make(privateKey)) })
       : Layer.merge(PullRequestFeedbackLocal.layer, LocalPullRequests.layerPages).pipe(Layer.provide(localLayer))
   )
 

@@ -6,6 +6,7 @@ import { SandboxStore } from "@slipway/domain/sandbox/ports/SandboxStore"
 import { publicationOf } from "@slipway/domain/sandbox/rules/Sandbox"
 import { isUnderWay } from "@slipway/domain/source/rules/PullState"
 import { RepoName } from "@slipway/domain/source/schema/RepoRef"
+import * as SourceHostForgejo from "@slipway/forgejo/SourceHostForgejo"
 import * as WorkingTreesGit from "@slipway/git/working-trees/WorkingTreesGit"
 import * as SourceHostGitHub from "@slipway/github/SourceHostGitHub"
 import { LocalRepositories } from "@slipway/local-source/LocalRepositories"
@@ -25,12 +26,15 @@ import { publishChanges } from "../../src/publish/PublishChanges.ts"
 
 export const REPO = RepoName.make("Acme/App")
 
-/** As JSON: the App's key goes by `PRIVATE_KEY` in the environment. */
+/** As JSON: the App's key, or the token of Forgejo, goes by `PRIVATE_KEY` in the environment. */
 export interface Settings {
   readonly database: string
   /** Holds trees and boxes. */
   readonly directory: string
-  readonly host: { readonly kind: "github"; readonly appId: string; readonly apiUrl: string } | { readonly kind: "local" }
+  readonly host:
+    | { readonly kind: "github"; readonly appId: string; readonly apiUrl: string }
+    | { readonly kind: "forgejo"; readonly url: string }
+    | { readonly kind: "local" }
 }
 
 export const treesLayer = ({ directory }: Pick<Settings, "directory">) => WorkingTreesGit.layer({ directory: join(directory, "trees") })
@@ -41,6 +45,8 @@ export const localLayer = SourceHostLocal.layer({ publicUrl: "http://localhost:8
 export const hostLayer = ({ host }: Pick<Settings, "host">, privateKey: string) =>
   host.kind === "github"
     ? SourceHostGitHub.layer({ appId: host.appId, apiUrl: host.apiUrl, privateKey: Redacted.make(privateKey) })
+    : host.kind === "forgejo"
+    ? SourceHostForgejo.layer({ url: host.url, token: () => Effect.succeed(Redacted.make(privateKey)) })
     : localLayer
 
 /** The store, and the database below it. */

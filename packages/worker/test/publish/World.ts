@@ -19,6 +19,8 @@ import type { FeedbackState } from "@slipway/domain/source/schema/FeedbackState"
 import { headRef } from "@slipway/domain/source/schema/Naming"
 import { NO_FEEDBACK } from "@slipway/domain/source/schema/NoFeedback"
 import * as TestPostgres from "@slipway/embedded-postgres/testing/TestPostgres"
+import * as ForgejoServer from "@slipway/forgejo/testing/ForgejoServer"
+import type * as HostServer from "@slipway/git/testing/HostServer"
 import * as GitHubServer from "@slipway/github/testing/GitHubServer"
 import { LocalPullRequests } from "@slipway/local-source/LocalPullRequests"
 import { LocalRepositories } from "@slipway/local-source/LocalRepositories"
@@ -73,8 +75,11 @@ export interface Origin {
   /** A comment of a person who may write. */
   say(number: number, text: string, at: DateTime.Utc): Effect.Effect<void, unknown, SqlClient.SqlClient>
   /** `null` where nothing goes over HTTP. */
-  readonly server: GitHubServer.GitHubServer | null
+  readonly server: Pick<HostServer.HostServer, "strike" | "watch"> | null
 }
+
+/** The servers' times have whole seconds. */
+const secondOf = (at: DateTime.Utc): string => `${DateTime.formatIso(at).slice(0, 19)}Z`
 
 export const gitHubOrigin = Effect.fnUntraced(function*(files: Readonly<Record<string, string>> = FILES) {
   const server = yield* GitHubServer.start({ readsBeforeMergeable: 0 })
@@ -91,10 +96,38 @@ export const gitHubOrigin = Effect.fnUntraced(function*(files: Readonly<Record<s
     pulls: Effect.sync(() => repository.pulls),
     say: (number, body, at) =>
       Effect.sync(() => {
-        const time = `${DateTime.formatIso(at).slice(0, 19)}Z`
+        const time = secondOf(at)
         Object.assign(repository.comment(number, { user: { id: 11, login: "maria" }, body }), { createdAt: time, updatedAt: time })
       })
   } satisfies Origin & Record<string, unknown>
+})
+
+export const forgejoOrigin = Effect.gen(function*() {
+  const server = yield* ForgejoServer.start()
+  const repository = yield* server.repository(REPO, FILES)
+  const maria = { id: 11, login: "maria" }
+  server.users.push(maria)
+  repository.collaborators.push({ ...maria, permission: "write" })
+  return {
+    server,
+    path: repository.bare.path,
+    privateKey: server.token,
+    settings: { host: { kind: "forgejo", url: server.webUrl } },
+    pulls: Effect.sync(() =>
+      repository.pulls.map(({ number, pull: { headRef, headSha }, state, title }) => ({
+        headRef,
+        headSha,
+        number,
+        state,
+        draft: title.startsWith("WIP:")
+      }))
+    ),
+    say: (number, body, at) =>
+      Effect.sync(() => {
+        const time = secondOf(at)
+        Object.assign(repository.entry(number, { user: maria, body }), { createdAt: time, updatedAt: time })
+      })
+  } satisfies Origin
 })
 
 export const localOrigin = Effect.gen(function*() {
