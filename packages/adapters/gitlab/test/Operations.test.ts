@@ -66,7 +66,7 @@ it.live("the adapter calls each operation of the file, and no other", () =>
       const { number } = yield* host.openDraftPullRequest(repo, draft)
       yield* host.decoratePullRequest(repo, number, { labels: ["go"], reviewers: ["ada"] })
       const pipeline = there.pipeline(headSha, { ref: `refs/merge-requests/${number}/merge`, status: "failed" }).id
-      there.status(headSha, { name: "test", status: "failed", log: "the end", finishedAt: draft.at.toJSON(), pipeline })
+      there.status(headSha, { name: "test", status: "failed", log: "the end", finishedAt: DateTime.formatIso(draft.at), pipeline })
       yield* feedback.read(repo, number, { since: draft.at, checks: true, knownChecks: new Set() })
       yield* feedback.reply(repo, number, "key", "one")
       yield* feedback.reply(repo, number, "key", "two")
