@@ -10,6 +10,7 @@ import { decide, type SystemCommand } from "@slipway/domain/sandbox/rules/System
 import { PullRequestFeedback } from "@slipway/domain/source/ports/PullRequestFeedback"
 import { isUnderWay } from "@slipway/domain/source/rules/PullState"
 import * as PullRequestFeedbackGitHub from "@slipway/github/PullRequestFeedbackGitHub"
+import * as PullRequestFeedbackGitLab from "@slipway/gitlab/PullRequestFeedbackGitLab"
 import { LocalPullRequests } from "@slipway/local-source/LocalPullRequests"
 import * as PullRequestFeedbackLocal from "@slipway/local-source/PullRequestFeedbackLocal"
 import * as IdsNode from "@slipway/machine/node/IdsNode"
@@ -19,7 +20,7 @@ import { randomUUID } from "node:crypto"
 import { writeFileSync } from "node:fs"
 import { join } from "node:path"
 import { followFeedback } from "../../src/jobs/FollowFeedback.ts"
-import { localLayer, publishOnce, type Settings } from "./Worker.ts"
+import { gitLabOptions, localLayer, publishOnce, type Settings } from "./Worker.ts"
 
 /** More looks than a round has: deliver, publish, reply, and those that come in the millisecond of a change and find nothing due. */
 const LOOKS = 50
@@ -32,6 +33,8 @@ export const portsLayer = ({ host }: Pick<Settings, "host">, privateKey: string)
     FeedbackWatchesPostgres.layer,
     host.kind === "github"
       ? PullRequestFeedbackGitHub.layer({ appId: host.appId, apiUrl: host.apiUrl, privateKey: Redacted.make(privateKey) })
+      : host.kind === "gitlab"
+      ? PullRequestFeedbackGitLab.layer(gitLabOptions(host.url, privateKey))
       : Layer.merge(PullRequestFeedbackLocal.layer, LocalPullRequests.layerPages).pipe(Layer.provide(localLayer))
   )
 

@@ -8,6 +8,8 @@ import { isUnderWay } from "@slipway/domain/source/rules/PullState"
 import { RepoName } from "@slipway/domain/source/schema/RepoRef"
 import * as WorkingTreesGit from "@slipway/git/working-trees/WorkingTreesGit"
 import * as SourceHostGitHub from "@slipway/github/SourceHostGitHub"
+import type * as GitLabApi from "@slipway/gitlab/GitLabApi"
+import * as SourceHostGitLab from "@slipway/gitlab/SourceHostGitLab"
 import { LocalRepositories } from "@slipway/local-source/LocalRepositories"
 import * as SourceHostLocal from "@slipway/local-source/SourceHostLocal"
 import { workspacesIn } from "@slipway/machine/files/TreesLayout"
@@ -25,12 +27,15 @@ import { publishChanges } from "../../src/publish/PublishChanges.ts"
 
 export const REPO = RepoName.make("Acme/App")
 
-/** As JSON: the App's key goes by `PRIVATE_KEY` in the environment. */
+/** As JSON: the App's key, or the token, goes by `PRIVATE_KEY` in the environment. */
 export interface Settings {
   readonly database: string
   /** Holds trees and boxes. */
   readonly directory: string
-  readonly host: { readonly kind: "github"; readonly appId: string; readonly apiUrl: string } | { readonly kind: "local" }
+  readonly host:
+    | { readonly kind: "github"; readonly appId: string; readonly apiUrl: string }
+    | { readonly kind: "gitlab"; readonly url: string }
+    | { readonly kind: "local" }
 }
 
 export const treesLayer = ({ directory }: Pick<Settings, "directory">) => WorkingTreesGit.layer({ directory: join(directory, "trees") })
@@ -38,9 +43,12 @@ export const boxesLayer = ({ directory }: Pick<Settings, "directory">) =>
   SandboxHostNone.layer({ directory: join(directory, "boxes"), workspaceOf: workspacesIn(join(directory, "trees")) })
 /** The host of repositories of this machine, and these repositories. */
 export const localLayer = SourceHostLocal.layer({ publicUrl: "http://localhost:8080" }).pipe(Layer.provideMerge(LocalRepositories.layer))
+export const gitLabOptions = (url: string, token: string): GitLabApi.Options => ({ url, token: () => Effect.succeed(Redacted.make(token)) })
 export const hostLayer = ({ host }: Pick<Settings, "host">, privateKey: string) =>
   host.kind === "github"
     ? SourceHostGitHub.layer({ appId: host.appId, apiUrl: host.apiUrl, privateKey: Redacted.make(privateKey) })
+    : host.kind === "gitlab"
+    ? SourceHostGitLab.layer(gitLabOptions(host.url, privateKey))
     : localLayer
 
 /** The store, and the database below it. */

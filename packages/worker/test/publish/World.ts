@@ -19,7 +19,10 @@ import type { FeedbackState } from "@slipway/domain/source/schema/FeedbackState"
 import { headRef } from "@slipway/domain/source/schema/Naming"
 import { NO_FEEDBACK } from "@slipway/domain/source/schema/NoFeedback"
 import * as TestPostgres from "@slipway/embedded-postgres/testing/TestPostgres"
+import type { HostServer } from "@slipway/git/testing/HostServer"
 import * as GitHubServer from "@slipway/github/testing/GitHubServer"
+import * as GitLabServer from "@slipway/gitlab/testing/GitLabServer"
+import { isDraft } from "@slipway/gitlab/testing/Project"
 import { LocalPullRequests } from "@slipway/local-source/LocalPullRequests"
 import { LocalRepositories } from "@slipway/local-source/LocalRepositories"
 import * as Migrations from "@slipway/postgres/Migrations"
@@ -73,7 +76,7 @@ export interface Origin {
   /** A comment of a person who may write. */
   say(number: number, text: string, at: DateTime.Utc): Effect.Effect<void, unknown, SqlClient.SqlClient>
   /** `null` where nothing goes over HTTP. */
-  readonly server: GitHubServer.GitHubServer | null
+  readonly server: Pick<HostServer, "strike" | "watch"> | null
 }
 
 export const gitHubOrigin = Effect.fnUntraced(function*(files: Readonly<Record<string, string>> = FILES) {
@@ -95,6 +98,34 @@ export const gitHubOrigin = Effect.fnUntraced(function*(files: Readonly<Record<s
         Object.assign(repository.comment(number, { user: { id: 11, login: "maria" }, body }), { createdAt: time, updatedAt: time })
       })
   } satisfies Origin & Record<string, unknown>
+})
+
+export const gitLabOrigin = Effect.gen(function*() {
+  const server = yield* GitLabServer.start()
+  const own = { id: 2, username: "deploy" }
+  const maria = { id: 11, username: "maria" }
+  const project = yield* server.project(REPO, FILES)
+  for (const user of [own, maria]) project.members.set(user.id, { user, level: 30, state: "active", expiresAt: null })
+  return {
+    server,
+    path: project.bare.path,
+    privateKey: server.token(own),
+    settings: { host: { kind: "gitlab", url: server.webUrl } },
+    pulls: Effect.sync(() =>
+      project.mergeRequests.map((one) => ({
+        headRef: one.sourceBranch,
+        headSha: one.sha ?? "",
+        state: one.state === "opened" ? "open" : one.state,
+        draft: isDraft(one),
+        number: one.iid
+      }))
+    ),
+    say: (number, body, at) =>
+      Effect.sync(() => {
+        const time = DateTime.formatIso(at)
+        Object.assign(project.note(number, { author: maria, body }), { createdAt: time, updatedAt: time })
+      })
+  } satisfies Origin
 })
 
 export const localOrigin = Effect.gen(function*() {
