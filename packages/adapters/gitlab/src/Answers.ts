@@ -108,7 +108,9 @@ export const notes = (maximum: number) =>
 export type Note = ReturnType<typeof notes>["Type"][number]
 
 /** The file and line of a comment on code. Lines that were removed are those of the old file. */
-export const placeOf = ({ position, type }: Pick<Note, "position" | "type">): { readonly path: string | null; readonly line: number | null } =>
+export const placeOf = (
+  { position, type }: Pick<Note, "position" | "type">
+): { readonly path: string | null; readonly line: number | null } =>
   type !== "DiffNote" || position == null
     ? { path: null, line: null }
     : { path: position.new_path ?? position.old_path ?? null, line: position.new_line ?? position.old_line ?? null }

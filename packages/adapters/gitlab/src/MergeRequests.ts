@@ -58,9 +58,6 @@ const toPull = (api: GitLabApi, known: Counted, access: Access, mergeRequest: Me
 const readMergeRequest = (api: GitLabApi, access: Access, number: number) =>
   api.ask(Answers.MergeRequest, { method: "GET", path: placeOf(access, number), token: access.token })
 
-export const readPull = (api: GitLabApi, known: Counted, access: Access, number: number) =>
-  Effect.flatMap(readMergeRequest(api, access, number), (mergeRequest) => toPull(api, known, access, mergeRequest))
-
 const list = (api: GitLabApi, access: Access, query: Readonly<Record<string, string>>) =>
   api.ask(Answers.MergeRequests, {
     method: "GET",
@@ -201,10 +198,13 @@ export const openDraft = Effect.fnUntraced(function*(
 ) {
   // GitLab opens merge requests between branches that are not there.
   for (const name of [headRef, baseRef]) {
-    yield* readBranch(api, access, name).pipe(onStatus(404, () => Effect.succeed(null)), Effect.filterOrFail(
-      (branch) => branch !== null,
-      () => new SourceHostError({ operation, detail: `${access.path} has no branch "${name}".`, retryable: false })
-    ))
+    yield* readBranch(api, access, name).pipe(
+      onStatus(404, () => Effect.succeed(null)),
+      Effect.filterOrFail(
+        (branch) => branch !== null,
+        () => new SourceHostError({ operation, detail: `${access.path} has no branch "${name}".`, retryable: false })
+      )
+    )
   }
   const opened = yield* api.ask(Answers.MergeRequest, {
     method: "POST",

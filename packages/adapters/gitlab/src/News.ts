@@ -1,6 +1,6 @@
 /** News of a project, with the same ids from webhooks and from lists. */
 import { MAX_NEWS_BODY, MAX_NEWS_TITLE, type News, type NewsAuthor, type Said } from "@slipway/domain/source/ports/SourceHostEvents"
-import { DateTime } from "effect"
+import type { DateTime } from "effect"
 import { isTokenAccount } from "./Answers.ts"
 import { cut } from "./Text.ts"
 

@@ -279,7 +279,9 @@ const readEvents = Effect.fnUntraced(function*(polling: Polling) {
   const top = Math.max(newest, ...found.map(({ id }) => id))
   const isFull = fresh.length === PER_PAGE
   const isLost = isFull && page >= MAX_PAGES
-  const next = isFull && !isLost ? { since, known, page: page + 1, newest: top } : { since, known: Math.max(known, top), page: 1, newest: 0 }
+  const next = isFull && !isLost
+    ? { since, known, page: page + 1, newest: top }
+    : { since, known: Math.max(known, top), page: 1, newest: 0 }
   const polled: Polled = {
     news: isLost ? [...news, missed(repo)] : news,
     // While older events are unread, the tag would hide them.
@@ -317,15 +319,17 @@ const readLabelled = Effect.fnUntraced(function*(polling: Polling) {
   const { found } = yield* ask(polling, `/${first.kind}/${first.iid}`, {}, Item, null).pipe(
     onStatus(404, () => Effect.succeed({ found: null }))
   )
-  const news = found === null ? [] : cursor.added.filter(isOfItem).map(({ at, kind, label, user }) =>
-    labelled(aboutItem(polling, kind, found), {
-      label,
-      body: found.description ?? "",
-      url: found.web_url,
-      author: authorOf(user, own),
-      at: instantOf(at)
-    })
-  )
+  const news = found === null ?
+    [] :
+    cursor.added.filter(isOfItem).map(({ at, kind, label, user }) =>
+      labelled(aboutItem(polling, kind, found), {
+        label,
+        body: found.description ?? "",
+        url: found.web_url,
+        author: authorOf(user, own),
+        at: instantOf(at)
+      })
+    )
   const added = cursor.added.filter((one) => !isOfItem(one))
   const isSoon = added.length > 0 || cursor.items.length > 0
   return { news, cursor: { ...cursor, added }, isUnchanged: false, isSoon } satisfies Polled

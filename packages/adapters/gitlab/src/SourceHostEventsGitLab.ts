@@ -2,8 +2,8 @@
  * `SourceHostEvents` from GitLab: webhooks of projects and groups, and system hooks. They carry a secret token, a signature, or both.
  * https://docs.gitlab.com/user/project/integrations/webhook_events/
  */
-import { type News, NotAuthentic, type SignedNews, SourceHostEvents } from "@slipway/domain/source/ports/SourceHostEvents"
 import type { SourceHostError } from "@slipway/domain/source/ports/SourceHost"
+import { type News, NotAuthentic, type SignedNews, SourceHostEvents } from "@slipway/domain/source/ports/SourceHostEvents"
 import { Counter } from "@slipway/domain/text/Text"
 import { DateTime, Duration, Effect, Layer, Option, Redacted, Schema } from "effect"
 import { createHash, createHmac, timingSafeEqual } from "node:crypto"
@@ -196,7 +196,7 @@ const isSame = (one: string, other: string): boolean => {
   return a !== undefined && b !== undefined && timingSafeEqual(a, b)
 }
 
-/** An older request may be one that was recorded. https://www.standardwebhooks.com */
+/** An older request may be a recorded one. https://www.standardwebhooks.com */
 const TOLERANCE = Duration.minutes(5)
 
 const isSigned = (token: string, { body, headers }: SignedNews, now: DateTime.Utc): boolean => {

@@ -4,7 +4,7 @@
  */
 import { MAX_OWNERS, type RepositoryQuery, SourceHost, SourceHostError } from "@slipway/domain/source/ports/SourceHost"
 import { isRefName } from "@slipway/domain/source/schema/Naming"
-import { RepoName } from "@slipway/domain/source/schema/RepoRef"
+import type { RepoName } from "@slipway/domain/source/schema/RepoRef"
 import { onStatus } from "@slipway/rest-host/RestApi"
 import { within } from "@slipway/rest-host/Within"
 import { Cache, DateTime, Duration, Effect, Exit, Layer, Option, Redacted } from "effect"
@@ -12,9 +12,9 @@ import * as Answers from "./Answers.ts"
 import * as GitLabApi from "./GitLabApi.ts"
 import * as MergeRequests from "./MergeRequests.ts"
 import * as MissingProjects from "./MissingProjects.ts"
+import { pathOf } from "./ProjectAddress.ts"
 import * as Projects from "./Projects.ts"
 import type { Access } from "./Projects.ts"
-import { pathOf } from "./ProjectAddress.ts"
 import * as Reads from "./Reads.ts"
 
 export type { Options } from "./GitLabApi.ts"
@@ -115,7 +115,11 @@ const make = Effect.fnUntraced(function*(options: GitLabApi.Options) {
         Effect.flatMap(projects.resolve(repo), ({ defaultBranch, path }) =>
           defaultBranch === null
             ? Effect.fail(
-              new SourceHostError({ operation: "read the repository", detail: `${path} has no commits, or they may not be read.`, retryable: false })
+              new SourceHostError({
+                operation: "read the repository",
+                detail: `${path} has no commits, or they may not be read.`,
+                retryable: false
+              })
             )
             : Effect.succeed({ fullName: path, defaultBranch }))
       )
@@ -144,8 +148,9 @@ const make = Effect.fnUntraced(function*(options: GitLabApi.Options) {
         repo,
         projects.with(repo, (access) =>
           // Without a name the address is that of all branches.
-          name !== "" && isRefName(name) ? MergeRequests.readBranch(api, access, name) : Effect.succeed(null)
-        ).pipe(onStatus(404, () => Effect.succeed(null)))
+          name !== "" && isRefName(name) ? MergeRequests.readBranch(api, access, name) : Effect.succeed(null)).pipe(
+            onStatus(404, () => Effect.succeed(null))
+          )
       )
     ),
     ...pullRequestsOf(api, projects)

@@ -4,7 +4,7 @@ import { DateTime, Effect, Layer } from "effect"
 import { said } from "../src/GitLabApi.ts"
 import { draftTitle, plainTitle } from "../src/Text.ts"
 import type * as GitLabServer from "../testing/GitLabServer.ts"
-import { ADA, BOB, hostOf, layer, project, TestGitLab } from "./TestGitLab.ts"
+import { ADA, BOB, failureOf, hostOf, layer, project, TestGitLab } from "./TestGitLab.ts"
 
 const pushed = Effect.gen(function*() {
   const server = yield* TestGitLab
@@ -36,7 +36,7 @@ it.layer(layer())("GitLab's refusals", (it) => {
     Effect.gen(function*() {
       const { draft, host, repo } = yield* pushed
       const { url } = yield* host.openDraftPullRequest(repo, draft)
-      const error = yield* Effect.flip(host.openDraftPullRequest(repo, draft))
+      const error = yield* failureOf(host.openDraftPullRequest(repo, draft))
       assert.deepInclude(error, {
         _tag: "SourceHostError",
         detail: `There is an open merge request for the branch "slipway/x" already: ${url}.`,
@@ -47,7 +47,7 @@ it.layer(layer())("GitLab's refusals", (it) => {
   it.effect("opens none between branches that are not there, which GitLab would do", () =>
     Effect.gen(function*() {
       const { draft, host, repo, there } = yield* pushed
-      const error = yield* Effect.flip(host.openDraftPullRequest(repo, { ...draft, baseRef: "missing" }))
+      const error = yield* failureOf(host.openDraftPullRequest(repo, { ...draft, baseRef: "missing" }))
       assert.deepInclude(error, { _tag: "SourceHostError", detail: `${repo} has no branch "missing".`, retryable: false })
       assert.lengthOf(there.mergeRequests, 0)
     }))
@@ -55,7 +55,7 @@ it.layer(layer())("GitLab's refusals", (it) => {
   it.effect("a refused token is no missing repository, and is not tried again", () =>
     Effect.gen(function*() {
       const { repo, server } = yield* pushed
-      const error = yield* SourceHost.use((host) => Effect.flip(host.repository(repo))).pipe(
+      const error = yield* SourceHost.use((host) => failureOf(host.repository(repo))).pipe(
         Effect.provide(hostOf({ ...server, secret: "glpat-0123456789abcdef" }))
       )
       assert.deepInclude(error, { _tag: "SourceHostError", retryable: false })
@@ -67,7 +67,7 @@ it.layer(layer())("GitLab's refusals", (it) => {
     Effect.gen(function*() {
       const { draft, repo, server } = yield* pushed
       const secret = server.token({ id: 2, username: "deploy" }, { scopes: ["read_api"] })
-      const error = yield* SourceHost.use((host) => Effect.flip(host.openDraftPullRequest(repo, draft))).pipe(
+      const error = yield* SourceHost.use((host) => failureOf(host.openDraftPullRequest(repo, draft))).pipe(
         Effect.provide(hostOf({ ...server, secret }))
       )
       assert.include(error.message, "insufficient_scope: The request requires higher privileges")
@@ -79,7 +79,7 @@ it.layer(layer())("GitLab's refusals", (it) => {
       const { host, repo, server } = yield* pushed
       const message = `no ${server.secret} and no glrt-abcdefghijklmnop`
       server.strike({ method: "GET", url: /projects/u, outcome: { status: 400, body: { message } } })
-      const error = yield* Effect.flip(host.repository(repo))
+      const error = yield* failureOf(host.repository(repo))
       assert.match(error.message, /says: no \*{3} and no \*{3}$/u)
     }))
 
@@ -88,9 +88,9 @@ it.layer(layer())("GitLab's refusals", (it) => {
       const { draft, host, repo, server } = yield* pushed
       for (const outcome of ["reset", { status: 502, body: "bad gateway" }, { status: 200, body: "<html>" }] as const) {
         server.strike({ method: "GET", url: /\/projects\/[^/]+$/u, outcome })
-        assert.deepInclude(yield* Effect.flip(host.repository(repo)), { _tag: "SourceHostError", retryable: true })
+        assert.deepInclude(yield* failureOf(host.repository(repo)), { _tag: "SourceHostError", retryable: true })
         server.strike({ method: "GET", url: /branches/u, outcome })
-        assert.deepInclude(yield* Effect.flip(host.branch(repo, draft.headRef)), { _tag: "SourceHostError", retryable: true })
+        assert.deepInclude(yield* failureOf(host.branch(repo, draft.headRef)), { _tag: "SourceHostError", retryable: true })
       }
     }))
 
@@ -98,7 +98,7 @@ it.layer(layer())("GitLab's refusals", (it) => {
     Effect.gen(function*() {
       const { draft, host, repo, server, there } = yield* pushed
       server.strike({ method: "POST", url: /merge_requests$/u, outcome: "reset", when: "after" })
-      assert.deepInclude(yield* Effect.flip(host.openDraftPullRequest(repo, draft)), { _tag: "SourceHostError", retryable: true })
+      assert.deepInclude(yield* failureOf(host.openDraftPullRequest(repo, draft)), { _tag: "SourceHostError", retryable: true })
       assert.deepInclude(yield* host.findOpenPullRequest(repo, draft.headRef), { number: 1, draft: true, title: "T" })
       assert.lengthOf(there.mergeRequests, 1)
     }))
@@ -160,10 +160,10 @@ it.live("details of a merge request that GitLab has not prepared are pending", (
     assert.isFalse((yield* host.pullRequestDetails(repo, number)).pending)
   }).pipe(Effect.provide(layer())))
 
-it.live("fails if the address is none of the web", () =>
+it.live("fails for an address that is not of the web", () =>
   Effect.gen(function*() {
     const server = yield* TestGitLab
     for (const url of ["gitlab.example.com", "file:///etc", ""]) {
-      assert.strictEqual((yield* Effect.flip(Layer.build(hostOf(server, { url })).pipe(Effect.scoped)))._tag, "SourceHostError")
+      assert.strictEqual((yield* failureOf(Layer.build(hostOf(server, { url })).pipe(Effect.scoped)))._tag, "SourceHostError")
     }
   }).pipe(Effect.provide(TestGitLab.layer())))

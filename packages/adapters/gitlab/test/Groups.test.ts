@@ -3,7 +3,7 @@ import { RepoNotAccessible, SourceHost, SourceHostError } from "@slipway/domain/
 import { Effect, Redacted } from "effect"
 import { account } from "../src/GitLabApi.ts"
 import { pathOf } from "../src/ProjectAddress.ts"
-import { ADA, hostOf, OWN, optionsOf, TestGitLab } from "./TestGitLab.ts"
+import { ADA, failureOf, hostOf, optionsOf, OWN, TestGitLab } from "./TestGitLab.ts"
 
 /** Projects at these paths, and `SourceHost` with these groups. */
 const withGroups = <A, E>(
@@ -34,7 +34,7 @@ it.live("finds a project in a group by the last two parts of its path, in any ca
 it.live("names the projects where several end in the same two parts", () =>
   withGroups(["Acme/tools/App", "Other/deep/tools/app"], ["Acme", "Other"], (host) =>
     Effect.gen(function*() {
-      const error = yield* Effect.flip(host.repository("tools/app"))
+      const error = yield* failureOf(host.repository("tools/app"))
       assert.instanceOf(error, RepoNotAccessible)
       assert.strictEqual(
         error.message,
@@ -53,7 +53,7 @@ it.live("finds and lists no project outside the groups, also if a stranger made 
   withGroups(["evil/tools/App", "Acme/tools/Shop", "Acme/other/shop"], ["Acme"], (host, server) =>
     Effect.gen(function*() {
       server.projects[0]?.members.set(OWN.id, { user: OWN, level: 40, state: "active", expiresAt: null })
-      assert.strictEqual((yield* Effect.flip(host.repository("tools/app")))._tag, "RepoNotAccessible")
+      assert.strictEqual((yield* failureOf(host.repository("tools/app")))._tag, "RepoNotAccessible")
       const query = { owners: ["tools", "other"], search: "", after: null, limit: 10 }
       assert.deepStrictEqual(yield* host.repositories(query), ["Acme/other/shop", "Acme/tools/Shop"])
     })))
@@ -72,7 +72,11 @@ it.live("lists more projects than a page has", () =>
   withGroups([], ["Acme"], (host, server) =>
     Effect.gen(function*() {
       const one = yield* server.project("Acme/t/p-0", { a: "a\n" })
-      for (let i = 1; i < 130; i++) (server.projects as Array<typeof one>).push(Object.assign(Object.create(Object.getPrototypeOf(one)), one, { id: one.id + i, path: `Acme/t/p-${i}` }))
+      for (let i = 1; i < 130; i++) {
+        ;(server.projects as Array<typeof one>).push(
+          Object.assign(Object.create(Object.getPrototypeOf(one)), one, { id: one.id + i, path: `Acme/t/p-${i}` })
+        )
+      }
       assert.lengthOf(yield* host.repositories({ owners: ["t"], search: "", after: null, limit: 1000 }), 130)
     })))
 
@@ -111,7 +115,10 @@ it.live("uses the token of each project's own path", () =>
       assert.strictEqual(value, `Basic ${Buffer.from(`oauth2:${ofProject}`).toString("base64")}`)
       assert.isNotNull(yield* host.branch("tools/app", "trunk"))
       assert.strictEqual(server.requests.at(-1)?.headers.authorization, `Bearer ${ofProject}`)
-      assert.strictEqual((yield* Effect.flip(host.repository("no/token"))).message, "source host could not find a token: No token for no/token.")
+      assert.strictEqual(
+        (yield* failureOf(host.repository("no/token"))).message,
+        "source host could not find a token: No token for no/token."
+      )
     })).pipe(Effect.provide(hostOf(server, { groups: ["Acme"], token })))
   }).pipe(Effect.provide(TestGitLab.layer())))
 
@@ -147,7 +154,7 @@ it.live("says whose token it is, at which version, and what is wrong with it", (
       `The token expires at ${tomorrow}. Create another one before.`
     ])
     assert.deepStrictEqual((yield* checked(server.token(ADA, { isOfApplication: true }))).problems, [])
-    const refused = yield* Effect.flip(checked("wrong"))
+    const refused = yield* failureOf(checked("wrong"))
     assert.deepInclude(refused, { _tag: "RestFailed", retryable: false })
     assert.match(refused.message, /^127\.0\.0\.1:\d+ does not accept the token\. Check that it has not expired and was not revoked\.$/u)
   }).pipe(Effect.provide(TestGitLab.layer())))

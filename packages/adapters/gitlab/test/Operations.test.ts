@@ -15,7 +15,10 @@ const problems = (method: string, url: string, body?: unknown) => OpenApi.checkR
 it("is the description of GitLab 19.5", () => assert.strictEqual(OpenApi.version, "19.5"))
 
 it("refuses requests that GitLab does not describe", () => {
-  assert.deepStrictEqual(problems("GET", "/projects/a%2Fb/merge_requests?state=opened&per_page=100&updated_after=2026-11-21T02:41:00.000Z"), [])
+  assert.deepStrictEqual(
+    problems("GET", "/projects/a%2Fb/merge_requests?state=opened&per_page=100&updated_after=2026-11-21T02:41:00.000Z"),
+    []
+  )
   assert.deepStrictEqual(problems("POST", "/projects/1/merge_requests", { title: "t", source_branch: "a", target_branch: "b" }), [])
   const wrong: ReadonlyArray<readonly [string, string, unknown?]> = [
     ["GET", "/projects/1/merge_requests/2/approvals"],
@@ -79,6 +82,8 @@ it.live("the adapter calls each operation of the file, and no other", () =>
         cursor = polled.cursor
       }
       yield* account(options)
-    }).pipe(Effect.provide(Layer.mergeAll(hostOf(server, options), PullRequestFeedbackGitLab.layer(options), RepositoryNewsGitLab.layer(options))))
+    }).pipe(
+      Effect.provide(Layer.mergeAll(hostOf(server, options), PullRequestFeedbackGitLab.layer(options), RepositoryNewsGitLab.layer(options)))
+    )
     assert.deepStrictEqual([...server.called].sort(), [...OpenApi.names].sort())
   }).pipe(Effect.provide(TestGitLab.layer())))

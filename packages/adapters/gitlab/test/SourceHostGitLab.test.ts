@@ -39,7 +39,9 @@ const hosted = (path: () => string): SourceHostContract.Fixture<TestGitLab> => (
       protect: (branch) => Effect.sync(() => void there.protectedBranches.add(branch)),
       openFromFork: (fork) =>
         Effect.gen(function*() {
-          const source = fork === null ? null : server.projects.find(({ path }) => path === fork) ?? (yield* server.project(fork, { f: "f\n" }))
+          const source = fork === null
+            ? null
+            : server.projects.find(({ path }) => path === fork) ?? (yield* server.project(fork, { f: "f\n" }))
           if (source !== null) source.members.set(2, { user: { id: 2, username: "deploy" }, level: 10, ...member })
           const opened = yield* Effect.promise(() =>
             there.open({

@@ -7,7 +7,7 @@ import { TestClock } from "effect/testing"
 import { createHmac } from "node:crypto"
 import * as RepositoryNewsGitLab from "../src/RepositoryNewsGitLab.ts"
 import * as SourceHostEventsGitLab from "../src/SourceHostEventsGitLab.ts"
-import { ADA, optionsOf, OWN, project as newProject, TestGitLab } from "./TestGitLab.ts"
+import { ADA, failureOf, optionsOf, OWN, project as newProject, TestGitLab } from "./TestGitLab.ts"
 
 const SECRET = "what only GitLab and we know"
 const secret = Redacted.make(SECRET)
@@ -149,7 +149,11 @@ it.effect("a new comment is news, an edited one only of its merge request, and G
     assert.deepStrictEqual(yield* withNote({ noteable_type: "Commit" }), [])
     const { merge_request: _, ...onIssue } = note
     assert.deepStrictEqual(
-      yield* read({ ...onIssue, object_attributes: { ...note.object_attributes, noteable_type: "Issue" }, issue: { iid: 5, title: "Broken" } }),
+      yield* read({
+        ...onIssue,
+        object_attributes: { ...note.object_attributes, noteable_type: "Issue" },
+        issue: { iid: 5, title: "Broken" }
+      }),
       [{ ...said, number: 5, isPull: false, title: "Broken" }]
     )
     const [, long] = yield* withNote({ note: "x".repeat(MAX_NEWS_BODY + 1) })
@@ -205,10 +209,10 @@ it.effect("reads nothing of payloads of another form", () =>
 it.effect("takes only the secret token", () =>
   Effect.gen(function*() {
     for (const headers of [{}, { "x-gitlab-token": "" }, { "x-gitlab-token": `${SECRET}!` }, { "x-gitlab-token": SECRET.slice(1) }]) {
-      assert.strictEqual((yield* Effect.flip(send({ secret }, headers, JSON.stringify(note))))._tag, "NotAuthentic")
+      assert.strictEqual((yield* failureOf(send({ secret }, headers, JSON.stringify(note))))._tag, "NotAuthentic")
     }
     for (const options of [{ secret: null }, { secret: Redacted.make("") }]) {
-      assert.strictEqual((yield* Effect.flip(send(options, { "x-gitlab-token": "" }, JSON.stringify(note))))._tag, "NotAuthentic")
+      assert.strictEqual((yield* failureOf(send(options, { "x-gitlab-token": "" }, JSON.stringify(note))))._tag, "NotAuthentic")
     }
   }))
 
@@ -236,7 +240,7 @@ it.effect("takes only requests with a fresh signature once a signing token is co
         signed({ "webhook-timestamp": "x", "webhook-signature": sign(`one.x.${body}`) }),
         send({ secret, signingToken: Redacted.make(token) }, { "x-gitlab-token": SECRET }, body)
       ]
-      for (const one of refused) assert.strictEqual((yield* Effect.flip(one))._tag, "NotAuthentic")
+      for (const one of refused) assert.strictEqual((yield* failureOf(one))._tag, "NotAuthentic")
     }
   }))
 

@@ -80,7 +80,12 @@ export const start = (options: Options = {}): Effect.Effect<GitLabServer, never,
       const { name, problems } = OpenApi.checkRequest({ method: seen.method, url: seen.url, body })
       if (problems.length > 0) return Routes.refuse(500, `not in GitLab's description: ${problems.join("; ")}`)
       if (name !== null) called.add(name)
-      const call = { method: seen.method, path: pathname.slice("/api/v4".length), query: searchParams, body: (body ?? {}) as Record<string, unknown> }
+      const call = {
+        method: seen.method,
+        path: pathname.slice("/api/v4".length),
+        query: searchParams,
+        body: (body ?? {}) as Record<string, unknown>
+      }
       const answer = await Routes.answer(world(), call, seen.headers.authorization)
       const wrong = OpenApi.checkAnswer(seen, answer.status, answer.body)
       if (wrong.length > 0) return Routes.refuse(500, `the test server answers unlike GitLab: ${wrong.join("; ")}`)
@@ -96,7 +101,9 @@ export const start = (options: Options = {}): Effect.Effect<GitLabServer, never,
       const { pathname } = new URL(url, origin)
       const isStored = pathname.startsWith("/storage/")
       const [, id = "", job = ""] = TRACE.exec(isStored ? pathname.slice("/storage".length) : pathname) ?? []
-      if (isStored ? headers.authorization !== undefined : !tokens.has(Routes.tokenOf(headers.authorization))) return Routes.refuse(403, "403 Forbidden")
+      if (isStored ? headers.authorization !== undefined : !tokens.has(Routes.tokenOf(headers.authorization))) {
+        return Routes.refuse(403, "403 Forbidden")
+      }
       const status = projects.find((project) => String(project.id) === id)?.statuses.find((one) => String(one.id) === job)
       if (status?.log == null) return Routes.refuse(404, "404 Not Found")
       const { name, problems } = isStored ? { name: null, problems: [] } : OpenApi.checkRequest({ method: "GET", url, body: undefined })

@@ -115,7 +115,10 @@ export class Project {
   path: string
   readonly formerPaths: Array<string> = []
   /** Roles of members by user id. */
-  readonly members = new Map<number, { readonly user: User; readonly level: number; readonly state: string; readonly expiresAt: string | null }>()
+  readonly members = new Map<
+    number,
+    { readonly user: User; readonly level: number; readonly state: string; readonly expiresAt: string | null }
+  >()
   readonly labels = new Set<string>()
   readonly protectedBranches = new Set<string>()
   readonly mergeRequests: Array<MergeRequest> = []
@@ -261,7 +264,16 @@ export class Project {
 
   pipeline(sha: string, fields: Partial<Omit<Pipeline, "id" | "sha">> = {}): Pipeline {
     const at = this.instant()
-    const pipeline: Pipeline = { ref: this.defaultBranch, source: "push", status: "running", createdAt: at, updatedAt: at, ...fields, id: this.nextId(), sha }
+    const pipeline: Pipeline = {
+      ref: this.defaultBranch,
+      source: "push",
+      status: "running",
+      createdAt: at,
+      updatedAt: at,
+      ...fields,
+      id: this.nextId(),
+      sha
+    }
     this.pipelines.push(pipeline)
     return pipeline
   }

@@ -1,6 +1,6 @@
 /** The part of GitLab's REST API that the server has: who may ask for what, and what is answered. */
 import type { Answer } from "@slipway/git/testing/HostServer"
-import * as Model from "./Project.ts"
+import type * as Model from "./Project.ts"
 import type { MergeRequest, Project, User } from "./Project.ts"
 import * as Shapes from "./Shapes.ts"
 
@@ -92,7 +92,9 @@ const sorted = <A>({ query }: Call, items: ReadonlyArray<A>, timeOf: (item: A) =
 const listProjects = (context: Context): Answer => {
   const { call: { query }, token, world } = context
   const after = Number(query.get("id_after") ?? 0)
-  const found = world.projects.filter((project) => project.id > after && levelOf(world, project, token.user) > 0).toSorted((a, b) => a.id - b.id)
+  const found = world.projects.filter((project) => project.id > after && levelOf(world, project, token.user) > 0).toSorted((a, b) =>
+    a.id - b.id
+  )
   return page(context, found, (project) => Shapes.basicProject(world.origin, project))
 }
 
@@ -355,7 +357,11 @@ const compile = <H>(routes: ReadonlyArray<readonly [string, H]>) =>
 const serverRoutes = compile(ofServer)
 const projectRoutes = compile(ofProject)
 
-const match = <H>(routes: ReadonlyArray<{ readonly method: string; readonly pattern: RegExp; readonly handle: H }>, method: string, path: string) => {
+const match = <H>(
+  routes: ReadonlyArray<{ readonly method: string; readonly pattern: RegExp; readonly handle: H }>,
+  method: string,
+  path: string
+) => {
   for (const route of routes) {
     const found = route.method === method ? route.pattern.exec(path) : null
     if (found === null) continue
@@ -378,7 +384,10 @@ export const answer = async (world: World, call: Call, authorization: string | u
   const token = world.tokens.get(tokenOf(authorization))
   if (token === undefined || !token.isActive) return unauthorized
   if (!token.scopes.includes("api") && (call.method !== "GET" || !token.scopes.includes("read_api")) && call.path !== "/user") {
-    const scope = { error: "insufficient_scope", error_description: "The request requires higher privileges than provided by the access token." }
+    const scope = {
+      error: "insufficient_scope",
+      error_description: "The request requires higher privileges than provided by the access token."
+    }
     if (call.path !== "/personal_access_tokens/self") return { status: 403, body: { ...scope, scope: "api" } }
   }
   const general = match(serverRoutes, call.method, call.path)
@@ -398,7 +407,11 @@ export const answer = async (world: World, call: Call, authorization: string | u
 }
 
 /** The one query that the adapter sends. GitLab answers refusals with status 200. */
-export const graphql = ({ projects, tokens, ...world }: World, body: Readonly<Record<string, unknown>>, authorization: string | undefined): Answer => {
+export const graphql = (
+  { projects, tokens, ...world }: World,
+  body: Readonly<Record<string, unknown>>,
+  authorization: string | undefined
+): Answer => {
   const token = tokens.get(tokenOf(authorization))
   if (token === undefined || !token.isActive) return { status: 401, body: { errors: [{ message: "Invalid token" }] } }
   const { id } = (body["variables"] ?? {}) as { readonly id?: string }
@@ -407,6 +420,8 @@ export const graphql = ({ projects, tokens, ...world }: World, body: Readonly<Re
   }
   const found = projects.filter((project) => levelOf({ projects, tokens, ...world }, project, token.user) >= REPORTER)
     .flatMap(({ mergeRequests }) => mergeRequests).find((one) => `gid://gitlab/MergeRequest/${one.id}` === id)
-  const stats = found === undefined ? null : { additions: found.counts.additions, deletions: found.counts.deletions, fileCount: found.counts.changedFiles }
+  const stats = found === undefined
+    ? null
+    : { additions: found.counts.additions, deletions: found.counts.deletions, fileCount: found.counts.changedFiles }
   return ok({ data: { mergeRequest: found === undefined ? null : { diffStatsSummary: stats } } })
 }
