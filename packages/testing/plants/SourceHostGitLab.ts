@@ -15,7 +15,8 @@ export const plants: Plants = {
       ["gives git the token as another account", "`oauth2:${", "`${"]
     ]),
     ...plantsIn(`${GITLAB}/src/Projects.ts`, [
-      ["finds projects of strangers by two parts", "&& isBelow(path, group)", ""],
+      ["lists projects of strangers", "groups.length === 0 ? found : found.filter", "groups.length >= 0 ? found : found.filter"],
+      ["finds no project in a subgroup", "include_subgroups: true", "include_subgroups: false"],
       ["takes one of several projects", "if (others.length > 0) {", "if (false) {"],
       ["keeps the number of a project that is gone", ".pipe(onStatus(404, () => afresh))", ""],
       ["reads one page of projects", "if (listed.length < PER_PAGE) break\n      }\n      // A", "break\n      }\n      // A"],

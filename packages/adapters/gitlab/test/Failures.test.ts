@@ -32,6 +32,14 @@ it("marks and unmarks titles of drafts", () => {
 })
 
 it.layer(layer())("GitLab's refusals", (it) => {
+  it.effect("carries out no quick action of a description", () =>
+    Effect.gen(function*() {
+      const { draft, host, repo, there } = yield* pushed
+      yield* host.openDraftPullRequest(repo, { ...draft, body: "/merge\nSee /approve\n  /assign @ada" })
+      assert.deepStrictEqual(there.quickActions, [])
+      assert.strictEqual(there.mergeRequests[0]?.description, "\\/merge\nSee /approve\n  \\/assign @ada")
+    }))
+
   it.effect("a second merge request for a branch is explained with the address of the first", () =>
     Effect.gen(function*() {
       const { draft, host, repo } = yield* pushed
