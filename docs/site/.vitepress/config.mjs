@@ -22,6 +22,7 @@ const groups = {
       ["docs/approvals.md", "Approvals"],
       ["docs/environments.md", "Environments"],
       ["docs/github.md", "GitHub"],
+      ["docs/gitlab.md", "GitLab"],
       ["docs/feedback.md", "Feedback"],
       ["docs/automations.md", "Automations"],
       ["docs/partners.md", "Partners"],

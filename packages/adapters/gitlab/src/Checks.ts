@@ -2,7 +2,7 @@
  * The pipelines and jobs of a merge request's newest commit. Jobs and the statuses of other programs are commit statuses at GitLab.
  * https://docs.gitlab.com/api/commits/#list-all-commit-statuses
  */
-import { type CheckRun, type WorkflowRun } from "@slipway/domain/source/schema/PullRequest"
+import type { CheckRun, WorkflowRun } from "@slipway/domain/source/schema/PullRequest"
 import { Counter } from "@slipway/domain/text/Text"
 import { onStatus } from "@slipway/rest-host/RestApi"
 import { Effect, Schema } from "effect"
@@ -41,7 +41,7 @@ export type Status = (typeof Statuses.Type)[number]
 
 const Commit = Schema.Struct({ parent_ids: Schema.Array(Schema.String) })
 
-/** Of a commit. */
+/** Everything that checked a commit. */
 export interface Checked {
   readonly pipelines: ReadonlyArray<Pipeline>
   readonly statuses: ReadonlyArray<Status>
@@ -102,7 +102,7 @@ export const toWorkflowRuns = ({ pipelines }: Checked, { source_branch }: MergeR
 /** A pipeline of the result of a merge. Its commit is GitLab's, with the newest commit of the merge request as a parent. */
 const OF_MERGE = /^refs\/merge-requests\/\d+\/(?:merge|train)$/u
 
-/** Of each ref the newest pipeline counts. Other programs' statuses are in pipelines of their own. */
+/** The newest pipeline of each ref counts. Other programs' statuses are in pipelines of their own. */
 const newestOfRefs = (pipelines: ReadonlyArray<Pipeline>): ReadonlyArray<Pipeline> =>
   [
     ...Map.groupBy(pipelines, ({ ref, source }) => `${source === "external"} ${ref}`).values()

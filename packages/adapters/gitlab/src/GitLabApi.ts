@@ -70,7 +70,7 @@ const withAdvice = (name: string) => <A, E>(self: Effect.Effect<A, E>) =>
     ))(self)
 
 const clientOf = (url: URL) => {
-  const address = url.href.replace(/\/+$/u, "")
+  const address = url.href.replace(/(?<!\/)\/+$/u, "")
   const host: RestApi.Host = { name: url.host, apiUrl: `${address}/api/v4`, said, secrets: TOKENS }
   const accounts = new LruCache<string, Account>(MAX_ACCOUNTS)
 
@@ -78,7 +78,7 @@ const clientOf = (url: URL) => {
 
   return {
     name: url.host,
-    /** Of the web pages, without a slash at its end. */
+    /** The address of the web pages, without a slash at its end. */
     url: address,
     host,
     send,
@@ -140,7 +140,7 @@ const problemsOf = ({ active, expires_at, scopes }: typeof OwnToken.Type, now: D
   ]
 }
 
-/** What a check of the configuration wants to know. `path`: the project or group whose token is checked; empty: the host's. */
+/** For a check of the configuration. `path`: the project or group whose token is checked; empty: the host's. */
 export const account = Effect.fn("GitLabApi.account")(function*(options: Options, path = "") {
   const api = yield* make(options)
   const token = yield* options.token(path)

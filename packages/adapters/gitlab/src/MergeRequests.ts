@@ -58,9 +58,6 @@ const toPull = (api: GitLabApi, known: Counted, access: Access, mergeRequest: Me
 const readMergeRequest = (api: GitLabApi, access: Access, number: number) =>
   api.ask(Answers.MergeRequest, { method: "GET", path: placeOf(access, number), token: access.token })
 
-export const readPull = (api: GitLabApi, known: Counted, access: Access, number: number) =>
-  Effect.flatMap(readMergeRequest(api, access, number), (mergeRequest) => toPull(api, known, access, mergeRequest))
-
 const list = (api: GitLabApi, access: Access, query: Readonly<Record<string, string>>) =>
   api.ask(Answers.MergeRequests, {
     method: "GET",

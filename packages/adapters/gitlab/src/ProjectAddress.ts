@@ -26,10 +26,10 @@ export const pathOf = (address: string, url: string): RepoName | null => {
   const [parts, own] = [partsOf(address), new URL(url)]
   if (parts === null || ![own.host.toLowerCase(), own.hostname.toLowerCase()].includes(parts.host.toLowerCase())) return null
   // Addresses of SSH lack the path of the web pages.
-  const prefix = own.pathname.replace(/\/+$/u, "")
+  const prefix = own.pathname.replace(/(?<!\/)\/+$/u, "")
   const isPrefixed = prefix !== "" && parts.path.startsWith(`${prefix}/`)
   if (prefix !== "" && !isPrefixed && /^https?:/iu.test(address)) return null
   const path = isPrefixed ? parts.path.slice(prefix.length) : parts.path
-  const names = path.replace(/^\/+/u, "").replace(/\/+$/u, "").replace(/\.git$/u, "").split("/")
+  const names = path.replace(/^\/+/u, "").replace(/(?<!\/)\/+$/u, "").replace(/\.git$/u, "").split("/")
   return names.length >= 2 && names.length <= MAX_PARTS && names.every(isPart) ? names.join("/") : null
 }

@@ -3,7 +3,7 @@ import { RepoNotAccessible, type SourceHostError } from "@slipway/domain/source/
 import type { RepoName } from "@slipway/domain/source/schema/RepoRef"
 import { LruCache } from "@slipway/domain/store/LruCache"
 import { Counter } from "@slipway/domain/text/Text"
-import { onStatus, RestFailed } from "@slipway/rest-host/RestApi"
+import { onStatus, type RestFailed } from "@slipway/rest-host/RestApi"
 import { Clock, Duration, Effect, type Redacted, Schema } from "effect"
 import type { GitLabApi, Options } from "./GitLabApi.ts"
 
@@ -36,8 +36,11 @@ const MAX_PAGES = 100
 /** Pages of projects in a group with a searched name in theirs. */
 const MAX_FOUND_PAGES = 10
 
+const IN_GROUP = { include_subgroups: true, with_shared: false, simple: true, per_page: PER_PAGE }
+const OF_MEMBER = { membership: true, archived: false, simple: true, order_by: "id", sort: "asc", per_page: PER_PAGE }
+
 /** The last two parts of a path, in lower case. */
-export const shortName = (path: string): string => path.toLowerCase().split("/").slice(-2).join("/")
+const shortName = (path: string): string => path.toLowerCase().split("/").slice(-2).join("/")
 
 const isBelow = (path: string, group: string): boolean => path.toLowerCase().startsWith(`${group.toLowerCase()}/`)
 
@@ -66,14 +69,7 @@ export const make = (api: GitLabApi, { groups = [], token: tokenOf }: Options) =
     const token = yield* tokenOf(group)
     const found: Array<string> = []
     for (let page = 1; page <= MAX_FOUND_PAGES; page++) {
-      const query = {
-        search: repo.split("/")[1] ?? "",
-        include_subgroups: true,
-        with_shared: false,
-        simple: true,
-        per_page: PER_PAGE,
-        page
-      }
+      const query = { ...IN_GROUP, search: repo.split("/")[1] ?? "", page }
       const listed = yield* api.ask(Listed, { method: "GET", path: `/groups/${encodeURIComponent(group)}/projects`, token, query })
       for (const { path_with_namespace: path } of listed) {
         if (shortName(path) === repo.toLowerCase() && isBelow(path, group)) found.push(path)
@@ -140,8 +136,7 @@ export const make = (api: GitLabApi, { groups = [], token: tokenOf }: Options) =
       const found: Array<string> = []
       let after = 0
       for (let page = 0; page < MAX_PAGES; page++) {
-        const query = { membership: true, archived: false, simple: true, order_by: "id", sort: "asc", per_page: PER_PAGE, id_after: after }
-        const listed = yield* api.ask(Listed, { method: "GET", path: "/projects", token, query })
+        const listed = yield* api.ask(Listed, { method: "GET", path: "/projects", token, query: { ...OF_MEMBER, id_after: after } })
         found.push(...listed.map(({ path_with_namespace }) => path_with_namespace))
         after = listed.at(-1)?.id ?? after
         if (listed.length < PER_PAGE) break

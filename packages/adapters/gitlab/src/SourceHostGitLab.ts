@@ -4,7 +4,7 @@
  */
 import { MAX_OWNERS, type RepositoryQuery, SourceHost, SourceHostError } from "@slipway/domain/source/ports/SourceHost"
 import { isRefName } from "@slipway/domain/source/schema/Naming"
-import { RepoName } from "@slipway/domain/source/schema/RepoRef"
+import type { RepoName } from "@slipway/domain/source/schema/RepoRef"
 import { onStatus } from "@slipway/rest-host/RestApi"
 import { within } from "@slipway/rest-host/Within"
 import { Cache, DateTime, Duration, Effect, Exit, Layer, Option, Redacted } from "effect"

@@ -5,7 +5,7 @@ import { Schema, SchemaGetter } from "effect"
 const MAX_TITLE = 255
 const DRAFT = "Draft: "
 /** GitLab's marks of a draft at the beginning of a title. */
-const DRAFT_MARKS = /^(?:\s*(?:\[draft\]|\(draft\)|draft:)\s*)+/iu
+const DRAFT_MARKS = /^(?:\s*(?:\[draft\]|\(draft\)|draft:))+\s*/iu
 
 /** Does not split characters. */
 export const cut = (text: string, maximum: number): string =>
@@ -24,7 +24,8 @@ export const draftTitle = (title: string): string => `${DRAFT}${cut(title, MAX_T
  * The text without quick actions, which GitLab would carry out with the token's rights: `/merge` or `/approve` alone at the beginning of a
  * line. Such a line is shown as it is.
  */
-export const withoutQuickActions = (text: string): string => text.replaceAll(/^([^\S\r\n]*)\/(?=[A-Za-z_]+(?:\s|$))/gmu, "$1\\/")
+export const withoutQuickActions = (text: string): string =>
+  text.replaceAll(/^([^\S\r\n\u2028\u2029]*)\/(?=[A-Za-z_]+(?:\s|$))/gmu, "$1\\/")
 
 /** At most the first `maximum` characters of a text. A substring would keep the whole string in memory. */
 export const beginning = (maximum: number) =>

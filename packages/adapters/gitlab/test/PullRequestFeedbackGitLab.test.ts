@@ -6,7 +6,7 @@ import { register } from "@slipway/testing/runners/Vitest"
 import { DateTime, Effect, Layer } from "effect"
 import * as PullRequestFeedbackGitLab from "../src/PullRequestFeedbackGitLab.ts"
 import type * as GitLabServer from "../testing/GitLabServer.ts"
-import { hostOf, optionsOf, project, TestGitLab } from "./TestGitLab.ts"
+import { failureOf, hostOf, optionsOf, project, TestGitLab } from "./TestGitLab.ts"
 
 const layer = (options?: GitLabServer.Options) =>
   Layer.unwrap(Effect.map(TestGitLab, (server) => Layer.merge(hostOf(server), PullRequestFeedbackGitLab.layer(optionsOf(server))))).pipe(
@@ -95,7 +95,7 @@ it.layer(layer())("Feedback at GitLab", (it) => {
     Effect.gen(function*() {
       const { feedback, number, repo, server, there } = yield* opened
       server.strike({ method: "POST", url: /notes$/u, outcome: "reset", when: "after" })
-      assert.strictEqual((yield* Effect.flip(feedback.reply(repo, number, "feedback", "Done.")))._tag, "SourceHostError")
+      assert.strictEqual((yield* failureOf(feedback.reply(repo, number, "feedback", "Done.")))._tag, "SourceHostError")
       yield* feedback.reply(repo, number, "feedback", "Done.")
       assert.lengthOf(there.notes, 1)
     }))
@@ -120,7 +120,7 @@ it.layer(layer())("Feedback at GitLab", (it) => {
         url: /notes/u,
         outcome: { status: 429, body: { message: "slow down" }, headers: { "retry-after": "77" } }
       })
-      const error = yield* Effect.flip(feedback.read(repo, number, read))
+      const error = yield* failureOf(feedback.read(repo, number, read))
       assert.strictEqual(error._tag === "SourceHostError" ? error.retryAfter : undefined, 77)
     }))
 })
@@ -210,6 +210,13 @@ it.layer(layer())("Checks at GitLab", (it) => {
       assert.isTrue(log.endsWith("x\nthe end"))
       assert.isTrue(log.isWellFormed() && !log.includes("\ufffd"))
       assert.isAtMost(Buffer.byteLength(log), 65_536)
+    }))
+
+  it.effect("gives up on a log above 128 MiB", () =>
+    Effect.gen(function*() {
+      const { check, headSha, there } = yield* opened
+      there.status(headSha, { name: "test", status: "failed", finishedAt: instant, log: `${"x".repeat(128 * 2 ** 20)}the end` })
+      assert.deepInclude((yield* check)?.failing[0], { name: "test", log: "" })
     }))
 
   it.effect("asks another program's status for no log", () =>

@@ -41,6 +41,10 @@ export const hostOf = (
 export const layer = (options?: GitLabServer.Options): Layer.Layer<SourceHost | TestGitLab, SourceHostError> =>
   Layer.unwrap(Effect.map(TestGitLab, (server) => hostOf(server))).pipe(Layer.provideMerge(TestGitLab.layer(options)))
 
+/** How it fails. Success would make `Effect.flip` fail without a message. */
+export const failureOf = <A, E, R>(self: Effect.Effect<A, E, R>): Effect.Effect<E, never, R> =>
+  Effect.catch(Effect.flip(self), () => Effect.die(new Error("it succeeded")))
+
 /** A new private project of `Acme`. */
 export const project = Effect.fnUntraced(function*(files: Changes, path = `Acme/App-${randomUUID()}`) {
   const server = yield* TestGitLab

@@ -106,7 +106,9 @@ export const start = (options: Options = {}): Effect.Effect<GitLabServer, never,
       }
       const status = projects.find((project) => String(project.id) === id)?.statuses.find((one) => String(one.id) === job)
       if (status?.log == null) return Routes.refuse(404, "404 Not Found")
-      called.add("GET /api/v4/projects/{id}/jobs/{job_id}/trace")
+      const { name, problems } = isStored ? { name: null, problems: [] } : OpenApi.checkRequest({ method: "GET", url, body: undefined })
+      if (problems.length > 0) return Routes.refuse(500, problems.join("; "))
+      if (name !== null) called.add(name)
       if (hasLogStorage && !isStored) return { status: 302, headers: { location: `${origin}/storage${pathname}?signature=x` } }
       return { status: 200, headers: { "content-type": "text/plain" }, body: Buffer.from(status.log) }
     }

@@ -53,14 +53,14 @@ const isDate = (text: string): boolean => !Number.isNaN(Date.parse(text))
 const scalar = (schema: Schema, value: unknown, at: string): ReadonlyArray<string> => {
   const { enum: values, format, maximum, minimum, type } = schema
   if (type === "integer" ? !Number.isSafeInteger(value) : typeof value !== type) return [`${at} is no ${type}`]
-  if (values !== undefined && !values.includes(value as string)) return [`${at} is none of ${values.join(", ")}`]
+  if (values !== undefined && !values.includes(value as string)) return [`${at} is not one of ${values.join(", ")}`]
   if (format === "date-time" && !(isDate(String(value)) && String(value).includes("T"))) return [`${at} is no time`]
   if (format === "date" && !/^\d{4}-\d\d-\d\d$/u.test(String(value))) return [`${at} is no date`]
   if (typeof value === "number" && (value < (minimum ?? -Infinity) || value > (maximum ?? Infinity))) return [`${at} is out of range`]
   return []
 }
 
-/** What is wrong with the value. */
+/** Problems of the value. */
 const problemsOf = (schema: Schema, value: unknown, at: string, rules: Rules): ReadonlyArray<string> => {
   if (schema.$ref !== undefined) {
     const name = schema.$ref.split("/").at(-1) ?? ""
@@ -151,7 +151,7 @@ export const checkRequest = (call: Call): { readonly name: string | null; readon
   return { name, problems }
 }
 
-/** What is wrong with a successful answer. */
+/** Problems of a successful answer. */
 export const checkAnswer = (call: Pick<Call, "method" | "url">, status: number, body: unknown): ReadonlyArray<string> => {
   const found = find(call)
   if (found === null || status < 200 || status > 299) return []

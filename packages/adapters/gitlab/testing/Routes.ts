@@ -1,6 +1,6 @@
 /** The part of GitLab's REST API that the server has: who may ask for what, and what is answered. */
 import type { Answer } from "@slipway/git/testing/HostServer"
-import * as Model from "./Project.ts"
+import type * as Model from "./Project.ts"
 import type { MergeRequest, Project, User } from "./Project.ts"
 import * as Shapes from "./Shapes.ts"
 

@@ -12,6 +12,13 @@ it.live(`${WHO} leaves one turn, one push and one reply on GitHub`, () =>
     assert.isAbove(requests.length, 20)
   }).pipe(Effect.provide(World.Database.layer)))
 
+it.live(`${WHO} leaves one turn, one push and one reply on GitLab`, () =>
+  Effect.gen(function*() {
+    const { requests, steps } = yield* Kills.rounds(yield* World.gitLabOrigin)
+    assert.isAbove(steps.length, 80)
+    assert.isAbove(requests.length, 20)
+  }).pipe(Effect.provide(World.Database.layer)))
+
 it.live(`${WHO} leaves one turn, one push and one reply in a local repository`, () =>
   Effect.gen(function*() {
     const { steps } = yield* Kills.rounds(yield* World.localOrigin)

@@ -10,6 +10,13 @@ it.live("a worker that is killed at any step of a first publication to GitHub le
     assert.isAbove(requests.length, 10)
   }).pipe(Effect.provide(World.Database.layer)))
 
+it.live("a worker that is killed at any step of a first publication to GitLab leaves one branch and one merge request", () =>
+  Effect.gen(function*() {
+    const { requests, steps } = yield* Kills.first(yield* World.gitLabOrigin)
+    assert.isAbove(steps.length, 60)
+    assert.isAbove(requests.length, 10)
+  }).pipe(Effect.provide(World.Database.layer)))
+
 it.live("a worker that is killed at any step of a first publication to a local repository leaves one branch and one pull request", () =>
   Effect.gen(function*() {
     const { steps } = yield* Kills.first(yield* World.localOrigin)

@@ -11,6 +11,7 @@ import { PullRequestFeedback } from "@slipway/domain/source/ports/PullRequestFee
 import { isUnderWay } from "@slipway/domain/source/rules/PullState"
 import * as PullRequestFeedbackForgejo from "@slipway/forgejo/PullRequestFeedbackForgejo"
 import * as PullRequestFeedbackGitHub from "@slipway/github/PullRequestFeedbackGitHub"
+import * as PullRequestFeedbackGitLab from "@slipway/gitlab/PullRequestFeedbackGitLab"
 import { LocalPullRequests } from "@slipway/local-source/LocalPullRequests"
 import * as PullRequestFeedbackLocal from "@slipway/local-source/PullRequestFeedbackLocal"
 import * as IdsNode from "@slipway/machine/node/IdsNode"
@@ -20,7 +21,7 @@ import { randomUUID } from "node:crypto"
 import { writeFileSync } from "node:fs"
 import { join } from "node:path"
 import { followFeedback } from "../../src/jobs/FollowFeedback.ts"
-import { localLayer, publishOnce, type Settings } from "./Worker.ts"
+import { gitLabOptions, localLayer, publishOnce, type Settings } from "./Worker.ts"
 
 /** More looks than a round has: deliver, publish, reply, and those that come in the millisecond of a change and find nothing due. */
 const LOOKS = 50
@@ -35,6 +36,8 @@ export const portsLayer = ({ host }: Pick<Settings, "host">, privateKey: string)
       ? PullRequestFeedbackGitHub.layer({ appId: host.appId, apiUrl: host.apiUrl, privateKey: Redacted.make(privateKey) })
       : host.kind === "forgejo"
       ? PullRequestFeedbackForgejo.layer({ url: host.url, token: () => Effect.succeed(Redacted.make(privateKey)) })
+      : host.kind === "gitlab"
+      ? PullRequestFeedbackGitLab.layer(gitLabOptions(host.url, privateKey))
       : Layer.merge(PullRequestFeedbackLocal.layer, LocalPullRequests.layerPages).pipe(Layer.provide(localLayer))
   )
 

@@ -9,6 +9,8 @@ import { RepoName } from "@slipway/domain/source/schema/RepoRef"
 import * as SourceHostForgejo from "@slipway/forgejo/SourceHostForgejo"
 import * as WorkingTreesGit from "@slipway/git/working-trees/WorkingTreesGit"
 import * as SourceHostGitHub from "@slipway/github/SourceHostGitHub"
+import type * as GitLabApi from "@slipway/gitlab/GitLabApi"
+import * as SourceHostGitLab from "@slipway/gitlab/SourceHostGitLab"
 import { LocalRepositories } from "@slipway/local-source/LocalRepositories"
 import * as SourceHostLocal from "@slipway/local-source/SourceHostLocal"
 import { workspacesIn } from "@slipway/machine/files/TreesLayout"
@@ -26,7 +28,7 @@ import { publishChanges } from "../../src/publish/PublishChanges.ts"
 
 export const REPO = RepoName.make("Acme/App")
 
-/** As JSON: the App's key, or the token of Forgejo, goes by `PRIVATE_KEY` in the environment. */
+/** As JSON: the App's key, or the token, goes by `PRIVATE_KEY` in the environment. */
 export interface Settings {
   readonly database: string
   /** Holds trees and boxes. */
@@ -34,6 +36,7 @@ export interface Settings {
   readonly host:
     | { readonly kind: "github"; readonly appId: string; readonly apiUrl: string }
     | { readonly kind: "forgejo"; readonly url: string }
+    | { readonly kind: "gitlab"; readonly url: string }
     | { readonly kind: "local" }
 }
 
@@ -42,11 +45,14 @@ export const boxesLayer = ({ directory }: Pick<Settings, "directory">) =>
   SandboxHostNone.layer({ directory: join(directory, "boxes"), workspaceOf: workspacesIn(join(directory, "trees")) })
 /** The host of repositories of this machine, and these repositories. */
 export const localLayer = SourceHostLocal.layer({ publicUrl: "http://localhost:8080" }).pipe(Layer.provideMerge(LocalRepositories.layer))
+export const gitLabOptions = (url: string, token: string): GitLabApi.Options => ({ url, token: () => Effect.succeed(Redacted.make(token)) })
 export const hostLayer = ({ host }: Pick<Settings, "host">, privateKey: string) =>
   host.kind === "github"
     ? SourceHostGitHub.layer({ appId: host.appId, apiUrl: host.apiUrl, privateKey: Redacted.make(privateKey) })
     : host.kind === "forgejo"
     ? SourceHostForgejo.layer({ url: host.url, token: () => Effect.succeed(Redacted.make(privateKey)) })
+    : host.kind === "gitlab"
+    ? SourceHostGitLab.layer(gitLabOptions(host.url, privateKey))
     : localLayer
 
 /** The store, and the database below it. */

@@ -22,6 +22,8 @@ import * as TestPostgres from "@slipway/embedded-postgres/testing/TestPostgres"
 import * as ForgejoServer from "@slipway/forgejo/testing/ForgejoServer"
 import type * as HostServer from "@slipway/git/testing/HostServer"
 import * as GitHubServer from "@slipway/github/testing/GitHubServer"
+import * as GitLabServer from "@slipway/gitlab/testing/GitLabServer"
+import { isDraft } from "@slipway/gitlab/testing/Project"
 import { LocalPullRequests } from "@slipway/local-source/LocalPullRequests"
 import { LocalRepositories } from "@slipway/local-source/LocalRepositories"
 import * as Migrations from "@slipway/postgres/Migrations"
@@ -100,6 +102,34 @@ export const gitHubOrigin = Effect.fnUntraced(function*(files: Readonly<Record<s
         Object.assign(repository.comment(number, { user: { id: 11, login: "maria" }, body }), { createdAt: time, updatedAt: time })
       })
   } satisfies Origin & Record<string, unknown>
+})
+
+export const gitLabOrigin = Effect.gen(function*() {
+  const server = yield* GitLabServer.start()
+  const own = { id: 2, username: "deploy" }
+  const maria = { id: 11, username: "maria" }
+  const project = yield* server.project(REPO, FILES)
+  for (const user of [own, maria]) project.members.set(user.id, { user, level: 30, state: "active", expiresAt: null })
+  return {
+    server,
+    path: project.bare.path,
+    privateKey: server.token(own),
+    settings: { host: { kind: "gitlab", url: server.webUrl } },
+    pulls: Effect.sync(() =>
+      project.mergeRequests.map((one) => ({
+        headRef: one.sourceBranch,
+        headSha: one.sha ?? "",
+        state: one.state === "opened" ? "open" : one.state,
+        draft: isDraft(one),
+        number: one.iid
+      }))
+    ),
+    say: (number, body, at) =>
+      Effect.sync(() => {
+        const time = DateTime.formatIso(at)
+        Object.assign(project.note(number, { author: maria, body }), { createdAt: time, updatedAt: time })
+      })
+  } satisfies Origin
 })
 
 export const forgejoOrigin = Effect.gen(function*() {
