@@ -1,4 +1,4 @@
-/** Publishing of sandboxes' changes. */
+/** Publishing of sandboxes' changes, and of their events by webhooks. */
 import type { Author } from "@slipway/domain/publishing/rules/Publication"
 import * as Effect from "effect/Effect"
 import * as Setting from "./Setting.ts"
@@ -39,3 +39,16 @@ export const load = Effect.map(Setting.values(settings), ({ author, message, sig
   message,
   signingKeyFile
 }))
+
+export const webhooks = {
+  webhookPrivate: Setting.withDefault({
+    name: "SLIPWAY_WEBHOOK_PRIVATE",
+    type: Type.flag,
+    default: "false",
+    about: "Whether webhooks may also go to http and to private addresses. Grants that may register them then reach this network.",
+    role: "all"
+  })
+}
+
+/** The allowed receivers of webhooks. */
+export const loadWebhooks = Setting.values(webhooks)

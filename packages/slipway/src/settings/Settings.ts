@@ -17,7 +17,6 @@ import { type Group, InvalidSetting, type Setting } from "./Setting.ts"
 import * as SourceHosts from "./SourceHosts.ts"
 import * as Storage from "./Storage.ts"
 import * as Traces from "./Traces.ts"
-import * as Webhooks from "./Webhooks.ts"
 
 interface Subject {
   readonly title: string
@@ -48,7 +47,7 @@ export const subjects: ReadonlyArray<Subject> = [
   subject("Isolation", Isolation.settings, Isolation.limits),
   subject("Kubernetes", Kubernetes.settings),
   subject("Agents", Agents.settings),
-  subject("Webhooks", Webhooks.settings)
+  subject("Webhooks", Publishing.webhooks)
 ]
 
 export const all: ReadonlyArray<Setting<unknown>> = subjects.flatMap(({ settings }) => settings)
@@ -80,7 +79,7 @@ const values = Effect.gen(function*() {
     ...yield* Agents.load,
     /** `null`: no traces are collected. */
     traces: yield* Traces.load,
-    ...yield* Webhooks.load
+    ...yield* Publishing.loadWebhooks
   }
 })
 

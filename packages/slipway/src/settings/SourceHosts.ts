@@ -82,6 +82,8 @@ const GitLabEntry = Schema.Struct({
     clientId: Schema.String.check(Schema.isPattern(/^[\x21-\x7e]{1,200}$/u, { expected: "the id of an application" })),
     clientSecretFile: Schema.optionalKey(File)
   })),
+  /** The signing token of its webhooks, beside or in place of their secret. */
+  signingTokenFile: Schema.optionalKey(File),
   /** Groups whose nested projects are known by the last two segments of their paths. */
   groups: Schema.optionalKey(Schema.Array(Group).check(Schema.isMaxLength(100)))
 })
@@ -91,7 +93,7 @@ const decode = Schema.decodeUnknownEffect(Schema.fromJsonString(Schema.Array(Ent
 const format = SchemaIssue.makeFormatterStandardSchemaV1()
 
 /** The names of repositories that belong to a host, in lower case, such as `acme/*`; `null`: all that no earlier host has. */
-export type Patterns = ReadonlyArray<string> | null
+type Patterns = ReadonlyArray<string> | null
 
 interface Common {
   /** Unique among the hosts. */
@@ -110,7 +112,7 @@ export interface HostTokens {
 }
 
 /** Repositories of this machine. Without patterns they are those of `slipway repos`. */
-export interface LocalHost extends Common {
+interface LocalHost extends Common {
   readonly kind: "local"
 }
 
@@ -120,8 +122,9 @@ export interface GitHubHost extends Common, NonNullable<Effect.Success<typeof Gi
 
 export interface GitLabHost extends Common, HostTokens {
   readonly kind: "gitlab"
+  readonly signingToken: Redacted.Redacted | null
   readonly groups: ReadonlyArray<string>
-  /** The application whose tokens serve where no file has one; `null`: none. `clientSecret`: `null` for one that is not confidential. */
+  /** The application whose tokens serve where no file has one; `null`: none. `clientSecret`: `null` for a public application. */
   readonly oauth: { readonly clientId: string; readonly clientSecret: Redacted.Redacted | null } | null
 }
 
@@ -223,7 +226,8 @@ const hostOf = Effect.fnUntraced(function*(folder: string, entry: typeof Entry.T
     ? null
     : yield* secretOf(at(application.clientSecretFile), "secret of an application")
   const oauth = application === undefined ? null : { clientId: application.clientId, clientSecret }
-  return { ...common, kind, groups: entry.groups ?? [], oauth } satisfies GitLabHost
+  const signingToken = entry.signingTokenFile === undefined ? null : yield* secretOf(at(entry.signingTokenFile), "signing token")
+  return { ...common, kind, groups: entry.groups ?? [], oauth, signingToken } satisfies GitLabHost
 })
 
 /** The problem with the list as a whole; `null`: none. */

@@ -126,6 +126,7 @@ it.effect("a token is for a project or group and all below it, and the longest p
       repositories: null,
       groups: [],
       oauth: null,
+      signingToken: null,
       url: "https://gitlab.example.com",
       tokenFile: token("all", "token-of-all\n"),
       tokens: [

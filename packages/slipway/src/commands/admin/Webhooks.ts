@@ -6,7 +6,7 @@ import { NOTIFICATION_TYPES } from "@slipway/domain/partner/schema/NotificationT
 import { Webhooks, type WithSecret } from "@slipway/domain/partner/usecases/Webhooks"
 import { DateTime, Effect, Option, Redacted, Schema, SchemaTransformation } from "effect"
 import { Argument, Command, Flag } from "effect/cli"
-import { settings } from "../../settings/Webhooks.ts"
+import { webhooks as settings } from "../../settings/Publishing.ts"
 import { columns, json, print } from "../terminal/Output.ts"
 import { administration } from "./Administration.ts"
 import { grantOf } from "./Partners.ts"

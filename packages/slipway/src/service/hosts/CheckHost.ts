@@ -10,7 +10,7 @@ import { tokenFor } from "./HostTokens.ts"
 import { privateKey } from "./SourceHosts.ts"
 
 /** `note`: it works, with a warning. `missing`: it does not. */
-export interface Checked {
+interface Checked {
   readonly state: "ok" | "note" | "missing"
   /** One or two sentences with the remedy. */
   readonly detail: string

@@ -13,7 +13,7 @@ import { type ForgejoHost, type GitLabHost, type HostTokens, settings } from "..
 const isWithin = (path: string, of: string): boolean => `${path.toLowerCase()}/`.startsWith(`${of.toLowerCase()}/`)
 
 /** The file with the token for a project or group; an empty path is the whole host. The longest path wins. `null`: no token is for it. */
-export const fileFor = ({ tokenFile, tokens }: Pick<HostTokens, "tokenFile" | "tokens">, path: string): string | null =>
+const fileFor = ({ tokenFile, tokens }: Pick<HostTokens, "tokenFile" | "tokens">, path: string): string | null =>
   tokens.filter((token) => isWithin(path, token.path)).toSorted((a, b) => b.path.length - a.path.length)[0]?.file ?? tokenFile
 
 const failed = (detail: string, retryable = false) => new SourceHostError({ operation: "find the token", detail, retryable })

@@ -11,13 +11,18 @@ import { SourceHostEvents } from "@slipway/domain/source/ports/SourceHostEvents"
 import { type RoutedHost, shortName } from "@slipway/domain/source/routing/HostRoutes"
 import * as RoutedHosts from "@slipway/domain/source/routing/RoutedHosts"
 import type { RepoName } from "@slipway/domain/source/schema/RepoRef"
+import type * as ForgejoApi from "@slipway/forgejo/ForgejoApi"
 import * as PullRequestFeedbackForgejo from "@slipway/forgejo/PullRequestFeedbackForgejo"
+import * as RepositoryNewsForgejo from "@slipway/forgejo/RepositoryNewsForgejo"
+import * as SourceHostEventsForgejo from "@slipway/forgejo/SourceHostEventsForgejo"
 import * as SourceHostForgejo from "@slipway/forgejo/SourceHostForgejo"
 import * as PullRequestFeedbackGitHub from "@slipway/github/PullRequestFeedbackGitHub"
 import * as RepositoryNewsGitHub from "@slipway/github/RepositoryNewsGitHub"
 import * as SourceHostEventsGitHub from "@slipway/github/SourceHostEventsGitHub"
 import * as SourceHostGitHub from "@slipway/github/SourceHostGitHub"
 import * as PullRequestFeedbackGitLab from "@slipway/gitlab/PullRequestFeedbackGitLab"
+import * as RepositoryNewsGitLab from "@slipway/gitlab/RepositoryNewsGitLab"
+import * as SourceHostEventsGitLab from "@slipway/gitlab/SourceHostEventsGitLab"
 import * as SourceHostGitLab from "@slipway/gitlab/SourceHostGitLab"
 import { LocalPullRequests } from "@slipway/local-source/LocalPullRequests"
 import { LocalRepositories } from "@slipway/local-source/LocalRepositories"
@@ -93,27 +98,45 @@ const nameOf = (host: Hosts.Host): RoutedHost["nameOf"] => (path) => {
   return isPlain || isBelow ? shortName(path) : null
 }
 
-const gitLab = (host: Hosts.GitLabHost) =>
-  Layer.unwrap(HostConnections.useSync((connections) => {
-    const options = { url: host.url, token: tokenFor(host, connections), groups: host.groups }
-    return Layer.merge(SourceHostGitLab.layer(options), PullRequestFeedbackGitLab.layer(options))
-  }))
+/** `make`: a layer of the adapter with these options. */
+const withTokens = <A, E, R>(
+  host: Hosts.GitLabHost | Hosts.ForgejoHost,
+  make: (options: ForgejoApi.Options) => Layer.Layer<A, E, R>
+) => Layer.unwrap(HostConnections.useSync((connections) => make({ url: host.url, token: tokenFor(host, connections) })))
 
-const forgejo = (host: Hosts.ForgejoHost) =>
-  Layer.unwrap(HostConnections.useSync((connections) => {
-    const options = { url: host.url, token: tokenFor(host, connections) }
-    return Layer.merge(SourceHostForgejo.layer(options), PullRequestFeedbackForgejo.layer(options))
-  }))
+const gitLab = (host: Hosts.GitLabHost) => {
+  const { groups, signingToken, webhookSecret: secret } = host
+  const isHooked = secret !== null || signingToken !== null
+  const proof = signingToken === null ? {} : { signingToken }
+  return {
+    ports: withTokens(
+      host,
+      (options) => Layer.merge(SourceHostGitLab.layer({ ...options, groups }), PullRequestFeedbackGitLab.layer({ ...options, groups }))
+    ),
+    news: withTokens(host, (options) => RepositoryNewsGitLab.layer({ ...options, groups })),
+    events: isHooked
+      ? withTokens(host, (options) => SourceHostEventsGitLab.layer({ secret, ...proof, host: { ...options, groups } }))
+      : Layer.empty
+  }
+}
 
-/** The layers of one host. */
+const forgejo = (host: Hosts.ForgejoHost) => {
+  const { webhookSecret: secret } = host
+  return {
+    ports: withTokens(host, (options) => Layer.merge(SourceHostForgejo.layer(options), PullRequestFeedbackForgejo.layer(options))),
+    news: withTokens(host, RepositoryNewsForgejo.layer),
+    events: secret === null ? Layer.empty : withTokens(host, (options) => SourceHostEventsForgejo.layer({ ...options, secret }))
+  }
+}
+
+type Needs = LocalRepositories | SqlClient.SqlClient | HostConnections
+type Failure = InvalidSetting | SourceHostError
+
+/** The layers of one host. `news` and `events` are empty where it has none. */
 interface HostLayers {
-  readonly ports: Layer.Layer<
-    SourceHost | PullRequestFeedback,
-    InvalidSetting | SourceHostError,
-    LocalRepositories | SqlClient.SqlClient | HostConnections
-  >
-  readonly news: Layer.Layer<never, InvalidSetting | SourceHostError, HostConnections> | ReturnType<typeof gitHubNews>
-  readonly events: ReturnType<typeof gitHubEvents>
+  readonly ports: Layer.Layer<SourceHost | PullRequestFeedback, Failure, Needs>
+  readonly news: Layer.Layer<never, Failure, Needs> | Layer.Layer<RepositoryNews, Failure, Needs>
+  readonly events: Layer.Layer<never, Failure, Needs> | Layer.Layer<SourceHostEvents, Failure, Needs>
 }
 
 const layersOf = (host: Hosts.Host, publicUrl: string): HostLayers => {
@@ -123,10 +146,10 @@ const layersOf = (host: Hosts.Host, publicUrl: string): HostLayers => {
     case "github":
       return { ports: gitHub(host, true), news: gitHubNews(host, true), events: gitHubEvents(host) }
     case "gitlab":
-      return { ports: gitLab(host), news: Layer.empty, events: Layer.empty }
+      return gitLab(host)
     case "forgejo":
     case "gitea":
-      return { ports: forgejo(host), news: Layer.empty, events: Layer.empty }
+      return forgejo(host)
   }
 }
 
