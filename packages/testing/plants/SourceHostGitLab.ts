@@ -35,7 +35,6 @@ export const plants: Plants = {
       ["finds a merge request of a fork", "one.source_branch === headRef && one.source_project_id === access.id",
         "one.source_branch === headRef"],
       ["ends no draft", "body: { title: plainTitle(mergeRequest.title) }", "body: { title: mergeRequest.title }"],
-      ["shows GitLab's own texts as comments", "comments: notes.filter(({ system }) => !system)", "comments: notes"],
       ["counts what was pushed first", "const key = `${id} ${refs.base_sha} ${refs.start_sha} ${refs.head_sha}`", "const key = `${id}`"]
     ])
   ]

@@ -40,6 +40,14 @@ it.layer(layer())("GitLab's refusals", (it) => {
       assert.strictEqual(there.mergeRequests[0]?.description, "\\/merge\nSee /approve\n  \\/assign @ada")
     }))
 
+  it.effect("finds no merge request of a fork whose branch has the same name", () =>
+    Effect.gen(function*() {
+      const { draft, host, repo, there } = yield* pushed
+      const fork = { author: ADA, description: "", sourceBranch: draft.headRef, sourceProject: 1, targetBranch: "trunk", title: "T" }
+      yield* Effect.promise(() => there.open(fork))
+      assert.isNull(yield* host.findOpenPullRequest(repo, draft.headRef))
+    }))
+
   it.effect("a second merge request for a branch is explained with the address of the first", () =>
     Effect.gen(function*() {
       const { draft, host, repo } = yield* pushed

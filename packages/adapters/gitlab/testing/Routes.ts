@@ -104,7 +104,9 @@ const listGroupProjects = (context: Context): Answer => {
   if (group === undefined || (world.groups.get(group)?.get(token.user.id) ?? 0) === 0) return notFound("Group")
   const search = query.get("search")?.toLowerCase() ?? ""
   const found = world.projects.filter(({ path }) =>
-    path.toLowerCase().startsWith(`${group.toLowerCase()}/`) && (path.split("/").at(-1) ?? "").toLowerCase().includes(search)
+    path.toLowerCase().startsWith(`${group.toLowerCase()}/`) &&
+    (query.get("include_subgroups") === "true" || path.split("/").length === group.split("/").length + 1) &&
+    (path.split("/").at(-1) ?? "").toLowerCase().includes(search)
   )
   return page(context, found, (project) => Shapes.basicProject(world.origin, project))
 }
