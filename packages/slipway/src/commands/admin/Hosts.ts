@@ -5,7 +5,6 @@ import * as GitLabOAuth from "@slipway/gitlab/GitLabOAuth"
 import { Console, DateTime, Effect, Option, Schema } from "effect"
 import { Argument, Command } from "effect/cli"
 import * as CheckHost from "../../service/hosts/CheckHost.ts"
-import * as RunningServices from "../../service/RunningServices.ts"
 import * as Settings from "../../settings/Settings.ts"
 import * as SourceHosts from "../../settings/SourceHosts.ts"
 import { columns, json, MARKS, print } from "../terminal/Output.ts"
@@ -36,8 +35,6 @@ export const named = ({ list }: SourceHosts.SourceHosts, name: string) => {
     : Effect.succeed(found)
 }
 
-const settings = Effect.flatMap(Settings.load, RunningServices.find)
-
 /** Whether its tokens are in the database. */
 const isApplication = (host: SourceHosts.Host): boolean => host.kind === "gitlab" && host.oauth !== null
 
@@ -47,7 +44,7 @@ const owned = ({ kind, repositories }: SourceHosts.Host): string =>
 
 const list = Command.make("list", { json }, ({ json }) =>
   Effect.gen(function*() {
-    const { sourceHosts } = yield* settings
+    const { sourceHosts } = yield* Settings.load
     const all = sourceHosts.list.map((host) => ({
       name: host.name,
       kind: host.kind,
@@ -70,7 +67,7 @@ const check = Command.make("check", {
   json
 }, ({ json, name }) =>
   Effect.gen(function*() {
-    const { sourceHosts } = yield* settings
+    const { sourceHosts } = yield* Settings.load
     const hosts = Option.isNone(name) ? sourceHosts.list : [yield* named(sourceHosts, name.value)]
     const checked = (connections: HostConnections["Service"] | null) =>
       Effect.forEach(hosts, (host) =>
@@ -105,7 +102,7 @@ const host = Argument.String("name").pipe(Argument.withDescription("Name of the 
 
 /** The application of a host. */
 const applicationOf = Effect.fnUntraced(function*(name: string) {
-  const found = yield* named((yield* settings).sourceHosts, name)
+  const found = yield* named((yield* Settings.load).sourceHosts, name)
   if (found.kind !== "gitlab" || found.oauth === null) return yield* new NoApplication({ name: found.name })
   return { name: found.name, application: { url: found.url, ...found.oauth } }
 })
