@@ -12,15 +12,14 @@ export type HostName = typeof HostName.Type
 /** GitLab has up to 20 levels of groups, of at most 255 characters each. */
 const MAX_PATH = 1_024
 
+const PATH = /^(?!\.)[A-Za-z0-9_.][A-Za-z0-9._-]*(?:\/[A-Za-z0-9_][A-Za-z0-9._-]*)+$/u
+
 /** The path of a repository at its host: two segments or, in nested groups, more. Comparisons ignore case; the spelling is kept. */
 export const HostPath = Schema.String.check(
-  Schema.isMaxLength(MAX_PATH),
-  Schema.isPattern(/^(?!\.)[A-Za-z0-9_.][A-Za-z0-9._-]*(?:\/[A-Za-z0-9_][A-Za-z0-9._-]*)+$/u, {
-    expected: "a path such as group/subgroup/project"
-  }),
-  Schema.makeFilter((path: string) => !path.toLowerCase().endsWith(".git"), {
-    expected: "a path without .git at its end",
-    toJsonSchema: () => [{}, true]
+  Schema.makeFilter((path: string) => path.length <= MAX_PATH && PATH.test(path) && !path.toLowerCase().endsWith(".git"), {
+    expected: "a path such as group/subgroup/project",
+    toJsonSchema: () => [{}, true],
+    arbitraryConstraint: { patterns: [{ source: "^[a-z]{1,8}(/[a-z0-9]{1,8}){1,3}$", flags: "" }] }
   })
 )
 export type HostPath = typeof HostPath.Type
