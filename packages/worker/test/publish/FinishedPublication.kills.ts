@@ -12,6 +12,13 @@ it.live(`${WHO} leaves one branch and one pull request on GitHub`, () =>
     assert.isAbove(requests.length, 10)
   }).pipe(Effect.provide(World.Database.layer)))
 
+it.live(`${WHO} leaves one branch and one merge request on GitLab`, () =>
+  Effect.gen(function*() {
+    const { requests, steps } = yield* Kills.finished(yield* World.gitLabOrigin)
+    assert.isAbove(steps.length, 80)
+    assert.isAbove(requests.length, 10)
+  }).pipe(Effect.provide(World.Database.layer)))
+
 it.live(`${WHO} leaves one branch and one pull request in a local repository`, () =>
   Effect.gen(function*() {
     const { steps } = yield* Kills.finished(yield* World.localOrigin)
