@@ -205,7 +205,7 @@ it.effect("errors and refusals name the repository as the caller did, not the pa
   }).pipe(on([hostOf({ name: "one.test", paths: ["acme/docs"] }).host])))
 
 it.effect("lists the names of all hosts in one order, each once and with its own host alone, page by page", () => {
-  const one = hostOf({ name: "one.test", paths: ["acme/a", "acme/c", "acme/taken", "platform/x"], owns: owners("acme") })
+  const one = hostOf({ name: "one.test", paths: ["aaa/hidden", "acme/a", "acme/c", "acme/taken", "platform/x"], owns: owners("acme") })
   const two = hostOf({ name: "two.test", paths: ["acme/a", "Acme/hidden", "deep/Platform/b", "web/z", "web/y"] })
   return Effect.gen(function*() {
     const source = yield* SourceHost
