@@ -46,3 +46,28 @@ export const posted = (key: string | undefined, message: unknown, more: Ask = {}
   })
 
 export const request = (method: string, params: object = {}, id: unknown = 1) => ({ jsonrpc: "2.0", id, method, params })
+
+/** A call of `wait_for_sandbox` that follows the sandbox already. `told`: the texts of its progress. */
+export const waiting = Effect.fnUntraced(function*(client: Client, sandboxId: string) {
+  const abort = new AbortController()
+  const told: Array<string> = []
+  const over = yield* Effect.callback<Promise<Outcome["structured"]>>((resume) => {
+    const over = client.callTool(
+      { name: "wait_for_sandbox", arguments: { sandboxId, timeoutSeconds: 600 } },
+      undefined,
+      {
+        signal: abort.signal,
+        onprogress: ({ message = "" }) => {
+          told.push(message)
+          resume(Effect.succeed(over))
+        }
+      }
+    ).then(({ structuredContent }) => (structuredContent ?? {}) as Outcome["structured"])
+    over.catch((error: unknown) => resume(Effect.die(error)))
+  })
+  return { abort, told, over: Effect.promise(() => over) }
+})
+
+/** Waits until `look` gives what `wanted` accepts; the test's own time limit is the bound. */
+export const until = <A, E, R>(look: Effect.Effect<A, E, R>, wanted: (value: A) => boolean): Effect.Effect<A, E, R> =>
+  Effect.flatMap(look, (value) => wanted(value) ? Effect.succeed(value) : Effect.delay(until(look, wanted), "20 millis"))

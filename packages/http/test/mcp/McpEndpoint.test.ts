@@ -1,9 +1,9 @@
 /** The MCP server at `/mcp`: who may use it, what it refuses, and that its tools are the API with the caller's key. */
 import { assert, layer } from "@effect/vitest"
-import { SandboxStore } from "@slipway/domain/sandbox/ports/SandboxStore"
-import { Deferred, Effect } from "effect"
+import { LiveResponses } from "@slipway/http/server/connection/LiveResponses"
+import { Effect } from "effect"
 import { ask, creation, drive, json, layer as http, mintKey, refused, running, SANDBOXES } from "../../testing/Harness.ts"
-import { called, connected, posted, request } from "./Clients.ts"
+import { called, connected, posted, request, until, waiting } from "./Clients.ts"
 
 const LONG = 120_000
 const NAMES = ["create_sandbox", "list_sandboxes", "get_sandbox", "wait_for_sandbox", "send_message", "decide_approval", "answer_question",
@@ -119,32 +119,83 @@ layer(http({ settings: { publicUrl: "https://slipway.test/base", streamsPerUser:
       assert.deepInclude(json(yield* posted(key, request("nothing"))), { error: { code: -32_601, message: "There is no method nothing." } })
     }), LONG)
 
-  it.effect("ends a cancelled wait at once, and nothing else: the stream is free again", () =>
+  it.effect("waits with the sandbox's events as progress, until it needs a decision, and until its turn has ended", () =>
+    Effect.gen(function*() {
+      const { key } = yield* mintKey({ grant: "wait" })
+      const { id, turn } = yield* running(key)
+      const client = yield* connected(key)
+      const approval = { approval_id: "a1", tool: "Run the tests", expires_at: "2036-01-01T00:00:00.000Z" }
+      const asked = yield* waiting(client, id)
+      yield* drive(id, [{ _tag: "RequestApproval", turnId: turn, approval }])
+      const stopped = yield* asked.over
+      assert.deepInclude(stopped, { reason: "approval" })
+      assert.deepInclude(stopped["pendingApprovals"][0], { approval_id: "a1", tool: "Run the tests" })
+      assert.deepInclude(asked.told, "The agent asks for approval: Run the tests")
+
+      const approved = yield* called(client, "decide_approval", { sandboxId: id, approvalId: "a1", decision: "approve" })
+      assert.strictEqual(approved.structured["outcome"], "applied", approved.text)
+      const going = yield* waiting(client, id)
+      yield* drive(id, [{ _tag: "EndTurn", turnId: turn, state: "succeeded" }])
+      const ended = yield* going.over
+      assert.deepInclude(ended, { reason: "turn_ended", turn: { id: turn, state: "succeeded" } })
+      assert.match(ended["note"], /untrusted/u)
+    }), LONG)
+
+  it.effect("says after its time that nothing needs the caller yet", () =>
+    Effect.gen(function*() {
+      const { key } = yield* mintKey({ grant: "time" })
+      const { id } = yield* running(key)
+      const answer = yield* called(yield* connected(key), "wait_for_sandbox", { sandboxId: id, timeoutSeconds: 1 })
+      assert.deepInclude(answer.structured, { reason: "timeout", next: "Nothing needs you yet: call wait_for_sandbox again." })
+    }), LONG)
+
+  it.effect("counts waits among the streams of the user, and ends a cancelled one at once", () =>
     Effect.gen(function*() {
       const { key } = yield* mintKey({ grant: "cancel" })
       const { id } = yield* running(key)
       const client = yield* connected(key)
-      // More waits than the user may have streams, one after the other.
-      for (let n = 0; n < 3; n++) {
-        const reached = yield* Deferred.make<void>()
-        const abort = new AbortController()
-        const call = client.callTool(
-          { name: "wait_for_sandbox", arguments: { sandboxId: id, timeoutSeconds: 600 } },
-          undefined,
-          { signal: abort.signal, onprogress: () => Effect.runSync(Deferred.succeed(reached, undefined)) }
-        ).then(() => "answered", () => "cancelled")
-        // An event that is worth a line of progress, once the wait follows.
-        const plan = drive(id, [{ _tag: "RecordAgentEvent" } as never]).pipe(Effect.ignore)
-        yield* Effect.raceFirst(Deferred.await(reached), Effect.andThen(Effect.sleep("1 millis"), Effect.andThen(plan, Effect.never)))
+      const live = yield* LiveResponses
+      const calls = [yield* waiting(client, id), yield* waiting(client, id)]
+      const third = yield* called(client, "wait_for_sandbox", { sandboxId: id })
+      assert.isTrue(third.isError)
+      assert.match(third.text, /^This user has 2 open streams already\. \(rate_limited, /u)
+      for (const [n, { abort }] of calls.entries()) {
         abort.abort()
-        assert.strictEqual(yield* Effect.promise(() => call), "cancelled")
+        // A wait that went on would keep its stream for ten minutes.
+        yield* until(Effect.sync(() => live.count("stream")), (count) => count === 1 - n)
       }
-      assert.strictEqual((yield* called(client, "get_sandbox", { sandboxId: id })).structured["sandbox"].status, "running")
+      assert.strictEqual((yield* called(client, "get_sandbox", { sandboxId: id })).structured["turn"].state, "running")
     }), LONG)
 
-  it.effect("counts waits among the event streams of the user", () =>
+  it.effect("does not end the call of another client of the same key", () =>
     Effect.gen(function*() {
-      const store = yield* SandboxStore
-      assert.isDefined(store)
+      const { key } = yield* mintKey({ grant: "others" })
+      const { id, turn } = yield* running(key)
+      const call = yield* waiting(yield* connected(key), id)
+      // Every id that the client may have used so far.
+      for (let requestId = 0; requestId < 10; requestId++) {
+        const cancel = { jsonrpc: "2.0", method: "notifications/cancelled", params: { requestId } }
+        assert.strictEqual((yield* posted(key, cancel, { headers: { "mcp-session-id": "another" } })).status, 202)
+        assert.strictEqual((yield* posted(key, cancel)).status, 202)
+      }
+      yield* drive(id, [{ _tag: "EndTurn", turnId: turn, state: "succeeded" }])
+      assert.deepInclude(yield* call.over, { reason: "turn_ended" })
+    }), LONG)
+
+  it.effect("has sandboxes as resources, with templates for their changes and files", () =>
+    Effect.gen(function*() {
+      const { key } = yield* mintKey({ grant: "resources" })
+      const { id } = yield* running(key)
+      const client = yield* connected(key)
+      const { resources } = yield* Effect.promise(() => client.listResources())
+      assert.deepStrictEqual(resources.map(({ uri }) => uri), [`slipway://sandboxes/${id}`])
+      const { contents: [content] } = yield* Effect.promise(() => client.readResource({ uri: `slipway://sandboxes/${id}` }))
+      assert.strictEqual(JSON.parse((content as { readonly text: string }).text).sandbox.id, id)
+      const { resourceTemplates } = yield* Effect.promise(() => client.listResourceTemplates())
+      assert.deepStrictEqual(resourceTemplates.map(({ name }) => name), ["sandbox", "sandbox-diff", "sandbox-file"])
+      for (const uri of ["slipway://sandboxes/c_zzzzzzzzzzzz", "slipway://sandboxes/x", `slipway://sandboxes/${id}/files/%zz`, "file:///etc/passwd"]) {
+        const failed = yield* Effect.promise(() => client.readResource({ uri }).then(() => "read", (error: Error) => error.message))
+        assert.include(failed, `There is no resource ${uri}.`)
+      }
     }), LONG)
 })

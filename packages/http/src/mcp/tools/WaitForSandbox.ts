@@ -84,6 +84,7 @@ const follow = async (id: string, { client, progress }: Call, signal: AbortSigna
       keep(event.data)
       const reason = reasonOf(event.data)
       if (reason !== null) return reason
+      progress(`Waiting: the sandbox is ${event.data.sandbox.status}.`)
       continue
     }
     if (event.type === "stream.resync") return "restarting"
