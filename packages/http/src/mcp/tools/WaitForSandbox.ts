@@ -75,13 +75,20 @@ export const lineOf = (event: StreamEvent): string | null => {
   }
 }
 
-type Seen = { readonly snapshot: Snapshot; readonly reason: Reason } | null
+/** The newest snapshot of a wait; `null`: none has come yet. */
+interface Seen {
+  snapshot: Snapshot | null
+}
 
 /** Reads one stream: up to the end of the wait, or `again` where only a new snapshot can tell. */
-const follow = async (id: string, { client, progress }: Call, signal: AbortSignal, keep: (snapshot: Snapshot) => void) => {
-  for await (const event of client.streamEvents(id, { signal, giveUpMillis: GIVE_UP_MILLIS })) {
+const follow = async (id: string, { client, progress }: Call, signal: AbortSignal, seen: Seen) => {
+  const onLost = (error: Error) => {
+    // A refusal of the first stream is the answer, such as too many streams; a stream that is lost later is opened again.
+    if (seen.snapshot === null) throw error
+  }
+  for await (const event of client.streamEvents(id, { signal, giveUpMillis: GIVE_UP_MILLIS, onLost })) {
     if (event.type === "snapshot") {
-      keep(event.data)
+      seen.snapshot = event.data
       const reason = reasonOf(event.data)
       if (reason !== null) return reason
       progress(`Waiting: the sandbox is ${event.data.sandbox.status}.`)
@@ -97,21 +104,21 @@ const follow = async (id: string, { client, progress }: Call, signal: AbortSigna
   return "again"
 }
 
-/** Waits at most `millis`. */
-const wait = async (id: string, call: Call, millis: number): Promise<Seen> => {
+/** Waits at most `millis`. `snapshot`: `null` where none came in that time. */
+const wait = async (id: string, call: Call, millis: number): Promise<Seen & { readonly reason: Reason }> => {
   const end = AbortSignal.timeout(millis)
   const signal = AbortSignal.any([call.signal, end])
-  let latest: Snapshot | null = null
-  const alive = setInterval(() => call.progress(`Waiting: the sandbox is ${latest?.sandbox.status ?? "asked"}.`), SIGN_OF_LIFE_MILLIS)
+  const seen: Seen = { snapshot: null }
+  const alive = setInterval(
+    () => call.progress(`Waiting: the sandbox is ${seen.snapshot?.sandbox.status ?? "asked"}.`),
+    SIGN_OF_LIFE_MILLIS
+  )
   try {
     for (;;) {
-      const found = await follow(id, call, signal, (snapshot) => {
-        latest = snapshot
-      })
-      const snapshot = latest as Snapshot | null
+      const found = await follow(id, call, signal, seen)
       call.signal.throwIfAborted()
-      if (end.aborted) return snapshot === null ? null : { snapshot, reason: "timeout" }
-      if (found !== "again") return snapshot === null ? null : { snapshot, reason: found }
+      if (end.aborted) return { ...seen, reason: "timeout" }
+      if (found !== "again") return { ...seen, reason: found }
     }
   } finally {
     clearInterval(alive)
@@ -157,9 +164,8 @@ export const waitForSandbox = tool({
     reply: Schema.NullOr(Schema.String).annotateKey({ description: "The agent's newest text of the turn." })
   }),
   run: async ({ sandboxId, timeoutSeconds = DEFAULT_SECONDS }, call) => {
-    const seen = await wait(sandboxId, call, timeoutSeconds * 1000) ??
-      { snapshot: await call.client.snapshot(sandboxId, { signal: call.signal }), reason: "timeout" as const }
-    const { reason, snapshot } = seen
+    const { reason, snapshot: seen } = await wait(sandboxId, call, timeoutSeconds * 1000)
+    const snapshot = seen ?? await call.client.snapshot(sandboxId, { signal: call.signal })
     const reply = reason === "turn_ended" || reason === "finished" ? await newestReply(sandboxId, snapshot.turn?.id, call) : null
     return { ...stateOf(snapshot), reason, next: NEXT[reason], reply: cut(reply, MAX_REPLY) as string | null }
   }
