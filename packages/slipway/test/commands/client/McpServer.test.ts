@@ -124,10 +124,14 @@ describe("Slipway as an MCP server", () => {
 describe("slipway mcp-server", () => {
   /** The answers to these lines, and how the command ended. */
   const talk = (data: string, input: string, settings: Readonly<Record<string, string>>) =>
-    Effect.promise(async () => {
-      const { code, stderr, stdout } = await runIn(data, ["mcp-server"], { SLIPWAY_URL: "http://127.0.0.1:1", ...settings }, { input })
-      return { code, stderr, answers: stdout.split("\n").filter((line) => line !== "").map((line): Fields => JSON.parse(line)) }
-    })
+    Effect.map(
+      runIn(data, ["mcp-server"], { SLIPWAY_URL: "http://127.0.0.1:1", ...settings }, { input }),
+      ({ code, stderr, stdout }) => ({
+        code,
+        stderr,
+        answers: stdout.split("\n").filter((line) => line !== "").map((line): Fields => JSON.parse(line))
+      })
+    )
 
   it.live("answers each line that it can read, says what is wrong with the others, and ends with its input", () =>
     Effect.gen(function*() {
@@ -152,7 +156,7 @@ describe("slipway mcp-server", () => {
   it.live("ends with one line on standard error where there is no key", () =>
     Effect.gen(function*() {
       const { answers, code, stderr } = yield* talk(yield* folder, "", {})
-      assert.deepStrictEqual([code, answers], [3, []])
+      assert.deepStrictEqual([code, answers], [6, []])
       assert.match(stderr, /^slipway: there is no key for http:\/\/127\.0\.0\.1:1\. Sign in: .*\n$/u)
     }), LONG)
 })
