@@ -24,6 +24,7 @@ const groups = {
       ["docs/github.md", "GitHub"],
       ["docs/feedback.md", "Feedback"],
       ["docs/automations.md", "Automations"],
+      ["docs/mcp-server.md", "MCP server"],
       ["docs/partners.md", "Partners"],
       ["docs/webhooks.md", "Webhooks"]
     ]
