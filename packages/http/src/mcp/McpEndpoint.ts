@@ -21,7 +21,7 @@ import { errorOf, type Message, read, RpcError } from "./Message.ts"
 import * as Peer from "./Peer.ts"
 import { challengeOf, MCP_PATH } from "./ProtectedResource.ts"
 
-/** As of every body of the API. */
+/** The limit of every body of the API. */
 const MAX_BODY = ByteSize.mebibytes(1)
 
 /** Never asked: requests to it stay in this process. */
@@ -45,7 +45,7 @@ const SSE = { "content-type": "text/event-stream", "cache-control": "no-cache, n
 
 const accepts = (request: HttpServerRequest.HttpServerRequest, type: string): boolean => {
   const accept = request.headers["accept"] ?? "*/*"
-  return accept.includes(type) || accept.includes("*/*") || accept.includes(`${type.replace(/\/.*$/u, "")}/*`)
+  return accept.includes(type) || accept.includes("*/*") || accept.includes(`${type.split("/", 1)[0]}/*`)
 }
 
 /** Why the request is refused before its body is read; `null`: it is not. */
@@ -73,7 +73,7 @@ const within = (handler: WebHandler.WebHandler, peer: string | null): typeof glo
   return handler(request, new Wire.WebWire(request, peer))
 }
 
-/** What a message is answered with. */
+/** A message, and the function that answers it. */
 interface Asking {
   readonly wire: Wire.Wire
   readonly message: Message
@@ -165,10 +165,9 @@ const make = Effect.fnUntraced(function*(router: HttpRouter.HttpRouter) {
       retries: 0
     })
     // The session only tells the calls of one client from those of another with the same key. Nothing is kept for it.
-    const session = request.headers[SESSION]
-    const from = session === undefined ? `${keyId} ${yield* ids.uuid7}` : `${keyId} ${session}`
+    const caller = { key: keyId, client: request.headers[SESSION] ?? (yield* ids.uuid7) }
     const answer: Asking["answer"] = (signal, send) =>
-      Peer.handle({ calls, client, from, message, send, signal }, { onDefect, serverVersion: manifest.version })
+      Peer.handle({ caller, calls, client, message, send, signal }, { onDefect, serverVersion: manifest.version })
     const isStreamed = Peer.isLong(message) && accepts(request, "text/event-stream")
     const response = yield* reply({ answer, message, wire }, isStreamed)
     const begins = message._tag === "Request" && message.request.method === "initialize"

@@ -53,8 +53,7 @@ const isRecord = (value: unknown): value is Readonly<Record<string, unknown>> =>
 
 const MAX_ID_LENGTH = 200
 
-const isId = (value: unknown): value is MessageId =>
-  typeof value === "string" ? value.length <= MAX_ID_LENGTH : Number.isSafeInteger(value)
+const isId = (value: unknown): value is MessageId => typeof value === "string" ? value.length <= MAX_ID_LENGTH : Number.isSafeInteger(value)
 
 /** Reads the text of one message. Throws an {@link RpcError}. */
 export const read = (text: string): Message => {

@@ -2,7 +2,7 @@
  * The metadata of the MCP endpoint as a protected resource (RFC 9728). It names no authorization server, because only API keys are
  * accepted: a client that reads it learns to ask its user for a key.
  */
-import { Scope } from "@slipway/domain/access/schema/Principal"
+import type { Scope } from "@slipway/domain/access/schema/Principal"
 import { Effect } from "effect"
 import { HttpRouter } from "effect/http"
 import { json } from "../server/reply/Respond.ts"

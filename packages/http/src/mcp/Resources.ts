@@ -58,7 +58,7 @@ const noResource = (uri: string) => new RpcError(code.notFound, `There is no res
 
 const URI = /^slipway:\/\/sandboxes\/(?<id>c_[a-z2-9]{12})(?:\/(?<kind>diff|files)(?:\/(?<path>[^?#]+))?)?(?:\?repo=(?<repo>[^&#]+))?$/u
 
-/** The part of the address; throws for one that is not well encoded. */
+/** Decodes a part of the address. Throws if its percent-encoding is broken. */
 const decoded = (text: string, uri: string): string => {
   try {
     return decodeURIComponent(text)

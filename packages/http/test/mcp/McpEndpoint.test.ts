@@ -55,7 +55,11 @@ layer(http({ settings: { publicUrl: "https://slipway.test/base", streamsPerUser:
   it.effect("gives a key without the scope a tool error that names it, and no more than the key has", () =>
     Effect.gen(function*() {
       const client = yield* connected((yield* mintKey({ scopes: [] })).key)
-      for (const [name, input] of [["list_sandboxes", {}], ["create_sandbox", creation], ["wait_for_sandbox", { sandboxId: "c_aaaaaaaaaaaa" }]] as const) {
+      for (
+        const [name, input] of [["list_sandboxes", {}], ["create_sandbox", creation], ["wait_for_sandbox", {
+          sandboxId: "c_aaaaaaaaaaaa"
+        }]] as const
+      ) {
         const { isError, text } = yield* called(client, name, input)
         assert.isTrue(isError)
         assert.match(text, /^The key lacks the scope sandboxes\. \(insufficient_scope, req_/u)
@@ -102,8 +106,7 @@ layer(http({ settings: { publicUrl: "https://slipway.test/base", streamsPerUser:
     Effect.gen(function*() {
       const { key } = yield* mintKey()
       const list = request("tools/list")
-      const status = (more: object, message: unknown = list) =>
-        Effect.map(posted(key, message, more), (reply) => reply.status)
+      const status = (more: object, message: unknown = list) => Effect.map(posted(key, message, more), (reply) => reply.status)
       assert.strictEqual(yield* status({}), 200)
       assert.strictEqual(yield* status({ headers: { origin: "https://slipway.test" } }), 200)
       assert.strictEqual(yield* status({ headers: { origin: "https://evil.example" } }), 403)
@@ -119,27 +122,31 @@ layer(http({ settings: { publicUrl: "https://slipway.test/base", streamsPerUser:
       assert.deepInclude(json(yield* posted(key, request("nothing"))), { error: { code: -32_601, message: "There is no method nothing." } })
     }), LONG)
 
-  it.effect("waits with the sandbox's events as progress, until it needs a decision, and until its turn has ended", () =>
-    Effect.gen(function*() {
-      const { key } = yield* mintKey({ grant: "wait" })
-      const { id, turn } = yield* running(key)
-      const client = yield* connected(key)
-      const approval = { approval_id: "a1", tool: "Run the tests", expires_at: "2036-01-01T00:00:00.000Z" }
-      const asked = yield* waiting(client, id)
-      yield* drive(id, [{ _tag: "RequestApproval", turnId: turn, approval }])
-      const stopped = yield* asked.over
-      assert.deepInclude(stopped, { reason: "approval" })
-      assert.deepInclude(stopped["pendingApprovals"][0], { approval_id: "a1", tool: "Run the tests" })
-      assert.deepInclude(asked.told, "The agent asks for approval: Run the tests")
+  it.effect(
+    "waits with the sandbox's events as progress, until it needs a decision, and until its turn has ended",
+    () =>
+      Effect.gen(function*() {
+        const { key } = yield* mintKey({ grant: "wait" })
+        const { id, turn } = yield* running(key)
+        const client = yield* connected(key)
+        const approval = { approval_id: "a1", tool: "Run the tests", expires_at: "2036-01-01T00:00:00.000Z" }
+        const asked = yield* waiting(client, id)
+        yield* drive(id, [{ _tag: "RequestApproval", turnId: turn, approval }])
+        const stopped = yield* asked.over
+        assert.deepInclude(stopped, { reason: "approval" })
+        assert.deepInclude(stopped["pendingApprovals"][0], { approval_id: "a1", tool: "Run the tests" })
+        assert.deepInclude(asked.told, "The agent asks for approval: Run the tests")
 
-      const approved = yield* called(client, "decide_approval", { sandboxId: id, approvalId: "a1", decision: "approve" })
-      assert.strictEqual(approved.structured["outcome"], "applied", approved.text)
-      const going = yield* waiting(client, id)
-      yield* drive(id, [{ _tag: "EndTurn", turnId: turn, state: "succeeded" }])
-      const ended = yield* going.over
-      assert.deepInclude(ended, { reason: "turn_ended", turn: { id: turn, state: "succeeded" } })
-      assert.match(ended["note"], /untrusted/u)
-    }), LONG)
+        const approved = yield* called(client, "decide_approval", { sandboxId: id, approvalId: "a1", decision: "approve" })
+        assert.strictEqual(approved.structured["outcome"], "applied", approved.text)
+        const going = yield* waiting(client, id)
+        yield* drive(id, [{ _tag: "EndTurn", turnId: turn, state: "succeeded" }])
+        const ended = yield* going.over
+        assert.deepInclude(ended, { reason: "turn_ended", turn: { id: turn, state: "succeeded" } })
+        assert.match(ended["note"], /untrusted/u)
+      }),
+    LONG
+  )
 
   it.effect("says after its time that nothing needs the caller yet", () =>
     Effect.gen(function*() {
@@ -193,7 +200,10 @@ layer(http({ settings: { publicUrl: "https://slipway.test/base", streamsPerUser:
       assert.strictEqual(JSON.parse((content as { readonly text: string }).text).sandbox.id, id)
       const { resourceTemplates } = yield* Effect.promise(() => client.listResourceTemplates())
       assert.deepStrictEqual(resourceTemplates.map(({ name }) => name), ["sandbox", "sandbox-diff", "sandbox-file"])
-      for (const uri of ["slipway://sandboxes/c_zzzzzzzzzzzz", "slipway://sandboxes/x", `slipway://sandboxes/${id}/files/%zz`, "file:///etc/passwd"]) {
+      for (
+        const uri of ["slipway://sandboxes/c_zzzzzzzzzzzz", "slipway://sandboxes/x", `slipway://sandboxes/${id}/files/%zz`,
+          "file:///etc/passwd"]
+      ) {
         const failed = yield* Effect.promise(() => client.readResource({ uri }).then(() => "read", (error: Error) => error.message))
         assert.include(failed, `There is no resource ${uri}.`)
       }

@@ -94,7 +94,7 @@ const operate = {
   },
   "mcp-server": {
     about: "Offer sandboxes to agents and editors as tools (MCP on stdio)",
-    load: async () => (await import("./client/McpServer.ts")).mcpServer
+    load: async () => (await import("./mcp/McpServer.ts")).mcpServer
   },
   webhooks: {
     about: "Endpoints that receive the events of partner feeds",

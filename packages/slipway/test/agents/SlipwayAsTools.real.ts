@@ -55,5 +55,5 @@ describe.skipIf(!isInstalled)("Slipway's MCP server (needs codex: npm run agents
       assert.deepStrictEqual(listed.data.map(({ title }) => title), ["Made by codex"])
       // The model got what the tool answered.
       assert.include(JSON.stringify(made.model.requests.map(({ body }) => body)), listed.data[0]?.id ?? "no sandbox")
-    }).pipe(Effect.provide(unisolated.layer)), LONG)
+    }).pipe(Effect.scoped, Effect.provide(unisolated.layer)), LONG)
 })

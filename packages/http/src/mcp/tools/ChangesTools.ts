@@ -12,7 +12,8 @@ const repoOf = ({ repo }: { readonly repo?: string }) => repo === undefined ? {}
 export const getDiff = tool({
   name: "get_diff",
   title: "Get the changes",
-  description: "Shows the changes of a sandbox as a patch: from the commit that it started with to the files as they are now. Long patches " +
+  description:
+    "Shows the changes of a sandbox as a patch: from the commit that it started with to the files as they are now. Long patches " +
     "come in pages. Changes nothing and costs nothing.",
   ...reads,
   input: Schema.Struct({
@@ -38,7 +39,8 @@ const Side = Schema.Literals(["working", "published", "base"])
 export const readFile = tool({
   name: "read_file",
   title: "Read a file",
-  description: "Reads a text file of a sandbox's repository, of at most 1 MiB. Long files come in pages. Changes nothing and costs nothing.",
+  description:
+    "Reads a text file of a sandbox's repository, of at most 1 MiB. Long files come in pages. Changes nothing and costs nothing.",
   ...reads,
   input: Schema.Struct({
     sandboxId,

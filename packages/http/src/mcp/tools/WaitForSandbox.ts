@@ -32,7 +32,7 @@ const FINISHED: ReadonlySet<string> = new Set(["succeeded", "failed", "terminati
 const ENDED: ReadonlySet<string> = new Set(["succeeded", "failed", "interrupted", "cancelled"])
 
 /** Why the wait is over; `null`: it goes on. */
-export const reasonOf = (
+const reasonOf = (
   { pending_approvals, pending_questions, sandbox, turn, waiting_messages }: Snapshot
 ): Exclude<Reason, "timeout" | "restarting"> | null => {
   if (FINISHED.has(sandbox.status)) return "finished"
@@ -46,7 +46,7 @@ export const reasonOf = (
 const DECISIVE: ReadonlySet<string> = new Set(["sandbox.status", "turn.completed", "approval.requested", "question.asked"])
 
 /** The event as one line for people; `null`: it is not worth a line. */
-export const lineOf = (event: StreamEvent): string | null => {
+const lineOf = (event: StreamEvent): string | null => {
   switch (event.type) {
     case "sandbox.status":
       return `The sandbox is ${event.data.status}.`
@@ -147,7 +147,8 @@ const newestReply = async (id: string, turnId: string | undefined, { client, sig
 export const waitForSandbox = tool({
   name: "wait_for_sandbox",
   title: "Wait for a sandbox",
-  description: "Waits until the turn of a sandbox ends, the agent asks for an approval or an answer, or the sandbox ends, and says which. " +
+  description:
+    "Waits until the turn of a sandbox ends, the agent asks for an approval or an answer, or the sandbox ends, and says which. " +
     "Its events come as progress notifications meanwhile. After timeoutSeconds it answers with reason timeout: call it again. Waiting " +
     "changes nothing and costs nothing; cancelling it ends only the wait.",
   ...reads,

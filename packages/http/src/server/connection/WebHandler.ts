@@ -1,7 +1,7 @@
 /** The service as a function of web requests. */
-import { Context, Effect, Scope } from "effect"
+import { type Context, Effect, type Scope } from "effect"
 import { HttpEffect, HttpServerRequest, type HttpServerResponse } from "effect/http"
-import * as Wire from "./Wire.ts"
+import type * as Wire from "./Wire.ts"
 
 /** Answers a request that came over this wire. Never rejects. Aborting the request's signal ends what is under way. */
 export type WebHandler = (request: Request, wire: Wire.WebWire) => Promise<Response>

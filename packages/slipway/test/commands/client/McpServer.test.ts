@@ -30,7 +30,9 @@ const overHttp = ({ key = "", url }: Server) =>
 
 const overStdio = ({ key = "", url }: Server, data: string) => {
   const env: Record<string, string> = {}
-  for (const [name, value] of Object.entries(environment(data, { SLIPWAY_URL: url, SLIPWAY_API_KEY: key }))) if (value !== undefined) env[name] = value
+  for (const [name, value] of Object.entries(environment(data, { SLIPWAY_URL: url, SLIPWAY_API_KEY: key }))) {
+    if (value !== undefined) env[name] = value
+  }
   return connected(new StdioClientTransport({ command: process.execPath, args: [command, "mcp-server"], env, cwd: data }))
 }
 
@@ -99,13 +101,17 @@ const goes = Effect.fnUntraced(function*(client: Client, bare: string, name: str
 })
 
 describe("Slipway as an MCP server", () => {
-  it.live("creates, decides, shows and publishes over HTTP, and over standard input with the key of the command", () =>
-    Effect.gen(function*() {
-      const { bare, data, server } = yield* service
-      yield* goes(yield* overHttp(server), bare, "http")
-      yield* goes(yield* overStdio(server, data), bare, "stdio")
-      assert.notInclude(server.output().replace(/^.*sbx_live_.*$/mu, ""), "sbx_live_")
-    }), LONG)
+  it.live(
+    "creates, decides, shows and publishes over HTTP, and over standard input with the key of the command",
+    () =>
+      Effect.gen(function*() {
+        const { bare, data, server } = yield* service
+        yield* goes(yield* overHttp(server), bare, "http")
+        yield* goes(yield* overStdio(server, data), bare, "stdio")
+        assert.notInclude(server.output().replace(/^.*sbx_live_.*$/mu, ""), "sbx_live_")
+      }),
+    LONG
+  )
 
   it.live("tells a client that knows OAuth where it finds what the endpoint needs", () =>
     Effect.gen(function*() {

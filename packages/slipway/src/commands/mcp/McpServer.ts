@@ -7,11 +7,11 @@ import { Command } from "effect/cli"
 import { once } from "node:events"
 import { setTimeout as sleep } from "node:timers/promises"
 import manifest from "../../../package.json" with { type: "json" }
-import * as Server from "./Server.ts"
+import * as Server from "../client/Server.ts"
 import { lines } from "./StdioLines.ts"
 
 /** There is one client: the program that started this command. */
-const CLIENT = "stdio"
+const CALLER = { key: "stdio", client: "stdio" }
 
 /** How long calls under way have for their answers once standard input has ended, in milliseconds. */
 const GRACE_MILLIS = 1_000
@@ -36,7 +36,7 @@ const answerAll = async (client: SlipwayClient, signal: AbortSignal) => {
   const answer = (line: string | null): Promise<string | null> => {
     try {
       if (line === null) throw new RpcError(code.invalidRequest, "The message is longer than 1 MiB.")
-      return handle({ calls, client, from: CLIENT, message: read(line), send, signal }, { serverVersion: manifest.version, onDefect })
+      return handle({ calls, client, caller: CALLER, message: read(line), send, signal }, { serverVersion: manifest.version, onDefect })
     } catch (error) {
       if (error instanceof RpcError) return Promise.resolve(errorOf(null, error))
       throw error
