@@ -25,6 +25,7 @@ const groups = {
       ["docs/gitlab.md", "GitLab"],
       ["docs/feedback.md", "Feedback"],
       ["docs/automations.md", "Automations"],
+      ["docs/mcp-server.md", "MCP server"],
       ["docs/partners.md", "Partners"],
       ["docs/webhooks.md", "Webhooks"]
     ]

@@ -8,11 +8,12 @@ import type { WebhookSender } from "@slipway/domain/partner/ports/WebhookSender"
 import type { WebhookStore } from "@slipway/domain/partner/ports/WebhookStore"
 import * as Administration from "@slipway/domain/promise/Administration"
 import { type Context, Effect, Exit, Layer, Scope } from "effect"
-import { HttpEffect, HttpRouter, HttpServerRequest } from "effect/http"
+import { HttpRouter } from "effect/http"
 import type { IncomingMessage, ServerResponse } from "node:http"
 import * as Server from "./Server.ts"
 import { Connections } from "./server/connection/Connections.ts"
 import { LiveResponses } from "./server/connection/LiveResponses.ts"
+import * as WebHandler from "./server/connection/WebHandler.ts"
 import * as Wire from "./server/connection/Wire.ts"
 import { Routes } from "./server/Routes.ts"
 import { type Given, Settings } from "./server/Settings.ts"
@@ -82,25 +83,14 @@ const serve = Effect.fnUntraced(function*(pages: Server.Pages | undefined) {
   const app = yield* HttpRouter.toHttpEffect(Server.routes(pages))
   const live = yield* LiveResponses
   const underWay = new UnderWay()
-  const streams = new WeakSet<object>()
-
-  const answer = HttpEffect.toWebHandlerWith<never, HttpServerRequest.HttpServerRequest | Scope.Scope>(yield* Effect.context<never>())(
-    Effect.flatMap(HttpServerRequest.HttpServerRequest, (request) =>
-      Effect.tap(app, ({ body }) =>
-        Effect.sync(() => {
-          if (body._tag === "Stream") streams.add(request.source)
-        })))
-  )
+  const answer = yield* WebHandler.make(app)
   const node = yield* NodeHttpServer.makeHandler(app, { scope: yield* Effect.scope })
 
   return {
-    fetch: async (request: Request, peer: string | null): Promise<Response> => {
+    fetch: (request: Request, peer: string | null): Promise<Response> => {
       const wire = new Wire.WebWire(request, peer)
       underWay.add(wire)
-      const response = await answer(request)
-      if (response.body !== null && streams.has(request)) return new Response(wire.watched(response.body), response)
-      wire.closed()
-      return response
+      return answer(request, wire)
     },
     node: (request: IncomingMessage, response: ServerResponse) => {
       underWay.add({ onClose: (listener) => response.once("close", listener) })

@@ -30,6 +30,8 @@ import * as PullRequestsHandlers from "./handlers/PullRequestsHandlers.ts"
 import * as SandboxesHandlers from "./handlers/SandboxesHandlers.ts"
 import * as SourceHostEventsHandler from "./handlers/SourceHostEventsHandler.ts"
 import * as UploadsHandlers from "./handlers/UploadsHandlers.ts"
+import * as McpEndpoint from "./mcp/McpEndpoint.ts"
+import * as ProtectedResource from "./mcp/ProtectedResource.ts"
 import * as Authenticated from "./server/access/Authenticated.ts"
 import { Connections } from "./server/connection/Connections.ts"
 import { LiveResponses } from "./server/connection/LiveResponses.ts"
@@ -80,7 +82,9 @@ const api = Layer.mergeAll(
   ),
   Documents.layer,
   SourceHostEventsHandler.layer,
-  AutomationTriggerHandler.layer
+  AutomationTriggerHandler.layer,
+  McpEndpoint.layer,
+  ProtectedResource.layer
 )
 
 /** Every route with its middleware, for a router. Without `pages` every answer is for programs. */

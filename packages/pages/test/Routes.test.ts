@@ -109,7 +109,7 @@ layer(whole, { excludeTestServices: true })("an address", (it) => {
       )
       const used = new Set(endpoints.map(({ path }) => areaOf(path)))
       assert.notInclude([...used], "other")
-      assert.sameMembers([...used, "docs", "hooks", "device_logins", "pages", "other"], [...AREAS])
+      assert.sameMembers([...used, "docs", "hooks", "device_logins", "mcp", "pages", "other"], [...AREAS])
     }))
 
   it.effect("is nothing else, whatever is asked for", () =>

@@ -20,6 +20,7 @@ export const AREAS = [
   "docs",
   "hooks",
   "device_logins",
+  "mcp",
   "pages",
   "other"
 ] as const

@@ -13,8 +13,13 @@ export interface Address {
   readonly methods: ReadonlyArray<string>
   readonly area: AreaName
   /** `null`: it is open to everybody. */
-  readonly scope: Scope | null
+  readonly scope: Needed | null
+  /** Parameters that the challenge of a 401 has here, such as `resource_metadata="…"`; `null`: no more than elsewhere. */
+  readonly challenge: string | null
 }
+
+/** `any`: a valid key is needed, whatever its scopes. */
+export type Needed = Scope | "any"
 
 /** The scope of an unknown address of the API that is near no known one. */
 const ANYWHERE: Scope = "sandboxes"
@@ -66,12 +71,14 @@ const find = (at: Place, path: string, from: number): Address | null => {
 export class Routes extends Context.Service<Routes, {
   /** Adds what is not in the API's definition, and is open to everybody. */
   declare(path: string, methods: ReadonlyArray<string>, area: AreaName): void
+  /** Adds what is not in the API's definition, and needs a valid key of any scope. */
+  declareForKeys(path: string, methods: ReadonlyArray<string>, area: AreaName, challenge: string): void
   /** Every address. */
   all(): ReadonlyArray<Address>
   /** `null`: there is no such address. `path` is decoded. */
   at(path: string): Address | null
   /** As of the address; where there is none beneath `/api/`, as of those near it: who calls is told before what is there. */
-  scopeAt(path: string): Scope | null
+  scopeAt(path: string): Needed | null
 }>()("@slipway/http/Routes") {
   static readonly layer = Layer.sync(Routes, () => make())
 }
@@ -79,10 +86,16 @@ export class Routes extends Context.Service<Routes, {
 const make = (): Routes["Service"] => {
   const root = place()
 
-  const add = (path: string, methods: ReadonlyArray<string>, area: AreaName, scope: Scope | null) => {
+  const add = (
+    path: string,
+    methods: ReadonlyArray<string>,
+    area: AreaName,
+    scope: Needed | null,
+    challenge: string | null = null
+  ) => {
     const at = segmentsOf(path).reduce(stepInto, root)
     const known = at.address?.methods.filter((method) => method !== "OPTIONS") ?? []
-    at.address = { pattern: path, methods: [...new Set([...known, ...methods, "OPTIONS"])], area, scope }
+    at.address = { pattern: path, methods: [...new Set([...known, ...methods, "OPTIONS"])], area, scope, challenge }
   }
 
   const ofGroups = new Map<HttpApiGroup.Top, Array<ReadonlyArray<string>>>()
@@ -123,6 +136,7 @@ const make = (): Routes["Service"] => {
 
   return {
     declare: (path, methods, area) => add(path, methods, area, null),
+    declareForKeys: (path, methods, area, challenge) => add(path, methods, area, "any", challenge),
     all: () => allIn(root),
     at,
     scopeAt: (path) => {

@@ -92,6 +92,10 @@ const operate = {
     about: "Automations: schedules, webhooks, mentions and labels that create sandboxes",
     load: async () => (await import("./client/Automations.ts")).automations
   },
+  "mcp-server": {
+    about: "Offer sandboxes to agents and editors as tools (MCP on stdio)",
+    load: async () => (await import("./mcp/McpServer.ts")).mcpServer
+  },
   webhooks: {
     about: "Endpoints that receive the events of partner feeds",
     load: async () => (await import("./admin/Webhooks.ts")).webhooks

@@ -167,6 +167,7 @@ const finish = (response: HttpServerResponse.HttpServerResponse, about: {
   readonly closing: boolean
   readonly base: string
   readonly cors: Readonly<Record<string, string>>
+  readonly challenge: string | null
 }) => {
   const headers: Record<string, string> = {
     ...about.cors,
@@ -176,6 +177,10 @@ const finish = (response: HttpServerResponse.HttpServerResponse, about: {
   }
   if (response.headers["content-type"] === "application/json") headers["content-type"] = "application/json; charset=utf-8"
   if (response.status === 503 && response.headers["retry-after"] === undefined) headers["retry-after"] = STORE_RETRY_SECONDS
+  const challenge = response.headers["www-authenticate"]
+  if (about.challenge !== null && response.status === 401 && challenge !== undefined) {
+    headers["www-authenticate"] = `${challenge}, ${about.challenge}`
+  }
   // Our own pages name each other from the root of the service.
   const location = response.headers["location"]
   if (about.base !== "" && location?.startsWith("/") === true) headers["location"] = about.base + location
@@ -270,7 +275,8 @@ export const layer = HttpRouter.middleware<{ provides: CurrentPrincipal }>()(
           })
           const closing = wire.version !== null && live.isShuttingDown()
           const forPages = cors.headers(request, path, response.headers)
-          return finish(response, { requestId, rate, requestsPerMinute, closing, base, cors: forPages })
+          const challenge = place?.challenge ?? null
+          return finish(response, { requestId, rate, requestsPerMinute, closing, base, cors: forPages, challenge })
         }
         const traced = spanOf(request, place?.pattern ?? null)
         // Nothing is asked for it, so nothing needs to know by which request. Floods of these must cost little.
