@@ -24,7 +24,9 @@ const serve = (options: Options, url: string) =>
     await connection.closed
     close()
     const { reason } = connection.signal
-    if (reason instanceof acp.MessageTooLargeError) log(`a line of the editor has more than ${MAX_LINE / 1024 / 1024} MiB. Send less at once.`)
+    if (reason instanceof acp.MessageTooLargeError) {
+      log(`a line of the editor has more than ${MAX_LINE / 1024 / 1024} MiB. Send less at once.`)
+    }
     // A pending read of standard input would keep the process.
     process.stdin.destroy()
   })

@@ -68,7 +68,9 @@ export class AcpAgent {
     const [first, ...others] = repos
     const fullName = first === undefined ? await repositoryIn(cwd) : first.fullName
     if (fullName === null) {
-      throw AcpErrors.invalid(`${line(cwd)} is no checkout with a remote origin of owner/name. Name the repository: slipway acp --repo owner/name`)
+      throw AcpErrors.invalid(
+        `${line(cwd)} is no checkout with a remote origin of owner/name. Name the repository: slipway acp --repo owner/name`
+      )
     }
     return [{ ...first, fullName, ...(ref === undefined ? {} : { ref }) }, ...others]
   }
@@ -119,7 +121,9 @@ export class AcpAgent {
       after = nextCursor
       if (after === null) break
     }
-    throw AcpErrors.notFound(`No sandbox at ${server.url} belongs to this session. A session without a prompt is not kept: start a new one.`)
+    throw AcpErrors.notFound(
+      `No sandbox at ${server.url} belongs to this session. A session without a prompt is not kept: start a new one.`
+    )
   }
 
   async attach({ cwd, sessionId }: acp.LoadSessionRequest | acp.ResumeSessionRequest, isShown: boolean): Promise<acp.LoadSessionResponse> {
@@ -218,14 +222,15 @@ export const make = (options: Options, url: string, log: (text: string) => void)
   let agent: AcpAgent | null = null
   const ready = (client: acp.AgentContext): AcpAgent => agent ??= new AcpAgent(options, { client, capabilities, log })
   /** Failures as errors of the protocol. */
-  const answer = <P, A>(work: (agent: AcpAgent, params: P) => A | Promise<A>) =>
-  async ({ client, params }: { readonly client: acp.AgentContext; readonly params: P }): Promise<A> => {
-    try {
-      return await work(ready(client), params)
-    } catch (error) {
-      throw AcpErrors.errorOf(error, log)
+  const answer =
+    <P, A>(work: (agent: AcpAgent, params: P) => A | Promise<A>) =>
+    async ({ client, params }: { readonly client: acp.AgentContext; readonly params: P }): Promise<A> => {
+      try {
+        return await work(ready(client), params)
+      } catch (error) {
+        throw AcpErrors.errorOf(error, log)
+      }
     }
-  }
   const { agent: methods } = acp.methods
   const app = acp.agent({ name: "slipway" })
     .onRequest(methods.initialize, ({ params }) => {
@@ -241,21 +246,27 @@ export const make = (options: Options, url: string, log: (text: string) => void)
         authMethods: signInMethods(url, capabilities)
       }
     })
-    .onRequest(methods.authenticate, answer(async (agent, { methodId }) => {
-      if (methodId !== SIGN_IN) throw AcpErrors.invalid("There is no such way to sign in.")
-      await agent.connect()
-      return {}
-    }))
+    .onRequest(
+      methods.authenticate,
+      answer(async (agent, { methodId }) => {
+        if (methodId !== SIGN_IN) throw AcpErrors.invalid("There is no such way to sign in.")
+        await agent.connect()
+        return {}
+      })
+    )
     .onRequest(methods.session.new, answer((agent, params) => agent.create(params)))
     .onRequest(methods.session.load, answer((agent, params) => agent.attach(params, true)))
     .onRequest(methods.session.resume, answer((agent, params) => agent.attach(params, false)))
     .onRequest(methods.session.list, answer((agent, params) => agent.list(params)))
     .onRequest(methods.session.prompt, answer((agent, params) => agent.prompt(params)))
     .onRequest(methods.session.setConfigOption, answer((agent, params) => agent.configure(params)))
-    .onRequest(methods.session.close, answer((agent, { sessionId }) => {
-      agent.close(sessionId)
-      return {}
-    }))
+    .onRequest(
+      methods.session.close,
+      answer((agent, { sessionId }) => {
+        agent.close(sessionId)
+        return {}
+      })
+    )
     .onNotification(methods.session.cancel, ({ client, params }) => ready(client).cancel(params.sessionId))
   return { app, close: () => agent?.closeAll() }
 }

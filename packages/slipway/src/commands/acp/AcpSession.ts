@@ -348,8 +348,10 @@ export class AcpSession {
       : null
     const decision = chosen === null ? null : Inquiries.decisionOf(chosen, Inquiries.reasonIn(why?.content ?? {}))
     if (decision === null || asking.signal.aborted) return
-    await this.#decided(`slipway approve ${sandbox.id} ${shellWord(approval_id)}`, (signal) =>
-      this.server.client.decideApproval(sandbox.id, approval_id, decision, { signal }))
+    await this.#decided(
+      `slipway approve ${sandbox.id} ${shellWord(approval_id)}`,
+      (signal) => this.server.client.decideApproval(sandbox.id, approval_id, decision, { signal })
+    )
   }
 
   async #askQuestion(request: QuestionRequest): Promise<void> {
@@ -380,7 +382,11 @@ export class AcpSession {
     const toolCallId = `slipway:question:${request.question_id}`
     const title = line(request.questions[0]?.text ?? "")
     await this.#show({ sessionUpdate: "tool_call", toolCallId, title, kind: "other", status: "pending" })
-    const chosen = await Editor.choose(this.#editor, { sessionId: this.id, toolCall: { toolCallId, title, kind: "other" }, options }, signal)
+    const chosen = await Editor.choose(
+      this.#editor,
+      { sessionId: this.id, toolCall: { toolCallId, title, kind: "other" }, options },
+      signal
+    )
     await this.#show({ sessionUpdate: "tool_call_update", toolCallId, status: "completed" })
     return chosen === null ? null : Inquiries.choiceOf(request, chosen)
   }

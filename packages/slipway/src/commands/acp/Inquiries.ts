@@ -58,7 +58,10 @@ export const reasonIn = (content: Content): string | undefined => {
 const choiceField = (index: number) => `question_${index + 1}`
 const textField = (index: number) => `question_${index + 1}_text`
 
-const fieldsOf = ({ allows_text, header, multiple, options, text }: Question, index: number): Array<[string, ElicitationPropertySchema]> => {
+const fieldsOf = (
+  { allows_text, header, multiple, options, text }: Question,
+  index: number
+): Array<[string, ElicitationPropertySchema]> => {
   const title = header === undefined ? visible(text) : line(header)
   const description = visible(text)
   const choices = options.map(({ description, label }) => ({
@@ -97,6 +100,8 @@ const answerIn = ({ multiple, options }: Question, index: number, content: Conte
   const labels = given.filter((one) => options.some(({ label }) => label === one))
   const text = typeof written === "string" ? written.trim().slice(0, MAX_ANSWER).toWellFormed() : ""
   if (labels.length === 0 && text === "") return null
+  // A question with one answer takes one of both; a person who wrote own words means these.
+  if (!multiple && text !== "") return { text }
   return { ...(labels.length === 0 ? {} : { labels }), ...(text === "" ? {} : { text }) }
 }
 

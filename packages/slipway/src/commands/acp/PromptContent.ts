@@ -87,7 +87,10 @@ const addBlock = (parts: Parts, block: ContentBlock, cwd: string) => {
  * The prompt's text, and its files in order. Long texts become files. Throws {@link Unsendable} if it is empty or exceeds what the API
  * takes.
  */
-export const contentOf = (blocks: ReadonlyArray<ContentBlock>, cwd: string): { readonly prompt: string; readonly files: ReadonlyArray<NewFile> } => {
+export const contentOf = (
+  blocks: ReadonlyArray<ContentBlock>,
+  cwd: string
+): { readonly prompt: string; readonly files: ReadonlyArray<NewFile> } => {
   const parts = new Parts()
   for (const block of blocks) addBlock(parts, block, cwd)
   const { files } = parts

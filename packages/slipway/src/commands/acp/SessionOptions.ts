@@ -37,7 +37,9 @@ export const of = ({ choices, models, sandbox }: About): Array<SessionConfigOpti
 export const set = (session: AcpSession, id: string, value: string | boolean): void => {
   if (session.sandbox !== null) throw invalid("Model and approvals of a sandbox are fixed. Start a new session for others.")
   const { model: _, ...others } = session.choices
-  if (id === MODEL && typeof value === "string" && (value === DEFAULT || session.models.includes(value) || value === session.choices.model)) {
+  if (
+    id === MODEL && typeof value === "string" && (value === DEFAULT || session.models.includes(value) || value === session.choices.model)
+  ) {
     session.choices = value === DEFAULT ? others : { ...others, model: value }
   } else if (id === APPROVALS && (value === "auto" || value === "prompt")) {
     session.choices = { ...session.choices, approvals: value }

@@ -3,7 +3,7 @@ import type { SessionUpdate, ToolCallContent } from "@agentclientprotocol/sdk"
 import type { AttachedFile, StreamEvent } from "@slipway/client"
 import { visible } from "@slipway/domain/text/EscapeInvisible"
 import { labels } from "@slipway/pages/shared/SandboxLabels"
-import { line, rejection, seconds } from "../terminal/EventText.ts"
+import { line, seconds } from "../terminal/EventText.ts"
 import { text } from "./PatchContent.ts"
 import * as ToolCalls from "./ToolCalls.ts"
 
@@ -20,9 +20,6 @@ export const note = (said: string, messageId?: string): SessionUpdate => ({
   content: { type: "text", text: `\n\n> ${said.replaceAll("\n", "\n> ")}\n\n` },
   ...(messageId === undefined ? {} : { messageId })
 })
-
-/** The words for a rejected command. */
-export const rejected = rejection
 
 const filesOf = (files: ReadonlyArray<Pick<AttachedFile, "name">> = []): string =>
   files.length === 0 ? "" : `\n\nFiles: ${files.map(({ name }) => line(name)).join(", ")}`
@@ -70,7 +67,10 @@ export class SessionUpdates {
       case "tool.updated":
         return [this.#tool(event)]
       case "plan.updated":
-        return [{ sessionUpdate: "plan", entries: event.data.entries.map(({ status, text }) => ({ content: line(text), priority: "medium", status })) }]
+        return [{
+          sessionUpdate: "plan",
+          entries: event.data.entries.map(({ status, text }) => ({ content: line(text), priority: "medium", status }))
+        }]
       case "approval.requested":
         return [this.#approval(event)]
       case "pull_request.updated":
@@ -84,7 +84,10 @@ export class SessionUpdates {
     return note(said, "id" in event ? `slipway:${event.id}` : undefined)
   }
 
-  #prompt(event: StreamEvent & { readonly id: string }, data: { readonly text: string; readonly files?: ReadonlyArray<AttachedFile> }): SessionUpdate {
+  #prompt(
+    event: StreamEvent & { readonly id: string },
+    data: { readonly text: string; readonly files?: ReadonlyArray<AttachedFile> }
+  ): SessionUpdate {
     return {
       sessionUpdate: "user_message_chunk",
       content: { type: "text", text: `${visible(data.text)}${filesOf(data.files)}` },
@@ -98,11 +101,11 @@ export class SessionUpdates {
     const { reason, status } = event.data
     const title = labels.status[status] ?? line(status)
     const isStarting = status === "queued" || status === "creating"
-    if (isStarting && this.#boot === null) {
-      this.#boot = []
-      return [{ sessionUpdate: "tool_call", toolCallId: BOOT, title, kind: "other", status: "in_progress" }]
+    if (isStarting) {
+      const isKnown = this.#boot !== null
+      this.#boot ??= []
+      return isKnown ? [] : [{ sessionUpdate: "tool_call", toolCallId: BOOT, title, kind: "other", status: "in_progress" }]
     }
-    if (isStarting) return [{ sessionUpdate: "tool_call_update", toolCallId: BOOT, title }]
     const boot = this.#boot
     this.#boot = null
     const why = reason === null ? "" : ` ${labels.reason[reason] ?? line(reason)}`

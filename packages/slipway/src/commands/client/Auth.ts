@@ -76,13 +76,13 @@ const login = Command.make("login", {
   ),
   json
 }, signIn).pipe(
-    Command.withDescription("Sign in with a browser and store a key for commands"),
-    Command.withExamples([
-      { command: "slipway auth login", description: "To the service that runs here" },
-      { command: "slipway auth login --url https://slipway.example", description: "To another server" },
-      { command: "slipway auth login --no-browser", description: "Open the address on another machine" }
-    ])
-  )
+  Command.withDescription("Sign in with a browser and store a key for commands"),
+  Command.withExamples([
+    { command: "slipway auth login", description: "To the service that runs here" },
+    { command: "slipway auth login --url https://slipway.example", description: "To another server" },
+    { command: "slipway auth login --no-browser", description: "Open the address on another machine" }
+  ])
+)
 
 const status = Command.make("status", { json }, ({ json }) =>
   Effect.gen(function*() {

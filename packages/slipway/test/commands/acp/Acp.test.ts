@@ -2,15 +2,17 @@
 import * as acp from "@agentclientprotocol/sdk"
 import { assert, layer } from "@effect/vitest"
 import { SlipwayClient } from "@slipway/client"
+import * as SpawnedProgram from "@slipway/machine/testing/SpawnedProgram"
 import { Context, Effect, Layer } from "effect"
 import { execFileSync } from "node:child_process"
 import { mkdirSync } from "node:fs"
 import path from "node:path"
-import { environment, folder, repository, run, serve } from "../SlipwayProcess.ts"
+import { command, environment, folder, repository, run, serve } from "../SlipwayProcess.ts"
 import { choosing, editor, type Options } from "./EditorProcess.ts"
 
 const LONG = 300_000
 const PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
+const ACPX = path.resolve(import.meta.dirname, "../../../../../node_modules/acpx/dist/cli.js")
 
 /** A service with one repository, and a checkout of it. */
 class Service extends Context.Service<Service, {
@@ -19,6 +21,8 @@ class Service extends Context.Service<Service, {
   readonly env: Readonly<Record<string, string | undefined>>
   readonly client: SlipwayClient
   readonly key: string
+  /** A key with these scopes. */
+  readonly mint: (scopes: string) => Effect.Effect<string>
 }>()("test/acp/Service") {
   static readonly layer = Layer.effect(
     Service,
@@ -31,7 +35,12 @@ class Service extends Context.Service<Service, {
       execFileSync("git", ["init", "--quiet"], { cwd: checkout })
       execFileSync("git", ["remote", "add", "origin", "git@git.example:acme/shop.git"], { cwd: checkout })
       const env = { ...environment(data, {}), XDG_CONFIG_HOME: path.join(data, "config"), SLIPWAY_URL: url, SLIPWAY_API_KEY: key }
-      return { url, checkout, env, client: new SlipwayClient({ baseUrl: url, apiKey: key }), key }
+      const mint = (scopes: string) =>
+        Effect.map(
+          run(data, ["keys", "create", "--grant", "editors", "--scopes", scopes, "--json"]),
+          ({ stdout }) => JSON.parse(stdout).key
+        )
+      return { url, checkout, env, mint, client: new SlipwayClient({ baseUrl: url, apiKey: key }), key }
     })
   )
 }
@@ -123,28 +132,32 @@ layer(Service.layer, { excludeTestServices: true, timeout: LONG })("slipway acp"
       assert.deepStrictEqual(one.strange, [])
     }), LONG)
 
-  it.effect("tells the agent why a person denied, and takes a decision of another client as the end of its own request", () =>
-    Effect.gen(function*() {
-      const { checkout, client } = yield* Service
-      const denying = yield* opened({
-        args: ["--approvals", "prompt"],
-        capabilities: { elicitation: { form: {} } },
-        onPermission: choosing("deny_with_reason"),
-        onForm: () => Promise.resolve({ action: "accept", content: { reason: "Not in this folder" } })
-      })
-      const first = yield* asked(() => denying.open(checkout))
-      yield* asked(() => denying.prompt(first, "[[write path=b.ts content=b]]"))
-      assert.include(denying.text("agent_message_chunk"), "I was told: Not in this folder")
-      const one = yield* opened({ args: ["--approvals", "prompt"] })
-      const id = yield* asked(() => one.open(checkout))
-      const prompted = one.prompt(id, "[[write path=c.ts content=c]][[say Written]]")
-      const approval = yield* asked(() => one.sees(() => one.permissions[0]?.toolCall.toolCallId))
-      const [newest] = (yield* asked(() => client.listSandboxes())).data
-      yield* asked(() => client.approve(newest?.id ?? "", approval))
-      assert.deepStrictEqual(yield* asked(() => prompted), { stopReason: "end_turn" })
-      yield* asked(() => one.sees(() => one.takenBack === 1))
-      assert.include(one.text("agent_message_chunk"), "Written")
-    }), LONG)
+  it.effect(
+    "tells the agent why a person denied, and takes a decision of another client as the end of its own request",
+    () =>
+      Effect.gen(function*() {
+        const { checkout, client } = yield* Service
+        const denying = yield* opened({
+          args: ["--approvals", "prompt"],
+          capabilities: { elicitation: { form: {} } },
+          onPermission: choosing("deny_with_reason"),
+          onForm: () => Promise.resolve({ action: "accept", content: { reason: "Not in this folder" } })
+        })
+        const first = yield* asked(() => denying.open(checkout))
+        yield* asked(() => denying.prompt(first, "[[write path=b.ts content=b]]"))
+        assert.include(denying.text("agent_message_chunk"), "I was told: Not in this folder")
+        const one = yield* opened({ args: ["--approvals", "prompt"] })
+        const id = yield* asked(() => one.open(checkout))
+        const prompted = one.prompt(id, "[[write path=c.ts content=c]][[say Written]]")
+        const approval = yield* asked(() => one.sees(() => one.permissions[0]?.toolCall.toolCallId))
+        const [newest] = (yield* asked(() => client.listSandboxes())).data
+        yield* asked(() => client.approve(newest?.id ?? "", approval))
+        assert.deepStrictEqual(yield* asked(() => prompted), { stopReason: "end_turn" })
+        yield* asked(() => one.sees(() => one.takenBack === 1))
+        assert.include(one.text("agent_message_chunk"), "Written")
+      }),
+    LONG
+  )
 
   it.effect("shows a question as a form, or as buttons in an editor without forms", () =>
     Effect.gen(function*() {
@@ -215,29 +228,33 @@ layer(Service.layer, { excludeTestServices: true, timeout: LONG })("slipway acp"
       assert.include(one.text("agent_message_chunk"), "Behind it")
     }), LONG)
 
-  it.effect("sends images and files of the prompt, long texts as files too, and refuses what the API does not take", () =>
-    Effect.gen(function*() {
-      const { checkout, client } = yield* Service
-      const one = yield* opened()
-      const id = yield* asked(() => one.open(checkout))
-      const uri = `file://${checkout}/src/long.ts`
-      yield* asked(() =>
-        one.prompt(id, [
-          { type: "text", text: "[[images]] See" },
-          { type: "resource_link", name: "a.ts", uri: `file://${checkout}/src/a.ts` },
-          { type: "image", mimeType: "image/png", data: PIXEL },
-          { type: "resource", resource: { uri: `file://${checkout}/b.md`, text: "short" } },
-          { type: "resource", resource: { uri, text: "x".repeat(10_001) } }
-        ])
-      )
-      assert.include(one.text("agent_message_chunk"), "image/png")
-      const [{ id: sandbox } = { id: "" }] = (yield* asked(() => client.listSandboxes())).data
-      const { data: [message] } = yield* asked(() => client.listMessages(sandbox))
-      assert.deepStrictEqual(message?.files.map(({ name, size }) => [name, size]), [["image-1.png", 70], ["long.ts", 10_001]])
-      assert.strictEqual(message?.text, "[[images]] See src/a.ts [file: image-1.png]\n\nb.md:\n```\nshort\n```\n\n[file: long.ts]")
-      const { code, message: why } = yield* asked(() => one.refusal(one.prompt(id, "x".repeat(60_001))))
-      assert.deepStrictEqual([code, why], [-32_602, "A prompt has at most 60000 characters: shorten it."])
-    }), LONG)
+  it.effect(
+    "sends images and files of the prompt, long texts as files too, and refuses what the API does not take",
+    () =>
+      Effect.gen(function*() {
+        const { checkout, client } = yield* Service
+        const one = yield* opened()
+        const id = yield* asked(() => one.open(checkout))
+        const uri = `file://${checkout}/src/long.ts`
+        yield* asked(() =>
+          one.prompt(id, [
+            { type: "text", text: "[[images]] See" },
+            { type: "resource_link", name: "a.ts", uri: `file://${checkout}/src/a.ts` },
+            { type: "image", mimeType: "image/png", data: PIXEL },
+            { type: "resource", resource: { uri: `file://${checkout}/b.md`, text: "short" } },
+            { type: "resource", resource: { uri, text: "x".repeat(10_001) } }
+          ])
+        )
+        assert.include(one.text("agent_message_chunk"), "image/png")
+        const [{ id: sandbox } = { id: "" }] = (yield* asked(() => client.listSandboxes())).data
+        const { data: [message] } = yield* asked(() => client.listMessages(sandbox))
+        assert.deepStrictEqual(message?.files.map(({ name, size }) => [name, size]), [["image-1.png", 70], ["long.ts", 10_001]])
+        assert.strictEqual(message?.text, "[[images]] See src/a.ts [file: image-1.png]\n\nb.md:\n```\nshort\n```\n\n[file: long.ts]")
+        const { code, message: why } = yield* asked(() => one.refusal(one.prompt(id, "x".repeat(60_001))))
+        assert.deepStrictEqual([code, why], [-32_602, "A prompt has at most 60000 characters: shorten it."])
+      }),
+    LONG
+  )
 
   it.effect("fails a turn with its reason, and a session of a folder without a repository with what to do", () =>
     Effect.gen(function*() {
@@ -252,30 +269,34 @@ layer(Service.layer, { excludeTestServices: true, timeout: LONG })("slipway acp"
       assert.strictEqual((yield* asked(() => one.refusal(unknown))).code, -32_002)
     }), LONG)
 
-  it.effect("lists the sandboxes of the folder, loads one with its whole log once, and resumes one without it", () =>
-    Effect.gen(function*() {
-      const { checkout } = yield* Service
-      const before = yield* opened()
-      const id = yield* asked(() => before.open(checkout))
-      yield* asked(() => before.prompt(id, "[[say First answer]]"))
-      yield* asked(() => before.prompt(id, "[[say Second answer]]"))
-      yield* asked(() => before.program.kill())
-      const after = yield* opened()
-      const { sessions } = yield* asked(() => after.agent.request(session.list, { cwd: checkout }))
-      assert.deepInclude(sessions[0], { sessionId: id, cwd: checkout })
-      yield* asked(() => after.agent.request(session.load, { sessionId: id, cwd: checkout, mcpServers: [] }))
-      assert.strictEqual(after.text("user_message_chunk"), "[[say First answer]][[say Second answer]]")
-      assert.strictEqual(after.text("agent_message_chunk").split("answer").length, 3)
-      yield* asked(() => after.prompt(id, "[[say Third answer]]"))
-      assert.strictEqual(after.text("agent_message_chunk").split("answer").length, 4)
-      const resumed = yield* opened()
-      yield* asked(() => resumed.agent.request(session.resume, { sessionId: id, cwd: checkout, mcpServers: [] }))
-      assert.strictEqual(resumed.text("agent_message_chunk") + resumed.text("user_message_chunk"), "")
-      yield* asked(() => resumed.prompt(id, "[[say Fourth answer]]"))
-      assert.strictEqual(resumed.text("agent_message_chunk").trim(), "Fourth answer")
-      const missing = resumed.agent.request(session.load, { sessionId: "acp_none", cwd: checkout, mcpServers: [] })
-      assert.strictEqual((yield* asked(() => resumed.refusal(missing))).code, -32_002)
-    }), LONG)
+  it.effect(
+    "lists the sandboxes of the folder, loads one with its whole log once, and resumes one without it",
+    () =>
+      Effect.gen(function*() {
+        const { checkout } = yield* Service
+        const before = yield* opened()
+        const id = yield* asked(() => before.open(checkout))
+        yield* asked(() => before.prompt(id, "[[say First answer]]"))
+        yield* asked(() => before.prompt(id, "[[say Second answer]]"))
+        yield* asked(() => before.program.kill())
+        const after = yield* opened()
+        const { sessions } = yield* asked(() => after.agent.request(session.list, { cwd: checkout }))
+        assert.deepInclude(sessions[0], { sessionId: id, cwd: checkout })
+        yield* asked(() => after.agent.request(session.load, { sessionId: id, cwd: checkout, mcpServers: [] }))
+        assert.strictEqual(after.text("user_message_chunk"), "[[say First answer]][[say Second answer]]")
+        assert.strictEqual(after.text("agent_message_chunk").split("answer").length, 3)
+        yield* asked(() => after.prompt(id, "[[say Third answer]]"))
+        assert.strictEqual(after.text("agent_message_chunk").split("answer").length, 4)
+        const resumed = yield* opened()
+        yield* asked(() => resumed.agent.request(session.resume, { sessionId: id, cwd: checkout, mcpServers: [] }))
+        assert.strictEqual(resumed.text("agent_message_chunk") + resumed.text("user_message_chunk"), "")
+        yield* asked(() => resumed.prompt(id, "[[say Fourth answer]]"))
+        assert.strictEqual(resumed.text("agent_message_chunk").trim(), "Fourth answer")
+        const missing = resumed.agent.request(session.load, { sessionId: "acp_none", cwd: checkout, mcpServers: [] })
+        assert.strictEqual((yield* asked(() => resumed.refusal(missing))).code, -32_002)
+      }),
+    LONG
+  )
 
   it.effect("asks again in a loaded session for the approval that waits", () =>
     Effect.gen(function*() {
@@ -293,10 +314,12 @@ layer(Service.layer, { excludeTestServices: true, timeout: LONG })("slipway acp"
 
   it.effect("offers model and approvals before the first prompt, and the chosen ones alone behind it", () =>
     Effect.gen(function*() {
-      const { checkout } = yield* Service
-      const one = yield* opened({ onPermission: choosing("approve") })
+      const { checkout, mint } = yield* Service
+      const key = yield* mint("sandboxes,models")
+      const one = yield* opened({ env: { SLIPWAY_API_KEY: key }, onPermission: choosing("approve") })
       const { configOptions, sessionId } = yield* asked(() => one.agent.request(session.new, { cwd: checkout, mcpServers: [] }))
-      assert.deepStrictEqual(configOptions?.map(({ currentValue, id }) => [id, currentValue]), [["model", "default"], ["approvals", "auto"]])
+      assert.deepStrictEqual(configOptions?.map(({ currentValue, id }) => [id, currentValue]), [["model", "default"], ["approvals",
+        "auto"]])
       const choose = (configId: string, value: string) => one.agent.request(session.setConfigOption, { sessionId, configId, value })
       yield* asked(() => choose("approvals", "prompt"))
       yield* asked(() => choose("model", "offline/demo"))
@@ -305,7 +328,9 @@ layer(Service.layer, { excludeTestServices: true, timeout: LONG })("slipway acp"
       assert.strictEqual(one.permissions.length, 1)
       const [changed] = one.of("config_option_update")
       assert.deepStrictEqual(
-        changed?.configOptions.map((option) => option.type === "select" ? option.options.map((one) => "value" in one ? one.value : "") : []),
+        changed?.configOptions.map((option) =>
+          option.type === "select" ? option.options.map((one) => "value" in one ? one.value : "") : []
+        ),
         [["offline/demo"], ["prompt"]]
       )
       assert.include((yield* asked(() => one.refusal(choose("approvals", "auto")))).message, "Start a new session")
@@ -326,6 +351,23 @@ layer(Service.layer, { excludeTestServices: true, timeout: LONG })("slipway acp"
       assert.match(one.text("agent_message_chunk"), new RegExp(`Open ${url}/sandboxes/c_\\w{12}`, "u"))
       yield* asked(() => one.prompt(id, "/publish"))
       assert.match(one.text("agent_message_chunk"), /acme\/shop: http\S+/u)
+    }), LONG)
+
+  it.effect("works with acpx, a published client with a version of the protocol's library of its own", () =>
+    Effect.gen(function*() {
+      const { checkout, client, env } = yield* Service
+      const agent = `${process.execPath} ${command} acp --approvals prompt`
+      const options = ["--agent", agent, "--cwd", checkout, "--approve-all", "--format", "json"]
+      const prompt = "[[write path=x.ts content=const x = 1]][[say Written by acpx]]"
+      const ended = yield* SpawnedProgram.run(process.execPath, [ACPX, ...options, "exec", prompt], {
+        cwd: checkout,
+        env: { ...env, HOME: path.dirname(checkout) }
+      })
+      assert.strictEqual(ended.code, 0, ended.stdout + ended.stderr)
+      assert.include(ended.stdout, "Written by acpx")
+      assert.include(ended.stdout, "end_turn")
+      const [{ id } = { id: "" }] = (yield* asked(() => client.listSandboxes())).data
+      assert.include(yield* asked(async () => new TextDecoder().decode(await client.diffFiles(id))), "+const x = 1")
     }), LONG)
 
   it.effect("ends when the editor closes its input, and leaves the sandbox running", () =>
