@@ -9,7 +9,7 @@ const CODES = { invalidParams: -32_602, internal: -32_603, authRequired: -32_000
 export const invalid = (message: string): RequestError => new RequestError(CODES.invalidParams, message)
 export const failed = (message: string): RequestError => new RequestError(CODES.internal, message)
 export const notFound = (message: string): RequestError => new RequestError(CODES.notFound, message)
-export const authRequired = (message: string): RequestError => new RequestError(CODES.authRequired, message)
+const authRequired = (message: string): RequestError => new RequestError(CODES.authRequired, message)
 
 /** Any failure of a request of the editor. Defects have no text: theirs may have data of the person. */
 export const errorOf = (error: unknown, log: (text: string) => void): RequestError => {

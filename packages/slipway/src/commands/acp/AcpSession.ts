@@ -50,7 +50,7 @@ export class AcpSession {
   #sandbox: Sandbox | null = null
   /** The end of the last request that sends a prompt: events wait for it, because its reply names the turn. */
   #sending: Promise<unknown> = Promise.resolve()
-  #following: Promise<void> | null = null
+  #isFollowing = false
   #cursor = "0"
   /** Whether events until now are not shown, because the editor has shown them before. */
   #isQuiet = false
@@ -229,8 +229,10 @@ export class AcpSession {
   }
 
   #follow(): void {
-    this.#following ??= this.#read().finally(() => {
-      this.#following = null
+    if (this.#isFollowing) return
+    this.#isFollowing = true
+    void this.#read().finally(() => {
+      this.#isFollowing = false
     })
   }
 

@@ -8,7 +8,7 @@ const HUNK = /^@@ -\d+(?:,(\d+))? \+\d+(?:,(\d+))? @@/u
 
 /** The path behind `--- a/` or `+++ b/`; `null`: the file is not there on this side. */
 const pathIn = (line: string): string | null => {
-  const path = line.slice(4).replace(/\t.*$/u, "")
+  const [path = ""] = line.slice(4).split("\t")
   return path === "/dev/null" ? null : path.replace(/^[ab]\//u, "")
 }
 

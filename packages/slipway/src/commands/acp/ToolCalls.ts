@@ -18,7 +18,7 @@ export interface Place {
 const MAX_LOCATIONS = 100
 
 /** The same file in the editor's folder; `null`: the folder is no checkout of its repository. */
-export const locate = ({ cwd, repos }: Place, inWorkspace: string): string | null => {
+const locate = ({ cwd, repos }: Place, inWorkspace: string): string | null => {
   const name = repos[0]?.fullName.split("/")[1] ?? ""
   if (!inWorkspace.toLowerCase().startsWith(`${name.toLowerCase()}/`)) return null
   const found = path.resolve(cwd, inWorkspace.slice(name.length + 1))

@@ -16,7 +16,7 @@ const ownName = (): string => {
   return Schema.is(Machine)(name) ? name : UNNAMED_MACHINE
 }
 
-/** What a person chooses when they sign in. */
+/** A person's choices for a sign-in. */
 interface SignIn {
   readonly url: Option.Option<string>
   readonly name: Option.Option<string>
