@@ -26,7 +26,7 @@ export interface Options extends Choices {
 }
 
 /** Sessions that are open at once. Each holds a stream. */
-const MAX_SESSIONS = 32
+const MAX_SESSIONS = 100
 /** Sandboxes of one page of the editor's list. */
 const PAGE = 50
 /** Pages of 100 sandboxes that are searched for a session. A longer search would use up the key's rate limit. */

@@ -278,8 +278,8 @@ export class AcpSession {
     this.#isQuiet = false
     this.#isLive = true
     this.#caughtUp.resolve()
-    for (const { asking, request } of this.#approvals.values()) if (asking === null) void this.#askApproval(request)
-    for (const { asking, request } of this.#questions.values()) if (asking === null) void this.#askQuestion(request)
+    for (const { asking, request } of this.#approvals.values()) if (asking === null) this.#inBackground(this.#askApproval(request))
+    for (const { asking, request } of this.#questions.values()) if (asking === null) this.#inBackground(this.#askQuestion(request))
   }
 
   /** The first turn of a new sandbox is that of its prompt. */
@@ -320,7 +320,7 @@ export class AcpSession {
     switch (event.type) {
       case "approval.requested":
         this.#approvals.set(event.data.approval_id, { request: event.data, asking: null })
-        if (this.#isLive) void this.#askApproval(event.data)
+        if (this.#isLive) this.#inBackground(this.#askApproval(event.data))
         return
       case "approval.resolved":
         this.#approvals.get(event.data.approval_id)?.asking?.abort()
@@ -328,12 +328,17 @@ export class AcpSession {
         return
       case "question.asked":
         this.#questions.set(event.data.question_id, { request: event.data, asking: null })
-        if (this.#isLive) void this.#askQuestion(event.data)
+        if (this.#isLive) this.#inBackground(this.#askQuestion(event.data))
         return
       case "question.answered":
         this.#questions.get(event.data.question_id)?.asking?.abort()
         this.#questions.delete(event.data.question_id)
     }
+  }
+
+  /** A person may take hours, and events go on meanwhile. */
+  #inBackground(asking: Promise<void>): void {
+    asking.catch((error: unknown) => this.#editor.log(`a request is not shown: ${AcpErrors.errorOf(error, this.#editor.log).message}`))
   }
 
   async #askApproval(request: ApprovalRequest): Promise<void> {
