@@ -9,6 +9,10 @@ const prompts = () => import("./client/RunPrompt.ts")
 /** In the order of the help. `about` is here, so that the list of commands loads none of them. */
 const work = {
   run: { about: "Have an agent work over your repositories, and follow it live", load: async () => (await prompts()).run },
+  acp: {
+    about: "Serve an editor as an agent, over the Agent Client Protocol",
+    load: async () => (await import("./acp/Acp.ts")).acpCommand
+  },
   ps: { about: "List sandboxes, with their states", load: async () => (await import("./client/Ps.ts")).ps },
   attach: { about: "Follow a sandbox live, and decide its approvals", load: async () => (await prompts()).attach },
   logs: { about: "Show the log of a sandbox", load: async () => (await sandboxes()).logs },
@@ -120,6 +124,7 @@ const isName = (name: string | undefined): name is Name => name !== undefined &&
 const synonyms: Partial<Record<Name, ReadonlyArray<string>>> = {
   run: ["create", "new", "start"],
   ps: ["sandboxes", "sandbox", "list", "ls", "status"],
+  acp: ["editor", "ide"],
   attach: ["follow", "watch"],
   logs: ["events"],
   message: ["send", "reply", "prompt"],

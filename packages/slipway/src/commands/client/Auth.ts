@@ -16,6 +16,53 @@ const ownName = (): string => {
   return Schema.is(Machine)(name) ? name : UNNAMED_MACHINE
 }
 
+/** A person's choices for a sign-in. */
+interface SignIn {
+  readonly url: Option.Option<string>
+  readonly name: Option.Option<string>
+  readonly noBrowser: boolean
+  readonly json: boolean
+}
+
+/** Signs in with a browser and stores the key. The instructions go to standard error. */
+export const signIn = Effect.fnUntraced(function*({ json, name, noBrowser, url }: SignIn) {
+  const server = yield* find(url)
+  // Fails before the person approves a key that could not be stored.
+  const former = yield* Credentials.find(server)
+  const begun = yield* DeviceFlow.begin(server, Option.getOrElse(name, ownName))
+  const { user_code, verification_uri, verification_uri_complete } = begun
+  const opened = !noBrowser && (yield* openBrowser(verification_uri_complete))
+  // Standard output is for the result.
+  yield* Console.error(
+    columns([["Your code", user_code], [opened ? "The browser opens" : "Open", verification_uri_complete], [
+      "or enter the code at",
+      verification_uri
+    ]])
+  )
+  yield* Console.error("Sign in there, compare the code, and approve. Waiting ...")
+  const given = yield* DeviceFlow.wait(server, begun)
+  const key = Redacted.make(given.access_token)
+  // A key that could not be stored must not stay valid.
+  yield* Credentials.keep(server, key).pipe(Effect.tapError(() => Effect.ignore(DeviceFlow.revoke(server, key))))
+  if (Option.isSome(former)) {
+    yield* DeviceFlow.revoke(server, former.value).pipe(
+      Effect.catch(({ message }) => Console.error(`slipway: the previously stored key stays valid: ${message}`))
+    )
+  }
+  const { grant, label } = given.key
+  const expiresAt = given.expires_in === undefined
+    ? null
+    : DateTime.formatIso(DateTime.add(yield* DateTime.now, { seconds: given.expires_in }))
+  const file = Credentials.file()
+  yield* print(
+    json,
+    { server, grant, keyId: given.key.id, label, expiresAt, file },
+    () =>
+      `Signed in to ${server}, in the grant ${grant.name}${expiresAt === null ? "" : `, until ${expiresAt.slice(0, 10)}`}.\n` +
+      `The key ${label} is in ${file}. Revoke it: slipway auth logout, or at ${server}/keys`
+  )
+})
+
 const login = Command.make("login", {
   url,
   name: Flag.String("name").pipe(
@@ -28,51 +75,14 @@ const login = Command.make("login", {
     Flag.withDefault(false)
   ),
   json
-}, ({ json, name, noBrowser, url }) =>
-  Effect.gen(function*() {
-    const server = yield* find(url)
-    // Fails before the person approves a key that could not be stored.
-    const former = yield* Credentials.find(server)
-    const begun = yield* DeviceFlow.begin(server, Option.getOrElse(name, ownName))
-    const { user_code, verification_uri, verification_uri_complete } = begun
-    const opened = !noBrowser && (yield* openBrowser(verification_uri_complete))
-    // Standard output is for the result.
-    yield* Console.error(
-      columns([["Your code", user_code], [opened ? "The browser opens" : "Open", verification_uri_complete], [
-        "or enter the code at",
-        verification_uri
-      ]])
-    )
-    yield* Console.error("Sign in there, compare the code, and approve. Waiting ...")
-    const given = yield* DeviceFlow.wait(server, begun)
-    const key = Redacted.make(given.access_token)
-    // A key that could not be stored must not stay valid.
-    yield* Credentials.keep(server, key).pipe(Effect.tapError(() => Effect.ignore(DeviceFlow.revoke(server, key))))
-    if (Option.isSome(former)) {
-      yield* DeviceFlow.revoke(server, former.value).pipe(
-        Effect.catch(({ message }) => Console.error(`slipway: the previously stored key stays valid: ${message}`))
-      )
-    }
-    const { grant, label } = given.key
-    const expiresAt = given.expires_in === undefined
-      ? null
-      : DateTime.formatIso(DateTime.add(yield* DateTime.now, { seconds: given.expires_in }))
-    const file = Credentials.file()
-    yield* print(
-      json,
-      { server, grant, keyId: given.key.id, label, expiresAt, file },
-      () =>
-        `Signed in to ${server}, in the grant ${grant.name}${expiresAt === null ? "" : `, until ${expiresAt.slice(0, 10)}`}.\n` +
-        `The key ${label} is in ${file}. Revoke it: slipway auth logout, or at ${server}/keys`
-    )
-  })).pipe(
-    Command.withDescription("Sign in with a browser and store a key for commands"),
-    Command.withExamples([
-      { command: "slipway auth login", description: "To the service that runs here" },
-      { command: "slipway auth login --url https://slipway.example", description: "To another server" },
-      { command: "slipway auth login --no-browser", description: "Open the address on another machine" }
-    ])
-  )
+}, signIn).pipe(
+  Command.withDescription("Sign in with a browser and store a key for commands"),
+  Command.withExamples([
+    { command: "slipway auth login", description: "To the service that runs here" },
+    { command: "slipway auth login --url https://slipway.example", description: "To another server" },
+    { command: "slipway auth login --no-browser", description: "Open the address on another machine" }
+  ])
+)
 
 const status = Command.make("status", { json }, ({ json }) =>
   Effect.gen(function*() {

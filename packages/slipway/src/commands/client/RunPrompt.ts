@@ -5,10 +5,10 @@ import { Usd } from "@slipway/domain/models/schema/Budget"
 import { RepoName } from "@slipway/domain/source/schema/RepoRef"
 import { Console, Effect, Option, Result, Schema } from "effect"
 import { Argument, Command, Flag } from "effect/cli"
-import { execFile } from "node:child_process"
 import * as EventText from "../terminal/EventText.ts"
 import { jsonLine } from "../terminal/Output.ts"
 import * as Terminal from "../terminal/Terminal.ts"
+import { repositoryIn } from "./Checkout.ts"
 import { follow, type Outcome } from "./Following.ts"
 import { stateOf } from "./ListSandboxes.ts"
 import { publishAll } from "./PublishPulls.ts"
@@ -50,30 +50,12 @@ export const variablesOf = (values: ReadonlyArray<string>): Result.Result<Readon
   return Result.succeed(found)
 }
 
-/** `owner/name` of a git remote's address: `https://host/owner/name.git`, `git@host:owner/name`. */
-export const repoOfRemote = (address: string): string | null => {
-  const [, owner, name] = /^(?:[a-z][a-z+]*:\/\/[^/]+\/|[^/@:]+@[^/:]+:)(?:.*\/)?([^/]+)\/([^/]+?)(?:\.git)?\/?$/u.exec(address) ?? []
-  const fullName = `${owner}/${name}`
-  return owner !== undefined && Schema.is(RepoName)(fullName) ? fullName : null
-}
-
-/** The repository of the checkout in this folder, by its remote `origin`. */
-const here = Effect.callback<string | null>((resume) => {
-  const child = execFile(
-    "git",
-    ["remote", "get-url", "origin"],
-    { timeout: 5000 },
-    (error, address) => resume(Effect.succeed(error === null ? repoOfRemote(address.trim()) : null))
-  )
-  return Effect.sync(() => void child.kill())
-})
-
 /** The repository and the prompt of the command line, where either may be missing. */
 const target = Effect.fnUntraced(function*(first: Option.Option<string>, second: Option.Option<string>) {
   // One argument that is no repository is the prompt.
   const isPrompt = Option.isNone(second) && Option.exists(first, (value) => Result.isFailure(repoRef(value)) && /\s/u.test(value))
   if (Option.isSome(first) && !isPrompt) return { repo: first.value, given: second }
-  const repo = yield* here
+  const repo = yield* Effect.promise((signal) => repositoryIn(process.cwd(), signal))
   if (repo === null) {
     return yield* failed("no repository: name it, or run the command in a checkout whose remote origin is owner/name.", ExitCode.unclear)
   }
