@@ -148,8 +148,8 @@ export const meantBy = (word: string): string | null => {
 }
 
 /** Commands that list when they are called without a subcommand. */
-const lists: ReadonlySet<string | undefined> = new Set<Name>(["automations", "ci-trust", "grants", "keys", "mcp", "members", "orgs",
-  "repos", "secrets", "users", "webhooks"])
+const lists: ReadonlySet<string | undefined> = new Set<Name>(["automations", "ci-trust", "grants", "hosts", "keys", "mcp", "members",
+  "orgs", "repos", "secrets", "users", "webhooks"])
 const asksForHelp = (args: ReadonlyArray<string>) => args.some((arg) => ["--help", "-h", "--wizard"].includes(arg))
 
 /** Former names of commands. They still work, and say the name that took their place. */
