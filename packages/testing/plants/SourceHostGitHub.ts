@@ -5,7 +5,7 @@ const GITHUB = "packages/adapters/github"
 /** `SourceHost` on GitHub. */
 export const plants: Plants = {
   port: "SourceHostGitHub",
-  subject: [`${GITHUB}/test/SourceHostGitHub.test.ts`],
+  subject: [`${GITHUB}/test/SourceHostGitHub.test.ts`, `${GITHUB}/test/PullRequestStatus.test.ts`, `${GITHUB}/test/Failures.test.ts`],
   plants: [
     ...plantsIn(`${GITHUB}/src/SourceHostGitHub.ts`, [
       ["lets an account write that took over a login", "String(user?.id) === id && [", "["],
@@ -18,9 +18,6 @@ export const plants: Plants = {
       ["gives a remote with the token in its URL", "url: api.remoteUrl(minted),", "url: api.remoteUrl(minted).replace(\"//\", \"//x:y@\"),"]
     ]),
     ...plantsIn(`${GITHUB}/src/PullRequests.ts`, [
-      ["finds the pull request of a fork", "head.ref === headRef && head.repo?.full_name.toLowerCase() === fullName",
-        "head.ref === headRef"],
-      ["finds a branch by its beginning", "branch.name === name ?", "branch.name.startsWith(name) ?"],
       ["protects no branch", "isProtected: branch.protected", "isProtected: false"],
       ["lists pull requests of forks", ".filter(({ head }) => head.repo?.full_name.toLowerCase() === fullName)", ""],
       ["lists the oldest first", "direction: \"desc\"", "direction: \"asc\""],

@@ -184,9 +184,10 @@ const listPulls = (context: RepositoryContext): Answer => {
   const pulls = repository.pulls.filter((pull) =>
     (state === "all" || pull.state === state) && (branch === undefined || isFrom(pull)) && (base === null || pull.baseRef === base)
   )
-  const ordered = query.get("sort") === "updated"
+  const newestFirst = query.get("sort") === "updated"
     ? pulls.toSorted((a, b) => a.updatedAt < b.updatedAt ? 1 : a.updatedAt > b.updatedAt ? -1 : b.number - a.number)
     : pulls.toReversed()
+  const ordered = query.get("direction") === "asc" ? newestFirst.toReversed() : newestFirst
   return page(context, ordered, (items) => items.map((pull) => Shapes.pullSimple(world.addresses, repository, pull)))
 }
 
