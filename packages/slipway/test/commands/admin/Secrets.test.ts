@@ -254,7 +254,7 @@ describe("slipway secrets", () => {
         const json = yield* slipway(["secrets", "rekey", "--json"])
         assert.deepStrictEqual(
           JSON.parse(json.stdout).map(({ anew, closedCount }: Record<string, number>) => [anew, closedCount]),
-          Array.from({ length: 7 }, () => [0, 0])
+          Array.from({ length: 8 }, () => [0, 0])
         )
         yield* server.stop("SIGTERM")
         outputs.push(server.output(), server.logs())
