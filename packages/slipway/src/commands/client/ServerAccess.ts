@@ -57,7 +57,8 @@ const connectionProblem = (server: string, error: unknown): string | null => {
     if (cause instanceof ProxyFailed) return `${server} is not reached. ${cause.message}`
     const code = "code" in cause ? String(cause.code) : ""
     if (UNTRUSTED.test(code)) {
-      return `the certificate of ${server} is not trusted (${code}). Name the file of your certificate authority in ${Defaults.caFile.name}.`
+      return `the certificate of ${server} is not trusted (${code}). ` +
+        `Name the file of your certificate authority in ${Defaults.caFile.name}.`
     }
   }
   return null
