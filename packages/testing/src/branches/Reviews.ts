@@ -98,6 +98,8 @@ export interface Below {
   /** Epoch milliseconds. */
   readonly now: () => number
   readonly isRevoked: (grantId: string) => boolean
+  /** Whether a budget of one of these sandboxes or grants refused anything: their feedback waits for an hour, longer than a simulation. */
+  readonly isSpent: (...ids: ReadonlyArray<string>) => boolean
 }
 
 /** Knows the comments on pull requests, and which of them may be delivered. */
@@ -205,7 +207,9 @@ export class ReviewWitness {
     if (this.#pulls.length === 0 && this.isQuiet) return null
     if (!this.isQuiet) return "a reviewer still comments"
     for (const [item, pull] of this.#wanted) {
-      const mayWait = pull.delivered.has(item) || pull.refusal !== null || this.below.isRevoked(pull.grantId)
+      const { grantId, refusal, sandboxes } = pull
+      const mayWait = pull.delivered.has(item) || refusal !== null || this.below.isRevoked(grantId) ||
+        this.below.isSpent(grantId, ...sandboxes)
       if (!mayWait) return `the comment ${item} on ${pull.branch} is not delivered`
     }
     return this.below.now() < this.#changedAt + QUIET_MILLIS ? "feedback may be due" : null

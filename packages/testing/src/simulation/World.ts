@@ -428,7 +428,8 @@ export class World {
       source: Context.get(this.#shared, SourceHost),
       trace: this.trace,
       now: () => this.timeline.now,
-      isRevoked: (grantId) => this.rightsWitness.isRevoked(grantId) !== false
+      isRevoked: (grantId) => this.rightsWitness.isRevoked(grantId) !== false,
+      isSpent: (...ids) => this.witness.money.wasRefused(...ids)
     })
   }
 
