@@ -43,7 +43,6 @@ export const plants: Plants = {
       ["finds a pull request of a fork", "pull.head.label === headRef && isOwn(pull)", "pull.head.label === headRef"],
       ["lists pull requests of forks", "pulls.filter(isOwn).sort(", "[...pulls].sort("],
       ["lists one page", "(found, page) => page >= MAXIMUM_LISTED_PAGES ||", "(found, page) => page >= 1 ||"],
-      ["knows a branch by another name", "branch.name === name ? { headSha", "true ? { headSha"],
       ["protects no branch", "isProtected: branch.protected", "isProtected: false"],
       ["opens what is ready", "title: Answers.draftTitle(title)", "title"],
       ["does not name the open pull request", "open === null ? \"\" : `: ${open.url}`", "\"\""],
