@@ -58,7 +58,7 @@ export const listOpen = (api: ForgejoApi, place: Place) =>
     onStatus(404, () => api.absent(place, Effect.succeed([])))
   )
 
-/** The branch of exactly this name; `null`: there is none. Without a name, the address would be that of all branches. */
+/** The branch with exactly this name; `null`: the host has no such branch. An empty name would ask for all branches. */
 export const readBranch = (api: ForgejoApi, place: Place, name: string) =>
   name === "" || !isRefName(name)
     ? Effect.succeed(null)

@@ -18,7 +18,7 @@ const MAXIMUM_PAGES = 20
 /** The instant as the API takes it, with whole seconds. */
 export const secondsOf = (at: DateTime.Utc): string => DateTime.formatIso(DateTime.startOf(at, "second")).replace(/\.\d+Z$/u, "Z")
 
-/** A page of the entries that changed since, oldest first, without those that were written before. Of a deleted issue there are none. */
+/** A page of the entries that changed since, oldest first, without older entries. A deleted issue has no entries. */
 export const page = (api: ForgejoApi, place: Place, number: number, since: string, at: number) =>
   api.get(place, `/issues/${number}/timeline`, Entries, { since, limit: PER_PAGE, page: at }).pipe(
     Effect.map((entries) => {

@@ -131,6 +131,14 @@ it.layer(layer())("What Forgejo refuses", (it) => {
 })
 
 it.layer(layer())("Names and addresses at Forgejo", (it) => {
+  it.effect("a label of the repository's organization is a label of the repository", () =>
+    Effect.gen(function*() {
+      const { host, number, repo, there } = yield* opened
+      const refused = yield* host.decoratePullRequest(repo, number, { labels: ["shared", "unknown"], reviewers: [] })
+      assert.deepStrictEqual(refused, ["unknown"])
+      assert.deepStrictEqual(Array.from(there.pulls.find((one) => one.number === number)?.labels ?? [], ({ name }) => name), ["shared"])
+    }))
+
   it.effect("a repository that was renamed works on by its old name", () =>
     Effect.gen(function*() {
       const { draft, host, number, repo, server, there } = yield* opened

@@ -125,7 +125,7 @@ export const load = (flavour: Flavour) => {
     source,
     /** The names of all described operations. */
     operations: operations.map(({ name }) => name),
-    /** The name of the described operation; `undefined`: there is none. */
+    /** The name of the described operation; `undefined`: the operation is not described. */
     operationOf: (method: string, path: string): string | undefined => find(method, path)?.name,
     problems: (exchange: Exchange): ReadonlyArray<string> => {
       const found = find(exchange.method, exchange.path)

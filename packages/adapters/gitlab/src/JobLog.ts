@@ -41,7 +41,9 @@ const follow = async (response: Response, signal: AbortSignal): Promise<Response
   return fetch(new URL(location, response.url), { headers: { range: `bytes=-${MAX_LOG_TAIL}` }, redirect: "error", signal })
 }
 
-/** The log's last `MAX_LOG_TAIL` bytes as text; empty if there is none or it may not be read. Fails if GitLab asks for a retry. */
+/**
+ * The log's last `MAX_LOG_TAIL` bytes as text; empty if the job has no log or the token may not read it. Fails if GitLab asks for a retry.
+ */
 export const jobLog = (url: URL, token: Redacted.Redacted): Effect.Effect<string, RestFailed> =>
   Effect.tryPromise(async (signal) => {
     const headers = { authorization: `Bearer ${Redacted.value(token)}`, "user-agent": "slipway" }

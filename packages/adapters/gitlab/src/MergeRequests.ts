@@ -100,7 +100,7 @@ export const readSource = Effect.fnUntraced(function*(api: GitLabApi, known: Cou
   return { pullRequest, headRepo }
 })
 
-/** The branch of exactly this name; `null`: there is none. */
+/** The branch with exactly this name; `null`: the project has no such branch. */
 export const readBranch = (api: GitLabApi, { id, token }: Access, name: string) =>
   api.ask(Answers.Branch, { method: "GET", path: `/projects/${id}/repository/branches/${encodeURIComponent(name)}`, token }).pipe(
     Effect.map((branch) => branch.name === name ? { headSha: branch.commit.id, isProtected: branch.protected } : null)
@@ -234,7 +234,7 @@ const hasLabel = (api: GitLabApi, { id, token }: Access, name: string) =>
 
 const isUserName = (name: string): boolean => /^[\w.-]{1,255}$/u.test(name)
 
-/** The id of the account with this name; `null`: there is none. */
+/** The id of the account with this name; `null`: GitLab has no such account. */
 const userOf = Effect.fnUntraced(function*(api: GitLabApi, { token }: Access, name: string) {
   if (!isUserName(name)) return null
   const found = yield* api.ask(Answers.Users, { method: "GET", path: "/users", token, query: { username: name } })

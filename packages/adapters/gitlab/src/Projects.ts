@@ -57,7 +57,7 @@ export const make = (api: GitLabApi, { groups = [], token: tokenOf }: Options) =
   const read = (path: string, token: Redacted.Redacted) =>
     api.ask(Project, { method: "GET", path: `/projects/${encodeURIComponent(path)}`, token })
 
-  /** The project of exactly this path, or that had it; `null`: there is none, or the token may not know of it. */
+  /** The project that has or had exactly this path; `null`: GitLab has no such project, or hides it from the token. */
   const exact = (path: string, token: Redacted.Redacted): Effect.Effect<Project | null, RestFailed> =>
     read(path, token).pipe(
       Effect.catchIf((failure) => movedTo(failure) !== undefined, (failure) => read(movedTo(failure) ?? "", token)),

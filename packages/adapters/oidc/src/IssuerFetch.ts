@@ -1,7 +1,7 @@
 /**
  * JSON of issuers that trusts in CIs name: from public addresses over https, without redirects, and small. The name is resolved once for
- * each request, every address that it has is checked, and the connection is made to one of those. Through a proxy of the operator the
- * name is checked as far as it is known here.
+ * each request, every address that it has is checked, and the connection is made to one of those. Behind the operator's proxy a
+ * name that this machine cannot resolve is left to the proxy.
  */
 import { destinationOf } from "@slipway/domain/mcp/rules/McpDestination"
 import { isPublic, pinnedTo } from "@slipway/machine/egress/Addresses"

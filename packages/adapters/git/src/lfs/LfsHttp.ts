@@ -1,7 +1,7 @@
 /**
  * Requests to servers of Git LFS. A server may name any address for a content, so a request goes to the repository's own source host, or
  * by https to public addresses alone: the name is resolved once, every address that it has is checked, and the connection is made to one
- * of those. Redirects are not followed. Through a proxy of the operator the name is checked as far as it is known here.
+ * of those. Redirects are not followed. Behind the operator's proxy a name that this machine cannot resolve is left to the proxy.
  */
 import { destinationOf } from "@slipway/domain/mcp/rules/McpDestination"
 import { isPublic, pinnedTo } from "@slipway/machine/egress/Addresses"

@@ -34,6 +34,6 @@ const prepareProxy = async (): Promise<string | null> => {
 /**
  * From now on `fetch`, our other requests and the libraries of clouds use the proxy of the variables, and trust the operator's authorities.
  * Programs that we start with our environment find the variables of the proxy in both cases. Resolves with the problem of a variable, a
- * sentence for the operator; `null`: there is none.
+ * sentence for the operator; `null`: no problem.
  */
 export const prepare = async (): Promise<string | null> => await prepareAuthorities() ?? await prepareProxy()
