@@ -108,12 +108,12 @@ export const suite = (name: string, layer: Layer.Layer<RepositoryAliases | Audit
       Effect.gen(function*() {
         const aliases = yield* RepositoryAliases
         const free = MAX_ALIASES - (yield* aliases.list).length
-        const many = yield* Effect.forEach(Array.from({ length: free + 1 }), () => newAlias)
-        for (const alias of many.slice(2)) yield* aliases.set(alias, at)
-        const both = yield* Effect.forEach(many.slice(0, 2), (alias) => Effect.result(aliases.set(alias, at)), {
-          concurrency: "unbounded"
-        })
-        assert.deepStrictEqual(both.map(({ _tag }) => _tag).toSorted(), ["Failure", "Success"])
+        const many = yield* Effect.forEach(Array.from({ length: free + 7 }), () => newAlias)
+        for (const alias of many.slice(8)) yield* aliases.set(alias, at)
+        const set = yield* Effect.forEach(many.slice(0, 8), (alias) => Effect.result(aliases.set(alias, at)), { concurrency: "unbounded" })
+        const ends = set.map((one) => one._tag === "Success" ? one._tag : one.failure._tag)
+        assert.deepStrictEqual(ends.toSorted(), [...Array.from({ length: 7 }, () => "AliasRefused"), "Success"])
+        assert.lengthOf(yield* aliases.list, MAX_ALIASES)
         // A stored alias can be changed, and a removed one makes room.
         const [last] = many.slice(-1)
         if (last === undefined) return assert.fail("no alias was made")
