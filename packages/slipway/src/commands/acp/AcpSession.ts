@@ -23,6 +23,8 @@ type TurnEnd = Extract<StreamEvent, { type: "turn.completed" }>["data"]
 interface Prompt {
   readonly done: (end: TurnEnd) => void
   readonly fail: (error: unknown) => void
+  /** The editor has cancelled it. A sandbox that boots refuses an interrupt, so it is sent again when the turn starts. */
+  isCancelled: boolean
 }
 
 /** The choices for a sandbox that is not yet created. Absent: the server's. */
@@ -65,8 +67,8 @@ export class AcpSession {
   #finish: string | undefined
   readonly #approvals = new Map<string, { readonly request: ApprovalRequest; readonly asking: AbortController | null }>()
   readonly #questions = new Map<string, { readonly request: QuestionRequest; readonly asking: AbortController | null }>()
-  /** Cancellations by the editor so far. */
-  #cancels = 0
+  /** Prompts whose turn has not ended, with those that are being sent. */
+  readonly #open = new Set<Prompt>()
 
   constructor(id: string, place: ToolCalls.Place, server: Server, editor: Editor.Editor, choices: Choices) {
     this.id = id
@@ -98,16 +100,17 @@ export class AcpSession {
   /** Sends the prompt and waits for the end of its turn. */
   async prompt(blocks: ReadonlyArray<ContentBlock>): Promise<PromptResponse> {
     const { files, prompt } = contentOf(blocks, this.place.cwd)
-    const cancels = this.#cancels
     const end = Promise.withResolvers<TurnEnd>()
     // The turn may fail while its prompt is still being sent.
     end.promise.catch(() => undefined)
-    const waiting: Prompt = { done: end.resolve, fail: end.reject }
+    const waiting: Prompt = { done: end.resolve, fail: end.reject, isCancelled: false }
+    this.#open.add(waiting)
     const sending = this.#send(prompt, files, waiting)
     this.#sending = sending.catch(() => undefined)
-    await sending
-    if (this.#cancels > cancels) await this.#interrupt()
-    const { reason, state } = await end.promise
+    const { reason, state } = await sending.then(async () => {
+      if (waiting.isCancelled) await this.#interrupt()
+      return await end.promise
+    }).finally(() => this.#open.delete(waiting))
     if (state === "failed") throw AcpErrors.failed(this.#failure(reason))
     return { stopReason: state === "succeeded" ? this.#stopReason() : "cancelled" }
   }
@@ -184,7 +187,7 @@ export class AcpSession {
 
   /** Ends the turn of each prompt of the editor, and withdraws those that wait. The sandbox goes on. */
   async cancel(): Promise<void> {
-    this.#cancels++
+    for (const prompt of this.#open) prompt.isCancelled = true
     if (this.#sandbox !== null && this.#prompts.size + Number(this.#first !== null) > 0) await this.#interrupt()
   }
 
@@ -297,6 +300,7 @@ export class AcpSession {
     if (event.type === "turn.started") {
       this.#finish = undefined
       this.#queued.delete(event.data.prompt_id)
+      if (this.#prompts.get(event.data.prompt_id)?.isCancelled === true) this.#inBackground(this.#interrupt())
     }
     if (event.type === "turn.updated" && event.turn_id !== undefined) this.#queued.delete(event.turn_id)
     if (event.type === "message.cancelled") this.#over(event.data.message_id, { state: "cancelled" })
@@ -338,7 +342,7 @@ export class AcpSession {
 
   /** A person may take hours, and events go on meanwhile. */
   #inBackground(asking: Promise<void>): void {
-    asking.catch((error: unknown) => this.#editor.log(`a request is not shown: ${AcpErrors.errorOf(error, this.#editor.log).message}`))
+    asking.catch((error: unknown) => this.#editor.log(`a request of this session failed: ${AcpErrors.errorOf(error, this.#editor.log).message}`))
   }
 
   async #askApproval(request: ApprovalRequest): Promise<void> {

@@ -207,6 +207,16 @@ layer(Service.layer, { excludeTestServices: true, timeout: LONG })("slipway acp"
       assert.include(one.text("agent_message_chunk"), "Again")
     }), LONG)
 
+  it.effect("interrupts a first prompt that the editor cancels before its sandbox exists", () =>
+    Effect.gen(function*() {
+      const { checkout } = yield* Service
+      const one = yield* opened()
+      const id = yield* asked(() => one.open(checkout))
+      const prompted = one.prompt(id, "[[hang]]")
+      yield* asked(() => one.agent.notify(session.cancel, { sessionId: id }))
+      assert.deepStrictEqual(yield* asked(() => prompted), { stopReason: "cancelled" })
+    }), LONG)
+
   it.effect("queues a prompt behind the turn of another client, and withdraws it when the editor cancels", () =>
     Effect.gen(function*() {
       const { checkout, client } = yield* Service
