@@ -25,6 +25,7 @@ export const plants: Plants = {
       ["makes labels",
         "const known = yield* Effect.filter(labels, (name) => taken(api.request(access, \"GET\", \"/labels/{name}\", { name })))",
         "const known = labels"],
+      ["asks a team of another organization", "if (team !== undefined && owner.toLowerCase()", "if (false && owner.toLowerCase()"],
       ["asks a team as a person", "team === undefined ? { reviewers: [name] }", "team === undefined || true ? { reviewers: [name] }"],
       ["sorts comments the other way", "a.createdAt < b.createdAt ? -1 : a.createdAt > b.createdAt ? 1",
         "a.createdAt < b.createdAt ? 1 : a.createdAt > b.createdAt ? -1"]

@@ -151,7 +151,9 @@ export const decorate = Effect.fnUntraced(function*(
   const known = yield* Effect.filter(labels, (name) => taken(api.request(access, "GET", "/labels/{name}", { name })))
   if (known.length > 0) yield* api.request(access, "POST", "/issues/{issue_number}/labels", { issue_number: number, labels: known })
   const refused = yield* Effect.filter(reviewers, (name) => {
-    const team = name.split("/")[1]
+    const [owner = "", team] = name.split("/")
+    // A repository's teams are those of its owner.
+    if (team !== undefined && owner.toLowerCase() !== access.owner.toLowerCase()) return Effect.succeed(true)
     const asked = team === undefined ? { reviewers: [name] } : { team_reviewers: [team] }
     return Effect.map(
       taken(api.request(access, "POST", "/pulls/{pull_number}/requested_reviewers", { pull_number: number, ...asked })),

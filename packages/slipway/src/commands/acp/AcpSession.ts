@@ -342,7 +342,9 @@ export class AcpSession {
 
   /** A person may take hours, and events go on meanwhile. */
   #inBackground(asking: Promise<void>): void {
-    asking.catch((error: unknown) => this.#editor.log(`a request of this session failed: ${AcpErrors.errorOf(error, this.#editor.log).message}`))
+    asking.catch((error: unknown) =>
+      this.#editor.log(`a request of this session failed: ${AcpErrors.errorOf(error, this.#editor.log).message}`)
+    )
   }
 
   async #askApproval(request: ApprovalRequest): Promise<void> {

@@ -262,13 +262,15 @@ const decorations = <R>(it: Writer<SourceHost | R>, { pushed }: ReturnType<typeo
       const { number } = yield* host.openDraftPullRequest(repo, draft)
       assert.deepStrictEqual(yield* host.decoratePullRequest(repo, number, { labels: [], reviewers: [] }), [])
       const [label, team, person] = [reviewing?.label ?? "label", reviewing?.team ?? "acme/team", accounts?.writer.login ?? "ada"]
-      const asked = { labels: ["not/there #1", label], reviewers: ["nobody-of-that-name", person, team, "acme/no-team"] }
+      // A team of the same name in another organization.
+      const elsewhere = `elsewhere/${team.split("/")[1]}`
+      const asked = { labels: ["not/there #1", label], reviewers: ["nobody-of-that-name", person, team, "acme/no-team", elsewhere] }
       for (let times = 0; times < 2; times++) {
         assert.deepStrictEqual(
           yield* host.decoratePullRequest(repo, number, asked),
           reviewing === undefined
             ? [...asked.labels, ...asked.reviewers]
-            : ["not/there #1", "nobody-of-that-name", "acme/no-team"]
+            : ["not/there #1", "nobody-of-that-name", "acme/no-team", elsewhere]
         )
         if (reviewing !== undefined) assert.deepStrictEqual(yield* reviewing.of(number), { labels: [label], reviewers: 2 })
       }
