@@ -5,8 +5,8 @@
 import { stateWords } from "@slipway/domain/sandbox/rules/AttentionState"
 import type { AttentionState } from "@slipway/domain/sandbox/schema/AttentionState"
 import { parseArgs, type ParseArgsConfig } from "node:util"
-import { DEFAULT_LIMIT, isLimit, listSandboxes, type Options } from "./client/ListSandboxes.ts"
-import { Failed } from "./client/ServerAccess.ts"
+import { DEFAULT_LIMIT, isLimit, listSandboxes, type Options } from "./client/server/ListSandboxes.ts"
+import { Failed } from "./client/server/ServerAccess.ts"
 import { ExitCode } from "./terminal/ExitCodes.ts"
 
 const PS = {

@@ -35,6 +35,7 @@ const work = {
     load: async () => (await import("./client/Checkpoints.ts")).checkpoints
   },
   open: { about: "Open the page of a sandbox in a browser", load: async () => (await sandboxes()).open },
+  api: { about: "Send a request to the API", load: async () => (await import("./client/CallApi.ts")).api },
   stop: { about: "End a sandbox permanently, or only its turn", load: async () => (await sandboxes()).stop },
   archive: { about: "Hide sandboxes from lists", load: async () => (await sandboxes()).archive },
   unarchive: { about: "Show archived sandboxes in lists again", load: async () => (await sandboxes()).unarchive },

@@ -5,7 +5,7 @@ import { Command, Flag } from "effect/cli"
 import { Readable, Writable } from "node:stream"
 import { signIn } from "../client/Auth.ts"
 import { repoRef } from "../client/RunPrompt.ts"
-import * as Server from "../client/Server.ts"
+import * as Server from "../client/server/Server.ts"
 import { make, type Options } from "./AcpAgent.ts"
 
 /** Bytes of one line of the editor. Images are in it, in base64. */

@@ -7,7 +7,7 @@ import { randomUUID } from "node:crypto"
 import path from "node:path"
 import manifest from "../../../package.json" with { type: "json" }
 import { repositoryIn } from "../client/Checkout.ts"
-import * as Server from "../client/Server.ts"
+import * as Server from "../client/server/Server.ts"
 import * as ModelReport from "../setup/ModelReport.ts"
 import { line } from "../terminal/EventText.ts"
 import * as AcpErrors from "./AcpErrors.ts"

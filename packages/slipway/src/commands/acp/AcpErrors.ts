@@ -1,6 +1,6 @@
 /** Failures as errors of the Agent Client Protocol, whose messages say what to do. */
 import { RequestError } from "@agentclientprotocol/sdk"
-import { CommandFailed, ExitCode } from "../client/Server.ts"
+import { CommandFailed, ExitCode } from "../client/server/Server.ts"
 import { Unsendable } from "./PromptContent.ts"
 
 /** Codes of JSON-RPC and of the protocol. */

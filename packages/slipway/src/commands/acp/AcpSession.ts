@@ -6,7 +6,7 @@ import type { ContentBlock, PromptResponse, SessionUpdate, StopReason } from "@a
 import type { ApprovalRequest, NewSandbox, QuestionRequest, Sandbox, StreamEvent } from "@slipway/client"
 import { labels } from "@slipway/pages/shared/SandboxLabels"
 import * as Effect from "effect/Effect"
-import { CommandFailed, pageOf, type Server } from "../client/Server.ts"
+import { CommandFailed, pageOf, type Server } from "../client/server/Server.ts"
 import { line, rejection } from "../terminal/EventText.ts"
 import { shellWord } from "../terminal/Output.ts"
 import * as AcpErrors from "./AcpErrors.ts"

@@ -5,7 +5,7 @@ import { Argument, Command, Flag } from "effect/cli"
 import * as EventText from "../terminal/EventText.ts"
 import { json, print } from "../terminal/Output.ts"
 import { read } from "../terminal/TypedAnswer.ts"
-import * as Server from "./Server.ts"
+import * as Server from "./server/Server.ts"
 
 const { CommandFailed, ExitCode } = Server
 
@@ -59,7 +59,7 @@ export const answer = Command.make("answer", {
   Server.interruptible(Effect.gen(function*() {
     if (dismiss && answers.length > 0) return yield* unclear("--dismiss goes without answers.")
     const server = yield* Server.connect(url)
-    const id = yield* Server.resolve(server, given)
+    const id = yield* Server.sandboxOf(server, given)
     const { pending_questions: pending } = yield* server.call((signal) => server.client.snapshot(id, { signal }))
     const request = yield* meant(id, question, pending)
     const questionId = request.question_id

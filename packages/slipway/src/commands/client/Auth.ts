@@ -8,7 +8,7 @@ import { openBrowser } from "../terminal/OpenBrowser.ts"
 import { columns, json, print } from "../terminal/Output.ts"
 import * as Credentials from "./Credentials.ts"
 import * as DeviceFlow from "./DeviceFlow.ts"
-import { CommandFailed, ExitCode, find, url } from "./Server.ts"
+import { CommandFailed, ExitCode, find, url } from "./server/Server.ts"
 
 /** This machine's name in displayable form. */
 const ownName = (): string => {

@@ -5,7 +5,7 @@ import { visible } from "@slipway/domain/text/EscapeInvisible"
 import { Effect, Option, Schema } from "effect"
 import { Argument, Command, Flag } from "effect/cli"
 import { columns, json, print } from "../terminal/Output.ts"
-import * as Server from "./Server.ts"
+import * as Server from "./server/Server.ts"
 
 const PATH = "/api/internal/v1/automations"
 

@@ -3,7 +3,7 @@ import type { Checkpoint } from "@slipway/client"
 import { Effect } from "effect"
 import { Argument, Command } from "effect/cli"
 import { columns, json, print } from "../terminal/Output.ts"
-import * as Server from "./Server.ts"
+import * as Server from "./server/Server.ts"
 
 const all = Effect.fnUntraced(function*({ call, client }: Server.Server, id: string) {
   const found: Array<Checkpoint> = []
@@ -23,7 +23,7 @@ const list = Command.make("list", {
 }, ({ id: given, json, url }) =>
   Server.interruptible(Effect.gen(function*() {
     const server = yield* Server.connect(url)
-    const id = yield* Server.resolve(server, given)
+    const id = yield* Server.sandboxOf(server, given)
     const found = yield* all(server, id)
     yield* print(json, found, () =>
       found.length === 0 ? `No checkpoints of ${id} are kept.` : columns([
@@ -56,7 +56,7 @@ const restore = Command.make("restore", {
 }, ({ id: given, json, number, url }) =>
   Server.interruptible(Effect.gen(function*() {
     const server = yield* Server.connect(url)
-    const id = yield* Server.resolve(server, given)
+    const id = yield* Server.sandboxOf(server, given)
     const result = yield* Effect.flatMap(
       server.call((signal) => server.client.restoreCheckpoint(id, number, { signal })),
       (result) => Server.applied(result)

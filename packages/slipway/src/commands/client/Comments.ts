@@ -4,7 +4,7 @@ import { visible } from "@slipway/domain/text/EscapeInvisible"
 import { Effect, Option } from "effect"
 import { Command, Flag } from "effect/cli"
 import { columns, json, print } from "../terminal/Output.ts"
-import * as Server from "./Server.ts"
+import * as Server from "./server/Server.ts"
 
 /** A text that has to stay on its line. */
 const inLine = (text: string): string => visible(text.replaceAll(/\s+/gu, " "))
@@ -49,7 +49,7 @@ export const comments = Command.make(
   ({ id: given, json, repo, url }) =>
     Server.interruptible(Effect.gen(function*() {
       const server = yield* Server.connect(url)
-      const id = yield* Server.resolve(server, given)
+      const id = yield* Server.sandboxOf(server, given)
       const query = Option.isSome(repo) ? { repo: repo.value } : {}
       const found = yield* server.call((signal) => server.client.getPullRequestReviews(id, query, { signal }))
       yield* print(json, found, () => described(found))

@@ -11,7 +11,7 @@ import { Argument, Command, Flag } from "effect/cli"
 import { readFileSync } from "node:fs"
 import { styleText } from "node:util"
 import * as Credentials from "./Credentials.ts"
-import { find, signInHint } from "./Server.ts"
+import { find, signInHint } from "./server/Server.ts"
 
 /** The server breaks a rule. */
 class NotConformant extends Schema.TaggedError<NotConformant>()("NotConformant", { missed: Schema.Int }) {

@@ -3,9 +3,9 @@ import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
 import * as Redacted from "effect/Redacted"
 import * as Schema from "effect/Schema"
-import * as StoredKeys from "./StoredKeys.ts"
+import * as StoredKeys from "./server/StoredKeys.ts"
 
-export { file, serverOf } from "./StoredKeys.ts"
+export { file, serverOf } from "./server/StoredKeys.ts"
 
 /** The file or its folder is not safe to use, or cannot be read or written. Says what to do, and contains no key. */
 export class UnusableCredentials extends Schema.TaggedError<UnusableCredentials>()("UnusableCredentials", { detail: Schema.String }) {

@@ -1,6 +1,6 @@
 /** The command's side of a device login: the OAuth 2.0 device authorization grant (RFC 8628), over HTTP only. */
 import { Duration, Effect, Redacted, Schema } from "effect"
-import { CommandFailed, ExitCode, unanswered } from "./Server.ts"
+import { CommandFailed, ExitCode, unanswered } from "./server/Server.ts"
 
 const CLIENT = { client_id: "slipway" }
 const GRANT_TYPE = "urn:ietf:params:oauth:grant-type:device_code"

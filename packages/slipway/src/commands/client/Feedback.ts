@@ -5,7 +5,7 @@ import { Effect, Option } from "effect"
 import { Argument, Command, Flag } from "effect/cli"
 import { json, print } from "../terminal/Output.ts"
 import * as Terminal from "../terminal/Terminal.ts"
-import * as Server from "./Server.ts"
+import * as Server from "./server/Server.ts"
 
 const { CommandFailed, ExitCode } = Server
 
@@ -131,7 +131,7 @@ export const feedback = Command.make(
       if (Option.isSome(repo) && !isRequest) return yield* unclear("--repo goes with a request for changes.")
       const server = yield* Server.connect(url)
       const { call, client } = server
-      const id = yield* Server.resolve(server, given)
+      const id = yield* Server.sandboxOf(server, given)
       if (resume) {
         const result = yield* call((signal) => client.resumeFeedback(id, { signal }))
         return yield* print(json, result, () => "Feedback is not paused now.")

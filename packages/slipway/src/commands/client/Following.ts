@@ -16,7 +16,7 @@ import * as EventText from "../terminal/EventText.ts"
 import { jsonLine, shellWord } from "../terminal/Output.ts"
 import * as Terminal from "../terminal/Terminal.ts"
 import * as TypedAnswer from "../terminal/TypedAnswer.ts"
-import * as Server from "./Server.ts"
+import * as Server from "./server/Server.ts"
 
 type Input =
   | { readonly _tag: "Event"; readonly event: StreamEvent }

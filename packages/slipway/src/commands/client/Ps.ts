@@ -5,8 +5,8 @@ import * as Command from "effect/cli/Command"
 import * as Flag from "effect/cli/Flag"
 import * as Option from "effect/Option"
 import { json } from "../terminal/Output.ts"
-import { DEFAULT_LIMIT, isLimit, listSandboxes, type Options } from "./ListSandboxes.ts"
-import * as Server from "./Server.ts"
+import { DEFAULT_LIMIT, isLimit, listSandboxes, type Options } from "./server/ListSandboxes.ts"
+import * as Server from "./server/Server.ts"
 
 const on = (name: string, alias: string, about: string) =>
   Flag.Boolean(name).pipe(Flag.withDescription(about), Flag.withAlias(alias), Flag.withDefault(false))

@@ -1,7 +1,7 @@
 /** Publishes a sandbox's changes as draft pull requests. */
 import type { PullRequestStatus, RepoRef } from "@slipway/client"
 import { Effect, Schedule } from "effect"
-import { CommandFailed, ExitCode, type Server } from "./Server.ts"
+import { CommandFailed, ExitCode, type Server } from "./server/Server.ts"
 
 /** Enough for a large repository. After that, the person has to ask again. */
 const LONGEST = "10 minutes"

@@ -10,9 +10,10 @@ import { jsonLine } from "../terminal/Output.ts"
 import * as Terminal from "../terminal/Terminal.ts"
 import { repositoryIn } from "./Checkout.ts"
 import { follow, type Outcome } from "./Following.ts"
-import { stateOf } from "./ListSandboxes.ts"
 import { publishAll } from "./PublishPulls.ts"
-import * as Server from "./Server.ts"
+import * as ChooseArgument from "./server/ChooseArgument.ts"
+import { stateOf } from "./server/ListSandboxes.ts"
+import * as Server from "./server/Server.ts"
 import * as UploadFiles from "./UploadFiles.ts"
 
 const { CommandFailed, ExitCode } = Server
@@ -50,15 +51,18 @@ export const variablesOf = (values: ReadonlyArray<string>): Result.Result<Readon
   return Result.succeed(found)
 }
 
+const NO_REPOSITORY = new CommandFailed({
+  detail: "no repository: name it, or run the command in a checkout whose remote origin is owner/name.",
+  exitCode: ExitCode.unclear
+})
+
 /** The repository and the prompt of the command line, where either may be missing. */
-const target = Effect.fnUntraced(function*(first: Option.Option<string>, second: Option.Option<string>) {
+const target = Effect.fnUntraced(function*(url: Option.Option<string>, first: Option.Option<string>, second: Option.Option<string>) {
   // One argument that is no repository is the prompt.
   const isPrompt = Option.isNone(second) && Option.exists(first, (value) => Result.isFailure(repoRef(value)) && /\s/u.test(value))
   if (Option.isSome(first) && !isPrompt) return { repo: first.value, given: second }
   const repo = yield* Effect.promise((signal) => repositoryIn(process.cwd(), signal))
-  if (repo === null) {
-    return yield* failed("no repository: name it, or run the command in a checkout whose remote origin is owner/name.", ExitCode.unclear)
-  }
+  if (repo === null) return { repo: yield* ChooseArgument.repository(yield* Server.connect(url), NO_REPOSITORY), given: first }
   yield* Terminal.say(`Repository: ${repo} (the remote origin of this folder)`)
   return { repo, given: first }
 })
@@ -242,7 +246,7 @@ export const run = Command.make(
         Effect.fromResult(variablesOf(env)),
         (detail) => new CommandFailed({ detail, exitCode: ExitCode.unclear })
       )
-      const { given, repo } = yield* target(named, prompt)
+      const { given, repo } = yield* target(url, named, prompt)
       const refs = yield* parsed([repo, ...repos])
       const server = yield* Server.connect(url)
       const { takesPrompt, task } = yield* promptOf(given)
@@ -296,7 +300,7 @@ export const attach = Command.make(
   ({ giveUp, id: given, json, url }) =>
     Effect.gen(function*() {
       const server = yield* Server.connect(url)
-      const id = yield* Server.resolve(server, given)
+      const id = yield* Server.sandboxOf(server, given)
       // Reports a wrong id at once, without the stream's retries.
       const sandbox = yield* server.call((signal) => server.client.getSandbox(id, { signal }))
       if (!json) {

@@ -8,7 +8,7 @@ import { openBrowser } from "../terminal/OpenBrowser.ts"
 import { beginning, columns, json, jsonLine, print } from "../terminal/Output.ts"
 import * as Terminal from "../terminal/Terminal.ts"
 import { publishAll } from "./PublishPulls.ts"
-import * as Server from "./Server.ts"
+import * as Server from "./server/Server.ts"
 import * as UploadFiles from "./UploadFiles.ts"
 
 const { CommandFailed, ExitCode } = Server
@@ -35,7 +35,7 @@ export const logs = Command.make("logs", {
   Server.interruptible(
     Effect.gen(function*() {
       const server = yield* Server.connect(url)
-      const id = yield* Server.resolve(server, given)
+      const id = yield* Server.sandboxOf(server, given)
       yield* server.call((signal) => server.client.getSandbox(id, { signal }))
       const reading = new AbortController()
       yield* Effect.addFinalizer(() => Effect.sync(() => reading.abort()))
@@ -123,7 +123,7 @@ export const message = Command.make("message", {
     if (files.length > 0 && (waiting || Option.isSome(cancel))) return yield* unclear(`${does.join()} takes no files.`)
     const server = yield* Server.connect(url)
     const { call, client } = server
-    const id = yield* Server.resolve(server, given)
+    const id = yield* Server.sandboxOf(server, given)
     if (waiting) {
       const found = yield* waitingOf(server, id)
       return yield* print(json, found, () =>
@@ -221,7 +221,7 @@ export const approve = Command.make("approve", {
     if (Option.isSome(reason) && !deny) return yield* unclear("--reason goes with --deny.")
     if (Option.isSome(scope) && deny) return yield* unclear("--scope does not go with --deny.")
     const server = yield* Server.connect(url)
-    const id = yield* Server.resolve(server, given)
+    const id = yield* Server.sandboxOf(server, given)
     const { approval, id: approvalId } = yield* meant(id, named, yield* pendingOf(server, id))
     const decision = deny ? "deny" : "approve"
     const about = approval === undefined ? approvalId : EventText.title(approval)
@@ -263,7 +263,7 @@ export const diff = Command.make(
   ({ id: given, json, repo, url }) =>
     Effect.gen(function*() {
       const server = yield* Server.connect(url)
-      const id = yield* Server.resolve(server, given)
+      const id = yield* Server.sandboxOf(server, given)
       const sandbox = yield* server.call((signal) => server.client.getSandbox(id, { signal }))
       const diffs = yield* Effect.forEach(chosen(sandbox, repo), ({ fullName }) =>
         Effect.map(
@@ -293,7 +293,7 @@ export const diff = Command.make(
 
 export const open = Command.make(
   "open",
-  { id: Argument.optional(Server.id), json, url: Server.url },
+  { id: Server.id, json, url: Server.url },
   ({ id: given, json, url }) =>
     Effect.gen(function*() {
       const server = yield* Server.connect(url)
@@ -325,7 +325,7 @@ export const publish = Command.make(
   ({ id: given, json, ready, repo, url }) =>
     Effect.gen(function*() {
       const server = yield* Server.connect(url)
-      const id = yield* Server.resolve(server, given)
+      const id = yield* Server.sandboxOf(server, given)
       const sandbox = yield* server.call((signal) => server.client.getSandbox(id, { signal }))
       const published = yield* publishAll(server, id, chosen(sandbox, repo), ready)
       yield* print(json, published, () => published.map(({ pullRequest }) => pullRequest?.url ?? "").join("\n"))
@@ -346,7 +346,7 @@ export const sync = Command.make(
   ({ id: given, json, url }) =>
     Server.interruptible(Effect.gen(function*() {
       const server = yield* Server.connect(url)
-      const id = yield* Server.resolve(server, given)
+      const id = yield* Server.sandboxOf(server, given)
       const result = yield* Effect.flatMap(
         server.call((signal) => server.client.syncSandbox(id, { signal })),
         (result) => Server.applied(result)
@@ -374,7 +374,7 @@ export const stop = Command.make("stop", {
 }, ({ id: given, json, turn, url }) =>
   Server.interruptible(Effect.gen(function*() {
     const server = yield* Server.connect(url)
-    const id = yield* Server.resolve(server, given)
+    const id = yield* Server.sandboxOf(server, given)
     const result = yield* Effect.flatMap(
       server.call((signal) => turn ? server.client.interruptTurn(id, { signal }) : server.client.terminateSandbox(id, { signal })),
       (result) => Server.applied(result)
@@ -396,11 +396,11 @@ export const stop = Command.make("stop", {
 const archiving = (name: "archive" | "unarchive", about: string, done: string) =>
   Command.make(
     name,
-    { ids: Server.id.pipe(Argument.variadic({ min: 1 })), json, url: Server.url },
+    { ids: Server.ids, json, url: Server.url },
     ({ ids: given, json, url }) =>
       Effect.gen(function*() {
         const server = yield* Server.connect(url)
-        const ids = yield* Effect.forEach(given, (one) => Server.resolve(server, one))
+        const ids = yield* Server.sandboxesOf(server, given)
         for (const id of ids) yield* server.call((signal) => server.client.archiveSandbox(id, name === "archive", { signal }))
         yield* print(json, ids, () => ids.map((id) => `${id} ${done}`).join("\n"))
       })
@@ -426,14 +426,14 @@ const confirmed = Effect.fnUntraced(function*(ids: ReadonlyArray<string>) {
 })
 
 export const remove = Command.make("delete", {
-  ids: Server.id.pipe(Argument.variadic({ min: 1 })),
+  ids: Server.ids,
   yes: Flag.Boolean("yes").pipe(Flag.withDescription("Do not ask"), Flag.withAlias("y"), Flag.withDefault(false)),
   json,
   url: Server.url
 }, ({ ids: given, json, url, yes }) =>
   Server.interruptible(Effect.gen(function*() {
     const server = yield* Server.connect(url)
-    const ids = yield* Effect.forEach(given, (one) => Server.resolve(server, one))
+    const ids = yield* Server.sandboxesOf(server, given)
     if (!yes && !(yield* confirmed(ids))) return yield* print(json, [], () => "Nothing was deleted.")
     for (const id of ids) yield* withRemedy(id, server.call((signal) => server.client.deleteSandbox(id, { signal })))
     yield* print(json, ids, () => ids.map((id) => `${id} is deleted.`).join("\n"))

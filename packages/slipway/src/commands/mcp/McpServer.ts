@@ -7,7 +7,7 @@ import { Command } from "effect/cli"
 import { once } from "node:events"
 import { setTimeout as sleep } from "node:timers/promises"
 import manifest from "../../../package.json" with { type: "json" }
-import * as Server from "../client/Server.ts"
+import * as Server from "../client/server/Server.ts"
 import { lines } from "./StdioLines.ts"
 
 /** There is one client: the program that started this command. */

@@ -9,7 +9,7 @@ import * as Models from "../../service/Models.ts"
 import * as RunningServices from "../../service/RunningServices.ts"
 import type { Settings } from "../../settings/Settings.ts"
 import { stores } from "../admin/Administration.ts"
-import * as Server from "../client/Server.ts"
+import * as Server from "../client/server/Server.ts"
 
 /** A model, and every obstacle to its use. */
 export interface Reported {

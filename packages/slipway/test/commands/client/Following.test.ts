@@ -2,7 +2,7 @@ import { assert, describe, it } from "@effect/vitest"
 import { Effect, Option } from "effect"
 import { createServer } from "node:http"
 import type { AddressInfo } from "node:net"
-import * as Server from "../../../src/commands/client/Server.ts"
+import * as Server from "../../../src/commands/client/server/Server.ts"
 import { folder, runIn } from "../SlipwayProcess.ts"
 
 const ID = "c_abcdefgh2345"

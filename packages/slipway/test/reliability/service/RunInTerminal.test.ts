@@ -331,6 +331,65 @@ layer(Service.layer, { excludeTestServices: true, timeout: LONG })("slipway run 
       assert.strictEqual((yield* Fiber.join(following)).code, 8)
     }), LONG)
 
+  atTerminal(
+    "asks for the sandbox or the repository that the command line lacks, and finds it by the typed text",
+    () =>
+      Effect.gen(function*() {
+        const id = yield* detached("[[write path=chosen.md content=Chosen]]", "turn.completed", "--title", "Choose the blue one")
+        yield* detached("[[say Other.]]", "turn.completed", "--title", "Leave the other")
+        const choosing = yield* at(["diff"])
+        yield* choosing.shows(/Sandbox[^]*Leave the other/u)
+        yield* choosing.type("BLUE")
+        yield* until(Effect.sync(choosing.said), (said) => !said.slice(said.lastIndexOf("BLUE")).includes("Leave the other"))
+        yield* choosing.type("\r")
+        assert.strictEqual(yield* choosing.ended, 0, choosing.said())
+        assert.include(choosing.said(), "+Chosen")
+        assert.include(choosing.said(), id)
+        const running = yield* at(["run", "--detach"])
+        yield* running.shows(/Repository[^]*acme\/shop/u)
+        yield* running.pressControlC
+        assert.strictEqual(yield* running.ended, 130, running.said())
+        const script = yield* slipway(["diff"])
+        assert.deepStrictEqual([script.code, script.stderr], [2, "slipway: no sandbox: give its id. See: slipway ps\n"])
+      }),
+    LONG
+  )
+
+  it.effect("sends any request of the API, prints its reply, and ends with a code of its status", () =>
+    Effect.gen(function*() {
+      const { settings } = yield* Service
+      const key = settings["SLIPWAY_API_KEY"] ?? ""
+      const made = yield* slipway(["api", "post", "/sandboxes", "--field", "prompt=[[say Hello.]]", "-f", "title=By the API", "--field",
+        `repos=[{"fullName":"acme/shop"}]`])
+      assert.strictEqual(made.code, 0, made.stderr)
+      const { id, title } = JSON.parse(made.stdout)
+      assert.strictEqual(title, "By the API")
+      const got = yield* slipway(["api", "GET", `sandboxes/${id}`, "--include"])
+      assert.match(got.stdout, /^HTTP 200\n[^]*content-type: application\/json[^]*\n\n\{/u)
+      const body = JSON.stringify({ prompt: "[[say Again.]]", repos: [{ fullName: "acme/shop" }] })
+      const once = ["api", "POST", "/sandboxes", "--input", "-", "--header", "Idempotency-Key: by-hand-1"]
+      const [first, again] = [yield* slipway(once, {}, body), yield* slipway(once, {}, body)]
+      assert.strictEqual(JSON.parse(first.stdout).id, JSON.parse(again.stdout).id)
+      const listed = yield* slipway(["api", "GET", "/sandboxes", "--paginate", "-f", "limit=1"])
+      const ids = listed.stdout.trim().split("\n").map((line) => JSON.parse(line).id)
+      assert.includeMembers(ids, [id, JSON.parse(first.stdout).id])
+      assert.strictEqual(new Set(ids).size, ids.length)
+
+      const refused: ReadonlyArray<readonly [code: number, args: ReadonlyArray<string>, says: RegExp, prints: RegExp]> = [
+        [4, ["POST", "/sandboxes", "-f", "prompt=x"], /answered 400/u, /"code":"/u],
+        [5, ["GET", "/sandboxes/c_abcdefgh2345"], /answered 404/u, /"code":"not_found"/u],
+        [2, ["GET", "/api/../../sandboxes"], /not a path of the API/u, /^$/u],
+        [2, ["POST", "/sandboxes", "-f", "=x"], /as NAME=VALUE/u, /^$/u],
+        [2, ["GET", "/sandboxes", "-H", "no colon"], /as NAME:VALUE/u, /^$/u],
+        [1, ["TRACE", "/sandboxes"], /is not one of/u, /^/u]
+      ]
+      for (const [code, args, says, prints] of refused) {
+        const { code: ended, stderr, stdout } = yield* slipway(["api", ...args])
+        assert.deepStrictEqual([ended, says.test(stderr), prints.test(stdout)], [code, true, true], `${args.join(" ")} ${stdout}${stderr}`)
+        assert.notInclude(stdout + stderr, key)
+      }
+    }), LONG)
+
   it.effect("finds a key that is kept for the server", () =>
     Effect.gen(function*() {
       const { data, settings } = yield* Service

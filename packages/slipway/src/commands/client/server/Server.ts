@@ -8,8 +8,8 @@ import * as Console from "effect/Console"
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
 import * as Schema from "effect/Schema"
-import * as EventText from "../terminal/EventText.ts"
-import { ExitCode, exitCodesText } from "../terminal/ExitCodes.ts"
+import * as EventText from "../../terminal/EventText.ts"
+import { ExitCode, exitCodesText } from "../../terminal/ExitCodes.ts"
 import * as ServerAccess from "./ServerAccess.ts"
 
 export { ExitCode, exitCodesText }
@@ -161,13 +161,18 @@ const BEGINNING = /^c_[a-z2-9]{1,11}$/u
 /** Pages of 100 sandboxes that are searched for an abbreviated id. A longer search would use up the key's rate limit. */
 const MAX_PAGES = 10
 
-export const id = Argument.String("id").pipe(
-  Argument.withDescription("Sandbox id or a unique prefix"),
+const givenId = Argument.String("id").pipe(
+  Argument.withDescription("Sandbox id or a unique prefix; default, in a terminal: choose from a list"),
   Argument.filter(
     (value) => WHOLE.test(value) || BEGINNING.test(value),
     (value) => `${value} is not a sandbox id (example: c_abcdefgh2345)`
   )
 )
+
+/** For {@link sandboxOf}. */
+export const id = Argument.optional(givenId)
+/** For {@link sandboxesOf}. */
+export const ids = Argument.variadic(givenId)
 
 /** The full id. An abbreviation is accepted only if all sandboxes of the grant could be compared. */
 export const resolve = Effect.fnUntraced(function*({ call, client, url: server }: Server, given: string) {
@@ -195,3 +200,18 @@ export const resolve = Effect.fnUntraced(function*({ call, client, url: server }
   }
   return first.id
 })
+
+const missing = new CommandFailed({ detail: "no sandbox: give its id. See: slipway ps", exitCode: ExitCode.unclear })
+
+const chosen = (server: Server) =>
+  Effect.flatMap(Effect.promise(() => import("./ChooseArgument.ts")), ({ sandbox }) => sandbox(server, missing))
+
+/** The full id of the sandbox that the command line names, or that a person chooses in the terminal. */
+export const sandboxOf = (server: Server, given: Option.Option<string>) =>
+  Option.match(given, { onNone: () => chosen(server), onSome: (beginning) => resolve(server, beginning) })
+
+/** As {@link sandboxOf}, for several sandboxes. A person chooses one. */
+export const sandboxesOf = (server: Server, given: ReadonlyArray<string>) =>
+  given.length === 0
+    ? Effect.map(chosen(server), (id) => [id])
+    : Effect.forEach(given, (beginning) => resolve(server, beginning))

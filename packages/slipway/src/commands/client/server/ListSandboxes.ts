@@ -5,11 +5,11 @@ import type { AttentionState } from "@slipway/domain/sandbox/schema/AttentionSta
 import { pullStateOf } from "@slipway/domain/source/rules/PullState"
 import { visible } from "@slipway/domain/text/EscapeInvisible"
 import { setTimeout } from "node:timers/promises"
-import { ago } from "../terminal/Age.ts"
-import * as EventText from "../terminal/EventText.ts"
-import { ExitCode } from "../terminal/ExitCodes.ts"
-import * as Stdout from "../terminal/Stdout.ts"
-import { beginning, columns, jsonLine } from "../terminal/Text.ts"
+import { ago } from "../../terminal/Age.ts"
+import * as EventText from "../../terminal/EventText.ts"
+import { ExitCode } from "../../terminal/ExitCodes.ts"
+import * as Stdout from "../../terminal/Stdout.ts"
+import { beginning, columns, jsonLine } from "../../terminal/Text.ts"
 import { connect, Failed, type ServerAccess } from "./ServerAccess.ts"
 
 /** The flags of the command. `undefined`: not given. */

@@ -5,9 +5,9 @@
 import { SlipwayClient, SlipwayError } from "@slipway/client"
 import { visible } from "@slipway/domain/text/EscapeInvisible"
 import { ProxyFailed } from "@slipway/machine/network/ProxyTunnel"
-import * as FindService from "../../service/FindService.ts"
-import * as Defaults from "../../settings/Defaults.ts"
-import { ExitCode } from "../terminal/ExitCodes.ts"
+import * as FindService from "../../../service/FindService.ts"
+import * as Defaults from "../../../settings/Defaults.ts"
+import { ExitCode } from "../../terminal/ExitCodes.ts"
 import * as StoredKeys from "./StoredKeys.ts"
 
 /** The parts of a failed request. */
@@ -118,15 +118,28 @@ const jsonAt = async (address: string, apiKey: string, method: string, body: unk
   throw new SlipwayError(message, { status: response.status, code })
 }
 
+/** A server and the key for it. */
+export interface Keyed {
+  readonly url: string
+  readonly key: string
+  /** The place of the key, for messages. */
+  readonly keyFrom: string
+}
+
 /** Sends no request. Rejects with {@link Failed}. */
-export const connect = async (given: string | undefined): Promise<ServerAccess> => {
+export const keyFor = async (given: string | undefined): Promise<Keyed> => {
   const url = await addressOf(given)
   const inEnvironment = process.env["SLIPWAY_API_KEY"] ?? ""
-  const apiKey = inEnvironment === "" ? keptFor(url) : inEnvironment
-  if (apiKey === undefined) {
+  const key = inEnvironment === "" ? keptFor(url) : inEnvironment
+  if (key === undefined) {
     throw new Failed({ detail: `there is no key for ${url}. Sign in: ${signInHint(url)}`, exitCode: ExitCode.unauthorized })
   }
-  const keyFrom = inEnvironment === "" ? `kept in ${StoredKeys.file()}` : "in SLIPWAY_API_KEY"
+  return { url, key, keyFrom: inEnvironment === "" ? `kept in ${StoredKeys.file()}` : "in SLIPWAY_API_KEY" }
+}
+
+/** Sends no request. Rejects with {@link Failed}. */
+export const connect = async (given: string | undefined): Promise<ServerAccess> => {
+  const { key: apiKey, keyFrom, url } = await keyFor(given)
   const client = clientOf(url, apiKey, keyFrom)
   const failed = (error: unknown) => error instanceof SlipwayError ? failureOf(url, keyFrom, error) : null
   const call: ServerAccess["call"] = async (request) => {

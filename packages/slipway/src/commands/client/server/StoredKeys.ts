@@ -19,7 +19,7 @@ import {
   writeSync
 } from "node:fs"
 import path from "node:path"
-import { homeFolder } from "../../service/storage/HomeFolder.ts"
+import { homeFolder } from "../../../service/storage/HomeFolder.ts"
 
 interface Stored {
   readonly servers: Readonly<Record<string, { readonly key: string }>>
