@@ -110,6 +110,8 @@ export const suite = (name: string, layer: Layer.Layer<RepositoryAliases | Audit
         const free = MAX_ALIASES - (yield* aliases.list).length
         const many = yield* Effect.forEach(Array.from({ length: free + 7 }), () => newAlias)
         for (const alias of many.slice(8)) yield* aliases.set(alias, at)
+        // A store with a pool opens its connections, so that the changes do not wait for them one after the other.
+        yield* Effect.forEach(many.slice(0, 8), () => aliases.list, { concurrency: "unbounded" })
         const set = yield* Effect.forEach(many.slice(0, 8), (alias) => Effect.result(aliases.set(alias, at)), { concurrency: "unbounded" })
         const ends = set.map((one) => one._tag === "Success" ? one._tag : one.failure._tag)
         assert.deepStrictEqual(ends.toSorted(), [...Array.from({ length: 7 }, () => "AliasRefused"), "Success"])
