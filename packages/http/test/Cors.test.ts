@@ -44,7 +44,9 @@ layer(http({ settings: { allowedOrigins: [APP, LOCAL] } }))("pages of an allowed
         vary: "Origin",
         "access-control-allow-origin": APP,
         "access-control-allow-methods": "POST, GET, HEAD, OPTIONS",
-        "access-control-allow-headers": "Authorization, Content-Type, Idempotency-Key, Last-Event-ID, traceparent, tracestate",
+        "access-control-allow-headers":
+          "Authorization, Content-Type, Idempotency-Key, Last-Event-ID, Mcp-Protocol-Version, Mcp-Session-Id, " +
+          "traceparent, tracestate",
         "access-control-max-age": "600",
         "access-control-expose-headers": reply.headers["access-control-expose-headers"]
       })
@@ -66,15 +68,17 @@ layer(http({ settings: { allowedOrigins: [APP, LOCAL] } }))("pages of an allowed
         yield* ask(SANDBOXES, { headers: origin }),
         yield* ask(SANDBOXES, { method: "PUT", key, headers: origin }),
         yield* ask("/api/public/v1/nothing", { key, headers: origin }),
-        yield* ask("/openapi.json", { headers: origin })
+        yield* ask("/openapi.json", { headers: origin }),
+        yield* ask("/mcp", { method: "POST", headers: { ...origin, accept: "application/json, text/event-stream" } }),
+        yield* ask("/.well-known/oauth-protected-resource/mcp", { headers: origin })
       ]
-      assert.deepStrictEqual(replies.map(({ status }) => status), [200, 401, 405, 404, 200])
+      assert.deepStrictEqual(replies.map(({ status }) => status), [200, 401, 405, 404, 200, 401, 200])
       for (const { headers } of [...replies, stream]) {
         assert.strictEqual(headers["access-control-allow-origin"], APP)
         const varied = String(headers["vary"]).split(", ")
         assert.include(varied, "Origin")
         assert.strictEqual(new Set(varied).size, varied.length, "each header is named once")
-        for (const read of ["Retry-After", "X-Request-Id", "Location"]) {
+        for (const read of ["Retry-After", "X-Request-Id", "Location", "Mcp-Session-Id", "WWW-Authenticate"]) {
           assert.include(String(headers["access-control-expose-headers"]), read)
         }
         assert.isUndefined(headers["access-control-allow-credentials"])

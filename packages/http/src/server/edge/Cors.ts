@@ -9,15 +9,22 @@ import type { Address } from "../Routes.ts"
 const MAX_AGE_SECONDS = 600
 
 /** Headers that clients of the API send. */
-const REQUEST_HEADERS = "Authorization, Content-Type, Idempotency-Key, Last-Event-ID, traceparent, tracestate"
+const REQUEST_HEADERS = "Authorization, Content-Type, Idempotency-Key, Last-Event-ID, Mcp-Protocol-Version, Mcp-Session-Id, " +
+  "traceparent, tracestate"
 
 /** Headers that clients of the API read, beside those that the standard shows to every page. */
-const REPLY_HEADERS = "Content-Disposition, ETag, Location, RateLimit, RateLimit-Policy, Retry-After, WWW-Authenticate, X-Request-Id"
+const REPLY_HEADERS = "Content-Disposition, ETag, Location, Mcp-Session-Id, RateLimit, RateLimit-Policy, Retry-After, WWW-Authenticate, " +
+  "X-Request-Id"
 
 /** The methods of an address that is unknown: its refusal is to be read like any other. */
 const METHODS = ["GET", "POST", "DELETE"]
 
-const isOpen = (path: string | null): path is string => path !== null && (path.startsWith("/api/public/v1/") || path === "/openapi.json")
+/** Paths beside the API: its description, the MCP server, and the metadata that a client without a key is sent to. */
+const OPEN_PATHS = ["/openapi.json", "/mcp"]
+const RESOURCE_METADATA = "/.well-known/oauth-protected-resource/"
+
+const isOpen = (path: string | null): path is string =>
+  path !== null && (path.startsWith("/api/public/v1/") || path.startsWith(RESOURCE_METADATA) || OPEN_PATHS.includes(path))
 
 type Headers = Readonly<Record<string, string>>
 const NONE: Headers = {}
