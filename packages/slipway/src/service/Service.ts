@@ -19,6 +19,7 @@ import * as ModelGatewayHttp from "@slipway/gateway/ModelGatewayHttp"
 import * as LocalMachine from "@slipway/git/machine/LocalMachine"
 import type { SigningKey } from "@slipway/git/publish/SigningKey"
 import * as WorkingTreesGit from "@slipway/git/working-trees/WorkingTreesGit"
+import * as PreviewOrigin from "@slipway/http/preview/PreviewOrigin"
 import * as Server from "@slipway/http/Server"
 import * as HttpSettings from "@slipway/http/server/Settings"
 import * as MachineFolder from "@slipway/machine/files/MachineFolder"
@@ -118,10 +119,12 @@ const http = (settings: Settings.Settings, publicUrl: string) => {
     Layer.provide(SignIn.lifetimes(settings)),
     Layer.provide(
       Layer.unwrap(
-        Effect.map(
-          SharedSecret.load("list_cursors"),
-          (cursorKey) => HttpSettings.Settings.layer({ publicUrl, cursorKey, requestsPerMinute: rateLimitPerMinute, ...edge })
-        )
+        Effect.gen(function*() {
+          const cursorKey = yield* SharedSecret.load("list_cursors")
+          const origins = settings.previewOrigins ?? PreviewOrigin.ofPublicUrl(publicUrl)
+          const previews = origins === null ? null : { origins, key: yield* SharedSecret.load("previews") }
+          return HttpSettings.Settings.layer({ publicUrl, cursorKey, previews, requestsPerMinute: rateLimitPerMinute, ...edge })
+        })
       )
     )
   )

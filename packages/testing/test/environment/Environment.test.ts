@@ -26,6 +26,7 @@ describe("an environment file", () => {
       env: {},
       secrets: [],
       egress: [],
+      ports: [],
       timeoutMinutes: 10,
       onFailure: "continue",
       image: null,
@@ -76,6 +77,7 @@ describe("an environment file", () => {
         env: { NODE_ENV: "test" },
         secrets: ["NPM_TOKEN"],
         egress: ["Registry.npmjs.org:443", "registry.npmjs.org:443"],
+        ports: [],
         timeoutMinutes: 60,
         onFailure: "fail"
       }),
@@ -89,6 +91,7 @@ describe("an environment file", () => {
         env: { NODE_ENV: "test" },
         secrets: ["NPM_TOKEN"],
         egress: ["registry.npmjs.org:443"],
+        ports: [],
         timeoutMinutes: 60,
         onFailure: "fail",
         image: null,
