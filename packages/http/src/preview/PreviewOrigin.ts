@@ -19,7 +19,9 @@ const WILDCARD = /^(?<scheme>https?):\/\/\*(?<suffix>(?:\.[a-z0-9](?:[a-z0-9-]{0
 /** `null`: not of the form `https://*.preview.example.com`, with or without a port. */
 export const parse = (text: string): PreviewOrigins | null => {
   const { scheme, suffix } = WILDCARD.exec(text.toLowerCase())?.groups ?? {}
-  return suffix === undefined || Number(suffix.split(":")[1] ?? 1) > 65_535 ? null : { scheme: scheme === "https" ? "https" : "http", suffix }
+  return suffix === undefined || Number(suffix.split(":")[1] ?? 1) > 65_535
+    ? null
+    : { scheme: scheme === "https" ? "https" : "http", suffix }
 }
 
 const nameOf = (authority: string): string => authority.replace(/:\d*$/u, "").toLowerCase()

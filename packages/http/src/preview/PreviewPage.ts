@@ -52,8 +52,17 @@ export const closed = ({ port }: Target) =>
   )
 
 export const unanswered = ({ port }: Target) =>
-  page(502, "The server did not answer", `The server on port ${port} closed the connection without an HTTP answer. Ask the agent to look at it.`)
+  page(
+    502,
+    "The server did not answer",
+    `The server on port ${port} closed the connection without an HTTP answer. Ask the agent to look at it.`
+  )
 
+export const unsupported = page(
+  501,
+  "No previews with this isolation",
+  "Sandboxes on machines of their own have no previews yet. The operator of the service chooses the isolation."
+)
 export const unreachable = page(503, "The sandbox cannot be reached", "Its worker does not answer just now. Reload this page in a moment.")
 export const tooMany = page(503, "Too many connections", "Too many requests to this preview are open. Reload this page in a moment.")
 export const elsewhere = page(403, "Request from another site blocked", "Another site may link to a preview, but not use it.")

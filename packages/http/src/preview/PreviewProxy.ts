@@ -33,7 +33,9 @@ const bodyOf = ({ headers }: IncomingMessage): Record<string, string> =>
 /** Joins the browser's connection and the box's after the agreement to speak WebSocket. */
 const joined = ({ early, message }: Exchange, answer: IncomingMessage, box: Duplex, first: Buffer, target: Target, done: () => void) => {
   const { socket } = message
-  const lines = Object.entries(PreviewHeaders.fromBox(answer, target)).flatMap(([name, values]) => values.map((value) => `${name}: ${value}`))
+  const lines = Object.entries(PreviewHeaders.fromBox(answer, target)).flatMap(([name, values]) =>
+    values.map((value) => `${name}: ${value}`)
+  )
   socket.write(["HTTP/1.1 101 Switching Protocols", "Connection: Upgrade", "Upgrade: websocket", ...lines, "", ""].join("\r\n"), "latin1")
   if (first.length > 0) box.unshift(first)
   if (early.length > 0) box.write(early)

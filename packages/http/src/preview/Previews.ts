@@ -120,6 +120,7 @@ const make = Effect.gen(function*() {
       Effect.catchTags({
         BoxNotRunning: () => Effect.succeed(PreviewPage.atRest(publicUrl, target)),
         PortClosed: () => Effect.succeed(PreviewPage.closed(target)),
+        PortsUnsupported: () => Effect.succeed(PreviewPage.unsupported),
         TooManyConnections: () => Effect.succeed(PreviewPage.tooMany),
         WorkerUnreachable: () => Effect.succeed(PreviewPage.unreachable)
       })

@@ -74,8 +74,7 @@ export const ask = ({ url }: Server, address: string, { body, headers = {}, host
     const { hostname, port, host: own } = new URL(url)
     request({ hostname, port, method, path: address, agent: false, headers: { host: host ?? own, ...headers } }, (response) => {
       let text = ""
-      const done = (isCut: boolean) =>
-        resume(Effect.succeed({ status: response.statusCode ?? 0, headers: response.headers, text, isCut }))
+      const done = (isCut: boolean) => resume(Effect.succeed({ status: response.statusCode ?? 0, headers: response.headers, text, isCut }))
       response.setEncoding("utf8").on("data", (chunk: string) => text += chunk).on("end", () => done(false)).on("error", () => done(true))
     }).on("error", (error) => resume(Effect.die(error))).end(body)
   })

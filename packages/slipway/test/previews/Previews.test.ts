@@ -1,7 +1,7 @@
 import { assert, layer } from "@effect/vitest"
 import { Sessions } from "@slipway/domain/access/usecases/Sessions"
-import * as TestPostgres from "@slipway/embedded-postgres/testing/TestPostgres"
 import { freePort } from "@slipway/embedded-postgres/testing/FreePort"
+import * as TestPostgres from "@slipway/embedded-postgres/testing/TestPostgres"
 import * as Migrations from "@slipway/postgres/Migrations"
 import { ConfigProvider, Context, Deferred, Effect, Layer } from "effect"
 import { createServer } from "node:http"
@@ -21,30 +21,31 @@ class Previewed extends Context.Service<Previewed, {
   readonly foreign: number
 }>()("slipway/test/Previewed") {}
 
-const serviceWith = (settings: Readonly<Record<string, string>>) => Layer.unwrap(Effect.gen(function*() {
-  const data = yield* folder
-  const environment = { DATABASE_URL: yield* TestPostgres.database(Migrations.layer), ...settings }
-  const server = yield* serve(data, environment)
-  const known = yield* Settings.load.pipe(
-    Effect.provide(ConfigProvider.layer(ConfigProvider.fromUnknown({ ...environment, SLIPWAY_DATA_DIR: data }))),
-    Effect.orDie
-  )
-  const [port, silent, foreign] = yield* Effect.all([freePort, freePort, freePort])
-  yield* Effect.acquireRelease(
-    Effect.sync(() => createServer((_, response) => response.end("a secret of the machine")).listen(foreign, "127.0.0.1")),
-    (other) => Effect.sync(() => other.close())
-  )
-  const made = Layer.effect(
-    Previewed,
-    Effect.gen(function*() {
-      const ports = JSON.stringify({ ports: [{ port, label: "App" }, silent, foreign] })
-      yield* repository(yield* folder, "app", { ".slipway/environment.json": ports })
-      const id = yield* sandboxOf(server, "app", started(`node server.mjs ${port}`))
-      return { server, id, port, silent, foreign }
-    })
-  )
-  return made.pipe(Layer.provideMerge(Storage.layer(known, false)))
-}))
+const serviceWith = (settings: Readonly<Record<string, string>>) =>
+  Layer.unwrap(Effect.gen(function*() {
+    const data = yield* folder
+    const environment = { DATABASE_URL: yield* TestPostgres.database(Migrations.layer), ...settings }
+    const server = yield* serve(data, environment)
+    const known = yield* Settings.load.pipe(
+      Effect.provide(ConfigProvider.layer(ConfigProvider.fromUnknown({ ...environment, SLIPWAY_DATA_DIR: data }))),
+      Effect.orDie
+    )
+    const [port, silent, foreign] = yield* Effect.all([freePort, freePort, freePort])
+    yield* Effect.acquireRelease(
+      Effect.sync(() => createServer((_, response) => response.end("a secret of the machine")).listen(foreign, "127.0.0.1")),
+      (other) => Effect.sync(() => other.close())
+    )
+    const made = Layer.effect(
+      Previewed,
+      Effect.gen(function*() {
+        const ports = JSON.stringify({ ports: [{ port, label: "App" }, silent, foreign] })
+        yield* repository(yield* folder, "app", { ".slipway/environment.json": ports })
+        const id = yield* sandboxOf(server, "app", started(`node server.mjs ${port}`))
+        return { server, id, port, silent, foreign }
+      })
+    )
+    return made.pipe(Layer.provideMerge(Storage.layer(known, false)))
+  }))
 
 const page = "/sandboxes"
 
@@ -64,7 +65,10 @@ layer(serviceWith({ SLIPWAY_ISOLATION: "none" }), { excludeTestServices: true })
       assert.strictEqual(address.host, host)
       const first = yield* ask(server, address.pathname + address.search, { host })
       assert.deepStrictEqual([first.status, first.headers.location], [303, "/"])
-      assert.match(first.headers["set-cookie"]?.[0] ?? "", /^__Host-slipway_preview=[^;]+; Path=\/; Secure; HttpOnly; SameSite=Lax; Max-Age=\d+$/u)
+      assert.match(
+        first.headers["set-cookie"]?.[0] ?? "",
+        /^__Host-slipway_preview=[^;]+; Path=\/; Secure; HttpOnly; SameSite=Lax; Max-Age=\d+$/u
+      )
       const cookie = cookieOf(first)
       const told = JSON.parse((yield* ask(server, "/a?b=1", { host, headers: { cookie: `${cookie}; own=2` } })).text)
       assert.deepInclude(told, { method: "GET", url: "/a?b=1" })
@@ -116,7 +120,10 @@ layer(serviceWith({ SLIPWAY_ISOLATION: "none" }), { excludeTestServices: true })
       })
       assert.strictEqual(closed.status, 502)
       assert.include(closed.text, `No server on port ${silent}`)
-      const cut = yield* ask(server, "/cut", { host: hostOf(server, id, port), headers: { cookie: yield* enter(server, person, id, port) } })
+      const cut = yield* ask(server, "/cut", {
+        host: hostOf(server, id, port),
+        headers: { cookie: yield* enter(server, person, id, port) }
+      })
       assert.isTrue(cut.isCut)
     }))
 
@@ -134,7 +141,8 @@ layer(serviceWith({ SLIPWAY_ISOLATION: "none" }), { excludeTestServices: true })
       const { id, port, server, silent } = yield* Previewed
       const person = yield* owner
       const cookie = yield* enter(server, person, id, port)
-      const status = (host: string, given = cookie) => Effect.map(ask(server, "/", { host, headers: { cookie: given } }), (answer) => answer.status)
+      const status = (host: string, given = cookie) =>
+        Effect.map(ask(server, "/", { host, headers: { cookie: given } }), (answer) => answer.status)
       const host = hostOf(server, id, port)
       assert.strictEqual(yield* status(host), 200)
       assert.strictEqual(yield* status(hostOf(server, id, silent)), 401)
@@ -201,7 +209,6 @@ layer(serviceWith({ SLIPWAY_ISOLATION: "none" }), { excludeTestServices: true })
       const send = (head: string, body = "") => sendRaw(server, `${head}\r\nCookie: ${cookie}\r\nConnection: close\r\n\r\n${body}`)
       const statusOf = (answer: string) => Number(/^HTTP\/1\.1 (\d+)/u.exec(answer)?.[1])
       const at = `Host: ${host}`
-      console.log(yield* send(`GET http://127.0.0.1:${foreign}/ HTTP/1.1\r\n${at}`))
       assert.strictEqual(statusOf(yield* send(`GET http://127.0.0.1:${foreign}/ HTTP/1.1\r\n${at}`)), 400)
       assert.strictEqual(statusOf(yield* send(`GET http://${host}/ HTTP/1.1\r\n${at}`)), 400)
       assert.strictEqual(statusOf(yield* send(`CONNECT 127.0.0.1:${foreign} HTTP/1.1\r\n${at}`)), 404)

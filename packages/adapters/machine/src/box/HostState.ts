@@ -7,9 +7,9 @@ import type * as SandboxFolder from "../files/SandboxFolder.ts"
 import type { ServiceFolder } from "../files/ServiceFolder.ts"
 import type { Limits } from "../host/Limits.ts"
 import type * as Processors from "../kernel/Processors.ts"
+import type * as LoopbackConnection from "../ports/LoopbackConnection.ts"
 import type * as Ownership from "../users/Ownership.ts"
 import type { Kind, Options } from "./BoxKind.ts"
-import type * as LoopbackConnection from "../ports/LoopbackConnection.ts"
 
 /** One sandbox of this process. */
 export interface Live {

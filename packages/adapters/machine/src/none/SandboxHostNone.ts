@@ -199,7 +199,13 @@ const make = Effect.fnUntraced(function*(options: Options) {
     await mkdir(options.directory, { recursive: true, mode: 0o700 })
     return realpath(options.directory)
   })
-  const host: Host = { directory, workspaceOf: options.workspaceOf, boxes: new Map(), counted: LoopbackConnection.counter(), locked: yield* KeyedLock.make }
+  const host: Host = {
+    directory,
+    workspaceOf: options.workspaceOf,
+    boxes: new Map(),
+    counted: LoopbackConnection.counter(),
+    locked: yield* KeyedLock.make
+  }
   return SandboxHost.of({
     isolation: "none",
     programs: (image) =>

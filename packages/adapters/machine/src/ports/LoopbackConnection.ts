@@ -1,6 +1,6 @@
 /** Connections to the loopback interface of this process's network. */
-import { type ByteConnection, PortClosed, TooManyConnections } from "@slipway/domain/sandbox/ports/BoxConnection"
 import type { SandboxId } from "@slipway/domain/ids/SandboxId"
+import { type ByteConnection, PortClosed, TooManyConnections } from "@slipway/domain/sandbox/ports/BoxConnection"
 import { Effect, type Scope } from "effect"
 import { connect, type Socket } from "node:net"
 import * as SocketConnection from "../network/SocketConnection.ts"

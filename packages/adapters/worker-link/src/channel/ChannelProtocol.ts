@@ -4,7 +4,13 @@
  * an earlier worker refuses it with 400.
  */
 import { SandboxId } from "@slipway/domain/ids/SandboxId"
-import { BoxNotRunning, PortClosed, TooManyConnections, WorkerUnreachable } from "@slipway/domain/sandbox/ports/BoxConnection"
+import {
+  BoxNotRunning,
+  PortClosed,
+  PortsUnsupported,
+  TooManyConnections,
+  WorkerUnreachable
+} from "@slipway/domain/sandbox/ports/BoxConnection"
 import { Schema } from "effect"
 
 /** The authority of the request, in place of a host's. */
@@ -36,5 +42,5 @@ export const Request = Schema.Struct({
   nonce: Schema.String
 })
 
-export const Refusal = Schema.Union([BoxNotRunning, PortClosed, TooManyConnections, WorkerUnreachable])
+export const Refusal = Schema.Union([BoxNotRunning, PortClosed, PortsUnsupported, TooManyConnections, WorkerUnreachable])
 export type Refusal = typeof Refusal.Type

@@ -41,6 +41,13 @@ export class TooManyConnections extends Schema.TaggedError<TooManyConnections>()
   }
 }
 
+/** The isolation of the sandbox has no way to the ports of a box. A retry does not help. */
+export class PortsUnsupported extends Schema.TaggedError<PortsUnsupported>()("PortsUnsupported", {}) {
+  override get message() {
+    return "The isolation of this sandbox has no way to its ports."
+  }
+}
+
 /** The sandbox runs on a worker that cannot be reached now. A retry after a moment may succeed. */
 export class WorkerUnreachable extends Schema.TaggedError<WorkerUnreachable>()("WorkerUnreachable", {}) {
   override get message() {

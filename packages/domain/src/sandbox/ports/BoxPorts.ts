@@ -7,10 +7,10 @@ import * as Schema from "effect/Schema"
 import type * as Scope from "effect/Scope"
 import type { SandboxId } from "../../ids/SandboxId.ts"
 import type { StoreUnavailable } from "../../store/StoreUnavailable.ts"
-import { BoxNotRunning, type ByteConnection, PortClosed, TooManyConnections, WorkerUnreachable } from "./BoxConnection.ts"
+import { BoxNotRunning, type ByteConnection, PortClosed, PortsUnsupported, TooManyConnections, WorkerUnreachable } from "./BoxConnection.ts"
 import { SandboxHost } from "./SandboxHost.ts"
 
-export const ConnectFailure = Schema.Union([BoxNotRunning, PortClosed, TooManyConnections, WorkerUnreachable])
+export const ConnectFailure = Schema.Union([BoxNotRunning, PortClosed, PortsUnsupported, TooManyConnections, WorkerUnreachable])
 export type ConnectFailure = typeof ConnectFailure.Type
 
 /** Connects to 127.0.0.1 or [::1] of the box, and to nothing else. The connection lasts as long as the scope. */
@@ -26,7 +26,8 @@ export class LocalBoxPorts extends Context.Service<LocalBoxPorts, {
       LocalBoxPorts.of({
         connect: Effect.fnUntraced(function*(sandboxId, port) {
           const box = Option.getOrNull(yield* host.find(sandboxId))
-          return box?.connect === undefined ? yield* new BoxNotRunning() : yield* box.connect(port)
+          if (box === null) return yield* new BoxNotRunning()
+          return box.connect === undefined ? yield* new PortsUnsupported() : yield* box.connect(port)
         })
       }))
   )

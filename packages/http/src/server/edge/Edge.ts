@@ -24,8 +24,8 @@ import { StoreUnavailable } from "@slipway/domain/store/StoreUnavailable"
 import { Cause, Clock, Context, Effect, Option, References, Result, type Types } from "effect"
 import { HttpBody, HttpEffect, HttpRouter, HttpServerError, HttpServerRequest, HttpServerResponse } from "effect/http"
 import { HttpApiError } from "effect/http-api"
-import * as Authenticate from "../access/Authenticate.ts"
 import { Previews } from "../../preview/Previews.ts"
+import * as Authenticate from "../access/Authenticate.ts"
 import { Connections } from "../connection/Connections.ts"
 import { LiveResponses } from "../connection/LiveResponses.ts"
 import * as Wire from "../connection/Wire.ts"
@@ -297,7 +297,8 @@ export const layer = HttpRouter.middleware<{ provides: CurrentPrincipal }>()(
         }
         if (!connections.enter(address, wire)) return refused(tooManyUnderWay)
         // Nothing else answers on a preview's origin, and a preview adds no header of ours to what a box says.
-        if (wire.version !== null && previews.isFor(received.headers["host"])) {
+        // The host may also be in the target of the request.
+        if (wire.version !== null && [received.headers["host"], ...wire.lines("host")].some(previews.isFor)) {
           return Effect.catchCause(previews.answer(received), (cause) => answer(cause, nothingHere))
         }
         // A browser asks without the key whether a page may send one.

@@ -66,10 +66,15 @@ ${mayOpen ? html`<button>Open ${nameOf(one)}</button>` : html`<span>${nameOf(one
     const body = html`${breadcrumb(sandbox)}
 <h1>${TITLE}</h1>
 ${advice}
-${ports.length > 0 && html`<ul class="plain">${items}
-</ul>`}`
+${
+      ports.length > 0 && html`<ul class="plain">${items}
+</ul>`
+    }`
     // A form may lead to the origins of previews, by the redirect that answers it.
-    const policy = HEADERS["content-security-policy"].replace("form-action 'self'", `form-action 'self'${formTarget === null ? "" : ` ${formTarget}`}`)
+    const policy = HEADERS["content-security-policy"].replace(
+      "form-action 'self'",
+      `form-action 'self'${formTarget === null ? "" : ` ${formTarget}`}`
+    )
     return Page.show({ title: TITLE, body }, member, { headers: { "content-security-policy": policy } })
   })
 
