@@ -1,6 +1,6 @@
 /** A worker's HTTP server beside the API, on loopback or a private network, because it is not encrypted. */
 import * as NodeHttpServer from "@effect/platform-node/NodeHttpServer"
-import { Effect, Layer } from "effect"
+import { Context, Effect, Layer } from "effect"
 import { HttpServer, type HttpServerRequest, type HttpServerResponse } from "effect/http"
 import { createServer, type Server } from "node:http"
 import type { Socket } from "node:net"
@@ -15,6 +15,9 @@ const LIMITS = {
 }
 /** The longest time without a byte in either direction: more than a download may pause. */
 const QUIET_MILLIS = 600_000
+
+/** Answers `CONNECT` requests of the worker's server for trees. By default there are none. */
+export const Channels = Context.Reference<(server: Server) => void>("@slipway/worker-link/Channels", { defaultValue: () => () => {} })
 
 /** Serves until the scope closes. The address comes from `PrivateAddress.resolve`. */
 export const layer = <E, R>(

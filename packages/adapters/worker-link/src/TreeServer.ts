@@ -10,7 +10,6 @@ import { SandboxStore } from "@slipway/domain/sandbox/ports/SandboxStore"
 import * as SharedSecret from "@slipway/postgres/secret-store/SharedSecret"
 import { Clock, Duration, Effect, Layer, Option, Schedule, Schema } from "effect"
 import { HttpServer, HttpServerRequest, HttpServerResponse } from "effect/http"
-import * as ChannelServer from "./channel/ChannelServer.ts"
 import * as LinkAddresses from "./LinkAddresses.ts"
 import * as Protocol from "./LinkProtocol.ts"
 import { type Endpoint, format, resolve } from "./PrivateAddress.ts"
@@ -136,13 +135,13 @@ const announce = Effect.fnUntraced(function*({ listen, machine, worker }: Option
   yield* publish.pipe(Effect.repeat(Schedule.spaced(heard)), Effect.forkScoped)
 })
 
-/** Serves the trees and channels, and reports their address until the scope closes. */
+/** Serves the trees, and channels if their layer is provided, and reports their address until the scope closes. */
 export const layer = (options: Options) =>
   Layer.unwrap(Effect.gen(function*() {
     const served = { what: "working trees", listen: options.listen, option: "listen" } as const
     const listen = yield* resolve(served)
     const answer = yield* answering(options.worker)
-    const channels = yield* ChannelServer.make(options.worker)
+    const channels = yield* PrivateServer.Channels
     const server = PrivateServer.layer({ ...served, listen }, answer, channels)
     return Layer.effectDiscard(announce({ ...options, listen })).pipe(Layer.provide(server))
   }))

@@ -12,6 +12,7 @@ import * as Migrations from "@slipway/postgres/Migrations"
 import { AnswerMillis } from "@slipway/postgres/sql/SqlFailure"
 import { DateTime, Effect, Layer, Redacted } from "effect"
 import { SqlClient } from "effect/sql"
+import * as ChannelServer from "../src/channel/ChannelServer.ts"
 import * as LinkAddresses from "../src/LinkAddresses.ts"
 import type { TimeLimits } from "../src/LinkRequest.ts"
 import * as RemoteTreesLink from "../src/RemoteTreesLink.ts"
@@ -72,10 +73,12 @@ export const lease = Effect.fnUntraced(function*(id: SandboxId, worker = WORKER)
 })
 
 /** A worker without boxes. */
-export const noBoxes = Layer.succeed(LocalBoxPorts, { connect: () => new BoxNotRunning() })
+const noBoxes = Layer.succeed(LocalBoxPorts, { connect: () => new BoxNotRunning() })
 
 export const server = (worker = WORKER, machine = MACHINE, boxes: Layer.Layer<LocalBoxPorts> = noBoxes) =>
-  TreeServer.layer({ worker, machine, listen: { host: "127.0.0.1", port: 0 } }).pipe(Layer.provide(boxes))
+  TreeServer.layer({ worker, machine, listen: { host: "127.0.0.1", port: 0 } }).pipe(
+    Layer.provide(ChannelServer.layer(worker).pipe(Layer.provide(boxes)))
+  )
 
 /** The services of a worker's endpoint beside its trees. */
 export const beside = (stored: Partial<Sandbox> = {}) =>

@@ -8,7 +8,7 @@ export const COOKIE = "__Host-slipway_preview"
 /** Cookies of the service, and the preview's own. A box neither sees nor sets one. */
 const OURS = /^__(?:Host|Secure)-slipway/iu
 
-/** Of one connection alone (RFC 9110, 7.6.1). */
+/** Headers of one connection alone (RFC 9110, 7.6.1). */
 const HOP_BY_HOP = new Set([
   "connection",
   "keep-alive",
@@ -21,11 +21,11 @@ const HOP_BY_HOP = new Set([
   "upgrade"
 ])
 
-/** Of requests: made here, or claims of the browser about proxies. */
+/** Headers of requests: made here, or claims of the browser about proxies. */
 const NOT_TO_BOX = new Set(["host", "expect", "forwarded", "x-forwarded-for", "x-forwarded-host", "x-forwarded-proto", "x-real-ip"])
 
 /**
- * Of answers: they act on other hosts or paths of the site, or on the connection. `Clear-Site-Data` would remove cookies of the whole site,
+ * Headers of answers: they act on other hosts or paths of the site, or on the connection. `Clear-Site-Data` would remove cookies of the whole site,
  * the service's session included.
  */
 const NOT_FROM_BOX = new Set(["alt-svc", "clear-site-data", "nel", "report-to", "reporting-endpoints", "set-login"])
@@ -56,7 +56,7 @@ const collected = (lines: Lines): Record<string, Array<string>> => {
 const withoutOurs = (cookies: string): string =>
   cookies.split(";").map((one) => one.trim()).filter((one) => one !== "" && !OURS.test(one)).join("; ")
 
-/** The headers of a request for the box. The host is the one that development servers accept. */
+/** The headers of a request for the box. Development servers accept this host. */
 export const toBox = (message: IncomingMessage, { port }: Target, origin: URL): Record<string, Array<string>> => {
   const headers = collected(passing(linesOf(message), NOT_TO_BOX))
   const cookies = withoutOurs((headers["cookie"] ?? []).join("; "))

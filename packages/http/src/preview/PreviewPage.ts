@@ -21,7 +21,8 @@ const page = (status: number, title: string, text: string, link: Link | null = n
   const further = link === null ? "" : `\n<p><a href="${escaped(link.address)}">${escaped(link.text)}</a></p>`
   return HttpServerResponse.text(
     `<!doctype html>
-<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width"><meta name="color-scheme" content="light dark">
+<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width">
+<meta name="color-scheme" content="light dark">
 <title>${escaped(title)}</title></head>
 <body><main><h1>${escaped(title)}</h1>
 <p>${escaped(text)}</p>${further}</main></body></html>

@@ -1,5 +1,5 @@
 /**
- * What admits a browser to a preview: a ticket leads it from the service's page to the preview's origin, where a cookie takes its place.
+ * Passes admit a browser to a preview: a ticket leads it from the service's page to the preview's origin, where a cookie takes its place.
  * Both are signed, and bound to a session, a grant, a sandbox and a port.
  */
 import { SandboxId } from "@slipway/domain/ids/SandboxId"

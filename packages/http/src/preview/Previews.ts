@@ -1,11 +1,10 @@
 /** Answers the requests of preview origins (docs/decisions/32), and makes the tickets that lead there. */
 import * as NodeHttpServerRequest from "@effect/platform-node/NodeHttpServerRequest"
 import { Sessions } from "@slipway/domain/access/usecases/Sessions"
-import type { ConnectFailure } from "@slipway/domain/sandbox/ports/BoxPorts"
-import { BoxPorts } from "@slipway/domain/sandbox/ports/BoxPorts"
+import { BoxPorts, ConnectFailure } from "@slipway/domain/sandbox/ports/BoxPorts"
 import { LruCache } from "@slipway/domain/store/LruCache"
 import type { StoreUnavailable } from "@slipway/domain/store/StoreUnavailable"
-import { Clock, Context, Effect, Layer, Option, Redacted, Schedule } from "effect"
+import { Clock, Context, Effect, Layer, Option, Redacted, Schedule, Schema } from "effect"
 import { HttpServerResponse, type HttpServerRequest } from "effect/http"
 import { randomUUID } from "node:crypto"
 import type { IncomingMessage, Server, ServerResponse } from "node:http"
@@ -32,6 +31,8 @@ const WATCH = "2 seconds"
 /** A browser asks for more at once than may be open. The wait ends after ten seconds. */
 const FULL = Schedule.max([Schedule.spaced("50 millis"), Schedule.recurs(200)])
 
+const isConnectFailure = Schema.is(ConnectFailure)
+
 type Answer = Effect.Effect<HttpServerResponse.HttpServerResponse, StoreUnavailable>
 
 export class Previews extends Context.Service<Previews, {
@@ -57,6 +58,22 @@ const off: Previews["Service"] = {
   prepare: () => {},
   admit: () => Effect.succeed(null),
   formTarget: null
+}
+
+/** The page for a box that cannot be reached. */
+const explanation = (publicUrl: string, target: PreviewOrigin.Target, { _tag }: ConnectFailure) => {
+  switch (_tag) {
+    case "BoxNotRunning":
+      return PreviewPage.atRest(publicUrl, target)
+    case "PortClosed":
+      return PreviewPage.closed(target)
+    case "PortsUnsupported":
+      return PreviewPage.unsupported
+    case "TooManyConnections":
+      return PreviewPage.tooMany
+    case "WorkerUnreachable":
+      return PreviewPage.unreachable
+  }
 }
 
 const make = Effect.gen(function*() {
@@ -117,13 +134,7 @@ const make = Effect.gen(function*() {
       // It was written past the response.
       return outcome === "done" ? HttpServerResponse.empty() : PreviewPage.unanswered(target)
     })).pipe(
-      Effect.catchTags({
-        BoxNotRunning: () => Effect.succeed(PreviewPage.atRest(publicUrl, target)),
-        PortClosed: () => Effect.succeed(PreviewPage.closed(target)),
-        PortsUnsupported: () => Effect.succeed(PreviewPage.unsupported),
-        TooManyConnections: () => Effect.succeed(PreviewPage.tooMany),
-        WorkerUnreachable: () => Effect.succeed(PreviewPage.unreachable)
-      })
+      Effect.catchIf(isConnectFailure, (failure) => Effect.succeed(explanation(publicUrl, target, failure)))
     )
 
   const answer = Effect.fn("Previews.answer")(function*(request: HttpServerRequest.HttpServerRequest) {

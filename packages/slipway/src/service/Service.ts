@@ -30,6 +30,7 @@ import { pages } from "@slipway/pages/Pages"
 import * as SharedSecret from "@slipway/postgres/secret-store/SharedSecret"
 import * as WorkingTreesRunner from "@slipway/runner/trees/WorkingTreesRunner"
 import * as BoxPortsLink from "@slipway/worker-link/channel/BoxPortsLink"
+import * as ChannelServer from "@slipway/worker-link/channel/ChannelServer"
 import * as RemoteTreesLink from "@slipway/worker-link/RemoteTreesLink"
 import * as TreeServer from "@slipway/worker-link/TreeServer"
 import * as CheckpointTreesOnDisk from "@slipway/worker/checkpoint/CheckpointTreesOnDisk"
@@ -88,7 +89,11 @@ const worker = (
       Layer.effectDiscard(ModelOffers.announce(worker, catalogue, isolation)),
       isolation.elsewhere === null ? Layer.empty : AbandonedMachines.layer(isolation.elsewhere.machines),
       // Only this process uses an embedded database, so there are no other processes to serve.
-      databaseUrl === null ? Layer.empty : TreeServer.layer({ worker, machine, listen: workerAddress ?? { host: loopback(), port: 0 } })
+      databaseUrl === null
+        ? Layer.empty
+        : TreeServer.layer({ worker, machine, listen: workerAddress ?? { host: loopback(), port: 0 } }).pipe(
+          Layer.provide(ChannelServer.layer(worker))
+        )
     )
   })).pipe(
     Layer.provideMerge(LocalBoxPorts.layer),

@@ -6,12 +6,12 @@ import { connect, type Socket } from "node:net"
 import * as SocketConnection from "../network/SocketConnection.ts"
 
 /** Connections into one box at the same time. Browsers open six for an origin, and a proxy that speaks HTTP/2 many more. */
-export const MAX_CONNECTIONS = 64
+const MAX_CONNECTIONS = 64
 
 const CONNECT_MILLIS = 5_000
 
 /** Ends the connection: with a reset, unless both sides said that it is over. */
-export const close = (socket: Socket): void => {
+const close = (socket: Socket): void => {
   if (socket.readableEnded && socket.writableEnded) socket.destroySoon()
   else socket.resetAndDestroy()
 }

@@ -4,10 +4,11 @@ import { type ByteConnection, join, WorkerUnreachable } from "@slipway/domain/sa
 import { LocalBoxPorts } from "@slipway/domain/sandbox/ports/BoxPorts"
 import * as SocketConnection from "@slipway/machine/network/SocketConnection"
 import * as SharedSecret from "@slipway/postgres/secret-store/SharedSecret"
-import { Clock, Effect, FiberSet, type Redacted, Result, Schema, type Scope } from "effect"
+import { Clock, Effect, FiberSet, Layer, type Redacted, Result, Schema, type Scope } from "effect"
 import type { IncomingMessage, Server } from "node:http"
 import type { Socket } from "node:net"
 import * as Protocol from "../LinkProtocol.ts"
+import * as PrivateServer from "../PrivateServer.ts"
 import * as ChannelProtocol from "./ChannelProtocol.ts"
 
 /** Channels of this worker at the same time, for all sandboxes. */
@@ -75,8 +76,8 @@ const head = (status: number, headers: Readonly<Record<string, string>> = {}): s
     "", ""]
     .join("\r\n")
 
-/** Lets a server answer `CONNECT` requests until the scope closes. */
-export const make = Effect.fnUntraced(function*(worker: string) {
+/** Returns a function that lets a server answer `CONNECT` requests until the scope closes. */
+const make = Effect.fnUntraced(function*(worker: string) {
   const key = yield* SharedSecret.load(Protocol.SECRET)
   const open = yield* opening
   const isNew = nonces()
@@ -118,3 +119,6 @@ export const make = Effect.fnUntraced(function*(worker: string) {
     })
   }
 })
+
+/** For `TreeServer.layer`. `worker`: its name in its leases. */
+export const layer = (worker: string) => Layer.effect(PrivateServer.Channels, make(worker))

@@ -10,7 +10,9 @@ import type { StoreUnavailable } from "../../store/StoreUnavailable.ts"
 import { BoxNotRunning, type ByteConnection, PortClosed, PortsUnsupported, TooManyConnections, WorkerUnreachable } from "./BoxConnection.ts"
 import { SandboxHost } from "./SandboxHost.ts"
 
+/** Why a port was not reached. */
 export const ConnectFailure = Schema.Union([BoxNotRunning, PortClosed, PortsUnsupported, TooManyConnections, WorkerUnreachable])
+/** An error of {@link ConnectFailure}. */
 export type ConnectFailure = typeof ConnectFailure.Type
 
 /** Connects to 127.0.0.1 or [::1] of the box, and to nothing else. The connection lasts as long as the scope. */

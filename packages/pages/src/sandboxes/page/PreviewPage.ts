@@ -34,7 +34,7 @@ export const make = Effect.gen(function*() {
   const files = yield* Files
   const previews = yield* Previews
 
-  /** The sandbox and its ports, for whoever may see it. */
+  /** The sandbox and its ports. */
   const found = Effect.fnUntraced(function*(member: Page.Member, asked: Page.Asked) {
     const id = yield* idOf(asked)
     const by = principalOf(member.visit)
@@ -53,8 +53,8 @@ export const make = Effect.gen(function*() {
       : sandbox.status !== "running"
       ? html`<p>The sandbox is not running.</p>`
       : ports.length === 0
-      ? html`<p>No port has a preview. List them under <code>ports</code> in <code>.slipway/environment.json</code> on the branch that sandboxes
-start from.</p>`
+      ? html`<p>No port has a preview. List them under <code>ports</code> in <code>.slipway/environment.json</code>, on the branch that
+sandboxes start from.</p>`
       : html`<p>Each opens the server on that port of the sandbox. The agent has to start the server and leave it running.</p>`
     const mayOpen = member.visit.place.role !== "viewer"
     const items = ports.map((one) =>
@@ -63,13 +63,12 @@ start from.</p>`
 <input type="hidden" name="port" value="${String(one.port)}">
 ${mayOpen ? html`<button>Open ${nameOf(one)}</button>` : html`<span>${nameOf(one)}</span>`}</form></li>`
     )
+    const list = ports.length > 0 && html`<ul class="plain">${items}
+</ul>`
     const body = html`${breadcrumb(sandbox)}
 <h1>${TITLE}</h1>
 ${advice}
-${
-      ports.length > 0 && html`<ul class="plain">${items}
-</ul>`
-    }`
+${list}`
     // A form may lead to the origins of previews, by the redirect that answers it.
     const policy = HEADERS["content-security-policy"].replace(
       "form-action 'self'",
