@@ -1,8 +1,8 @@
 import { assert, describe, it } from "@effect/vitest"
 import { SandboxId } from "@slipway/domain/ids/SandboxId"
 import { Redacted } from "effect"
-import * as PreviewOrigin from "../src/preview/PreviewOrigin.ts"
-import * as PreviewPass from "../src/preview/PreviewPass.ts"
+import * as PreviewPass from "../src/server/preview/PreviewPass.ts"
+import * as PreviewOrigin from "../src/server/PreviewOrigin.ts"
 
 const target = { sandboxId: SandboxId.make("c_abcdefgh2345"), port: 3000 }
 const local: PreviewOrigin.PreviewOrigins = { scheme: "http", suffix: ".localhost:4000" }

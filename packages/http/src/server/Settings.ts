@@ -1,8 +1,8 @@
 /** Settings of the server. Nothing here reads the environment. */
 import type { RateLimits } from "@slipway/domain/access/ports/AccessStore"
 import { Context, Duration, Layer, type Redacted } from "effect"
-import type { PreviewOrigins } from "../preview/PreviewOrigin.ts"
 import { trustNone, type Trust } from "./ClientAddress.ts"
+import type { PreviewOrigins } from "./PreviewOrigin.ts"
 
 interface Necessary {
   /** Absolute base of every link that is handed out, without a slash at its end; it may have a path. Never taken from a request. */

@@ -1,7 +1,7 @@
 /** The addresses of the service, its clients, and the way of its own requests. */
-import * as PreviewOrigin from "@slipway/http/preview/PreviewOrigin"
 import * as ClientAddress from "@slipway/http/server/ClientAddress"
 import * as AllowedOrigins from "@slipway/http/server/edge/AllowedOrigins"
+import * as PreviewOrigin from "@slipway/http/server/PreviewOrigin"
 import * as ProxySettings from "@slipway/machine/network/ProxySettings"
 import * as TrustedAuthorities from "@slipway/machine/network/TrustedAuthorities"
 import * as Effect from "effect/Effect"

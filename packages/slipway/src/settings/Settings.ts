@@ -1,6 +1,6 @@
 /** All settings of the service, read from the environment, and their documentation. */
 import { nearest } from "@slipway/domain/text/EditDistance"
-import * as PreviewOrigin from "@slipway/http/preview/PreviewOrigin"
+import * as PreviewOrigin from "@slipway/http/server/PreviewOrigin"
 import * as Effect from "effect/Effect"
 import * as Agents from "./Agents.ts"
 import * as Clones from "./Clones.ts"

@@ -5,7 +5,7 @@
 import { SandboxId } from "@slipway/domain/ids/SandboxId"
 import { Option, Redacted, Schema } from "effect"
 import { createHmac, timingSafeEqual } from "node:crypto"
-import type { Target } from "./PreviewOrigin.ts"
+import type { Target } from "../PreviewOrigin.ts"
 
 /** A browser follows a redirect at once. */
 export const TICKET_MILLIS = 30_000

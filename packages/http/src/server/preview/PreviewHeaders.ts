@@ -1,6 +1,6 @@
 /** The headers that pass between a browser and a server of a box. */
 import type { IncomingMessage } from "node:http"
-import type { Target } from "./PreviewOrigin.ts"
+import type { Target } from "../PreviewOrigin.ts"
 
 /** `__Host-`: no page of another host can set it. */
 export const COOKIE = "__Host-slipway_preview"
@@ -25,8 +25,8 @@ const HOP_BY_HOP = new Set([
 const NOT_TO_BOX = new Set(["host", "expect", "forwarded", "x-forwarded-for", "x-forwarded-host", "x-forwarded-proto", "x-real-ip"])
 
 /**
- * Headers of answers: they act on other hosts or paths of the site, or on the connection. `Clear-Site-Data` would remove cookies of the whole site,
- * the service's session included.
+ * Headers of answers that act on other hosts or paths of the site, or on the connection. `Clear-Site-Data` would remove cookies of the
+ * whole site, the service's session included.
  */
 const NOT_FROM_BOX = new Set(["alt-svc", "clear-site-data", "nel", "report-to", "reporting-endpoints", "set-login"])
 

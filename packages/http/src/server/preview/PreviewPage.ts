@@ -1,6 +1,6 @@
 /** The small pages of preview origins: what is wrong, and what to do. They name the service by its public address alone. */
 import { HttpServerResponse } from "effect/http"
-import type { Target } from "./PreviewOrigin.ts"
+import type { Target } from "../PreviewOrigin.ts"
 
 export const HEADERS = {
   "cache-control": "no-store",

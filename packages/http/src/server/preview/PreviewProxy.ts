@@ -2,8 +2,8 @@
 import { Effect } from "effect"
 import { type ClientRequest, type IncomingMessage, request as httpRequest, type ServerResponse } from "node:http"
 import { type Duplex, pipeline } from "node:stream"
+import type { Target } from "../PreviewOrigin.ts"
 import * as PreviewHeaders from "./PreviewHeaders.ts"
-import type { Target } from "./PreviewOrigin.ts"
 
 /** Until the answer begins: a development server compiles first. */
 const ANSWER_MILLIS = 120_000
