@@ -15,13 +15,14 @@ import { Connections } from "./server/connection/Connections.ts"
 import { LiveResponses } from "./server/connection/LiveResponses.ts"
 import * as WebHandler from "./server/connection/WebHandler.ts"
 import * as Wire from "./server/connection/Wire.ts"
+import { Previews } from "./server/preview/Previews.ts"
 import { Routes } from "./server/Routes.ts"
 import { type Given, Settings } from "./server/Settings.ts"
 
 /** The path of `publicUrl` is where the host mounts it, unless `prefix` says otherwise. */
 export type Options = Given
 
-type Own = HttpRouter.HttpRouter | Settings | LiveResponses | Connections | Routes | Server.Platform
+type Own = HttpRouter.HttpRouter | Settings | LiveResponses | Connections | Previews | Routes | Server.Platform
 
 type Needs<R> = Exclude<HttpRouter.Request.Without<R>, Own>
 
@@ -114,7 +115,7 @@ export const make = async <E, Provided, R = never>(
 ): Promise<Embedded<Provided>> => {
   const scope = Scope.makeUnsafe()
   const close = Effect.suspend(() => Scope.close(scope, Exit.void))
-  const own = Layer.mergeAll(LiveResponses.layer, Connections.layer, Routes.layer).pipe(
+  const own = Layer.mergeAll(LiveResponses.layer, Connections.layer, Routes.layer, Previews.layerOff).pipe(
     Layer.provideMerge(Layer.mergeAll(services, Settings.layer(options), NodeHttpServer.layerHttpServices))
   )
   const { context, ...handlers } = await Effect.runPromise(

@@ -6,6 +6,7 @@ import { Ids } from "@slipway/domain/ids/Ids"
 import { Duration, Effect, type FileSystem, Layer, type Path, type Scope } from "effect"
 import { type Etag, type HttpPlatform, HttpRouter, type HttpServer, type HttpServerError } from "effect/http"
 import { HttpApiBuilder } from "effect/http-api"
+import type { IncomingMessage } from "node:http"
 import * as AutomationTriggerHandler from "./handlers/AutomationTriggerHandler.ts"
 import * as CheckpointsHandlers from "./handlers/CheckpointsHandlers.ts"
 import * as Documents from "./handlers/Documents.ts"
@@ -37,6 +38,8 @@ import { Connections } from "./server/connection/Connections.ts"
 import { LiveResponses } from "./server/connection/LiveResponses.ts"
 import * as NodeServer from "./server/connection/NodeServer.ts"
 import * as Edge from "./server/edge/Edge.ts"
+import * as PreviewProxy from "./server/preview/PreviewProxy.ts"
+import { Previews } from "./server/preview/Previews.ts"
 import * as JsonBody from "./server/request/JsonBody.ts"
 import { Routes } from "./server/Routes.ts"
 import { Settings } from "./server/Settings.ts"
@@ -114,11 +117,14 @@ export const layer = <E = never, R = never>(listen: { readonly host?: string; re
     const ids = yield* Ids
     const { keepAlive } = yield* Settings
     const { guard } = yield* Connections
+    const previews = yield* Previews
     const context = yield* Effect.context<never>()
     const newRequestId = () => `req_${Effect.runSyncWith(context)(ids.ulid)}`
     const listening: Layer.Layer<HttpServer.HttpServer | Platform, HttpServerError.ServeError> = NodeHttpServer.layer(() => {
-      const server = NodeServer.make({ newRequestId, keepAlive })
+      const upgrades = (request: IncomingMessage) => previews.isFor(request.headers.host) && PreviewProxy.isWebSocket(request)
+      const server = NodeServer.make({ newRequestId, keepAlive, upgrades })
       guard(server)
+      previews.prepare(server)
       return server
     }, { ...listen, gracefulShutdownTimeout: SHUTDOWN })
     return listening
@@ -131,6 +137,6 @@ export const layer = <E = never, R = never>(listen: { readonly host?: string; re
   return drain.pipe(
     Layer.provideMerge(HttpRouter.serve(routes(pages), { routerConfig, disableLogger: true })),
     Layer.provideMerge(server),
-    Layer.provideMerge(Layer.mergeAll(LiveResponses.layer, Connections.layer, Routes.layer))
+    Layer.provideMerge(Layer.mergeAll(LiveResponses.layer, Connections.layer, Routes.layer, Previews.layer))
   )
 }

@@ -49,6 +49,7 @@ export const PAGES = [
   "/sandboxes/:sandboxId/fork",
   "/sandboxes/:sandboxId/read",
   "/sandboxes/:sandboxId/restore",
+  "/sandboxes/:sandboxId/preview",
   "/sandboxes/:sandboxId/send-back",
   "/sandboxes/:sandboxId/terminate",
   "/sandboxes/:sandboxId/text"

@@ -83,7 +83,7 @@ export const rules = [
     same(file.at("additionalProperties").value, false, "additionalProperties of an environment file")
     same(
       file.at("properties").keys.toSorted(),
-      ["$schema", "cache", "cacheKey", "egress", "env", "onFailure", "secrets", "setup", "timeoutMinutes"],
+      ["$schema", "cache", "cacheKey", "egress", "env", "onFailure", "ports", "secrets", "setup", "timeoutMinutes"],
       "keys of an environment file"
     )
   }),

@@ -69,6 +69,7 @@ describe("a devcontainer.json", () => {
       env: {},
       secrets: [],
       egress: [],
+      ports: [],
       timeoutMinutes: 10,
       onFailure: "continue",
       image: null,

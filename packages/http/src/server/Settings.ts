@@ -2,6 +2,7 @@
 import type { RateLimits } from "@slipway/domain/access/ports/AccessStore"
 import { Context, Duration, Layer, type Redacted } from "effect"
 import { trustNone, type Trust } from "./ClientAddress.ts"
+import type { PreviewOrigins } from "./PreviewOrigin.ts"
 
 interface Necessary {
   /** Absolute base of every link that is handed out, without a slash at its end; it may have a path. Never taken from a request. */
@@ -35,6 +36,8 @@ interface Adjustable {
   readonly downloadsPerGrant: number
   /** Event streams this process holds open at most, for all keys together. */
   readonly streams: number
+  /** The origins of previews and the key of their passes, which processes that share a database must share; `null`: no previews. */
+  readonly previews: { readonly origins: PreviewOrigins; readonly key: Redacted.Redacted } | null
   /** Connections one address may have, and requests of one address that may be under way; never more than half of all. */
   readonly connectionsPerAddress: number
   /** How long a connection may wait for its next request. */
@@ -62,6 +65,7 @@ const defaults: Adjustable = {
   downloadsPerUser: 16,
   downloadsPerGrant: 32,
   streams: 10_000,
+  previews: null,
   connectionsPerAddress: 512,
   // Longer than load balancers keep connections (60 s at most of them): they must close first, not we.
   keepAlive: Duration.seconds(65),

@@ -11,6 +11,7 @@ import * as SandboxFiles from "./files/SandboxFiles.ts"
 import * as SandboxBulk from "./list/SandboxBulk.ts"
 import * as SandboxList from "./list/SandboxList.ts"
 import * as CheckpointForms from "./page/CheckpointForms.ts"
+import * as PreviewPage from "./page/PreviewPage.ts"
 import * as ReadOnlyPage from "./page/ReadOnlyPage.ts"
 import * as SandboxForms from "./page/SandboxForms.ts"
 import * as SandboxPage from "./page/SandboxPage.ts"
@@ -53,6 +54,7 @@ export const layer = HttpRouter.use(Effect.fnUntraced(function*(router) {
   yield* members("/sandboxes/:sandboxId/feedback", { POST: forms.feedback })
   yield* members("/sandboxes/:sandboxId/rename", { POST: forms.rename })
   yield* members("/sandboxes/:sandboxId/pin", { POST: forms.pin })
+  yield* members("/sandboxes/:sandboxId/preview", yield* PreviewPage.make)
   yield* members("/sandboxes/:sandboxId/send-back", { GET: yield* SendBack.make })
   yield* members("/sandboxes/:sandboxId/restore", { GET: checkpoints.askToRestore, POST: checkpoints.restore })
   yield* members("/sandboxes/:sandboxId/fork", { GET: checkpoints.askToFork, POST: checkpoints.fork })

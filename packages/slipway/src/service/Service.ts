@@ -7,6 +7,8 @@ import { RemoteTrees, LocalTrees } from "@slipway/domain/files/ports/RemoteTrees
 import { WorkingTrees } from "@slipway/domain/files/ports/WorkingTrees"
 import { ModelCatalogue } from "@slipway/domain/models/schema/ModelCatalogue"
 import { Feedback } from "@slipway/domain/publishing/usecases/Feedback"
+import { BoxNotRunning } from "@slipway/domain/sandbox/ports/BoxConnection"
+import { BoxPorts, LocalBoxPorts } from "@slipway/domain/sandbox/ports/BoxPorts"
 import { Leases } from "@slipway/domain/sandbox/ports/Leases"
 import * as WorkerReadiness from "@slipway/domain/sandbox/ports/WorkerReadiness"
 import { Policy } from "@slipway/domain/sandbox/rules/Policy"
@@ -18,6 +20,7 @@ import * as LocalMachine from "@slipway/git/machine/LocalMachine"
 import type { SigningKey } from "@slipway/git/publish/SigningKey"
 import * as WorkingTreesGit from "@slipway/git/working-trees/WorkingTreesGit"
 import * as Server from "@slipway/http/Server"
+import * as PreviewOrigin from "@slipway/http/server/PreviewOrigin"
 import * as HttpSettings from "@slipway/http/server/Settings"
 import * as MachineFolder from "@slipway/machine/files/MachineFolder"
 import { loopback } from "@slipway/machine/network/Loopback"
@@ -26,6 +29,8 @@ import * as Spawner from "@slipway/machine/node/spawner/Spawner"
 import { pages } from "@slipway/pages/Pages"
 import * as SharedSecret from "@slipway/postgres/secret-store/SharedSecret"
 import * as WorkingTreesRunner from "@slipway/runner/trees/WorkingTreesRunner"
+import * as BoxPortsLink from "@slipway/worker-link/channel/BoxPortsLink"
+import * as ChannelServer from "@slipway/worker-link/channel/ChannelServer"
 import * as RemoteTreesLink from "@slipway/worker-link/RemoteTreesLink"
 import * as TreeServer from "@slipway/worker-link/TreeServer"
 import * as CheckpointTreesOnDisk from "@slipway/worker/checkpoint/CheckpointTreesOnDisk"
@@ -38,7 +43,7 @@ import { Timing } from "@slipway/worker/shared/Timing"
 import { AllowNoIsolation } from "@slipway/worker/turn/Agent"
 import { ShowToolDetail } from "@slipway/worker/turn/RunTurn"
 import * as WorkerNode from "@slipway/worker/WorkerNode"
-import { Context, Duration, Effect, Fiber, Layer, Schema, Scope } from "effect"
+import { Context, Deferred, Duration, Effect, Fiber, Layer, Schema, Scope } from "effect"
 import * as TracesOtlp from "../traces/TracesOtlp.ts"
 import "effect/schema/SchemaJITCompiler/enable"
 import { randomUUID } from "node:crypto"
@@ -84,9 +89,14 @@ const worker = (
       Layer.effectDiscard(ModelOffers.announce(worker, catalogue, isolation)),
       isolation.elsewhere === null ? Layer.empty : AbandonedMachines.layer(isolation.elsewhere.machines),
       // Only this process uses an embedded database, so there are no other processes to serve.
-      databaseUrl === null ? Layer.empty : TreeServer.layer({ worker, machine, listen: workerAddress ?? { host: loopback(), port: 0 } })
+      databaseUrl === null
+        ? Layer.empty
+        : TreeServer.layer({ worker, machine, listen: workerAddress ?? { host: loopback(), port: 0 } }).pipe(
+          Layer.provide(ChannelServer.layer(worker))
+        )
     )
   })).pipe(
+    Layer.provideMerge(LocalBoxPorts.layer),
     Layer.provide([
       AgentRuntimeProfiles.layer({ agentsFolder: Installed.folderIn(dataDir) }),
       isolation.host,
@@ -114,10 +124,12 @@ const http = (settings: Settings.Settings, publicUrl: string) => {
     Layer.provide(SignIn.lifetimes(settings)),
     Layer.provide(
       Layer.unwrap(
-        Effect.map(
-          SharedSecret.load("list_cursors"),
-          (cursorKey) => HttpSettings.Settings.layer({ publicUrl, cursorKey, requestsPerMinute: rateLimitPerMinute, ...edge })
-        )
+        Effect.gen(function*() {
+          const cursorKey = yield* SharedSecret.load("list_cursors")
+          const origins = settings.previewOrigins ?? PreviewOrigin.ofPublicUrl(publicUrl)
+          const previews = origins === null ? null : { origins, key: yield* SharedSecret.load("previews") }
+          return HttpSettings.Settings.layer({ publicUrl, cursorKey, previews, requestsPerMinute: rateLimitPerMinute, ...edge })
+        })
       )
     )
   )
@@ -208,6 +220,16 @@ const awaited = <E>(here: Effect.Effect<Context.Context<LocalTrees>, E>) => {
   })
 }
 
+/** The boxes of this process's worker, before it has started. */
+const boxPortsOf = (working: Deferred.Deferred<LocalBoxPorts["Service"]>) =>
+  LocalBoxPorts.of({
+    connect: Effect.fnUntraced(function*(sandboxId, port) {
+      // No box runs before.
+      const here = (yield* Deferred.isDone(working)) ? yield* Deferred.await(working) : null
+      return here === null ? yield* new BoxNotRunning() : yield* here.connect(sandboxId, port)
+    })
+  })
+
 /**
  * Runs the service until its scope closes. `port` is a real port, not 0. `postgres`: see `Storage.layer`.
  *
@@ -259,6 +281,8 @@ export const layer = (settings: Settings.Settings, publicUrl: string, postgres =
     )
     const workerId = randomUUID()
     const waiting = here === null ? null : awaited(here)
+    const workersPorts = yield* Deferred.make<LocalBoxPorts["Service"]>()
+    const ports = boxPortsOf(workersPorts)
     const domain = Layer.merge(UseCases.layerWork, Feedback.layer).pipe(
       Layer.provide(Feedback.listener),
       Layer.provide(
@@ -267,6 +291,11 @@ export const layer = (settings: Settings.Settings, publicUrl: string, postgres =
           : databaseUrl === null
           ? RemoteTrees.layerLocal.pipe(Layer.provide(Layer.succeed(LocalTrees, waiting)))
           : RemoteTreesLink.layer({ own: { worker: workerId, here: waiting } })
+      ),
+      Layer.provideMerge(
+        databaseUrl === null
+          ? BoxPorts.layerLocal.pipe(Layer.provide(Layer.succeed(LocalBoxPorts, ports)))
+          : BoxPortsLink.layer({ own: here === null ? null : { worker: workerId, here: ports } })
       ),
       // Pages read it too.
       Layer.provideMerge(Layer.effect(
@@ -299,5 +328,7 @@ export const layer = (settings: Settings.Settings, publicUrl: string, postgres =
     }))
     const watched = metricsAddress === null || role === "all" ? work : work.pipe(Layer.provide(WorkerMonitor.layer(metricsAddress)))
     const working = yield* begin(watched.pipe(Layer.provide(Layer.effectContext(here)), Layer.provideMerge(machine)))
+    const boxes = Effect.map(working, (built) => Context.get(built, LocalBoxPorts))
+    yield* Effect.forkScoped(Effect.ignore(Effect.flatMap(boxes, (own) => Deferred.succeed(workersPorts, own))))
     return Layer.effectContext(working).pipe(Layer.provideMerge(served))
   }))

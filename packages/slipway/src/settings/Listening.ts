@@ -1,6 +1,7 @@
 /** The addresses of the service, its clients, and the way of its own requests. */
 import * as ClientAddress from "@slipway/http/server/ClientAddress"
 import * as AllowedOrigins from "@slipway/http/server/edge/AllowedOrigins"
+import * as PreviewOrigin from "@slipway/http/server/PreviewOrigin"
 import * as ProxySettings from "@slipway/machine/network/ProxySettings"
 import * as TrustedAuthorities from "@slipway/machine/network/TrustedAuthorities"
 import * as Effect from "effect/Effect"
@@ -28,13 +29,25 @@ export const settings = {
     about: "Address for clients, the beginning of every link; may have a path. " +
       "Without it, http:// and the address listened on; a process with SLIPWAY_ROLE=worker needs it.",
     role: "all"
+  }),
+  previewUrl: Setting.optional({
+    name: "SLIPWAY_PREVIEW_URL",
+    type: Type.parsed("a wildcard origin, such as https://*.preview.example.com", (value) => PreviewOrigin.parse(value) !== null),
+    about: "Origin of previews of servers in sandboxes, with a * for the name of each, such as https://*.preview.example.com. Choose a " +
+      "domain on which nothing else runs. Without it, http://*.localhost with the service's port if people reach the service on " +
+      "their own machine; otherwise no previews.",
+    role: "http"
   })
 }
 
 /** `publicUrl` has no slash at its end. */
 export const load = Effect.map(
   Setting.values(settings),
-  ({ publicUrl, ...loaded }) => ({ ...loaded, publicUrl: publicUrl === null ? null : publicUrl.replace(/(?<!\/)\/+$/u, "") })
+  ({ previewUrl, publicUrl, ...loaded }) => ({
+    ...loaded,
+    publicUrl: publicUrl === null ? null : publicUrl.replace(/(?<!\/)\/+$/u, ""),
+    previewOrigins: previewUrl === null ? null : PreviewOrigin.parse(previewUrl)
+  })
 )
 
 /** Limits that protect clients from each other. */

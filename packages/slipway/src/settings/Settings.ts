@@ -1,5 +1,6 @@
 /** All settings of the service, read from the environment, and their documentation. */
 import { nearest } from "@slipway/domain/text/EditDistance"
+import * as PreviewOrigin from "@slipway/http/server/PreviewOrigin"
 import * as Effect from "effect/Effect"
 import * as Agents from "./Agents.ts"
 import * as Clones from "./Clones.ts"
@@ -100,6 +101,13 @@ export const load: Effect.Effect<Settings, InvalidSetting> = Effect.gen(function
     return yield* new InvalidSetting({
       setting: Listening.settings.publicUrl.name,
       expected: `set when ${role.name} is worker: it listens nowhere itself, and its pull requests and events link to that address`
+    })
+  }
+  const { previewOrigins, publicUrl } = loaded
+  if (previewOrigins !== null && publicUrl !== null && PreviewOrigin.covers(previewOrigins, publicUrl)) {
+    return yield* new InvalidSetting({
+      setting: Listening.settings.previewUrl.name,
+      expected: `another domain than that of ${Listening.settings.publicUrl.name}: every name below it is one of a preview`
     })
   }
   return loaded

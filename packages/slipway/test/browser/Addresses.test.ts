@@ -177,6 +177,7 @@ layer(Shop.layer([REPO], { SLIPWAY_SECRETS_KEY_FILE: keyFile, SLIPWAY_WEBHOOK_PR
             "/sandboxes/:sandboxId/fork": [`${one}/fork?checkpoint=1`],
             "/sandboxes/:sandboxId/read": [`${one}/read`],
             "/sandboxes/:sandboxId/restore": [`${one}/restore?checkpoint=1`],
+            "/sandboxes/:sandboxId/preview": [`${one}/preview`],
             "/sandboxes/:sandboxId/send-back": [`${one}/send-back?${of}`],
             "/sandboxes/:sandboxId/terminate": [`${one}/terminate`],
             "/sandboxes/:sandboxId/text": [`${one}/text?item=${encodeURIComponent(FIRST_PROMPT)}`]

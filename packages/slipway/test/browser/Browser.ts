@@ -44,6 +44,8 @@ export interface Visit {
   readonly refused?: ReadonlyArray<number>
   /** The test takes the network away: requests may fail. */
   readonly drops?: boolean
+  /** Errors of the console that the test brings about beside those. */
+  readonly expected?: RegExp
   /** The name of its trace, where `SLIPWAY_RECORDINGS` keeps them. */
   readonly recording?: string
 }
@@ -61,13 +63,14 @@ const launch = Effect.acquireRelease(
 )
 
 /** Fails on forbidden events of a page. */
-const watch = (page: Page, { drops = false, options, refused = [] }: Visit, problems: Array<string>) => {
+const watch = (page: Page, { drops = false, expected: blocked, options, refused = [] }: Visit, problems: Array<string>) => {
   // Chromium without scripts says of those that a page names that they are not allowed.
   const isWithout = options?.javaScriptEnabled === false
   page.on("pageerror", (error) => problems.push(`${page.url()}: ${error.stack}`))
   page.on("console", (message) => {
     const text = message.text()
     const expected = /^Failed to load resource: the server responded with a status of (\d+)/u.exec(text)?.[1]
+    if (blocked?.test(text) === true) return
     if (drops && /^Failed to load resource: net::/u.test(text)) return
     if (message.type() === "error" && !refused.includes(Number(expected))) problems.push(`${page.url()}: ${text}`)
   })

@@ -300,8 +300,12 @@ export const environmentFile: Arbitrary.Arbitrary<EnvironmentFile> = optional(
     ),
     secrets: Arbitrary.map(some(oneOf("NPM_TOKEN", "A", "A_1")), (all) => Array.from(new Set(all))),
     egress: some(oneOf("registry.npmjs.org:443", "PyPI.org:443", "a:1", "x.y:65535")),
+    ports: Arbitrary.map(
+      some(oneOf("3000", "5173", "1024", "65535")),
+      (all) => Array.from(new Set(all), (port) => port === "5173" ? { port: Number(port), label: "App" } : Number(port))
+    ),
     timeoutMinutes: Arbitrary.schema(Schema.Int.check(Schema.isBetween({ minimum: 1, maximum: 60 }))),
     onFailure: Arbitrary.schema(Schema.Literals(["fail", "continue"]))
   }),
-  some(oneOf("$schema", "setup", "cache", "cacheKey", "env", "secrets", "egress", "timeoutMinutes", "onFailure"), 9)
+  some(oneOf("$schema", "setup", "cache", "cacheKey", "env", "secrets", "egress", "ports", "timeoutMinutes", "onFailure"), 10)
 )

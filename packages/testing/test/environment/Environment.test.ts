@@ -26,6 +26,7 @@ describe("an environment file", () => {
       env: {},
       secrets: [],
       egress: [],
+      ports: [],
       timeoutMinutes: 10,
       onFailure: "continue",
       image: null,
@@ -37,6 +38,9 @@ describe("an environment file", () => {
   it.each<readonly [key: string, most: number, file: (count: number) => object]>([
     ["secrets", 100, (count) => ({ secrets: Array.from({ length: count }, (_, i) => `S${i}`) })],
     ["egress", 100, (count) => ({ egress: Array.from({ length: count }, (_, i) => `h${i}:443`) })],
+    ["ports", 10, (count) => ({ ports: Array.from({ length: count }, (_, i) => 3000 + i) })],
+    ["ports[0].label", 40, (count) => ({ ports: [{ port: 3000, label: "x".repeat(count) }] })],
+    ["ports[0]", 65_535, (count) => ({ ports: [count] })],
     ["cache[0]", 1_023, (count) => ({ cache: ["x".repeat(count)] })],
     ["cacheKey[0]", 1_023, (count) => ({ cacheKey: ["x".repeat(count)] })]
   ])("has in %s at most %i", (key, most, file) => {
@@ -76,6 +80,7 @@ describe("an environment file", () => {
         env: { NODE_ENV: "test" },
         secrets: ["NPM_TOKEN"],
         egress: ["Registry.npmjs.org:443", "registry.npmjs.org:443"],
+        ports: [3000, { port: 5173, label: "App" }],
         timeoutMinutes: 60,
         onFailure: "fail"
       }),
@@ -89,6 +94,7 @@ describe("an environment file", () => {
         env: { NODE_ENV: "test" },
         secrets: ["NPM_TOKEN"],
         egress: ["registry.npmjs.org:443"],
+        ports: [{ port: 3000, label: null }, { port: 5173, label: "App" }],
         timeoutMinutes: 60,
         onFailure: "fail",
         image: null,
@@ -134,6 +140,7 @@ describe("an environment file", () => {
       "env: expected a value with at most 100 entries"
     ],
     ["a secret that the service sets", { secrets: ["HOME"] }, "secrets[0]: expected a name that the service does not set itself"],
+    ["a port twice", { ports: [3000, { port: 3000, label: "App" }] }, "ports[1]: is ports[0] again"],
     ["a secret twice", { secrets: ["A", "B", "A"] }, "secrets[2]: is secrets[0] again"],
     ["a secret that is a variable too", { secrets: ["B", "A"], env: { A: "" } }, "secrets[1]: is in env too"],
     ["a destination without a port", { egress: ["pypi.org"] }, "egress[0]: is no name with a port, such as registry.npmjs.org:443"],

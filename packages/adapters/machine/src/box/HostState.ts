@@ -7,6 +7,7 @@ import type * as SandboxFolder from "../files/SandboxFolder.ts"
 import type { ServiceFolder } from "../files/ServiceFolder.ts"
 import type { Limits } from "../host/Limits.ts"
 import type * as Processors from "../kernel/Processors.ts"
+import type * as LoopbackConnection from "../ports/LoopbackConnection.ts"
 import type * as Ownership from "../users/Ownership.ts"
 import type { Kind, Options } from "./BoxKind.ts"
 
@@ -53,6 +54,8 @@ export interface HostState extends Pick<Options, "diskGlanceMillis" | "diskLookM
   readonly still: Set<SandboxId>
   /** How many starts are under way. */
   readonly starting: Map<SandboxId, number>
+  /** Counts connections to ports of a box. */
+  readonly counted: ReturnType<typeof LoopbackConnection.counter>
   locked(sandboxId: SandboxId): <A, E, R>(self: Effect.Effect<A, E, R>) => Effect.Effect<A, E, R>
 }
 

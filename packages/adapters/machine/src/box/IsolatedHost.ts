@@ -11,6 +11,7 @@ import { attempt } from "../host/HostAttempt.ts"
 import { defaults, type Limits } from "../host/Limits.ts"
 import * as Processors from "../kernel/Processors.ts"
 import * as KeyedLock from "../node/KeyedLock.ts"
+import * as LoopbackConnection from "../ports/LoopbackConnection.ts"
 import type { Kind, Options } from "./BoxKind.ts"
 import { end, giveBack, stop } from "./EndBox.ts"
 import { readHome, writeHome } from "./HostHomes.ts"
@@ -51,6 +52,7 @@ const make = Effect.fnUntraced(function*({ directory, uids }: ServiceFolder, kin
     processors: Processors.make(limits.cpus),
     still: new Set(),
     starting: new Map(),
+    counted: LoopbackConnection.counter(),
     locked: yield* KeyedLock.make
   }
   return SandboxHost.of({

@@ -1,10 +1,12 @@
 /** Opens the box of a sandbox: its folders, its way out, and the limit of its disk. */
 import type { SandboxId } from "@slipway/domain/ids/SandboxId"
+import { BoxNotRunning, PortClosed } from "@slipway/domain/sandbox/ports/BoxConnection"
 import { type Box, HostError } from "@slipway/domain/sandbox/ports/SandboxHost"
 import { Effect, Scope } from "effect"
 import { join, relative } from "node:path"
 import { WORKSPACE } from "../files/BoxPaths.ts"
 import * as DiskUse from "../files/DiskUse.ts"
+import * as SocketConnection from "../network/SocketConnection.ts"
 import { endAll, type HostState, type Live, type Prepared } from "./HostState.ts"
 import { prepare } from "./PrepareBox.ts"
 import { spawnIn } from "./SpawnInBox.ts"
@@ -71,12 +73,19 @@ export const open = Effect.fnUntraced(function*(host: HostState, sandboxId: Sand
     }
     return yield* spawnIn(host, sandboxId, prepared, { isReading: false, running: live.running }, command)
   })
+  const connect: NonNullable<Box["connect"]> = Effect.fn("Box.connect")(function*(port) {
+    if (!lives.has(sandboxId)) return yield* new BoxNotRunning()
+    yield* host.counted(sandboxId)
+    const socket = yield* Effect.acquireRelease(egress.connect(sandboxId, port), (socket) => Effect.sync(() => socket?.destroy()))
+    return socket === null ? yield* new PortClosed({ port }) : SocketConnection.of(socket)
+  })
   const overlay: NonNullable<Box["overlay"]> = (wanted) => overlayIn(host, sandboxId, prepared, wanted)
   const box = {
     sandboxId,
     workspace: WORKSPACE,
     home: folder.homeInBox,
     spawn,
+    connect,
     ...kind.showsMounts ? { overlay } : {},
     ...kind.limitsMet === undefined ? {} : { limitsMet: kind.limitsMet(sandboxId) }
   }

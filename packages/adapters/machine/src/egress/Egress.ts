@@ -7,6 +7,7 @@ import { dirname, basename } from "node:path"
 import type { Duplex } from "node:stream"
 import { fileURLToPath } from "node:url"
 import type { AllowList } from "./AllowList.ts"
+import * as PortRelays from "./PortRelays.ts"
 import * as Proxy from "./Proxy.ts"
 
 class EgressError extends Schema.TaggedError<EgressError>()("EgressError", { detail: Schema.String }) {
@@ -75,6 +76,11 @@ export class Egress extends Context.Service<Egress, {
    * default all. The longest prefix counts, and of equal ones the newest.
    */
   route(sandboxId: SandboxId, address: URL, prefix?: string): Effect.Effect<void, never, Scope.Scope>
+  /**
+   * Connects to a port on the loopback interface of a process of the sandbox that was started with its way out; `null`: none has the
+   * port open. The caller destroys the connection.
+   */
+  connect(sandboxId: SandboxId, port: number): Effect.Effect<Duplex | null>
   /** Whether there is anything that the sandbox may reach now. */
   isOpen(sandboxId: SandboxId): Effect.Effect<boolean>
   /** Refused connections of a sandbox since the proxy started to listen. */
@@ -137,14 +143,18 @@ export const layer = (options: Options): Layer.Layer<Egress> =>
     Effect.gen(function*() {
       const routes = new Map<SandboxId, ReadonlyArray<Route>>()
       const counters = new Map<SandboxId, ReturnType<typeof counter>>()
+      const relays = new Map<SandboxId, PortRelays.PortRelays>()
       const run = Effect.runForkWith(yield* Effect.context<never>())
 
       const proxyOf = (sandboxId: SandboxId) => {
         const refusals = counter()
         counters.set(sandboxId, refusals)
+        const ports = PortRelays.make()
+        relays.set(sandboxId, ports)
         const proxy = Proxy.make({
           ...options,
           gateway: (path) => gatewayFor(routes.get(sandboxId) ?? [], path),
+          ports: ports.take,
           refused: ({ reason, target }) => {
             const before = refusals.next(Date.now())
             if (before === null) return
@@ -162,6 +172,7 @@ export const layer = (options: Options): Layer.Layer<Egress> =>
         const close = () => {
           proxy.close()
           if (counters.get(sandboxId) === refusals) counters.delete(sandboxId)
+          if (relays.get(sandboxId) === ports) relays.delete(sandboxId)
         }
         return { ...proxy, close }
       }
@@ -221,6 +232,7 @@ export const layer = (options: Options): Layer.Layer<Egress> =>
         listen,
         serve,
         route,
+        connect: (sandboxId, port) => Effect.promise(() => relays.get(sandboxId)?.open(port) ?? Promise.resolve(null)),
         isOpen: (sandboxId) => Effect.sync(() => options.allow.size > 0 || routes.has(sandboxId)),
         refusals: (sandboxId) => Effect.sync(() => counters.get(sandboxId)?.count ?? 0)
       })

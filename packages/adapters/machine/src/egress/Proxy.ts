@@ -45,6 +45,8 @@ export interface Options {
   /** Where the gateway for this path listens for this sandbox: that of its model or of its MCP servers. `undefined` without a session. */
   readonly gateway: (path: string) => URL | undefined
   readonly refused: (refusal: Refusal) => void
+  /** Takes a `CONNECT` of a bridge for its ports; `false`: it is another one. */
+  readonly ports?: (target: string, client: Duplex, head: Buffer) => boolean
   /** Addresses of a name. */
   readonly lookup?: (name: string) => Promise<ReadonlyArray<string>>
   readonly mayConnect?: (address: string) => boolean
@@ -304,6 +306,7 @@ export const make = (options: Options): Proxy => {
     socket.on("error", () => socket.destroy())
   })
   server.on("connect", (request, client, head) => {
+    if (options.ports?.(request.url ?? "", client, head) === true) return
     tunnel(state, request, client, head).catch(() => client.destroy())
   })
   server.on("clientError", (_, socket) => {

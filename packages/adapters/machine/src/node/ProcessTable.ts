@@ -115,6 +115,10 @@ const find = (variable: string, matches: (mark: string) => boolean, sessions: Se
   return [...found].map(({ pid }) => pid)
 }
 
+/** The processes that {@link killAll} would kill now. */
+export const pidsOf = (variable: string, matches: (mark: string) => boolean): Effect.Effect<ReadonlyArray<number>> =>
+  Effect.sync(() => find(variable, matches, new Set()))
+
 const kill = (pid: number) => {
   try {
     process.kill(pid, "SIGKILL")

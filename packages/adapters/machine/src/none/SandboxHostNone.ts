@@ -4,6 +4,7 @@
  * environment (see ProcessTable), also by another worker process after this one was killed.
  */
 import { SandboxId } from "@slipway/domain/ids/SandboxId"
+import { BoxNotRunning, PortClosed } from "@slipway/domain/sandbox/ports/BoxConnection"
 import { type Box, type BoxCommand, HostError, SandboxHost } from "@slipway/domain/sandbox/ports/SandboxHost"
 import { Effect, Layer, Option, Schema, type Stream } from "effect"
 import { randomUUID } from "node:crypto"
@@ -19,6 +20,8 @@ import * as TrustedAuthorities from "../network/TrustedAuthorities.ts"
 import * as KeyedLock from "../node/KeyedLock.ts"
 import * as NodeBoxProcess from "../node/NodeBoxProcess.ts"
 import * as ProcessTable from "../node/ProcessTable.ts"
+import * as ListeningSockets from "../ports/ListeningSockets.ts"
+import * as LoopbackConnection from "../ports/LoopbackConnection.ts"
 
 /** `<directory>/<sandbox id>:<process>`: whose process it is, for every worker that uses this directory. */
 const MARK = "SANDBOX_MARK"
@@ -47,6 +50,7 @@ interface Host {
   readonly workspaceOf: Options["workspaceOf"]
   /** Provisioned, and not at rest. */
   readonly boxes: Map<SandboxId, Box>
+  readonly counted: ReturnType<typeof LoopbackConnection.counter>
   locked(sandboxId: SandboxId): <A, E, R>(self: Effect.Effect<A, E, R>) => Effect.Effect<A, E, R>
 }
 
@@ -117,6 +121,19 @@ const prepared = Effect.fnUntraced(function*(host: Host, operation: HostError["o
   return box
 })
 
+/**
+ * The loopback interface is the machine's, with the service, its database and other sandboxes on it. So only a socket of the sandbox's own
+ * processes is reached.
+ */
+const connect = Effect.fn("Box.connect")(function*({ boxes, counted, directory }: Host, sandboxId: SandboxId, port: number) {
+  if (!boxes.has(sandboxId)) return yield* new BoxNotRunning()
+  yield* counted(sandboxId)
+  const sockets = ListeningSockets.at(port)
+  const own = sockets.length === 0 ? [] : yield* ProcessTable.pidsOf(MARK, (mark) => mark.startsWith(`${join(directory, sandboxId)}:`))
+  const socket = sockets.find((one) => own.some((pid) => ListeningSockets.isOf(pid, one)))
+  return socket === undefined ? yield* new PortClosed({ port }) : yield* LoopbackConnection.open(socket.host, port)
+})
+
 const provision = Effect.fn("SandboxHost.provision")(function*(host: Host, { sandboxId }: { readonly sandboxId: SandboxId }) {
   const { boxes, directory } = host
   yield* end("provision", join(directory, sandboxId))
@@ -128,7 +145,8 @@ const provision = Effect.fn("SandboxHost.provision")(function*(host: Host, { san
         boxes.has(sandboxId)
           ? spawn(command)
           : new HostError({ operation: "spawn", detail: "The sandbox has no box any more.", retryable: false })
-      )
+      ),
+    connect: (port) => connect(host, sandboxId, port)
   }
   boxes.set(sandboxId, box)
   return box
@@ -181,7 +199,13 @@ const make = Effect.fnUntraced(function*(options: Options) {
     await mkdir(options.directory, { recursive: true, mode: 0o700 })
     return realpath(options.directory)
   })
-  const host: Host = { directory, workspaceOf: options.workspaceOf, boxes: new Map(), locked: yield* KeyedLock.make }
+  const host: Host = {
+    directory,
+    workspaceOf: options.workspaceOf,
+    boxes: new Map(),
+    counted: LoopbackConnection.counter(),
+    locked: yield* KeyedLock.make
+  }
   return SandboxHost.of({
     isolation: "none",
     programs: (image) =>

@@ -141,6 +141,7 @@ const fromFile = (file: DevContainerFile, keys: ReadonlyArray<string>, surroundi
     env: Object.fromEntries(env),
     secrets: [],
     egress: [],
+    ports: [],
     timeoutMinutes: DEFAULT_TIMEOUT,
     onFailure: "continue",
     image: file.image ?? null,

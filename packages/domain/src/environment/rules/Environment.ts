@@ -42,6 +42,10 @@ export const MAX_VALUE = 8_192
 export const MAX_SECRETS = 100
 /** Network destinations. */
 export const MAX_DESTINATIONS = 100
+/** Ports with a preview. */
+export const MAX_PORTS = 10
+/** Characters of a port's label. */
+export const MAX_LABEL = 40
 /** Minutes that a setup may take by default. */
 export const DEFAULT_TIMEOUT = 10
 
@@ -80,6 +84,13 @@ const Destination = Schema.String.check(
     (entry) => destination(entry) === undefined ? "is no name with a port, such as registry.npmjs.org:443" : undefined
   )
 )
+
+/** Ports below are for servers with rights that sandboxes do not have. */
+const Port = Schema.Int.check(Schema.isBetween({ minimum: 1024, maximum: 65_535 }))
+
+const DeclaredPort = Schema.Union([Port, Schema.Struct({ port: Port, label: text(1, MAX_LABEL) })])
+
+const portOf = (declared: typeof DeclaredPort.Type): number => typeof declared === "number" ? declared : declared.port
 
 /** Refuses a list with two equal items. `problem` gets the position of the first. */
 const once = <T>(same: (a: T, b: T) => boolean, problem: (first: number) => string) =>
@@ -123,6 +134,12 @@ export const EnvironmentFile = Schema.Struct({
   egress: Schema.optionalKey(Schema.Array(Destination).check(Schema.isMaxLength(MAX_DESTINATIONS))).annotateKey(
     About("What the repository would like to reach, as name:port. The operator decides what of it can be.")
   ),
+  ports: Schema.optionalKey(
+    Schema.Array(DeclaredPort).check(
+      Schema.isMaxLength(MAX_PORTS),
+      once<typeof DeclaredPort.Type>((a, b) => portOf(a) === portOf(b), (first) => `is ports[${first}] again`)
+    )
+  ).annotateKey(About("Ports of the sandbox whose servers people may open in a browser, as 3000 or { port: 3000, label: \"App\" }.")),
   timeoutMinutes: Schema.optionalKey(Schema.Int.check(Schema.isBetween({ minimum: 1, maximum: 60 }))).annotateKey(
     About(`Minutes that setup may take: 1 to 60, by default ${DEFAULT_TIMEOUT}.`)
   ),
@@ -158,6 +175,13 @@ export interface SetupCommand {
   readonly argv: readonly [program: string, ...args: ReadonlyArray<string>]
 }
 
+/** A port of the box with a preview. */
+export interface PreviewPort {
+  readonly port: number
+  /** For people; `null`: none. */
+  readonly label: string | null
+}
+
 /** The requirements of a repository's sandboxes. */
 export interface Environment {
   /** Steps in order. The commands of one step run in parallel. */
@@ -169,6 +193,8 @@ export interface Environment {
   readonly secrets: ReadonlyArray<SecretName>
   /** `name:port` in lower case. */
   readonly egress: ReadonlyArray<string>
+  /** Ports that people may open in a browser. */
+  readonly ports: ReadonlyArray<PreviewPort>
   readonly timeoutMinutes: number
   readonly onFailure: OnFailure
   /** The container image that the file asks for; `null`: no image. */
@@ -249,6 +275,7 @@ const fromFile = (file: EnvironmentFile): Environment => ({
   env: file.env ?? {},
   secrets: file.secrets ?? [],
   egress: Array.from(new Set((file.egress ?? []).map((entry) => entry.toLowerCase()))),
+  ports: (file.ports ?? []).map((one) => typeof one === "number" ? { port: one, label: null } : one),
   timeoutMinutes: file.timeoutMinutes ?? DEFAULT_TIMEOUT,
   onFailure: file.onFailure ?? "continue",
   image: null,

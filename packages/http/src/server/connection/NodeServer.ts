@@ -11,8 +11,6 @@ const limits = {
   requestTimeout: 30_000,
   connectionsCheckingInterval: 2_000,
   maxHeaderSize: 16 * 1024,
-  /** Nothing here speaks another protocol, so an offer to change it is ignored (RFC 9110, section 7.8). */
-  shouldUpgradeCallback: () => false,
   /** `Edge` refuses such a request, with a body. */
   requireHostHeader: false
 }
@@ -88,11 +86,17 @@ const after = (responses: ReadonlyArray<ServerResponse>, action: () => void) => 
   }
 }
 
-/** `newRequestId` names a request that no handler ever saw. `keepAlive`: how long a connection may wait for its next request. */
-export const make = (
-  { keepAlive, newRequestId }: { readonly newRequestId: () => string; readonly keepAlive: Duration.Duration }
-): Server => {
-  const server = createServer({ ...limits, keepAliveTimeout: Duration.toMillis(keepAlive) })
+interface Options {
+  /** Names a request that no handler ever saw. */
+  readonly newRequestId: () => string
+  /** How long a connection may wait for its next request. */
+  readonly keepAlive: Duration.Duration
+  /** The requests that may change the protocol. The offers of others are ignored (RFC 9110, section 7.8). */
+  readonly upgrades?: (request: IncomingMessage) => boolean
+}
+
+export const make = ({ keepAlive, newRequestId, upgrades = () => false }: Options): Server => {
+  const server = createServer({ ...limits, shouldUpgradeCallback: upgrades, keepAliveTimeout: Duration.toMillis(keepAlive) })
   const underWay = exchanges(server)
   const refused = new WeakSet<Socket>()
 

@@ -28,6 +28,7 @@ import * as Authenticate from "../access/Authenticate.ts"
 import { Connections } from "../connection/Connections.ts"
 import { LiveResponses } from "../connection/LiveResponses.ts"
 import * as Wire from "../connection/Wire.ts"
+import { Previews } from "../preview/Previews.ts"
 import * as Encodings from "../reply/Encodings.ts"
 import { respond } from "../reply/Respond.ts"
 import { type Address, Routes } from "../Routes.ts"
@@ -218,7 +219,9 @@ const make = Effect.gen(function*() {
   const isCollected = yield* RootSpan.Collected
   const clock = yield* Clock.Clock
   const queue = AdmissionQueue.make()
+  const previews = yield* Previews
   return {
+    previews,
     ids,
     live,
     connections,
@@ -255,7 +258,7 @@ const within = (
 export const layer = HttpRouter.middleware<{ provides: CurrentPrincipal }>()(
   Effect.map(make, (edge) => {
     const { authenticate, base, clock, connections, cors, isCollected, live, notFoundPage, queue, routes } = edge
-    const { count, ids, prefix, requestsPerMinute, spanOf } = edge
+    const { count, ids, prefix, previews, requestsPerMinute, spanOf } = edge
     return (route) => {
       const answerTo = (received: HttpServerRequest.HttpServerRequest, requestId: string) => {
         const begunAt = clock.currentTimeNanosUnsafe()
@@ -293,6 +296,11 @@ export const layer = HttpRouter.middleware<{ provides: CurrentPrincipal }>()(
           return refused(fault)
         }
         if (!connections.enter(address, wire)) return refused(tooManyUnderWay)
+        // Nothing else answers on a preview's origin, and a preview adds no header of ours to what a box says.
+        // The host may also be in the target of the request.
+        if (wire.version !== null && [received.headers["host"], ...wire.lines("host")].some(previews.isFor)) {
+          return Effect.catchCause(previews.answer(received), (cause) => answer(cause, nothingHere))
+        }
         // A browser asks without the key whether a page may send one.
         const preflight = cors.preflight(request, path, place)
         if (preflight !== null) return atOnce(preflight)

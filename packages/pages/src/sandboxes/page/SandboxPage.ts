@@ -196,6 +196,7 @@ ${piece.commands}
 ${!isEarlier && notifyButton}
 ${piece.pin}
 ${piece.rename}
+<p><a href="/sandboxes/${sandbox.id}/preview">Previews</a></p>
 <p><a href="/sandboxes/${sandbox.id}/read">Read-only page</a></p>
 ${piece.facts}
 </div></details>

@@ -60,6 +60,7 @@ export const look = Effect.fnUntraced(function*(folder: string, which: "commit" 
     env: environment.env,
     secrets: environment.secrets,
     egress: environment.egress.map((name) => ({ name, allowed: egressAllow.has(name) })),
+    ports: environment.ports,
     timeoutMinutes: environment.timeoutMinutes,
     onFailure: environment.onFailure,
     image: environment.image,

@@ -33,6 +33,7 @@ const table = (found: Found): string =>
       "egress",
       found.egress.map(({ allowed, name }) => [name, allowed ? "allowed" : `not on ${Isolation.settings.egressAllow.name}`])
     ),
+    ...rows("ports", found.ports.map(({ label, port }) => [`${port}`, label ?? ""])),
     ...rows("image", found.image === null ? [] : [[found.image]]),
     ["timeout", `${found.timeoutMinutes} min`],
     ["on failure", found.onFailure],

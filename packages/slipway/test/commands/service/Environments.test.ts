@@ -67,6 +67,7 @@ describe("slipway env check", () => {
           env: { NODE_ENV: "test" },
           secrets: ["NPM_TOKEN"],
           egress: [{ name: "registry.npmjs.org:443", allowed: true }, { name: "pypi.org:443", allowed: false }],
+          ports: [],
           timeoutMinutes: 5,
           onFailure: "continue",
           image: null,
