@@ -9,6 +9,7 @@ export const AREAS = [
   "checkpoints",
   "events",
   "stream",
+  "terminal",
   "approvals",
   "questions",
   "files",

@@ -33,6 +33,10 @@ interface Adjustable {
   readonly downloadsPerKey: number
   readonly downloadsPerUser: number
   readonly downloadsPerGrant: number
+  /** Attachments to terminals that one key, one user and one grant may hold open in this process. */
+  readonly terminalsPerKey: number
+  readonly terminalsPerUser: number
+  readonly terminalsPerGrant: number
   /** Event streams this process holds open at most, for all keys together. */
   readonly streams: number
   /** Connections one address may have, and requests of one address that may be under way; never more than half of all. */
@@ -61,6 +65,9 @@ const defaults: Adjustable = {
   downloadsPerKey: 8,
   downloadsPerUser: 16,
   downloadsPerGrant: 32,
+  terminalsPerKey: 8,
+  terminalsPerUser: 16,
+  terminalsPerGrant: 32,
   streams: 10_000,
   connectionsPerAddress: 512,
   // Longer than load balancers keep connections (60 s at most of them): they must close first, not we.

@@ -4,6 +4,9 @@ import { Duration } from "effect"
 import { createServer, type IncomingMessage, type Server, type ServerResponse, STATUS_CODES } from "node:http"
 import type { Socket } from "node:net"
 
+/** The address of a terminal, perhaps with a path in front of it. */
+const TERMINAL = /\/sandboxes\/[^/?]+\/terminal(?:\?|$)/u
+
 const limits = {
   /** From a request's first byte, or from the connection's beginning; the wait between requests is `keepAlive`. */
   headersTimeout: 10_000,
@@ -11,8 +14,9 @@ const limits = {
   requestTimeout: 30_000,
   connectionsCheckingInterval: 2_000,
   maxHeaderSize: 16 * 1024,
-  /** Nothing here speaks another protocol, so an offer to change it is ignored (RFC 9110, section 7.8). */
-  shouldUpgradeCallback: () => false,
+  /** Only terminals speak another protocol. Elsewhere an offer to change it is ignored (RFC 9110, section 7.8). */
+  shouldUpgradeCallback: ({ headers, url }: IncomingMessage) =>
+    headers.upgrade?.toLowerCase() === "websocket" && TERMINAL.test(url ?? ""),
   /** `Edge` refuses such a request, with a body. */
   requireHostHeader: false
 }
