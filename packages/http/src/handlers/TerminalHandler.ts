@@ -146,7 +146,7 @@ const hear = (attachment: TerminalAttachment, window: Window, message: Uint8Arra
   const { success: said } = read
   switch (said.type) {
     case "resize":
-      return Effect.as(attachment.resize(said), null)
+      return Effect.as(attachment.resize({ columns: said.columns, rows: said.rows }), null)
     case "taken":
       return Effect.succeed(window.taken(said.bytes) ? null : invalid)
     case "end":
@@ -215,7 +215,6 @@ export const layer = HttpRouter.use(Effect.fnUntraced(function*(router) {
   const refusalOf = (request: HttpServerRequest.HttpServerRequest, { credential, scopes }: Principal): Refusal | null => {
     if (Option.isNone(terminals)) return off
     if (!scopes.has("sandboxes")) return onlyMembers
-    if (request.headers["upgrade"]?.toLowerCase() !== "websocket") return upgradeRequired
     // Browsers send the cookie with a WebSocket of any page, and no page can set the Authorization header of one.
     return credential._tag === "Session" && request.headers["origin"] !== ownOrigin ? foreignOrigin : null
   }
@@ -266,6 +265,8 @@ export const layer = HttpRouter.use(Effect.fnUntraced(function*(router) {
       const id = read.success
       yield* Effect.catchTag(sandboxes.get(by, id), "SandboxNotFound", ({ message }) => NotFound.make(message))
       const asked = requestOf(new URL(request.url, publicUrl).searchParams)
+      // Last, so that a request without it asks whether a terminal can be opened.
+      if (request.headers["upgrade"]?.toLowerCase() !== "websocket") return yield* upgradeRequired
       if (asked === null) return yield* InvalidRequest.make("terminal is 1 to 4, or new; columns and rows are 1 to 1000.")
       const wire = Wire.of(request)
       const opened = yield* live.terminal(by, wire, id)
