@@ -38,7 +38,7 @@ const ARROWS = {
   postgres: [],
   "rest-host": [],
   runner: ["git", "machine"],
-  "worker-link": ["postgres"]
+  "worker-link": ["machine", "postgres"]
 }
 
 /** The folder of the package of a file: `packages/domain`, `packages/adapters/postgres`. */

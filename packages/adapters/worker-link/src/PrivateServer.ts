@@ -3,6 +3,7 @@ import * as NodeHttpServer from "@effect/platform-node/NodeHttpServer"
 import { Effect, Layer } from "effect"
 import { HttpServer, type HttpServerRequest, type HttpServerResponse } from "effect/http"
 import { createServer, type Server } from "node:http"
+import type { Socket } from "node:net"
 import { refusal, type Served } from "./PrivateAddress.ts"
 
 const LIMITS = {
@@ -18,14 +19,23 @@ const QUIET_MILLIS = 600_000
 /** Serves until the scope closes. The address comes from `PrivateAddress.resolve`. */
 export const layer = <E, R>(
   served: Served,
-  answer: Effect.Effect<HttpServerResponse.HttpServerResponse, E, R | HttpServerRequest.HttpServerRequest>
+  answer: Effect.Effect<HttpServerResponse.HttpServerResponse, E, R | HttpServerRequest.HttpServerRequest>,
+  /** Adds listeners to the server before it listens. */
+  prepare: (server: Server) => void = () => {}
 ) =>
   Layer.unwrap(Effect.gen(function*() {
     const refuse = yield* refusal(served)
     let node: Server | undefined
+    // Those of channels too, which Node no longer counts among its own.
+    const sockets = new Set<Socket>()
     const server = NodeHttpServer.layer(() => {
       node = createServer(LIMITS)
       node.setTimeout(QUIET_MILLIS, (socket) => socket.destroy())
+      node.on("connection", (socket) => {
+        sockets.add(socket)
+        socket.once("close", () => sockets.delete(socket))
+      })
+      prepare(node)
       return node
     }, { ...served.listen, gracefulShutdownTimeout: "1 second" }).pipe(
       Layer.catchTag("ServeError", ({ cause }) =>
@@ -35,6 +45,12 @@ export const layer = <E, R>(
         ))
     )
     // Between the two layers, because an unfinished request has no handler that would end.
-    const cut = Layer.effectDiscard(Effect.addFinalizer(() => Effect.sync(() => node?.closeAllConnections())))
+    const cut = Layer.effectDiscard(Effect.addFinalizer(() =>
+      Effect.sync(() => {
+        node?.closeAllConnections()
+        // An ordinary close would look like the end of the bytes.
+        for (const socket of sockets) socket.resetAndDestroy()
+      })
+    ))
     return HttpServer.serve(answer).pipe(Layer.provideMerge(cut), Layer.provideMerge(server))
   }))

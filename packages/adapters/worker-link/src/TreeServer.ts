@@ -1,6 +1,7 @@
 /**
- * A worker's private endpoint: serves the trees of this machine to the other processes of the database, and its health to supervisors.
- * It listens on loopback or a private network. Requests for trees need the shared secret.
+ * A worker's private endpoint: serves the trees of this machine and channels into its boxes to the other processes of the
+ * database, and its health to supervisors. It listens on loopback or a private network. Requests for trees and channels need the shared
+ * secret.
  */
 import { AgentDisconnected, LocalTrees } from "@slipway/domain/files/ports/RemoteTrees"
 import { OnBehalfOf, type TreeKey } from "@slipway/domain/files/ports/WorkingTrees"
@@ -9,6 +10,7 @@ import { SandboxStore } from "@slipway/domain/sandbox/ports/SandboxStore"
 import * as SharedSecret from "@slipway/postgres/secret-store/SharedSecret"
 import { Clock, Duration, Effect, Layer, Option, Schedule, Schema } from "effect"
 import { HttpServer, HttpServerRequest, HttpServerResponse } from "effect/http"
+import * as ChannelServer from "./channel/ChannelServer.ts"
 import * as LinkAddresses from "./LinkAddresses.ts"
 import * as Protocol from "./LinkProtocol.ts"
 import { type Endpoint, format, resolve } from "./PrivateAddress.ts"
@@ -134,11 +136,13 @@ const announce = Effect.fnUntraced(function*({ listen, machine, worker }: Option
   yield* publish.pipe(Effect.repeat(Schedule.spaced(heard)), Effect.forkScoped)
 })
 
-/** Serves the trees and reports their address until the scope closes. */
+/** Serves the trees and channels, and reports their address until the scope closes. */
 export const layer = (options: Options) =>
   Layer.unwrap(Effect.gen(function*() {
     const served = { what: "working trees", listen: options.listen, option: "listen" } as const
     const listen = yield* resolve(served)
     const answer = yield* answering(options.worker)
-    return Layer.effectDiscard(announce({ ...options, listen })).pipe(Layer.provide(PrivateServer.layer({ ...served, listen }, answer)))
+    const channels = yield* ChannelServer.make(options.worker)
+    const server = PrivateServer.layer({ ...served, listen }, answer, channels)
+    return Layer.effectDiscard(announce({ ...options, listen })).pipe(Layer.provide(server))
   }))

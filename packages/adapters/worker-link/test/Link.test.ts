@@ -19,7 +19,7 @@ import type { TimeLimits } from "../src/LinkRequest.ts"
 import { isPrivate, parse } from "../src/PrivateAddress.ts"
 import * as RemoteTreesLink from "../src/RemoteTreesLink.ts"
 import * as TreeServer from "../src/TreeServer.ts"
-import { addressOf, beside, client, database, lease, MACHINE, sandboxOf, server, WORKER } from "./Links.ts"
+import { addressOf, beside, client, database, lease, MACHINE, noBoxes, sandboxOf, server, WORKER } from "./Links.ts"
 
 const id = SandboxId.make("c_aaaaaaaaaaaa")
 const key = { sandboxId: id, repo: RepoName.make("acme/app") }
@@ -449,7 +449,7 @@ it.layer(database, { excludeTestServices: true })("the link to a worker", (it) =
           Effect.scoped(
             Layer.build(
               TreeServer.layer({ worker: WORKER, machine: MACHINE, listen: parse(text) ?? { host: "", port: 0 } }).pipe(
-                Layer.provide(machineWith(small))
+                Layer.provide([machineWith(small), noBoxes])
               )
             )
           )

@@ -2,6 +2,8 @@
 import { AgentDisconnected, RemoteTrees } from "@slipway/domain/files/ports/RemoteTrees"
 import { FileNotFound, WorkingTrees } from "@slipway/domain/files/ports/WorkingTrees"
 import type { SandboxId } from "@slipway/domain/ids/SandboxId"
+import { BoxNotRunning } from "@slipway/domain/sandbox/ports/BoxConnection"
+import { LocalBoxPorts } from "@slipway/domain/sandbox/ports/BoxPorts"
 import { SandboxStore } from "@slipway/domain/sandbox/ports/SandboxStore"
 import { initial, type Sandbox } from "@slipway/domain/sandbox/rules/Sandbox"
 import * as TestPostgres from "@slipway/embedded-postgres/testing/TestPostgres"
@@ -69,7 +71,11 @@ export const lease = Effect.fnUntraced(function*(id: SandboxId, worker = WORKER)
     ON CONFLICT (id) DO UPDATE SET worker = excluded.worker, machine = excluded.machine, lease_until = excluded.lease_until`
 })
 
-export const server = (worker = WORKER, machine = MACHINE) => TreeServer.layer({ worker, machine, listen: { host: "127.0.0.1", port: 0 } })
+/** A worker without boxes. */
+export const noBoxes = Layer.succeed(LocalBoxPorts, { connect: () => new BoxNotRunning() })
+
+export const server = (worker = WORKER, machine = MACHINE, boxes: Layer.Layer<LocalBoxPorts> = noBoxes) =>
+  TreeServer.layer({ worker, machine, listen: { host: "127.0.0.1", port: 0 } }).pipe(Layer.provide(boxes))
 
 /** The services of a worker's endpoint beside its trees. */
 export const beside = (stored: Partial<Sandbox> = {}) =>

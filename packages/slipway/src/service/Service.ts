@@ -7,6 +7,8 @@ import { RemoteTrees, LocalTrees } from "@slipway/domain/files/ports/RemoteTrees
 import { WorkingTrees } from "@slipway/domain/files/ports/WorkingTrees"
 import { ModelCatalogue } from "@slipway/domain/models/schema/ModelCatalogue"
 import { Feedback } from "@slipway/domain/publishing/usecases/Feedback"
+import { BoxNotRunning } from "@slipway/domain/sandbox/ports/BoxConnection"
+import { BoxPorts, LocalBoxPorts } from "@slipway/domain/sandbox/ports/BoxPorts"
 import { Leases } from "@slipway/domain/sandbox/ports/Leases"
 import * as WorkerReadiness from "@slipway/domain/sandbox/ports/WorkerReadiness"
 import { Policy } from "@slipway/domain/sandbox/rules/Policy"
@@ -26,6 +28,7 @@ import * as Spawner from "@slipway/machine/node/spawner/Spawner"
 import { pages } from "@slipway/pages/Pages"
 import * as SharedSecret from "@slipway/postgres/secret-store/SharedSecret"
 import * as WorkingTreesRunner from "@slipway/runner/trees/WorkingTreesRunner"
+import * as BoxPortsLink from "@slipway/worker-link/channel/BoxPortsLink"
 import * as RemoteTreesLink from "@slipway/worker-link/RemoteTreesLink"
 import * as TreeServer from "@slipway/worker-link/TreeServer"
 import * as CheckpointTreesOnDisk from "@slipway/worker/checkpoint/CheckpointTreesOnDisk"
@@ -38,7 +41,7 @@ import { Timing } from "@slipway/worker/shared/Timing"
 import { AllowNoIsolation } from "@slipway/worker/turn/Agent"
 import { ShowToolDetail } from "@slipway/worker/turn/RunTurn"
 import * as WorkerNode from "@slipway/worker/WorkerNode"
-import { Context, Duration, Effect, Fiber, Layer, Schema, Scope } from "effect"
+import { Context, Deferred, Duration, Effect, Fiber, Layer, Schema, Scope } from "effect"
 import * as TracesOtlp from "../traces/TracesOtlp.ts"
 import "effect/schema/SchemaJITCompiler/enable"
 import { randomUUID } from "node:crypto"
@@ -87,6 +90,7 @@ const worker = (
       databaseUrl === null ? Layer.empty : TreeServer.layer({ worker, machine, listen: workerAddress ?? { host: loopback(), port: 0 } })
     )
   })).pipe(
+    Layer.provideMerge(LocalBoxPorts.layer),
     Layer.provide([
       AgentRuntimeProfiles.layer({ agentsFolder: Installed.folderIn(dataDir) }),
       isolation.host,
@@ -208,6 +212,16 @@ const awaited = <E>(here: Effect.Effect<Context.Context<LocalTrees>, E>) => {
   })
 }
 
+/** The boxes of this process's worker, before it has started. */
+const boxPortsOf = (working: Deferred.Deferred<LocalBoxPorts["Service"]>) =>
+  LocalBoxPorts.of({
+    connect: Effect.fnUntraced(function*(sandboxId, port) {
+      // No box runs before.
+      const here = (yield* Deferred.isDone(working)) ? yield* Deferred.await(working) : null
+      return here === null ? yield* new BoxNotRunning() : yield* here.connect(sandboxId, port)
+    })
+  })
+
 /**
  * Runs the service until its scope closes. `port` is a real port, not 0. `postgres`: see `Storage.layer`.
  *
@@ -259,6 +273,8 @@ export const layer = (settings: Settings.Settings, publicUrl: string, postgres =
     )
     const workerId = randomUUID()
     const waiting = here === null ? null : awaited(here)
+    const workersPorts = yield* Deferred.make<LocalBoxPorts["Service"]>()
+    const ports = boxPortsOf(workersPorts)
     const domain = Layer.merge(UseCases.layerWork, Feedback.layer).pipe(
       Layer.provide(Feedback.listener),
       Layer.provide(
@@ -267,6 +283,11 @@ export const layer = (settings: Settings.Settings, publicUrl: string, postgres =
           : databaseUrl === null
           ? RemoteTrees.layerLocal.pipe(Layer.provide(Layer.succeed(LocalTrees, waiting)))
           : RemoteTreesLink.layer({ own: { worker: workerId, here: waiting } })
+      ),
+      Layer.provideMerge(
+        databaseUrl === null
+          ? BoxPorts.layerLocal.pipe(Layer.provide(Layer.succeed(LocalBoxPorts, ports)))
+          : BoxPortsLink.layer({ own: here === null ? null : { worker: workerId, here: ports } })
       ),
       // Pages read it too.
       Layer.provideMerge(Layer.effect(
@@ -299,5 +320,7 @@ export const layer = (settings: Settings.Settings, publicUrl: string, postgres =
     }))
     const watched = metricsAddress === null || role === "all" ? work : work.pipe(Layer.provide(WorkerMonitor.layer(metricsAddress)))
     const working = yield* begin(watched.pipe(Layer.provide(Layer.effectContext(here)), Layer.provideMerge(machine)))
+    const boxes = Effect.map(working, (built) => Context.get(built, LocalBoxPorts))
+    yield* Effect.forkScoped(Effect.ignore(Effect.flatMap(boxes, (own) => Deferred.succeed(workersPorts, own))))
     return Layer.effectContext(working).pipe(Layer.provideMerge(served))
   }))

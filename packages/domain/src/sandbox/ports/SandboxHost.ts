@@ -8,6 +8,7 @@ import type * as Stream from "effect/Stream"
 import type { CachePath } from "../../environment/rules/CachePath.ts"
 import type { SandboxId } from "../../ids/SandboxId.ts"
 import type { LimitsMet } from "../rules/BoxLimit.ts"
+import type { BoxNotRunning, ByteConnection, PortClosed, TooManyConnections } from "./BoxConnection.ts"
 
 export type { LimitsMet } from "../rules/BoxLimit.ts"
 
@@ -108,6 +109,13 @@ export interface Box {
    * failed, with nothing changed; `null`: mounted. Running processes do not see them.
    */
   readonly overlay?: (wanted: KeptFolders) => Effect.Effect<string | null>
+  /**
+   * Connects to a TCP port on the loopback interface that the sandbox's processes see, and only if a process of this sandbox listens
+   * there. The connection lasts as long as the scope, and breaks with the box. Absent: the host has no way in.
+   */
+  readonly connect?: (
+    port: number
+  ) => Effect.Effect<ByteConnection, BoxNotRunning | PortClosed | TooManyConnections, Scope.Scope>
   /** Never falls while the box exists. Absent: the host cannot count. */
   readonly limitsMet?: Effect.Effect<LimitsMet>
 }
