@@ -112,8 +112,9 @@ const webSocketAt = async (url: string, path: string, apiKey: string, send: Serv
   await send(path).catch((error: unknown) => {
     if (!(error instanceof Failed) || error.failure.code !== "upgrade_required") throw error
   })
-  // Node's own takes headers, and goes through the same proxies as `fetch`.
-  const socket = new WebSocket(url.replace(/^http/u, "ws") + path, { headers: { authorization: `Bearer ${apiKey}` } })
+  // Node's own takes headers, which its types do not say, and goes through the same proxies as `fetch`.
+  const Open = WebSocket as unknown as new(url: string, init: { readonly headers: Record<string, string> }) => WebSocket
+  const socket = new Open(url.replace(/^http/u, "ws") + path, { headers: { authorization: `Bearer ${apiKey}` } })
   socket.binaryType = "arraybuffer"
   return await new Promise((resolve, reject) => {
     socket.addEventListener("open", () => resolve(socket), { once: true })
