@@ -16,8 +16,11 @@ export type Outcome =
 
 const readMessage = Schema.decodeUnknownResult(Schema.fromJsonString(ServerMessage))
 
-/** Turns off what a program in the terminal may have left on: its own screen, the mouse, bracketed paste, a hidden cursor, colours. */
-const RESTORE = "\x1b[?1049l\x1b[?1000l\x1b[?1002l\x1b[?1003l\x1b[?1006l\x1b[?2004l\x1b[?25h\x1b[0m"
+/** Turns off what a program in the terminal may have left on: the mouse, bracketed paste, a hidden cursor, colours. */
+const RESTORE = "\x1b[?1000l\x1b[?1002l\x1b[?1003l\x1b[?1006l\x1b[?2004l\x1b[?25h\x1b[0m"
+
+/** Begins and leaves the screen of a program such as an editor. To leave it without having begun would move the cursor. */
+const SCREEN = { begin: "\x1b[?1049h", leave: "\x1b[?1049l" }
 
 /** The size of this terminal; without one as usual. */
 export const size = () => ({ columns: Math.min(process.stdout.columns || 80, 1000), rows: Math.min(process.stdout.rows || 24, 1000) })
@@ -26,7 +29,7 @@ export const size = () => ({ columns: Math.min(process.stdout.columns || 80, 100
 const KEYS_BYTES = 32 * 1024
 
 /** Passes keys on until the returned function is called. `leave`: the person wants to. */
-const listen = (socket: WebSocket, leave: () => void) => {
+const listen = (socket: WebSocket, hasScreen: () => boolean, leave: () => void) => {
   const { stdin, stdout } = process
   const isTerminal = stdin.isTTY
   const detach = DetachKeys.make()
@@ -51,7 +54,7 @@ const listen = (socket: WebSocket, leave: () => void) => {
     stdout.off("resize", onResize)
     if (isTerminal) {
       stdin.setRawMode(false)
-      stdout.write(RESTORE)
+      stdout.write((hasScreen() ? SCREEN.leave : "") + RESTORE)
     }
   }
 }
@@ -61,6 +64,7 @@ export const run = (socket: WebSocket): Effect.Effect<Outcome> =>
   Effect.callback<Outcome>((resume) => {
     let stop = () => {}
     let known: Outcome | null = null
+    let hasScreen = false
     const over = (outcome: Outcome) => {
       if (known !== null) return
       known = outcome
@@ -77,7 +81,7 @@ export const run = (socket: WebSocket): Effect.Effect<Outcome> =>
       const message = read.success
       switch (message.type) {
         case "attached":
-          stop = listen(socket, () => over({ _tag: "Detached" }))
+          stop = listen(socket, () => hasScreen, () => over({ _tag: "Detached" }))
           return undefined
         case "heartbeat":
           return say({ type: "heartbeat" })
@@ -95,7 +99,9 @@ export const run = (socket: WebSocket): Effect.Effect<Outcome> =>
     const onMessage = ({ data }: MessageEvent) => {
       written = written.then(async () => {
         if (typeof data === "string") return hear(data)
-        const bytes = new Uint8Array(data as ArrayBuffer)
+        const bytes = Buffer.from(data as ArrayBuffer)
+        const [begun, left] = [bytes.lastIndexOf(SCREEN.begin), bytes.lastIndexOf(SCREEN.leave)]
+        if (begun !== left) hasScreen = begun > left
         // As ssh does: the bytes are those of the programs, and this terminal obeys their escape sequences.
         await Stdout.write(bytes)
         if (bytes.length > 0) say({ type: "taken", bytes: bytes.length })
