@@ -1,7 +1,7 @@
 /** Offers terminals of a leased sandbox's box, with the programs and variables of its agent. */
 import { type Box, HostError } from "@slipway/domain/sandbox/ports/SandboxHost"
 import type { TerminalEnd } from "@slipway/domain/sandbox/ports/Terminals"
-import { Effect, Option } from "effect"
+import { type Duration, Effect, Option } from "effect"
 import * as RunSetup from "../setup/RunSetup.ts"
 import type { LeasedSandbox } from "../shared/LeasedSandbox.ts"
 import { OfferedTerminals } from "./TerminalsOfBoxes.ts"
@@ -28,3 +28,7 @@ export const offering = Effect.fnUntraced(function*(leased: LeasedSandbox, box: 
   )
   return yield* Effect.never
 }, Effect.scoped)
+
+/** Waits until no key was typed in the sandbox's terminals for this time: its box stays while a person works there. */
+export const unused = ({ id }: Pick<LeasedSandbox, "id">, time: Duration.Duration) =>
+  Effect.flatMap(Effect.serviceOption(OfferedTerminals), (offered) => Option.isNone(offered) ? Effect.void : offered.value.unused(id, time))

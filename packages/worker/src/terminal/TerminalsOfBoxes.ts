@@ -4,11 +4,12 @@ import {
   LocalTerminals,
   MAX_TERMINALS,
   notRunning,
+  type TerminalAttachment,
   type TerminalEnd,
   type TerminalRequest,
   TerminalUnavailable
 } from "@slipway/domain/sandbox/ports/Terminals"
-import { Context, Effect, Exit, Fiber, Layer, Scope, Semaphore } from "effect"
+import { Clock, Context, Duration, Effect, Exit, Fiber, Layer, Scope, Semaphore } from "effect"
 import * as Terminal from "./Terminal.ts"
 
 const tooMany = (what: string) => new TerminalUnavailable({ reason: "too_many", detail: what })
@@ -20,6 +21,8 @@ interface Offer {
   readonly terminals: Map<number, Terminal.Terminal>
   /** Held while a terminal is found or made. */
   readonly finding: Semaphore.Semaphore
+  /** When a key was last typed, in epoch milliseconds. */
+  typedAt: number
 }
 
 /** The worker's side: offers terminals of a box. */
@@ -29,6 +32,8 @@ export class OfferedTerminals extends Context.Service<OfferedTerminals, {
    * agent of the sandbox would.
    */
   offer(id: SandboxId, spawn: Terminal.Spawn, reason: Effect.Effect<TerminalEnd>): Effect.Effect<void, never, Scope.Scope>
+  /** Waits until no key was typed in the sandbox's terminals for this time. */
+  unused(id: SandboxId, time: Duration.Duration): Effect.Effect<void>
 }>()("@slipway/worker/OfferedTerminals") {}
 
 const find = Effect.fnUntraced(function*(offer: Offer, { size, terminal: choice }: TerminalRequest) {
@@ -54,7 +59,7 @@ const make = Effect.sync(() => {
   const offers = new Map<SandboxId, Offer>()
   const offered = OfferedTerminals.of({
     offer: Effect.fnUntraced(function*(id, spawn, reason) {
-      const offer: Offer = { spawn, scope: Scope.makeUnsafe(), terminals: new Map(), finding: Semaphore.makeUnsafe(1) }
+      const offer: Offer = { spawn, scope: Scope.makeUnsafe(), terminals: new Map(), finding: Semaphore.makeUnsafe(1), typedAt: 0 }
       yield* Effect.acquireRelease(
         Effect.sync(() => offers.set(id, offer)),
         () =>
@@ -68,6 +73,13 @@ const make = Effect.sync(() => {
       )
     })
   })
+  const unused: OfferedTerminals["Service"]["unused"] = Effect.fnUntraced(function*(id, time) {
+    for (;;) {
+      const left = (offers.get(id)?.typedAt ?? 0) + Duration.toMillis(time) - (yield* Clock.currentTimeMillis)
+      if (left <= 0) return
+      yield* Effect.sleep(left)
+    }
+  })
   const local = LocalTerminals.of({
     attach: Effect.fn("Terminals.attach")(function*(id, request) {
       const offer = offers.get(id)
@@ -79,13 +91,20 @@ const make = Effect.sync(() => {
       if (Exit.hasInterrupts(found)) return yield* notRunning()
       const terminal = yield* found
       const attachment = yield* terminal.attach
-      if (attachment !== null) return attachment
+      if (attachment !== null) {
+        const write: TerminalAttachment["write"] = (bytes) =>
+          Effect.flatMap(Clock.currentTimeMillis, (now) => {
+            offer.typedAt = now
+            return attachment.write(bytes)
+          })
+        return { ...attachment, write }
+      }
       return yield* offers.get(id) === offer
         ? tooMany(`The terminal has ${Terminal.MAX_ATTACHMENTS} attachments already. Close one, or make another terminal.`)
         : notRunning()
     })
   })
-  return Context.make(LocalTerminals, local).pipe(Context.add(OfferedTerminals, offered))
+  return Context.make(LocalTerminals, local).pipe(Context.add(OfferedTerminals, { ...offered, unused }))
 })
 
 /** Both sides, of one process. */

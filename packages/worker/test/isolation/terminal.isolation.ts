@@ -37,7 +37,7 @@ const typed = Effect.fnUntraced(function*({ box, id }: Sandbox, script: string) 
 
 const services = () => Layer.merge(layer(), TerminalsOfBoxes.layer)
 
-describe.sequential("a terminal in a box", () => {
+describe("a terminal in a box", () => {
   it.live("sees the files, programs and processes of its own box alone", () =>
     Effect.gen(function*() {
       const { outside } = yield* Place

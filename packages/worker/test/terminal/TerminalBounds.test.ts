@@ -1,12 +1,15 @@
 /** The bounds of a terminal on a virtual clock: slow readers, scrollback, terminals without attachments, boxes that answer otherwise. */
 import { assert, it } from "@effect/vitest"
 import type { BoxProcess } from "@slipway/domain/sandbox/ports/SandboxHost"
-import type { TerminalOutput } from "@slipway/domain/sandbox/ports/Terminals"
-import { type Cause, Effect, Exit, Fiber, Option, Queue, Scope, Stream } from "effect"
+import { SandboxId } from "@slipway/domain/ids/SandboxId"
+import { LocalTerminals, type TerminalOutput } from "@slipway/domain/sandbox/ports/Terminals"
+import { type Cause, Duration, Effect, Exit, Fiber, Option, Queue, Scope, Stream } from "effect"
 import { TestClock } from "effect/testing"
 import { Scrollback, SCROLLBACK_BYTES } from "../../src/terminal/Scrollback.ts"
 import * as Terminal from "../../src/terminal/Terminal.ts"
 import * as TerminalScript from "../../src/terminal/TerminalScript.ts"
+import { OfferedTerminals } from "../../src/terminal/TerminalsOfBoxes.ts"
+import * as TerminalsOfBoxes from "../../src/terminal/TerminalsOfBoxes.ts"
 import { QUEUE_BYTES } from "../../src/terminal/Viewer.ts"
 
 const size = { columns: 80, rows: 24 }
@@ -25,13 +28,20 @@ const played = Effect.gen(function*() {
     stderrTail: Effect.succeed(""),
     exited: Effect.never
   }
-  const starting = yield* Effect.forkScoped(Terminal.start(1, () => Effect.succeed(process), size, () => {
+  const start = Effect.forkScoped(Terminal.start(1, () => Effect.succeed(process), size, () => {
     isOver = true
   }))
-  return { starting, say: (text: string | Uint8Array) => Queue.offer(stdout, typeof text === "string" ? bytes(text) : text), written, isOver: () => isOver }
+  return {
+    process,
+    start,
+    say: (text: string | Uint8Array) => Queue.offer(stdout, typeof text === "string" ? bytes(text) : text),
+    written,
+    isOver: () => isOver
+  }
 })
 const started = Effect.gen(function*() {
-  const { starting, ...rest } = yield* played
+  const { start, ...rest } = yield* played
+  const starting = yield* start
   yield* rest.say("slipway-terminal /dev/pts/3\r\n")
   return { ...rest, terminal: yield* Fiber.join(starting) }
 })
@@ -118,14 +128,36 @@ it.effect("a terminal without attachments ends after half an hour, counted from 
     assert.isTrue(isOver())
   }))
 
+it.effect("a sandbox's terminals count as used until no key was typed for the time", () =>
+  Effect.gen(function*() {
+    const { process, say } = yield* played
+    const id = SandboxId.make("c_aaaaaaaaaaaa")
+    const offered = yield* OfferedTerminals
+    yield* offered.offer(id, () => Effect.succeed(process), Effect.succeed("rested"))
+    yield* TestClock.adjust("1 hour")
+    yield* offered.unused(id, Duration.minutes(5))
+    const attaching = yield* Effect.forkScoped(LocalTerminals.use((local) => local.attach(id, { terminal: 1, size })))
+    yield* say("slipway-terminal /dev/pts/3\n")
+    const { write } = yield* Fiber.join(attaching)
+    yield* write(bytes("l"))
+    const waiting = yield* Effect.forkScoped(offered.unused(id, Duration.minutes(5)))
+    yield* TestClock.adjust("4 minutes")
+    yield* write(bytes("s"))
+    yield* TestClock.adjust("4 minutes")
+    assert.isUndefined(waiting.pollUnsafe())
+    yield* TestClock.adjust("1 minute")
+    yield* Fiber.join(waiting)
+  }).pipe(Effect.scoped, Effect.provide(TerminalsOfBoxes.layer)))
+
 it.effect("a box without script, or with another answer, or none, says why there is no terminal", () =>
   Effect.gen(function*() {
     const refusal = (say: string | null) =>
       Effect.gen(function*() {
         const playedBox = yield* played
+        const starting = yield* playedBox.start
         if (say !== null) yield* playedBox.say(say)
         yield* TestClock.adjust("30 seconds")
-        const exit = yield* Fiber.await(playedBox.starting)
+        const exit = yield* Fiber.await(starting)
         return Option.getOrThrow(Exit.findErrorOption(exit))
       })
     const missing = yield* refusal("slipway-terminal none\n")
