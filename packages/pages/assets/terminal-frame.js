@@ -28,7 +28,7 @@
 
   // @ts-ignore xterm.js and xterm-fit.js are loaded before.
   const terminal = new Terminal({
-    fontFamily: 'ui-monospace, SFMono-Regular, Menlo, Consolas, "Liberation Mono", monospace',
+    fontFamily: "ui-monospace, SFMono-Regular, Menlo, Consolas, \"Liberation Mono\", monospace",
     fontSize: 13,
     scrollback: 5000,
     screenReaderMode: true,
@@ -46,9 +46,14 @@
   // A program in the box is untrusted: what it writes must not come back as keys, nor reach the clipboard or the title.
   const ignore = () => true
   for (const number of [0, 1, 2, 4, 10, 11, 12, 52, 104, 110, 111, 112]) terminal.parser.registerOscHandler(number, ignore)
-  // Answers to queries are keys that nobody pressed. Device attributes, status and modes; DCS $q and +q.
-  for (const id of [{ final: "c" }, { prefix: ">", final: "c" }, { prefix: "=", final: "c" }, { prefix: ">", final: "q" }, { final: "t" },
-    { prefix: "?", intermediates: "$", final: "p" }, { intermediates: "$", final: "p" }]) terminal.parser.registerCsiHandler(id, ignore)
+  // An answer to a query would be a pressed key for the shell. Device attributes, status and modes; DCS $q and +q.
+  for (
+    const id of [{ final: "c" }, { prefix: ">", final: "c" }, { prefix: "=", final: "c" }, { prefix: ">", final: "q" }, { final: "t" }, {
+      prefix: "?",
+      intermediates: "$",
+      final: "p"
+    }, { intermediates: "$", final: "p" }]
+  ) terminal.parser.registerCsiHandler(id, ignore)
   for (const intermediates of ["$", "+"]) terminal.parser.registerDcsHandler({ intermediates, final: "q" }, ignore)
 
   const screen = document.getElementById("screen")
@@ -61,7 +66,8 @@
   const begin = (port) => {
     terminal.onData((/** @type {string} */ keys) => port.postMessage({ type: "keys", bytes: new TextEncoder().encode(keys) }))
     terminal.onBinary((/** @type {string} */ keys) =>
-      port.postMessage({ type: "keys", bytes: Uint8Array.from(keys, (key) => key.charCodeAt(0) & 255) }))
+      port.postMessage({ type: "keys", bytes: Uint8Array.from(keys, (key) => key.charCodeAt(0) & 255) })
+    )
     terminal.attachCustomKeyEventHandler((/** @type {KeyboardEvent} */ event) => {
       if (!(event.ctrlKey && event.key === "F6")) return true
       if (event.type === "keydown") port.postMessage({ type: "leave" })
@@ -82,7 +88,14 @@
     terminal.focus()
   }
 
+  // Either of the two may have loaded first.
+  let hasBegun = false
   addEventListener("message", ({ data, ports: [port], source }) => {
-    if (source === parent && data === "terminal" && port !== undefined) begin(port)
-  }, { once: true })
+    if (source !== parent || hasBegun) return
+    if (data === "hello") parent.postMessage("ready", "*")
+    if (data !== "terminal" || port === undefined) return
+    hasBegun = true
+    begin(port)
+  })
+  parent.postMessage("ready", "*")
 }

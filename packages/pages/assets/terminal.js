@@ -91,9 +91,14 @@ if (frame instanceof HTMLIFrameElement && open instanceof HTMLButtonElement) {
     if (data.type === "resize" && socket === null) connect()
   }
 
-  const begin = () => frame.contentWindow?.postMessage("terminal", "*", [port2])
-  // The frame's scripts have run when it has loaded.
-  if (frame.dataset["loaded"] === undefined) frame.addEventListener("load", begin, { once: true })
+  // Either of the two may have loaded first. The frame has no origin that could be named.
+  let hasBegun = false
+  addEventListener("message", ({ data, source }) => {
+    if (source !== frame.contentWindow || data !== "ready" || hasBegun) return
+    hasBegun = true
+    frame.contentWindow?.postMessage("terminal", "*", [port2])
+  })
+  frame.contentWindow?.postMessage("hello", "*")
   open.addEventListener("click", connect)
   end?.addEventListener("click", () => say({ type: "end" }))
 }

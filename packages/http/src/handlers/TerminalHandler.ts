@@ -1,11 +1,5 @@
 /** Terminals of a sandbox over WebSocket: `GET /api/public/v1/sandboxes/{id}/terminal` (docs/decisions/32). */
-import {
-  CLOSE,
-  ClientMessage,
-  type ServerMessage,
-  TERMINAL_PATH,
-  WINDOW_BYTES
-} from "@slipway/api/schema/TerminalMessages"
+import { CLOSE, ClientMessage, type ServerMessage, TERMINAL_PATH, WINDOW_BYTES } from "@slipway/api/schema/TerminalMessages"
 import { Forbidden, InvalidRequest, NotFound, Refusal } from "@slipway/api/shared/Errors"
 import { CurrentPrincipal } from "@slipway/api/shared/Middleware"
 import { AccessStore } from "@slipway/domain/access/ports/AccessStore"
@@ -185,6 +179,23 @@ const watch = Effect.fnUntraced(function*(connected: Connected, heardAt: () => n
   }
 })
 
+/** Waits until the person may no longer have a terminal. */
+const untilRevoked = (
+  stores: { readonly access: AccessStore["Service"]; readonly members: MemberStore["Service"] },
+  { credential, grantId, test, userId }: Principal
+) =>
+  Effect.gen(function*() {
+    const keyId = credential._tag === "Key" ? credential.keyId : credential.sessionId
+    for (;;) {
+      yield* Effect.sleep(LOOK)
+      const rights = yield* presentRights(stores, { grantId, keyId, test, userId, work: "terminal" })
+      if ("code" in rights) return endings.revoked
+    }
+  }).pipe(
+    // Unknown is not revoked: the next look tells.
+    Effect.retry({ while: ({ _tag }) => _tag === "StoreUnavailable" })
+  )
+
 export const layer = HttpRouter.use(Effect.fnUntraced(function*(router) {
   const sandboxes = yield* Sandboxes
   const audit = yield* AuditLog
@@ -197,20 +208,6 @@ export const layer = HttpRouter.use(Effect.fnUntraced(function*(router) {
   const ownOrigin = new URL(publicUrl).origin
   const routes = yield* Routes
   routes.declareForScope(TERMINAL_PATH, ["GET"], "terminal", "sandboxes")
-
-  /** Waits until the person may no longer have a terminal. */
-  const untilRevoked = ({ credential, grantId, test, userId }: Principal) =>
-    Effect.gen(function*() {
-      const keyId = credential._tag === "Key" ? credential.keyId : credential.sessionId
-      for (;;) {
-        yield* Effect.sleep(LOOK)
-        const rights = yield* presentRights({ access, members }, { grantId, keyId, test, userId, work: "terminal" })
-        if ("code" in rights) return endings.revoked
-      }
-    }).pipe(
-      // Unknown is not revoked: the next look tells.
-      Effect.retry({ while: ({ _tag }) => _tag === "StoreUnavailable" })
-    )
 
   const refusalOf = (request: HttpServerRequest.HttpServerRequest, { credential, scopes }: Principal): Refusal | null => {
     if (Option.isNone(terminals)) return off
@@ -245,7 +242,7 @@ export const layer = HttpRouter.use(Effect.fnUntraced(function*(router) {
         heardAt = clock.currentTimeMillisUnsafe()
       }),
       watch(connected, () => heardAt),
-      untilRevoked(by)
+      untilRevoked({ access, members }, by)
     ])
   }, Effect.scoped)
 
@@ -280,10 +277,13 @@ export const layer = HttpRouter.use(Effect.fnUntraced(function*(router) {
         heartbeatMillis: Duration.toMillis(heartbeat)
       }
       const farewell = yield* serve(connected, id, asked, by).pipe(
-        Effect.catchTag("StoreUnavailable", (error) =>
-          Effect.as(Effect.logWarning("a terminal could not be recorded", error), { code: CLOSE.failed, reason: "Try again." })),
+        Effect.catchTag(
+          "StoreUnavailable",
+          (error) => Effect.as(Effect.logWarning("a terminal could not be recorded", error), { code: CLOSE.failed, reason: "Try again." })
+        ),
         Effect.catchDefect((defect) =>
-          Effect.as(Effect.logError("a terminal failed", defect), { code: CLOSE.failed, reason: "Something went wrong." }))
+          Effect.as(Effect.logError("a terminal failed", defect), { code: CLOSE.failed, reason: "Something went wrong." })
+        )
       )
       yield* connected.writer.write(new Socket.CloseEvent(farewell.code, farewell.reason))
       yield* Effect.timeoutOption(Deferred.await(closed), FAREWELL)

@@ -55,7 +55,9 @@ const load = (): ReadonlyMap<string, Asset> => {
     }
     // The policy of pages allows no import map: a script names what it imports by the address of its content.
     const isOwn = AS_THEY_ARE[file] === undefined
-    const body = ext === ".js" && isOwn ? Buffer.from(content.toString().replaceAll(IMPORT, (_, imported: string) => addressIn(imported))) : content
+    const body = ext === ".js" && isOwn
+      ? Buffer.from(content.toString().replaceAll(IMPORT, (_, imported: string) => addressIn(imported)))
+      : content
     const asset: Asset = { address: `/assets/${name}-${SharedReply.hashOf(body)}${ext}`, type: TYPES[ext] ?? "", body, imports }
     found.set(file, asset)
     return asset

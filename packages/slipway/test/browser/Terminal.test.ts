@@ -11,7 +11,8 @@ const NEEDS = "(needs script: util-linux)"
 
 const screen = (page: Page) => page.frameLocator("#terminal").locator("#screen")
 /** The text of the terminal, as screen readers get it. */
-const shows = (page: Page, text: string) => screen(page).locator(".xterm-accessibility-tree", { hasText: text }).waitFor({ state: "attached" })
+const shows = (page: Page, text: string) =>
+  screen(page).locator(".xterm-accessibility-tree", { hasText: text }).waitFor({ state: "attached" })
 const state = (page: Page, text: string) => page.locator("#terminal-state", { hasText: text }).waitFor()
 const type = async (page: Page, keys: string) => {
   await screen(page).click()
@@ -48,9 +49,11 @@ layer(Shop.layer(), { excludeTestServices: true })("the terminal", (it) => {
         assert.notInclude(await page.title(), "owned")
         assert.strictEqual(await page.frameLocator("#terminal").locator("img").count(), 0)
 
+        await type(page, "clear; echo it is still $((40 + 2))")
+        await shows(page, "it is still 42")
         await page.reload()
         await state(page, "Connected")
-        await shows(page, "it is 42 in")
+        await shows(page, "it is still 42")
         await type(page, "exit")
         await state(page, "The shell ended.")
         await page.getByRole("button", { name: "Connect" }).click()

@@ -8,8 +8,10 @@ import { OfferedTerminals } from "./TerminalsOfBoxes.ts"
 
 /** Why the box is given up. */
 const reasonOf = (leased: LeasedSandbox): Effect.Effect<TerminalEnd> =>
-  Effect.map(leased.view, ({ detached, draining, sandbox }) =>
-    sandbox.status !== "running" ? "finished" : draining || detached ? "moved" : "rested")
+  Effect.map(
+    leased.view,
+    ({ detached, draining, sandbox }) => sandbox.status !== "running" ? "finished" : draining || detached ? "moved" : "rested"
+  )
 
 /** Offers them until it is interrupted. Without `OfferedTerminals` this process offers none. */
 export const offering = Effect.fnUntraced(function*(leased: LeasedSandbox, box: Box) {

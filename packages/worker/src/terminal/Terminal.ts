@@ -1,11 +1,6 @@
 /** One pseudo-terminal in a box, with its scrollback and its attachments. */
 import type { BoxCommand, BoxProcess, HostError } from "@slipway/domain/sandbox/ports/SandboxHost"
-import {
-  type TerminalAttachment,
-  type TerminalEnd,
-  type TerminalSize,
-  TerminalUnavailable
-} from "@slipway/domain/sandbox/ports/Terminals"
+import { type TerminalAttachment, type TerminalEnd, type TerminalSize, TerminalUnavailable } from "@slipway/domain/sandbox/ports/Terminals"
 import { Deferred, Effect, Exit, Option, Scope, Semaphore, Stream } from "effect"
 import { Scrollback } from "./Scrollback.ts"
 import * as TerminalScript from "./TerminalScript.ts"
@@ -14,9 +9,9 @@ import { Viewer } from "./Viewer.ts"
 /** Attachments of one terminal at once. */
 export const MAX_ATTACHMENTS = 4
 /** How long a terminal without attachments runs on. */
-export const UNATTACHED = "30 minutes"
+const UNATTACHED = "30 minutes"
 /** How long the terminal waits for room at one of several readers, and for any progress of the only one. */
-export const PATIENCE = { several: "5 seconds", only: "30 seconds" } as const
+const PATIENCE = { several: "5 seconds", only: "30 seconds" } as const
 /** The most time until the box has made a terminal. */
 const START = "30 seconds"
 const MAX_GREETING = 200

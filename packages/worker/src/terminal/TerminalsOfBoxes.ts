@@ -57,7 +57,15 @@ const find = Effect.fnUntraced(function*(offer: Offer, { size, terminal: choice 
 
 const make = Effect.sync(() => {
   const offers = new Map<SandboxId, Offer>()
+  const unused: OfferedTerminals["Service"]["unused"] = Effect.fnUntraced(function*(id, time) {
+    for (;;) {
+      const left = (offers.get(id)?.typedAt ?? 0) + Duration.toMillis(time) - (yield* Clock.currentTimeMillis)
+      if (left <= 0) return
+      yield* Effect.sleep(left)
+    }
+  })
   const offered = OfferedTerminals.of({
+    unused,
     offer: Effect.fnUntraced(function*(id, spawn, reason) {
       const offer: Offer = { spawn, scope: Scope.makeUnsafe(), terminals: new Map(), finding: Semaphore.makeUnsafe(1), typedAt: 0 }
       yield* Effect.acquireRelease(
@@ -73,18 +81,11 @@ const make = Effect.sync(() => {
       )
     })
   })
-  const unused: OfferedTerminals["Service"]["unused"] = Effect.fnUntraced(function*(id, time) {
-    for (;;) {
-      const left = (offers.get(id)?.typedAt ?? 0) + Duration.toMillis(time) - (yield* Clock.currentTimeMillis)
-      if (left <= 0) return
-      yield* Effect.sleep(left)
-    }
-  })
   const local = LocalTerminals.of({
     attach: Effect.fn("Terminals.attach")(function*(id, request) {
       const offer = offers.get(id)
       if (offer === undefined) return yield* notRunning()
-      // By the box, not by the caller: one that goes away must not leave a half-made terminal.
+      // By the box, not by the caller: a caller that goes away must not leave a half-made terminal.
       const finding = yield* Effect.forkIn(offer.finding.withPermits(1)(find(offer, request)), offer.scope)
       const found = yield* Fiber.await(finding)
       // The box ended meanwhile.
@@ -104,7 +105,7 @@ const make = Effect.sync(() => {
         : notRunning()
     })
   })
-  return Context.make(LocalTerminals, local).pipe(Context.add(OfferedTerminals, { ...offered, unused }))
+  return Context.make(LocalTerminals, local).pipe(Context.add(OfferedTerminals, offered))
 })
 
 /** Both sides, of one process. */

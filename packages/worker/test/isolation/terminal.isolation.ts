@@ -48,8 +48,8 @@ describe("a terminal in a box", () => {
       writeFileSync(join(other.tree, "theirs"), "canary-7Qm2-other")
       const seen = yield* typed(
         own,
-        `cat ${secret} ${other.tree}/theirs /proc/1/environ 2>&1; env; cat /proc/*/environ 2>/dev/null | tr '\\0' '\\n'; ls -la /dev/pts / ` +
-          "~ ~/..; echo pids $(ls -d /proc/[0-9]* | wc -l)"
+        `cat ${secret} ${other.tree}/theirs /proc/1/environ 2>&1; env; cat /proc/*/environ 2>/dev/null | tr '\\0' '\\n'; ls -la /dev/pts ` +
+          "/ ~ ~/..; echo pids $(ls -d /proc/[0-9]* | wc -l)"
       )
       delete process.env["TERMINAL_CANARY"]
       assert.notInclude(seen, "canary-7Qm2")
@@ -80,7 +80,10 @@ describe("a terminal in a box", () => {
   it.live("ends with everything that was started in it", () =>
     Effect.gen(function*() {
       const box = yield* sandbox({})
-      yield* typed(box, "setsid nohup sh -c 'while :; do date +%s%N > ~/beat; sleep 0.1; done' >/dev/null 2>&1 & until [ -s ~/beat ]; do :; done")
+      yield* typed(
+        box,
+        "setsid nohup sh -c 'while :; do date +%s%N > ~/beat; sleep 0.1; done' >/dev/null 2>&1 & until [ -s ~/beat ]; do :; done"
+      )
       const first = yield* look(box, "cat ~/beat")
       assert.strictEqual(yield* look(box, "sleep 1; cat ~/beat"), first)
     }).pipe(Effect.scoped, Effect.provide(services())), PATIENCE)

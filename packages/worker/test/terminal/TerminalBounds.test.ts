@@ -1,7 +1,7 @@
 /** The bounds of a terminal on a virtual clock: slow readers, scrollback, terminals without attachments, boxes that answer otherwise. */
 import { assert, it } from "@effect/vitest"
-import type { BoxProcess } from "@slipway/domain/sandbox/ports/SandboxHost"
 import { SandboxId } from "@slipway/domain/ids/SandboxId"
+import type { BoxProcess } from "@slipway/domain/sandbox/ports/SandboxHost"
 import { LocalTerminals, type TerminalOutput } from "@slipway/domain/sandbox/ports/Terminals"
 import { type Cause, Duration, Effect, Exit, Fiber, Option, Queue, Scope, Stream } from "effect"
 import { TestClock } from "effect/testing"
@@ -55,7 +55,8 @@ const next = (output: Stream.Stream<TerminalOutput>, count: number) => Stream.ru
 it.effect("keys and sizes are lines of ASCII that printf turns into the same bytes", () =>
   Effect.sync(() => {
     assert.strictEqual(TerminalScript.keys(bytes("ls é\\\n\r\x00'\"")), "ils \\0303\\0251\\0134\\0012\\0015\\0000'\"\n")
-    assert.deepStrictEqual(TerminalScript.keys(new Uint8Array(9000).fill(0x61)).split("\n").map((line) => line.length), [4097, 4097, 809, 0])
+    assert.deepStrictEqual(TerminalScript.keys(new Uint8Array(9000).fill(0x61)).split("\n").map((line) => line.length), [4097, 4097, 809,
+      0])
     assert.strictEqual(TerminalScript.resize("/dev/pts/3", size), "r /dev/pts/3 80 24\n")
   }))
 

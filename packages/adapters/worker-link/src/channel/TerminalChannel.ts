@@ -35,8 +35,10 @@ export const connectionOf = Effect.fnUntraced(function*(attachment: TerminalAtta
     ),
     // An invalid frame ends the reader of the queue.
     send: (bytes) =>
-      Effect.raceFirst(Effect.asVoid(Queue.offer(sent, bytes)), Effect.andThen(broken.pollUnsafe() === undefined ? Effect.never : Effect.void,
-        new ConnectionBroken())),
+      Effect.raceFirst(
+        Effect.asVoid(Queue.offer(sent, bytes)),
+        Effect.andThen(broken.pollUnsafe() === undefined ? Effect.never : Effect.void, new ConnectionBroken())
+      ),
     endInput: Effect.void
   }
   return connection

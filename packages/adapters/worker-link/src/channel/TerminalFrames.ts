@@ -2,8 +2,8 @@
  * The frames of a terminal in a channel: a byte for the kind, four for the length (big-endian), then the content: bytes of the terminal,
  * or JSON. Both sides read their own messages strictly; the other side is proven, but may be another version.
  */
-import { TerminalEnd, TerminalSize } from "@slipway/domain/sandbox/ports/Terminals"
 import { ConnectionBroken } from "@slipway/domain/sandbox/ports/BoxConnection"
+import { TerminalEnd, TerminalSize } from "@slipway/domain/sandbox/ports/Terminals"
 import { Effect, Result, Schema, Stream } from "effect"
 
 const BYTES = 0

@@ -1,6 +1,6 @@
 /** `Terminals` over channels to workers. */
-import { LocalTerminals, notRunning, type TerminalRequest, Terminals, unreachable } from "@slipway/domain/sandbox/ports/Terminals"
-import { Effect, Layer, type Scope } from "effect"
+import { type LocalTerminals, notRunning, type TerminalRequest, Terminals, unreachable } from "@slipway/domain/sandbox/ports/Terminals"
+import { Effect, Layer } from "effect"
 import * as ChannelClient from "./ChannelClient.ts"
 import * as TerminalChannel from "./TerminalChannel.ts"
 

@@ -33,7 +33,7 @@ export type TerminalChoice = typeof TerminalChoice.Type
 export const TerminalEnd = Schema.Literals(["exited", "closed", "unattached", "rested", "finished", "moved", "lost"])
 export type TerminalEnd = typeof TerminalEnd.Type
 
-/** What an attachment receives, in order. */
+/** The output for an attachment, in order. */
 export const TerminalOutput = Schema.TaggedUnion({
   /** As the programs wrote them, first the scrollback. Untrusted: they may contain any escape sequence. */
   Bytes: { bytes: Schema.Uint8Array },
@@ -60,6 +60,7 @@ export class TerminalUnavailable extends Schema.TaggedError<TerminalUnavailable>
   }
 }
 
+/** No worker has the box of the sandbox. */
 export const notRunning = () =>
   new TerminalUnavailable({
     reason: "not_running",
@@ -70,6 +71,7 @@ export const notRunning = () =>
 export const unreachable = () =>
   new TerminalUnavailable({ reason: "unreachable", detail: "The sandbox's worker cannot be reached just now. Try again in a moment." })
 
+/** This service offers no terminals. */
 export const switchedOff = () => new TerminalUnavailable({ reason: "off", detail: "Terminals are switched off in this service." })
 
 /** An attachment to a terminal. The last resize of any attachment holds. */

@@ -1,7 +1,7 @@
 /**
- * Responses that stay open: event streams, terminals and downloads. One loop for all of them ends those whose key is good no more, another one
- * downloads of deleted sandboxes, and a third one wakes streams that were silent too long. Readers that take nothing are cut like
- * everybody's: see `Connections`.
+ * Responses that stay open: event streams, terminals and downloads. One loop for all of them ends those whose key is good no more,
+ * another one downloads of deleted sandboxes, and a third one wakes streams that were silent too long. Readers that take nothing are cut
+ * like everybody's: see `Connections`.
  */
 import { RateLimited, type Refusal, Unavailable } from "@slipway/api/shared/Errors"
 import { AccessStore } from "@slipway/domain/access/ports/AccessStore"

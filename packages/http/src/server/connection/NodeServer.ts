@@ -15,8 +15,7 @@ const limits = {
   connectionsCheckingInterval: 2_000,
   maxHeaderSize: 16 * 1024,
   /** Only terminals speak another protocol. Elsewhere an offer to change it is ignored (RFC 9110, section 7.8). */
-  shouldUpgradeCallback: ({ headers, url }: IncomingMessage) =>
-    headers.upgrade?.toLowerCase() === "websocket" && TERMINAL.test(url ?? ""),
+  shouldUpgradeCallback: ({ headers, url }: IncomingMessage) => headers.upgrade?.toLowerCase() === "websocket" && TERMINAL.test(url ?? ""),
   /** `Edge` refuses such a request, with a body. */
   requireHostHeader: false
 }

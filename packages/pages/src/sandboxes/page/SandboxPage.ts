@@ -178,9 +178,10 @@ const tabs = (id: SandboxId, shown: View, hasTerminal: boolean): Html => {
     return html`
 <li><a href="/sandboxes/${id}${query}" data-to="${view}"${view === shown && html` aria-current="page"`}>${name}</a></li>`
   })
-  return html`<nav class="views" aria-label="Parts of this page"><ul class="places">${items}
-${hasTerminal && html`<li><a href="/sandboxes/${id}/terminal">Terminal</a></li>
-`}</ul></nav>`
+  const terminal = hasTerminal && html`
+<li><a href="/sandboxes/${id}/terminal">Terminal</a></li>`
+  return html`<nav class="views" aria-label="Parts of this page"><ul class="places">${items}${terminal}
+</ul></nav>`
 }
 
 /** For browsers without scripts. */

@@ -22,17 +22,20 @@ const onlyMembers = new Refused({
   text: "You are a viewer of this organization. An owner can give you another role."
 })
 
-/** As strict as a frame that draws a terminal can be: it has no origin, so no cookies, and no network. xterm adds styles without a nonce. */
+/** The frame has no origin, so no cookies, and no network. xterm adds styles without a nonce. */
 const FRAME_HEADERS = {
   ...HEADERS,
   "content-security-policy": "sandbox allow-scripts; default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; " +
     "frame-ancestors 'self'; base-uri 'none'; form-action 'none'",
   "x-frame-options": "SAMEORIGIN"
 }
-const PAGE_HEADERS = { "content-security-policy": HEADERS["content-security-policy"].replace("; form-action", "; frame-src 'self'; form-action") }
+const PAGE_HEADERS = {
+  "content-security-policy": HEADERS["content-security-policy"].replace("; form-action", "; frame-src 'self'; form-action")
+}
 
 /** The document of the frame. */
-const frame = html`<!doctype html>
+const frame = () =>
+  html`<!doctype html>
 <html lang="en">
 <head>
 <meta charset="utf-8">
@@ -87,9 +90,10 @@ data-socket="${address}?terminal=${terminal}"></iframe>`
     },
     Effect.catchTag("SandboxNotFound", () => Effect.fail(noSandbox))
   )
+  const document = frame()
   const getFrame: Page.Handler<Page.Member> = () =>
     isOff
       ? Effect.fail(notHere)
-      : Effect.succeed(HttpServerResponse.text(String(frame), { headers: FRAME_HEADERS, contentType: "text/html; charset=utf-8" }))
+      : Effect.succeed(HttpServerResponse.text(String(document), { headers: FRAME_HEADERS, contentType: "text/html; charset=utf-8" }))
   return { get, getFrame }
 })

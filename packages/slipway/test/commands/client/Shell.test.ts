@@ -29,7 +29,9 @@ const api = async ({ key, url }: Reached, method: string, address: string, body?
 
 /** A sandbox whose first turn is over. */
 const sandbox = Effect.fnUntraced(function*(reached: Reached) {
-  const { id } = yield* Effect.promise(() => api(reached, "POST", "/sandboxes", { repos: [{ fullName: "acme/shop" }], prompt: "[[say Ready.]]" }))
+  const { id } = yield* Effect.promise(() =>
+    api(reached, "POST", "/sandboxes", { repos: [{ fullName: "acme/shop" }], prompt: "[[say Ready.]]" })
+  )
   yield* until(
     Effect.promise(() => api(reached, "GET", `/sandboxes/${id}`)),
     ({ status, turn }) => status === "running" && !turn.active
@@ -51,7 +53,12 @@ const typed = Effect.fnUntraced(function*(reached: Reached, args: ReadonlyArray<
   const line = [process.execPath, command, "shell", ...args].map((word) => `'${word}'`).join(" ")
   let output = ""
   const started = yield* Effect.acquireRelease(
-    Effect.sync(() => spawn("script", ["-qefc", `stty cols 90 rows 20; ${line}`, "/dev/null"], { cwd: at, env: { ...environment(at, {}), ...settingsOf(reached), TERM: "xterm" } })),
+    Effect.sync(() =>
+      spawn("script", ["-qefc", `stty cols 90 rows 20; ${line}`, "/dev/null"], {
+        cwd: at,
+        env: { ...environment(at, {}), ...settingsOf(reached), TERM: "xterm" }
+      })
+    ),
     (child) => Effect.sync(() => child.kill("SIGKILL"))
   )
   started.stdout.on("data", (chunk: Buffer) => output += chunk.toString())
@@ -72,7 +79,9 @@ describe("slipway shell", () => {
       const service = yield* ServiceCluster.make(logs, { SLIPWAY_ISOLATION: "none", SLIPWAY_WORKER_SLOTS: "2" })
       const front = yield* Effect.promise(() => service.http("http"))
       yield* Effect.promise(() => service.command("repos", "add", "acme/shop", repository(service.home)))
-      const key = (yield* Effect.promise(() => service.command("keys", "create", "--key-only", "--label", "shell", "--scopes", "sandboxes"))).trim()
+      const key = (yield* Effect.promise(() =>
+        service.command("keys", "create", "--key-only", "--label", "shell", "--scopes", "sandboxes")
+      )).trim()
       const worker = yield* Effect.promise(() => service.worker("worker"))
       const reached = { url: front.url, key }
       const id = yield* sandbox(reached)
@@ -128,22 +137,26 @@ describe("slipway shell", () => {
       assert.include(over.stderr, "no running box")
     }), LONG)
 
-  real(`opens a shell in a service of one process with the best isolation of this machine, unless terminals are off ${NEEDS}`, () =>
-    Effect.gen(function*() {
-      const data = yield* folder
-      const shop = repository(data)
-      const server = yield* serve(data)
-      yield* run(data, ["repos", "add", "acme/shop", shop])
-      const reached = { url: server.url, key: server.key ?? "" }
-      const id = yield* sandbox(reached)
-      const asked = yield* piped(reached, [id, "--new"], "stty size; cat shop/README.md; exit 5\n")
-      assert.strictEqual(asked.code, 5, asked.stderr)
-      assert.match(asked.stdout, /24 80\r\n.*shop\r\n/su)
-      yield* server.stop("SIGTERM")
+  real(
+    `opens a shell in a service of one process with the best isolation of this machine, unless terminals are off ${NEEDS}`,
+    () =>
+      Effect.gen(function*() {
+        const data = yield* folder
+        const shop = repository(data)
+        const server = yield* serve(data)
+        yield* run(data, ["repos", "add", "acme/shop", shop])
+        const reached = { url: server.url, key: server.key ?? "" }
+        const id = yield* sandbox(reached)
+        const asked = yield* piped(reached, [id, "--new"], "stty size; cat shop/README.md; exit 5\n")
+        assert.strictEqual(asked.code, 5, asked.stderr)
+        assert.match(asked.stdout, /24 80\r\n.*shop\r\n/su)
+        yield* server.stop("SIGTERM")
 
-      const without = yield* serve(data, { SLIPWAY_TERMINAL: "off" })
-      const refused = yield* piped({ ...reached, url: without.url }, [id], "exit\n")
-      assert.deepStrictEqual([refused.code, refused.stdout], [4, ""])
-      assert.include(refused.stderr, "Terminals are switched off in this service. (terminal_off")
-    }), LONG)
+        const without = yield* serve(data, { SLIPWAY_TERMINAL: "off" })
+        const refused = yield* piped({ ...reached, url: without.url }, [id], "exit\n")
+        assert.deepStrictEqual([refused.code, refused.stdout], [4, ""])
+        assert.include(refused.stderr, "Terminals are switched off in this service. (terminal_off")
+      }),
+    LONG
+  )
 })
