@@ -9,7 +9,6 @@ export const AREAS = [
   "checkpoints",
   "events",
   "stream",
-  "terminal",
   "approvals",
   "questions",
   "files",

@@ -207,7 +207,7 @@ export const layer = HttpRouter.use(Effect.fnUntraced(function*(router) {
   const clock = yield* Clock.Clock
   const ownOrigin = new URL(publicUrl).origin
   const routes = yield* Routes
-  routes.declareForScope(TERMINAL_PATH, ["GET"], "terminal", "sandboxes")
+  routes.declareForScope(TERMINAL_PATH, ["GET"], "stream", "sandboxes")
 
   const refusalOf = (request: HttpServerRequest.HttpServerRequest, { credential, scopes }: Principal): Refusal | null => {
     if (Option.isNone(terminals)) return off
