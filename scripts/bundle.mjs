@@ -23,6 +23,8 @@ const manifestOf = async (name) => JSON.parse(await readFile(path.join(packages,
 const outside = {
   dockerode: "adapters/docker",
   idiomorph: "pages",
+  "@xterm/addon-fit": "pages",
+  "@xterm/xterm": "pages",
   "@aws-sdk/credential-provider-node": "adapters/gateway",
   "google-auth-library": "adapters/gateway"
 }

@@ -2,6 +2,7 @@
 import * as NodeHttpServer from "@effect/platform-node/NodeHttpServer"
 import { Api } from "@slipway/api/Api"
 import { InternalApi } from "@slipway/api/InternalApi"
+import { MAX_MESSAGE_BYTES } from "@slipway/api/schema/TerminalMessages"
 import { Ids } from "@slipway/domain/ids/Ids"
 import { Duration, Effect, type FileSystem, Layer, type Path, type Scope } from "effect"
 import { type Etag, type HttpPlatform, HttpRouter, type HttpServer, type HttpServerError } from "effect/http"
@@ -30,6 +31,7 @@ import * as PartnerHandlers from "./handlers/PartnerHandlers.ts"
 import * as PullRequestsHandlers from "./handlers/PullRequestsHandlers.ts"
 import * as SandboxesHandlers from "./handlers/SandboxesHandlers.ts"
 import * as SourceHostEventsHandler from "./handlers/SourceHostEventsHandler.ts"
+import * as TerminalHandler from "./handlers/TerminalHandler.ts"
 import * as UploadsHandlers from "./handlers/UploadsHandlers.ts"
 import * as McpEndpoint from "./mcp/McpEndpoint.ts"
 import * as ProtectedResource from "./mcp/ProtectedResource.ts"
@@ -86,6 +88,7 @@ const api = Layer.mergeAll(
   Documents.layer,
   SourceHostEventsHandler.layer,
   AutomationTriggerHandler.layer,
+  TerminalHandler.layer,
   McpEndpoint.layer,
   ProtectedResource.layer
 )
@@ -126,7 +129,12 @@ export const layer = <E = never, R = never>(listen: { readonly host?: string; re
       guard(server)
       previews.prepare(server)
       return server
-    }, { ...listen, gracefulShutdownTimeout: SHUTDOWN })
+    }, {
+      ...listen,
+      gracefulShutdownTimeout: SHUTDOWN,
+      // Compression would take memory for each terminal, and reveal lengths of secrets.
+      websocket: { maxPayload: MAX_MESSAGE_BYTES, maxFragments: 64, perMessageDeflate: false }
+    })
     return listening
   }))
   // Built last, so that it is the first to end.

@@ -16,6 +16,7 @@ import { Feedback } from "@slipway/domain/publishing/usecases/Feedback"
 import { MaxActiveSandboxes } from "@slipway/domain/sandbox/ports/ActiveSandboxes"
 import { SandboxDashboard } from "@slipway/domain/sandbox/ports/SandboxDashboard"
 import { SandboxStore } from "@slipway/domain/sandbox/ports/SandboxStore"
+import { Terminals } from "@slipway/domain/sandbox/ports/Terminals"
 import { Policy } from "@slipway/domain/sandbox/rules/Policy"
 import type { Sandbox } from "@slipway/domain/sandbox/rules/Sandbox"
 import { decide, type SystemCommand } from "@slipway/domain/sandbox/rules/SystemCommand"
@@ -56,6 +57,8 @@ interface Options<R> {
   readonly news?: Layer.Layer<SourceHostEvents>
   readonly maxActiveSandboxes?: number
   readonly catalogue?: Catalogue
+  /** Terminals of sandboxes. None without it. */
+  readonly terminals?: typeof Terminals.Service
   /** Changes what the store of access says, for what it cannot be told. */
   readonly access?: (store: AccessStore["Service"]) => AccessStore["Service"]
   /** Changes what the dashboard of sandboxes says. */
@@ -82,7 +85,7 @@ export const services = (
     trees = {}
   }: Omit<
     Options<never>,
-    "pages" | "settings" | "news" | "pulls" | "trouble"
+    "pages" | "settings" | "news" | "pulls" | "terminals" | "trouble"
   > = {}
 ) => {
   const stores = Layer.mergeAll(
@@ -123,11 +126,12 @@ export const given = {
   refusedKeysPerMinute: 100_000
 }
 
-export const layer = <R = never>({ news, pages, pulls, settings = {}, trouble, ...options }: Options<R> = {}) =>
+export const layer = <R = never>({ news, pages, pulls, settings = {}, terminals, trouble, ...options }: Options<R> = {}) =>
   Server.layer({ host: "127.0.0.1", port: 0 }, pages).pipe(
     Layer.provide(Settings.layer({ ...given, ...settings })),
     Layer.provide(news ?? Layer.empty),
     Layer.provide(pulls === undefined ? Layer.empty : Layer.succeed(PullRequests, pulls)),
+    Layer.provide(terminals === undefined ? Layer.empty : Layer.succeed(Terminals, terminals)),
     Layer.provide(trouble === undefined ? Layer.empty : Layer.succeed(StoreHealth, trouble)),
     Layer.provideMerge(services(options))
   )

@@ -48,6 +48,7 @@ export const PAGES = [
   "/sandboxes/:sandboxId/files",
   "/sandboxes/:sandboxId/fork",
   "/sandboxes/:sandboxId/read",
+  "/sandboxes/:sandboxId/terminal",
   "/sandboxes/:sandboxId/restore",
   "/sandboxes/:sandboxId/preview",
   "/sandboxes/:sandboxId/send-back",
@@ -74,6 +75,7 @@ export const NO_PAGES: ReadonlyArray<string> = [
   "/sandboxes/waiting",
   "/sandboxes/:sandboxId/pieces",
   "/sandboxes/:sandboxId/read/pieces",
+  "/sandboxes/:sandboxId/terminal/frame",
   "/sandboxes/:sandboxId/files/download",
   "/sandboxes/:sandboxId/files/names",
   "/sandboxes/:sandboxId/files/picture"

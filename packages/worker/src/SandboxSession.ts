@@ -24,6 +24,7 @@ import { type LeasedSandbox, isLeaving, untilAvailable, type View } from "./shar
 import { cleanUp, release, removeHere } from "./shared/ReleaseSandbox.ts"
 import { Timing } from "./shared/Timing.ts"
 import type { SlotReservation, WorkerCapacity } from "./shared/WorkerCapacity.ts"
+import { offering } from "./terminal/OfferTerminals.ts"
 import * as AgentLifecycle from "./turn/AgentLifecycle.ts"
 
 /** The worker's resources for one sandbox. */
@@ -84,7 +85,8 @@ const serve = Effect.fn("SandboxSession.serve")(
       AgentLifecycle.run(leased, box, { capacity, start, still }),
       Fiber.join(saver),
       ...repos.map(({ fullName }) => publishing(leased, box, fullName)),
-      syncing(leased, box)
+      syncing(leased, box),
+      offering(leased, box)
     ])
     // A checkpoint that is interrupted here would have to be taken again.
     if (end === "left") {

@@ -63,7 +63,8 @@ const stored: Readonly<Record<Action, true>> = {
   "sandbox.forked": true,
   "sandbox.deleted": true,
   "sandbox.archived": true,
-  "sandbox.unarchived": true
+  "sandbox.unarchived": true,
+  "terminal.opened": true
 }
 
 describe("a stored security event", () => {

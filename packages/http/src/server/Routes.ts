@@ -73,6 +73,8 @@ export class Routes extends Context.Service<Routes, {
   declare(path: string, methods: ReadonlyArray<string>, area: AreaName): void
   /** Adds what is not in the API's definition, and needs a valid key of any scope. */
   declareForKeys(path: string, methods: ReadonlyArray<string>, area: AreaName, challenge: string): void
+  /** Adds what is not in the API's definition, and needs a key with this scope, or a session. */
+  declareForScope(path: string, methods: ReadonlyArray<string>, area: AreaName, scope: Scope): void
   /** Every address. */
   all(): ReadonlyArray<Address>
   /** `null`: there is no such address. `path` is decoded. */
@@ -137,6 +139,7 @@ const make = (): Routes["Service"] => {
   return {
     declare: (path, methods, area) => add(path, methods, area, null),
     declareForKeys: (path, methods, area, challenge) => add(path, methods, area, "any", challenge),
+    declareForScope: (path, methods, area, scope) => add(path, methods, area, scope),
     all: () => allIn(root),
     at,
     scopeAt: (path) => {

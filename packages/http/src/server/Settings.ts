@@ -34,6 +34,10 @@ interface Adjustable {
   readonly downloadsPerKey: number
   readonly downloadsPerUser: number
   readonly downloadsPerGrant: number
+  /** Attachments to terminals that one key, one user and one grant may hold open in this process. */
+  readonly terminalsPerKey: number
+  readonly terminalsPerUser: number
+  readonly terminalsPerGrant: number
   /** Event streams this process holds open at most, for all keys together. */
   readonly streams: number
   /** The origins of previews and the key of their passes, which processes that share a database must share; `null`: no previews. */
@@ -64,6 +68,9 @@ const defaults: Adjustable = {
   downloadsPerKey: 8,
   downloadsPerUser: 16,
   downloadsPerGrant: 32,
+  terminalsPerKey: 8,
+  terminalsPerUser: 16,
+  terminalsPerGrant: 32,
   streams: 10_000,
   previews: null,
   connectionsPerAddress: 512,

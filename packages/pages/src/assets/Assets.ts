@@ -28,6 +28,13 @@ interface Asset {
 /** Modules of others that scripts import by their name. */
 const LIBRARIES: Record<string, string> = { idiomorph: "idiomorph/dist/idiomorph.esm.js" }
 
+/** Files of others that are served as they are. */
+const AS_THEY_ARE: Record<string, string> = {
+  "xterm.js": "@xterm/xterm/lib/xterm.js",
+  "xterm.css": "@xterm/xterm/css/xterm.css",
+  "xterm-fit.js": "@xterm/addon-fit/lib/addon-fit.js"
+}
+
 const IMPORT = /(?<= from ")(?:\.\/)?([a-z][\w.-]*)(?=")/gu
 
 let loaded: ReadonlyMap<string, Asset> | null = null
@@ -47,7 +54,10 @@ const load = (): ReadonlyMap<string, Asset> => {
       return `./${path.posix.basename(asset.address)}`
     }
     // The policy of pages allows no import map: a script names what it imports by the address of its content.
-    const body = ext === ".js" ? Buffer.from(content.toString().replaceAll(IMPORT, (_, imported: string) => addressIn(imported))) : content
+    const isOwn = AS_THEY_ARE[file] === undefined
+    const body = ext === ".js" && isOwn
+      ? Buffer.from(content.toString().replaceAll(IMPORT, (_, imported: string) => addressIn(imported)))
+      : content
     const asset: Asset = { address: `/assets/${name}-${SharedReply.hashOf(body)}${ext}`, type: TYPES[ext] ?? "", body, imports }
     found.set(file, asset)
     return asset
@@ -57,6 +67,7 @@ const load = (): ReadonlyMap<string, Asset> => {
     return library === undefined ? add(name, path.join(FOLDER, name)) : add(`${name}.js`, require.resolve(library))
   }
   for (const file of readdirSync(FOLDER)) if (TYPES[path.extname(file)] !== undefined) add(file, path.join(FOLDER, file))
+  for (const [file, from] of Object.entries(AS_THEY_ARE)) add(file, require.resolve(from))
   return found
 }
 

@@ -398,9 +398,13 @@ const handle = <Who extends Person | null>(
       }),
       (cause) => answer(services, cause, reader)
     )
-    // A download has a stricter policy of its own.
-    const policy = response.headers["content-security-policy"]
-    return HttpServerResponse.setHeaders(response, policy === undefined ? HEADERS : { ...HEADERS, "content-security-policy": policy })
+    // Downloads and the frame of a terminal have policies of their own.
+    const { "content-security-policy": policy, "x-frame-options": framing } = response.headers
+    return HttpServerResponse.setHeaders(response, {
+      ...HEADERS,
+      ...(policy === undefined ? {} : { "content-security-policy": policy }),
+      ...(framing === undefined ? {} : { "x-frame-options": framing })
+    })
   })
 
 /** A page that says that nothing is done here, with the navigation of the person who asks. */

@@ -18,6 +18,7 @@ import * as SandboxPage from "./page/SandboxPage.ts"
 import * as SandboxStream from "./page/SandboxStream.ts"
 import * as SandboxText from "./page/SandboxText.ts"
 import * as SendBack from "./page/SendBack.ts"
+import * as TerminalPage from "./page/TerminalPage.ts"
 
 export const layer = HttpRouter.use(Effect.fnUntraced(function*(router) {
   const { members } = yield* Effect.provideService(Page.make, HttpRouter.HttpRouter, router)
@@ -46,6 +47,9 @@ export const layer = HttpRouter.use(Effect.fnUntraced(function*(router) {
   yield* members("/sandboxes/:sandboxId/files/download", { GET: files.download })
   yield* members("/sandboxes/:sandboxId/files/names", { GET: files.names })
   yield* members("/sandboxes/:sandboxId/files/picture", { GET: files.picture })
+  const terminal = yield* TerminalPage.make
+  yield* members("/sandboxes/:sandboxId/terminal", { GET: terminal.get })
+  yield* members("/sandboxes/:sandboxId/terminal/frame", { GET: terminal.getFrame })
   yield* members("/sandboxes/:sandboxId/terminate", { GET: forms.askToTerminate, POST: forms.terminate })
   yield* members("/sandboxes/:sandboxId/interrupt", { POST: forms.interrupt })
   yield* members("/sandboxes/:sandboxId/messages", { POST: forms.send, formBytes: Form.PROMPT_BYTES, takesFiles: true })

@@ -61,6 +61,7 @@ import * as Toolchains from "./machine/Toolchains.ts"
 import * as MachineRepositories from "./MachineRepositories.ts"
 import * as ModelOffers from "./ModelOffers.ts"
 import * as Models from "./Models.ts"
+import * as ServedTerminals from "./ServedTerminals.ts"
 import * as SignIn from "./SignIn.ts"
 import * as OwnPostgres from "./storage/OwnPostgres.ts"
 import * as Storage from "./storage/Storage.ts"
@@ -70,7 +71,8 @@ const worker = (
   worker: string,
   { agentIdle, cacheBytes, dataDir, databaseUrl, drain, toolDetail, workerAddress, ...settings }: Settings.Settings,
   models: Models.LiveModels,
-  isolation: Isolation.Isolation
+  isolation: Isolation.Isolation,
+  terminals: Layer.Layer<never>
 ) => {
   const catalogue = () => models.here(isolation.problem).catalogue
   return Layer.unwrap(Effect.gen(function*() {
@@ -103,6 +105,7 @@ const worker = (
       isolation.throughBox(ModelGatewayHttp.layer({ keys: models.keys, clouds: models.clouds, addresses: settings.modelAddresses })),
       isolation.mcpThroughBox(McpGatewayHttp.layer({ privates: settings.mcpPrivate, option: IsolationSettings.settings.mcpPrivate.name })),
       Layer.succeed(ModelCatalogue, Models.readAnew(catalogue)),
+      terminals,
       Layer.succeed(ShowToolDetail, toolDetail === "full"),
       Layer.succeed(AllowNoIsolation, settings.isolation === "none"),
       Layer.succeed(AllowedEgress, settings.egressAllow),
@@ -283,6 +286,7 @@ export const layer = (settings: Settings.Settings, publicUrl: string, postgres =
     const waiting = here === null ? null : awaited(here)
     const workersPorts = yield* Deferred.make<LocalBoxPorts["Service"]>()
     const ports = boxPortsOf(workersPorts)
+    const terminals = yield* ServedTerminals.make(settings, here === null ? null : workerId)
     const domain = Layer.merge(UseCases.layerWork, Feedback.layer).pipe(
       Layer.provide(Feedback.listener),
       Layer.provide(
@@ -313,7 +317,7 @@ export const layer = (settings: Settings.Settings, publicUrl: string, postgres =
     const begun = Layer.merge(RunAutomations.layer, FollowRepositories.layer.pipe(Layer.provide(SourceHosts.polling(settings))))
     const served = (role === "worker"
       ? begun
-      : Layer.merge(http(settings, publicUrl).pipe(Layer.provide(permitted)), begun))
+      : Layer.merge(http(settings, publicUrl).pipe(Layer.provide([permitted, terminals.ofAll])), begun))
       .pipe(Layer.provideMerge(domain))
     if (here === null) {
       yield* Effect.flatMap(modelsHere, (now) => reportModels(settings, now()))
@@ -324,7 +328,7 @@ export const layer = (settings: Settings.Settings, publicUrl: string, postgres =
       yield* reportModels(settings, (yield* modelsHere)())
       const isolation = yield* ChosenIsolation
       isolated = Isolation.sentence(isolation)
-      return worker(workerId, settings, yield* live, isolation)
+      return worker(workerId, settings, yield* live, isolation, terminals.ofWorker)
     }))
     const watched = metricsAddress === null || role === "all" ? work : work.pipe(Layer.provide(WorkerMonitor.layer(metricsAddress)))
     const working = yield* begin(watched.pipe(Layer.provide(Layer.effectContext(here)), Layer.provideMerge(machine)))

@@ -23,6 +23,13 @@ export const settings = {
     type: Type.integer(1, 1_000_000),
     about: "Active sandboxes of one grant. Without it, any number.",
     role: "http"
+  }),
+  terminal: Setting.withDefault({
+    name: "SLIPWAY_TERMINAL",
+    type: Type.oneOf(["on", "off"]),
+    default: "on",
+    about: "Whether owners and members may open a shell in the box of a running sandbox.",
+    role: "all"
   })
 }
 

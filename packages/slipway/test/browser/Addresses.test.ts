@@ -176,6 +176,7 @@ layer(Shop.layer([REPO], { SLIPWAY_SECRETS_KEY_FILE: keyFile, SLIPWAY_WEBHOOK_PR
             "/sandboxes/:sandboxId/files": [`${one}/files`, `${one}/files?path=a.md`, `${one}/files?search=one`, `${one}/files?find=a`],
             "/sandboxes/:sandboxId/fork": [`${one}/fork?checkpoint=1`],
             "/sandboxes/:sandboxId/read": [`${one}/read`],
+            "/sandboxes/:sandboxId/terminal": [`${one}/terminal`],
             "/sandboxes/:sandboxId/restore": [`${one}/restore?checkpoint=1`],
             "/sandboxes/:sandboxId/preview": [`${one}/preview`],
             "/sandboxes/:sandboxId/send-back": [`${one}/send-back?${of}`],

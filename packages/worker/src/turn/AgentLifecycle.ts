@@ -10,6 +10,7 @@ import { type LeasedSandbox, isLeaving, type View } from "../shared/LeasedSandbo
 import { Timing } from "../shared/Timing.ts"
 import * as Traced from "../shared/Traced.ts"
 import type { SlotReservation, WorkerCapacity } from "../shared/WorkerCapacity.ts"
+import { unused } from "../terminal/OfferTerminals.ts"
 import * as Agent from "./Agent.ts"
 import { runTurn } from "./RunTurn.ts"
 
@@ -156,7 +157,7 @@ export const run = Effect.fn("AgentLifecycle.run")(function*(
     const why = yield* Effect.raceAllFirst([
       leased.until((next) => isLeaving(next) || isPending(next) || goesBack(next)),
       Effect.as(agent.session.exited, "it is gone"),
-      Effect.as(Effect.sleep(agentIdle), "it is unused"),
+      Effect.as(Effect.andThen(Effect.sleep(agentIdle), unused(leased, agentIdle)), "it is unused"),
       Effect.as(reservation?.wanted ?? Effect.never, "another sandbox needs its place"),
       meter(leased, agent)
     ])

@@ -1,5 +1,5 @@
 /** `BoxPorts` over channels to workers. */
-import { BoxNotRunning } from "@slipway/domain/sandbox/ports/BoxConnection"
+import { BoxNotRunning, WorkerUnreachable } from "@slipway/domain/sandbox/ports/BoxConnection"
 import { BoxPorts, type LocalBoxPorts } from "@slipway/domain/sandbox/ports/BoxPorts"
 import { Effect, Layer } from "effect"
 import * as ChannelClient from "./ChannelClient.ts"
@@ -16,6 +16,11 @@ export const layer = ({ own, ...options }: Options) =>
     Effect.map(ChannelClient.make({ ...options, own: own?.worker ?? null }), ({ open }) =>
       BoxPorts.of({
         connect: (sandboxId, port) =>
-          open(sandboxId, { wanted: { operation: "port", port }, here: own?.here.connect(sandboxId, port) ?? new BoxNotRunning() })
+          Effect.catchTag(
+            open(sandboxId, { wanted: { operation: "port", port }, here: own?.here.connect(sandboxId, port) ?? new BoxNotRunning() }),
+            "TerminalUnavailable",
+            // No answer to a port.
+            () => new WorkerUnreachable()
+          )
       }))
   )

@@ -1,6 +1,6 @@
 /** Opens channels to the worker with a sandbox's lease. */
 import type { SandboxId } from "@slipway/domain/ids/SandboxId"
-import { BoxNotRunning, type ByteConnection, WorkerUnreachable } from "@slipway/domain/sandbox/ports/BoxConnection"
+import { BoxNotRunning, WorkerUnreachable } from "@slipway/domain/sandbox/ports/BoxConnection"
 import * as SocketConnection from "@slipway/machine/network/SocketConnection"
 import * as SharedSecret from "@slipway/postgres/secret-store/SharedSecret"
 import { Clock, Effect, Option, Schema } from "effect"
@@ -63,9 +63,9 @@ const send = Effect.fnUntraced(function*({ host, port }: Endpoint, headers: Read
 })
 
 /** An operation that is done without a channel if the worker is in this process. */
-export interface Operation<E, R> {
+export interface Operation<A, E, R> {
   readonly wanted: ChannelProtocol.Wanted
-  readonly here: Effect.Effect<ByteConnection, E, R>
+  readonly here: Effect.Effect<A, E, R>
 }
 
 /** `own`: the name of the worker in this process; `null`: there is none. */
@@ -102,7 +102,10 @@ export const make = Effect.fnUntraced(function*(options: { readonly own: string 
   )
 
   /** Opens the operation's connection on the worker with the lease. `BoxNotRunning`: no worker has it. */
-  const open = Effect.fn("Channels.open")(function*<E, R>(sandboxId: SandboxId, { here, wanted }: Operation<E, R>) {
+  const open = Effect.fn("Channels.open")(function*<A, E, R>(
+    sandboxId: SandboxId,
+    { here, wanted }: Operation<A, E, R>
+  ) {
     const holder = Option.getOrNull(yield* links.holder(sandboxId))
     if (holder === null) return yield* new BoxNotRunning()
     if (holder.worker === options.own) return yield* here

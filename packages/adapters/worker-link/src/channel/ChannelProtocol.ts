@@ -11,6 +11,7 @@ import {
   TooManyConnections,
   WorkerUnreachable
 } from "@slipway/domain/sandbox/ports/BoxConnection"
+import { TerminalChoice, TerminalSize, TerminalUnavailable } from "@slipway/domain/sandbox/ports/Terminals"
 import { Schema } from "effect"
 
 /** The authority of the request, in place of a host's. */
@@ -27,7 +28,9 @@ export const MAX_REQUEST_CHARACTERS = 3000
 /** The request's operation with its fields. */
 export const Wanted = Schema.Union([
   /** A connection to a port of the box. */
-  Schema.Struct({ operation: Schema.Literal("port"), port: Schema.Int.check(Schema.isBetween({ minimum: 1, maximum: 65_535 })) })
+  Schema.Struct({ operation: Schema.Literal("port"), port: Schema.Int.check(Schema.isBetween({ minimum: 1, maximum: 65_535 })) }),
+  /** An attachment to a terminal in the box, as `TerminalFrames`. */
+  Schema.Struct({ operation: Schema.Literal("terminal"), terminal: TerminalChoice, size: TerminalSize })
 ])
 export type Wanted = typeof Wanted.Type
 
@@ -42,5 +45,12 @@ export const Request = Schema.Struct({
   nonce: Schema.String
 })
 
-export const Refusal = Schema.Union([BoxNotRunning, PortClosed, PortsUnsupported, TooManyConnections, WorkerUnreachable])
+export const Refusal = Schema.Union([
+  BoxNotRunning,
+  PortClosed,
+  PortsUnsupported,
+  TooManyConnections,
+  WorkerUnreachable,
+  TerminalUnavailable
+])
 export type Refusal = typeof Refusal.Type

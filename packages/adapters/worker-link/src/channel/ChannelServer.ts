@@ -2,14 +2,16 @@
 import type { SandboxId } from "@slipway/domain/ids/SandboxId"
 import { type ByteConnection, join, WorkerUnreachable } from "@slipway/domain/sandbox/ports/BoxConnection"
 import { LocalBoxPorts } from "@slipway/domain/sandbox/ports/BoxPorts"
+import { LocalTerminals, switchedOff } from "@slipway/domain/sandbox/ports/Terminals"
 import * as SocketConnection from "@slipway/machine/network/SocketConnection"
 import * as SharedSecret from "@slipway/postgres/secret-store/SharedSecret"
-import { Clock, Effect, FiberSet, Layer, type Redacted, Result, Schema, type Scope } from "effect"
+import { Clock, Effect, FiberSet, Layer, Option, type Redacted, Result, Schema, type Scope } from "effect"
 import type { IncomingMessage, Server } from "node:http"
 import type { Socket } from "node:net"
 import * as Protocol from "../LinkProtocol.ts"
 import * as PrivateServer from "../PrivateServer.ts"
 import * as ChannelProtocol from "./ChannelProtocol.ts"
+import * as TerminalChannel from "./TerminalChannel.ts"
 
 /** Channels of this worker at the same time, for all sandboxes. */
 const MAX_CHANNELS = 4096
@@ -64,10 +66,18 @@ type Open = (
   wanted: ChannelProtocol.Wanted
 ) => Effect.Effect<ByteConnection, ChannelProtocol.Refusal, Scope.Scope>
 
-const opening = Effect.map(LocalBoxPorts, (ports): Open => (sandboxId, wanted) => {
-  switch (wanted.operation) {
-    case "port":
-      return ports.connect(sandboxId, wanted.port)
+const opening = Effect.gen(function*() {
+  const ports = yield* LocalBoxPorts
+  const terminals = Option.getOrNull(yield* Effect.serviceOption(LocalTerminals))
+  return (sandboxId: SandboxId, wanted: ChannelProtocol.Wanted): ReturnType<Open> => {
+    switch (wanted.operation) {
+      case "port":
+        return ports.connect(sandboxId, wanted.port)
+      case "terminal":
+        return terminals === null
+          ? Effect.fail(switchedOff())
+          : Effect.flatMap(terminals.attach(sandboxId, wanted), TerminalChannel.connectionOf)
+    }
   }
 })
 

@@ -74,7 +74,8 @@ export const Action = Schema.Literals([
   "sandbox.forked",
   "sandbox.deleted",
   "sandbox.archived",
-  "sandbox.unarchived"
+  "sandbox.unarchived",
+  "terminal.opened"
 ])
 export type Action = typeof Action.Type
 

@@ -1,7 +1,7 @@
 /**
- * Responses that stay open: event streams and downloads. One loop for all of them ends those whose key is good no more, another one
- * downloads of deleted sandboxes, and a third one wakes streams that were silent too long. Readers that take nothing are cut like
- * everybody's: see `Connections`.
+ * Responses that stay open: event streams, terminals and downloads. One loop for all of them ends those whose key is good no more,
+ * another one downloads of deleted sandboxes, and a third one wakes streams that were silent too long. Readers that take nothing are cut
+ * like everybody's: see `Connections`.
  */
 import { RateLimited, type Refusal, Unavailable } from "@slipway/api/shared/Errors"
 import { AccessStore } from "@slipway/domain/access/ports/AccessStore"
@@ -32,7 +32,7 @@ const STREAMS_SHARE = 0.7
 const HOLDERS = ["key", "user", "grant"] as const
 
 /** `deleted`: the sandbox of a download was. Streams end by themselves then. */
-type Ending = "deleted" | "revoked" | "shutdown"
+export type Ending = "deleted" | "revoked" | "shutdown"
 
 export interface LiveResponse {
   /** Why it must end now; `null`: it need not. */
@@ -46,9 +46,11 @@ export interface LiveResponse {
 const rightOf = ({ credential, grantId }: Principal) =>
   credential._tag === "Key" ? credential.keyId : `${credential.sessionId} in ${grantId}`
 
+type Kind = "stream" | "download" | "terminal"
+
 /** The request behind a response. */
 interface Opening {
-  readonly kind: "stream" | "download"
+  readonly kind: Kind
   readonly by: Principal
   readonly wire: Wire
   readonly sandboxId: SandboxId | null
@@ -57,10 +59,10 @@ interface Opening {
 class Open implements LiveResponse {
   ending: LiveResponse["ending"] = null
   wroteAt: number
-  /** When the sandbox of a download was last known to be there. */
+  /** When the sandbox of a download or terminal was last known to be there. */
   foundAt: number
   #wake: () => void = () => {}
-  readonly kind: "stream" | "download"
+  readonly kind: Kind
   /** Names the credential, and the grant with it: a session may change its grant. */
   readonly right: string
   readonly by: Principal
@@ -114,7 +116,7 @@ class Open implements LiveResponse {
   }
 }
 
-/** Ends downloads of sandboxes that were deleted: at once after a hint, and after {@link LOOK_MILLIS} without one. */
+/** Ends downloads and terminals of sandboxes that were deleted: at once after a hint, and after {@link LOOK_MILLIS} without one. */
 const watchDeletions = Effect.fnUntraced(function*(open: ReadonlySet<Open>, pause: Duration.Duration) {
   const sandboxes = yield* Sandboxes
   const doubted = new Set<Open>()
@@ -184,10 +186,12 @@ export class LiveResponses extends Context.Service<LiveResponses, {
   stream(by: Principal, wire: Wire): Effect.Effect<LiveResponse, Refusal, Scope.Scope>
   /** The same for a download, which breaks off when its sandbox is deleted. `null`: it is of no sandbox. */
   download(by: Principal, wire: Wire, sandboxId: SandboxId | null): Effect.Effect<LiveResponse, Refusal, Scope.Scope>
+  /** The same for a terminal of the sandbox. */
+  terminal(by: Principal, wire: Wire, sandboxId: SandboxId): Effect.Effect<LiveResponse, Refusal, Scope.Scope>
   /** How many are open. */
-  count(kind: "stream" | "download"): number
+  count(kind: Kind): number
   isShuttingDown(): boolean
-  /** Ends every stream and refuses new ones. Downloads may finish. */
+  /** Ends every stream and terminal and refuses new ones. Downloads may finish. */
   readonly shutDown: Effect.Effect<void>
 }>()("@slipway/http/LiveResponses") {
   static readonly layer = Layer.effect(
@@ -210,7 +214,8 @@ export class LiveResponses extends Context.Service<LiveResponses, {
           user: Math.min(settings.streamsPerUser, half),
           grant: Math.min(settings.streamsPerGrant, half)
         },
-        download: { key: settings.downloadsPerKey, user: settings.downloadsPerUser, grant: settings.downloadsPerGrant }
+        download: { key: settings.downloadsPerKey, user: settings.downloadsPerUser, grant: settings.downloadsPerGrant },
+        terminal: { key: settings.terminalsPerKey, user: settings.terminalsPerUser, grant: settings.terminalsPerGrant }
       }
       yield* watchRevocations(open, some, settings.watch)
       const doubt = yield* watchDeletions(open, settings.watch)
@@ -229,7 +234,7 @@ export class LiveResponses extends Context.Service<LiveResponses, {
       const begin = (opening: Opening) =>
         Effect.uninterruptible(Effect.gen(function*() {
           const { kind, sandboxId } = opening
-          if (shuttingDown && kind === "stream") {
+          if (shuttingDown && kind !== "download") {
             return yield* Unavailable.make("The service is shutting down.", { "retry-after": "1" })
           }
           const response = new Open(opening, now)
@@ -267,11 +272,12 @@ export class LiveResponses extends Context.Service<LiveResponses, {
       return LiveResponses.of({
         stream: (by, wire) => begin({ kind: "stream", by, wire, sandboxId: null }),
         download: (by, wire, sandboxId) => begin({ kind: "download", by, wire, sandboxId }),
+        terminal: (by, wire, sandboxId) => begin({ kind: "terminal", by, wire, sandboxId }),
         count: (kind) => counts.of(kind),
         isShuttingDown: () => shuttingDown,
         shutDown: Effect.sync(() => {
           shuttingDown = true
-          for (const response of open) if (response.kind === "stream") response.end("shutdown")
+          for (const response of open) if (response.kind !== "download") response.end("shutdown")
         })
       })
     })

@@ -4,6 +4,11 @@ import { Duration } from "effect"
 import { createServer, type IncomingMessage, type Server, type ServerResponse, STATUS_CODES } from "node:http"
 import type { Socket } from "node:net"
 
+/** The address of a terminal, perhaps with a path in front of it. */
+const TERMINAL = /\/sandboxes\/[^/?]+\/terminal(?:\?|$)/u
+
+const isTerminal = ({ headers, url }: IncomingMessage) => headers.upgrade?.toLowerCase() === "websocket" && TERMINAL.test(url ?? "")
+
 const limits = {
   /** From a request's first byte, or from the connection's beginning; the wait between requests is `keepAlive`. */
   headersTimeout: 10_000,
@@ -91,12 +96,18 @@ interface Options {
   readonly newRequestId: () => string
   /** How long a connection may wait for its next request. */
   readonly keepAlive: Duration.Duration
-  /** The requests that may change the protocol. The offers of others are ignored (RFC 9110, section 7.8). */
+  /**
+   * The requests that may change the protocol beside those for terminals. The offers of others are ignored (RFC 9110, section 7.8).
+   */
   readonly upgrades?: (request: IncomingMessage) => boolean
 }
 
 export const make = ({ keepAlive, newRequestId, upgrades = () => false }: Options): Server => {
-  const server = createServer({ ...limits, shouldUpgradeCallback: upgrades, keepAliveTimeout: Duration.toMillis(keepAlive) })
+  const server = createServer({
+    ...limits,
+    shouldUpgradeCallback: (request) => isTerminal(request) || upgrades(request),
+    keepAliveTimeout: Duration.toMillis(keepAlive)
+  })
   const underWay = exchanges(server)
   const refused = new WeakSet<Socket>()
 

@@ -2,9 +2,10 @@
 import { principalOf } from "@slipway/domain/access/rules/Session"
 import type { Principal } from "@slipway/domain/access/schema/Principal"
 import { SandboxId } from "@slipway/domain/ids/SandboxId"
+import { Terminals } from "@slipway/domain/sandbox/ports/Terminals"
 import { isSettled, type Sandbox } from "@slipway/domain/sandbox/rules/Sandbox"
 import { Sandboxes } from "@slipway/domain/sandbox/usecases/Sandboxes"
-import { Effect, Schema } from "effect"
+import { Effect, Option, Schema } from "effect"
 import { html, type Html, type Later } from "../../html/Html.ts"
 import * as Page from "../../layout/Page.ts"
 import { Refused } from "../../layout/Refused.ts"
@@ -73,6 +74,8 @@ export const outcomesOf = (sandbox: Sandbox, repo: string | null): Readonly<Reco
 }
 
 interface Services {
+  /** Whether this service has terminals. */
+  readonly hasTerminals: boolean
   readonly sandboxes: typeof Sandboxes.Service
   readonly pieces: Effect.Success<typeof SandboxPieces.make>
   readonly windowOf: Effect.Success<typeof SandboxWindow.make>
@@ -168,13 +171,16 @@ ${before > 0 && isKept && html`<p class="earlier"><a href="/sandboxes/${id}${isR
 
 type Pieces = Effect.Success<ReturnType<typeof render>>
 
-const tabs = (id: SandboxId, shown: View): Html => {
+/** `hasTerminal`: whether this reader may open one. */
+const tabs = (id: SandboxId, shown: View, hasTerminal: boolean): Html => {
   const items = VIEWS.map(({ name, view }) => {
     const query = view !== "conversation" && `?view=${view}`
     return html`
 <li><a href="/sandboxes/${id}${query}" data-to="${view}"${view === shown && html` aria-current="page"`}>${name}</a></li>`
   })
-  return html`<nav class="views" aria-label="Parts of this page"><ul class="places">${items}
+  const terminal = hasTerminal && html`
+<li><a href="/sandboxes/${id}/terminal">Terminal</a></li>`
+  return html`<nav class="views" aria-label="Parts of this page"><ul class="places">${items}${terminal}
 </ul></nav>`
 }
 
@@ -225,10 +231,22 @@ ${piece.checkpoints}
 </section>`
 }
 
-const workspace = (sandbox: Sandbox, view: View, isEarlier: boolean, piece: Pieces, told: Later, outcome: Html | null): Html =>
+interface Framing {
+  readonly view: View
+  readonly isEarlier: boolean
+  readonly hasTerminal: boolean
+}
+
+const workspace = (
+  sandbox: Sandbox,
+  { hasTerminal, isEarlier, view }: Framing,
+  piece: Pieces,
+  told: Later,
+  outcome: Html | null
+): Html =>
   html`<div class="workspace" data-view="${view}">
 ${bar(sandbox, piece, isEarlier)}
-${tabs(sandbox.id, view)}
+${tabs(sandbox.id, view, hasTerminal)}
 <section class="talk" aria-labelledby="conversation-title">
 <div class="reel" id="reel" tabindex="0" role="group" aria-label="Messages">
 <div class="thread">
@@ -272,7 +290,8 @@ const get = (services: Services): Page.Handler<Page.Member> =>
 
       const messages = outcomesOf(sandbox, asked.url.searchParams.get("repo"))
       const outcome = Page.told(asked, messages, labels.rejection)
-      const body = html`${workspace(sandbox, view, isEarlier, piece, told, outcome)}
+      const hasTerminal = services.hasTerminals && member.visit.place.role !== "viewer"
+      const body = html`${workspace(sandbox, { view, isEarlier, hasTerminal }, piece, told, outcome)}
 <p id="announcement" data-piece="announcement" class="unseen" role="status"></p>
 ${piece.waiting}
 ${!isEarlier && live}`
@@ -285,5 +304,6 @@ ${!isEarlier && live}`
   )
 
 export const make = Effect.gen(function*() {
-  return get({ sandboxes: yield* Sandboxes, pieces: yield* SandboxPieces.make, windowOf: yield* SandboxWindow.make })
+  const hasTerminals = Option.isSome(yield* Effect.serviceOption(Terminals))
+  return get({ hasTerminals, sandboxes: yield* Sandboxes, pieces: yield* SandboxPieces.make, windowOf: yield* SandboxWindow.make })
 })

@@ -100,6 +100,26 @@ export interface ServerAccess {
   readonly call: <A>(request: (signal: AbortSignal) => Promise<A>) => Promise<A>
   /** The JSON of an address outside the public API; `null`: an empty reply. `body`: JSON. Rejects like `call`. */
   readonly send: (path: string, method?: "GET" | "POST" | "DELETE", body?: unknown) => Promise<unknown>
+  /** An open WebSocket to an address of the server, which gives bytes as `ArrayBuffer`. Rejects like `call`. */
+  readonly webSocket: (path: string) => Promise<WebSocket>
+}
+
+/**
+ * The status of a refused handshake cannot be read, so the server is asked first without an upgrade. It then answers 426, or why it
+ * refuses.
+ */
+const webSocketAt = async (url: string, path: string, apiKey: string, send: ServerAccess["send"]): Promise<WebSocket> => {
+  await send(path).catch((error: unknown) => {
+    if (!(error instanceof Failed) || error.failure.code !== "upgrade_required") throw error
+  })
+  // Node's own takes headers, which its types do not say, and goes through the same proxies as `fetch`.
+  const Open = WebSocket as unknown as new(url: string, init: { readonly headers: Record<string, string> }) => WebSocket
+  const socket = new Open(url.replace(/^http/u, "ws") + path, { headers: { authorization: `Bearer ${apiKey}` } })
+  socket.binaryType = "arraybuffer"
+  return await new Promise((resolve, reject) => {
+    socket.addEventListener("open", () => resolve(socket), { once: true })
+    socket.addEventListener("error", () => reject(new Failed(unanswered(url))), { once: true })
+  })
 }
 
 /** One request. Redirects are not followed, because the key is for this server only. */
@@ -151,12 +171,14 @@ export const connect = async (given: string | undefined): Promise<ServerAccess> 
       throw failure === null ? error : new Failed(failure)
     }
   }
+  const send: ServerAccess["send"] = (path, method = "GET", body) => call((signal) => jsonAt(url + path, apiKey, method, body, signal))
   return {
     url,
     client,
     failureOf: failed,
     call,
-    send: (path, method = "GET", body) => call((signal) => jsonAt(url + path, apiKey, method, body, signal))
+    send,
+    webSocket: (path) => webSocketAt(url, path, apiKey, send)
   }
 }
 

@@ -1,0 +1,245 @@
+/** The WebSocket of terminals: who may open one, its messages and its bounds. The terminal itself is played. */
+import * as NodeWS from "@effect/platform-node/NodeWS"
+import { assert, layer } from "@effect/vitest"
+import { WINDOW_BYTES } from "@slipway/api/schema/TerminalMessages"
+import { AuditLog } from "@slipway/domain/access/ports/AuditLog"
+import { Access } from "@slipway/domain/access/usecases/Access"
+import { Members } from "@slipway/domain/access/usecases/Members"
+import { Sessions } from "@slipway/domain/access/usecases/Sessions"
+import { type TerminalOutput, type TerminalSize, type TerminalRequest, TerminalUnavailable } from "@slipway/domain/sandbox/ports/Terminals"
+import { type Cause, Duration, Effect, Queue, Redacted, Stream } from "effect"
+import { address, ask, COOKIE, joined, json, layer as http, mintKey, PUBLIC_URL, running, SANDBOXES } from "../testing/Harness.ts"
+
+/** The terminals that were attached to, in order. */
+interface Played {
+  readonly request: TerminalRequest
+  readonly output: Queue.Queue<TerminalOutput, Cause.Done>
+  readonly written: Array<string>
+  readonly sizes: Array<TerminalSize>
+  isEnded: boolean
+  isDetached: boolean
+}
+const played: Array<Played> = []
+let refusal: TerminalUnavailable | null = null
+const terminals = {
+  attach: (_id: unknown, request: TerminalRequest) =>
+    Effect.gen(function*() {
+      if (refusal !== null) return yield* refusal
+      const output = yield* Queue.unbounded<TerminalOutput, Cause.Done>()
+      const one: Played = { request, output, written: [], sizes: [], isEnded: false, isDetached: false }
+      played.push(one)
+      yield* Effect.addFinalizer(() => Effect.sync(() => one.isDetached = true))
+      return {
+        terminal: request.terminal === "new" ? 2 : request.terminal,
+        output: Stream.fromQueue(output),
+        write: (bytes: Uint8Array) => Effect.sync(() => void one.written.push(Buffer.from(bytes).toString())),
+        resize: (size: TerminalSize) => Effect.sync(() => void one.sizes.push(size)),
+        end: Effect.sync(() => one.isEnded = true)
+      }
+    })
+}
+
+interface Open {
+  readonly socket: NodeWS.WebSocket
+  /** The next message: text parsed, bytes as a number of them. */
+  readonly next: Effect.Effect<any>
+  readonly closed: Effect.Effect<number>
+  say(message: object): void
+}
+
+/** Opens a WebSocket; the status of the refusal, if the server refuses. */
+const connect = Effect.fnUntraced(function*(path: string, headers: Record<string, string>) {
+  const { host, port } = yield* address
+  const messages = yield* Queue.unbounded<unknown>()
+  const closed = yield* Queue.unbounded<number>()
+  const socket = yield* Effect.acquireRelease(
+    Effect.sync(() => new NodeWS.WebSocket(`ws://${host}:${port}${path}`, { headers })),
+    (open) => Effect.sync(() => open.terminate())
+  )
+  socket.on("message", (data, isBinary) => Queue.offerUnsafe(messages, isBinary ? (data as Buffer).length : JSON.parse(String(data))))
+  socket.on("close", (code) => Queue.offerUnsafe(closed, code))
+  return yield* Effect.callback<Open, number>((resume) => {
+    socket.on("error", () => {})
+    socket.once("unexpected-response", (_request, response) => resume(Effect.fail(response.statusCode ?? 0)))
+    socket.once("open", () =>
+      resume(Effect.succeed({
+        socket,
+        next: Queue.take(messages),
+        closed: Queue.take(closed),
+        say: (message) => socket.send(JSON.stringify(message))
+      })))
+  })
+})
+
+const bearer = (key: string) => ({ authorization: `Bearer ${key}` })
+const pathOf = (id: string, query = "") => `${SANDBOXES}/${id}/terminal${query}`
+/** Runs until it holds: what the server does with a message of ours has no answer. */
+const until = (holds: () => boolean) =>
+  Effect.promise(async () => {
+    while (!holds()) await new Promise((resolve) => setImmediate(resolve))
+  })
+
+const opened = Effect.fnUntraced(function*(grant: string, query = "") {
+  const minted = yield* mintKey({ grant })
+  const { id } = yield* running(minted.key)
+  const open = yield* connect(pathOf(id, query), bearer(minted.key))
+  const attached = yield* open.next
+  const terminal = played.at(-1) ?? assert.fail("nothing was attached to")
+  return { ...minted, ...open, attached, id, terminal }
+})
+
+/** A session of a new member with this role, in the grant. */
+const signedIn = Effect.fnUntraced(function*(login: string, grantId: string, role: "member" | "viewer") {
+  const sessions = yield* Sessions
+  const userId = yield* joined(login)
+  yield* (yield* Members).add(null, login, role)
+  const { session, token } = yield* sessions.signIn(userId, null)
+  yield* sessions.chooseGrant(session, grantId)
+  return { userId, token, cookie: `${COOKIE}=${Redacted.value(token)}` }
+})
+
+layer(http({ terminals, settings: { heartbeat: Duration.millis(100), terminalsPerKey: 2 } }), { excludeTestServices: true })(
+  "a terminal",
+  (it) => {
+    it.effect("carries keys, sizes and output, and says how it ended", () =>
+      Effect.gen(function*() {
+        const { attached, closed, id, key, next, say, socket, terminal } = yield* opened("talk", "?terminal=new&columns=100&rows=30")
+        assert.deepStrictEqual(attached, { type: "attached", terminal: 2 })
+        assert.deepStrictEqual(terminal.request, { terminal: "new", size: { columns: 100, rows: 30 } })
+        socket.send(Buffer.from("ls\r"))
+        say({ type: "resize", columns: 132, rows: 40 })
+        yield* until(() => terminal.sizes.length === 1)
+        assert.deepStrictEqual([terminal.written, terminal.sizes], [["ls\r"], [{ columns: 132, rows: 40 }]])
+        yield* Queue.offer(terminal.output, { _tag: "Bytes", bytes: Buffer.from("a file") })
+        assert.strictEqual(yield* next, 6)
+        yield* Queue.offer(terminal.output, { _tag: "Skipped", count: 7 })
+        yield* Queue.offer(terminal.output, { _tag: "Ended", reason: "exited", code: 3 })
+        yield* Queue.end(terminal.output)
+        assert.deepStrictEqual(yield* next, { type: "skipped", bytes: 7 })
+        assert.deepStrictEqual(yield* next, { type: "ended", reason: "exited", code: 3 })
+        assert.strictEqual(yield* closed, 1000)
+        const entries = yield* (yield* AuditLog).list({ since: null, limit: 1000 })
+        const last = entries.findLast(({ action }) => action === "terminal.opened")
+        assert.strictEqual(last?.subjects["sandboxId"], id)
+        assert.strictEqual(last?.subjects["terminal"], "2")
+        assert.strictEqual(last?.actor._tag, "Key")
+        assert.isNotEmpty(key)
+      }))
+
+    it.effect("sends no more than its window until the client says that it took something", () =>
+      Effect.gen(function*() {
+        const { closed, next, say, terminal } = yield* opened("window")
+        const chunk = new Uint8Array(WINDOW_BYTES / 4)
+        for (let i = 0; i < 6; i++) yield* Queue.offer(terminal.output, { _tag: "Bytes", bytes: chunk })
+        for (let i = 0; i < 4; i++) assert.strictEqual(yield* next, chunk.length)
+        // Silence: the next message is no output.
+        assert.deepStrictEqual(yield* next, { type: "heartbeat" })
+        say({ type: "taken", bytes: 1 })
+        let message = yield* next
+        while (typeof message !== "number") message = yield* next
+        assert.strictEqual(message, chunk.length)
+        say({ type: "taken", bytes: WINDOW_BYTES })
+        say({ type: "taken", bytes: WINDOW_BYTES })
+        assert.strictEqual(yield* closed, 1008)
+        yield* until(() => terminal.isDetached)
+      }))
+
+    it.effect("is closed for an invalid or too long message, and for a client that answers no heartbeat", () =>
+      Effect.gen(function*() {
+        for (
+          const [grant, message, code] of [["odd", "{}", 1008], ["size", "{\"type\":\"resize\",\"columns\":0,\"rows\":1}", 1008]] as const
+        ) {
+          const { closed, socket } = yield* opened(grant)
+          socket.send(message)
+          assert.strictEqual(yield* closed, code)
+        }
+        const long = yield* opened("long")
+        long.socket.send(new Uint8Array(64 * 1024 + 1))
+        assert.strictEqual(yield* long.closed, 1009)
+        const silent = yield* opened("silent")
+        assert.strictEqual(yield* silent.closed, 4408)
+        yield* until(() => silent.terminal.isDetached)
+      }))
+
+    it.effect("ends for all when the client asks for it, and only for the client when it leaves", () =>
+      Effect.gen(function*() {
+        const { say, terminal } = yield* opened("end")
+        say({ type: "end" })
+        yield* until(() => terminal.isEnded)
+        const left = yield* opened("leave")
+        left.socket.close()
+        yield* until(() => left.terminal.isDetached)
+        assert.isFalse(left.terminal.isEnded)
+      }))
+
+    it.effect("is closed at once when its key is revoked", () =>
+      Effect.gen(function*() {
+        const { closed, terminal, ...minted } = yield* opened("revoked")
+        yield* (yield* Access).revokeKey(minted.record.id)
+        assert.strictEqual(yield* closed, 4401)
+        yield* until(() => terminal.isDetached)
+      }))
+
+    it.effect("is for owners and members, from our own pages alone", () =>
+      Effect.gen(function*() {
+        const { grant, key } = yield* mintKey({ grant: "people" })
+        const { id } = yield* running(key)
+        const member = yield* signedIn("terry", grant.id, "member")
+        const viewer = yield* signedIn("vera", grant.id, "viewer")
+        const from = (cookie: string, origin?: string) => connect(pathOf(id), { cookie, ...(origin === undefined ? {} : { origin }) })
+        assert.strictEqual(yield* Effect.flip(from(viewer.cookie, PUBLIC_URL)), 403)
+        assert.strictEqual(yield* Effect.flip(from(member.cookie)), 403)
+        for (const origin of ["null", "https://3000-c1.preview.slipway.test", "https://slipway.test.evil.example", "http://slipway.test"]) {
+          assert.strictEqual(yield* Effect.flip(from(member.cookie, origin)), 403, origin)
+        }
+        const { closed, next } = yield* from(member.cookie, PUBLIC_URL)
+        assert.strictEqual((yield* next).type, "attached")
+        yield* (yield* Sessions).signOut(member.token)
+        assert.strictEqual(yield* closed, 4401)
+      }))
+
+    it.effect("is refused as the rest of the API refuses", () =>
+      Effect.gen(function*() {
+        const { key } = yield* mintKey({ grant: "refusals" })
+        const other = yield* mintKey({ grant: "others" })
+        const metrics = yield* mintKey({ grant: "metrics", scopes: ["metrics:read"] })
+        const { id } = yield* running(key)
+        assert.strictEqual(yield* Effect.flip(connect(pathOf(id), {})), 401)
+        assert.strictEqual(yield* Effect.flip(connect(pathOf(id), bearer(metrics.key))), 403)
+        assert.strictEqual(yield* Effect.flip(connect(pathOf(id), bearer(other.key))), 404)
+        assert.strictEqual(yield* Effect.flip(connect(pathOf("c_aaaaaaaaaaaa"), bearer(key))), 404)
+        for (const query of ["?terminal=5", "?terminal=0", "?columns=0", "?rows=1001", "?rows=1e1"]) {
+          assert.strictEqual(yield* Effect.flip(connect(pathOf(id, query), bearer(key))), 400, query)
+        }
+        const plain = yield* ask(pathOf(id), { key })
+        assert.deepStrictEqual([plain.status, json(plain).error.code], [426, "upgrade_required"])
+        // Elsewhere an offer to change the protocol is ignored.
+        assert.strictEqual((yield* ask(SANDBOXES, { key, headers: { connection: "Upgrade", upgrade: "websocket" } })).status, 200)
+        yield* connect(pathOf(id), bearer(key))
+        yield* connect(pathOf(id), bearer(key))
+        assert.strictEqual(yield* Effect.flip(connect(pathOf(id), bearer(key))), 429)
+      }))
+
+    it.effect("says after the handshake why there is none, because browsers show no other refusal", () =>
+      Effect.gen(function*() {
+        const { key } = yield* mintKey({ grant: "resting" })
+        const { id } = yield* running(key)
+        refusal = new TerminalUnavailable({ reason: "not_running", detail: "It rests." })
+        const { closed, next } = yield* connect(pathOf(id), bearer(key))
+        assert.deepStrictEqual(yield* next, { type: "refused", code: "sandbox_not_running", message: "It rests." })
+        refusal = null
+        assert.strictEqual(yield* closed, 1000)
+      }))
+  }
+)
+
+layer(http(), { excludeTestServices: true })("a service without terminals", (it) => {
+  it.effect("refuses with an error of its own", () =>
+    Effect.gen(function*() {
+      const { key } = yield* mintKey({ grant: "off" })
+      const { id } = yield* running(key)
+      assert.strictEqual(yield* Effect.flip(connect(pathOf(id), bearer(key))), 403)
+      const plain = yield* ask(pathOf(id), { key })
+      assert.deepStrictEqual([plain.status, json(plain).error.code], [403, "terminal_off"])
+    }))
+})
