@@ -34,7 +34,9 @@ import { Maintenance } from "@slipway/domain/sandbox/ports/Maintenance"
 import {
   type BoxCommand,
   type BoxProcess,
+  type FilePart,
   HomeDamaged,
+  type HomeTooLarge,
   type HostError,
   type LimitsMet,
   type Programs,
@@ -240,6 +242,8 @@ export class World {
   saving: Effect.Effect<void, CannotSave> = Effect.void
   /** Runs when the files of an agent's conversation are read. */
   readingHome: Effect.Effect<void, HostError> = Effect.void
+  /** The files that agents left for people. */
+  artifacts: Stream.Stream<FilePart, HostError | HomeTooLarge> = Stream.empty
   /** Sandboxes whose trees a loss of power tore. */
   readonly torn = new Set<SandboxId>()
   readonly restoreFailures: Array<CloneFailed | TreesUnavailable> = []
@@ -413,6 +417,7 @@ const hostOf = (world: World, { boxes, homes, path, rests }: Machine) =>
         Stream.fromEffectDrain(Effect.suspend(() => world.readingHome)),
         Stream.suspend(() => Stream.make(encoded(`home ${homes.get(sandboxId) ?? ""}`)))
       ),
+    readFiles: () => world.artifacts,
     writeHome: (sandboxId, content) =>
       Effect.flatMap(textOf(content), (text) =>
         text.startsWith("home ")

@@ -84,7 +84,7 @@ it.live.each(Earlier.WITH_SCHEMA)(
 
 it.live("a database of the version before keeps its rows as they are, and nothing is added", () =>
   Effect.gen(function*() {
-    const url = yield* Earlier.database("0064")
+    const url = yield* Earlier.database("0065")
     yield* Effect.gen(function*() {
       const before = yield* Earlier.rowsIn("slipway")
       yield* Migrations.run

@@ -5,6 +5,7 @@ import type { Checkpoints } from "@slipway/domain/sandbox/ports/Checkpoints"
 import { RETENTION_DAYS } from "@slipway/domain/sandbox/rules/Idempotency"
 import { Policy } from "@slipway/domain/sandbox/rules/Policy"
 import type { Hints } from "@slipway/domain/store/Hints"
+import * as ArtifactStorePostgres from "../src/artifact-store/ArtifactStorePostgres.ts"
 import * as TestPostgres from "@slipway/embedded-postgres/testing/TestPostgres"
 import * as IdsNode from "@slipway/machine/node/IdsNode"
 import { StoreFixture } from "@slipway/testing/contracts/sandbox/SandboxStates"
@@ -76,7 +77,8 @@ export const stores = <A, E>(checkpoints: Layer.Layer<A | Checkpoints, E, SqlCli
     SandboxDashboardPostgres.layer,
     SetupsPostgres.layer,
     FeedbackWatchesPostgres.layer,
-    PromptFilesPostgres.layer,
+    ArtifactStorePostgres.layer,
+      PromptFilesPostgres.layer,
     WorkersPostgres.layer,
     checkpoints
   ).pipe(

@@ -13,6 +13,7 @@ import {
   type Box,
   type BoxCommand,
   type BoxProcess,
+  type FilePart,
   HomeDamaged,
   HomeTooLarge,
   HostError,
@@ -128,6 +129,14 @@ export const layer = Layer.effect(
           const found = filesOf(files, sandboxId, (path) => isWithin(paths, path))
           const bytes = utf8.encode(encodeContent({ paths, files: found, sha256: digestOf(paths, found) }))
           return bytes.length > maximumBytes ? Stream.fail(new HomeTooLarge({ maximumBytes })) : Stream.make(bytes)
+        }),
+      readFiles: (sandboxId, path, { maximumBytes }) =>
+        Stream.suspend(() => {
+          const found = filesOf(files, sandboxId, (one) => isWithin([path], one)).map(([path, text]) => ({ path, bytes: utf8.encode(text) }))
+          let left = maximumBytes
+          const whole = found.filter(({ bytes }) => (left -= bytes.length) >= 0)
+          const parts = whole.flatMap(({ bytes, path }): ReadonlyArray<FilePart> => [{ path }, { bytes }])
+          return Stream.concat(Stream.fromIterable(parts), left < 0 ? Stream.fail(new HomeTooLarge({ maximumBytes })) : Stream.empty)
         }),
       writeHome: Effect.fnUntraced(function*(sandboxId, content) {
         const decoder = new TextDecoder()

@@ -11,6 +11,7 @@ import { Automations } from "@slipway/domain/automation/usecases/Automations"
 import { Secrets } from "@slipway/domain/environment/usecases/Secrets"
 import { RemoteTrees, LocalTrees } from "@slipway/domain/files/ports/RemoteTrees"
 import { Files } from "@slipway/domain/files/usecases/Files"
+import { Artifacts } from "@slipway/domain/files/usecases/Artifacts"
 import { Uploads } from "@slipway/domain/files/usecases/Uploads"
 import { McpConnections } from "@slipway/domain/mcp/usecases/McpConnections"
 import { McpServers } from "@slipway/domain/mcp/usecases/McpServers"
@@ -24,6 +25,7 @@ import { HandleNews } from "@slipway/domain/publishing/usecases/HandleNews"
 import { Publishing } from "@slipway/domain/publishing/usecases/Publishing"
 import { Sandboxes } from "@slipway/domain/sandbox/usecases/Sandboxes"
 import { SandboxEvents } from "@slipway/domain/sandbox/usecases/SandboxEvents"
+import * as ArtifactStorePostgres from "@slipway/postgres/artifact-store/ArtifactStorePostgres"
 import * as TestPostgres from "@slipway/embedded-postgres/testing/TestPostgres"
 import * as WorkingTreesGit from "@slipway/git/working-trees/WorkingTreesGit"
 import * as Server from "@slipway/http/Server"
@@ -97,7 +99,7 @@ const service = Layer.unwrap(Effect.map(directory, (path) => {
     MaintenancePostgres.layer,
     SandboxDashboardPostgres.layer,
     SetupsPostgres.layer,
-    Layer.mergeAll(WorkersPostgres.layer, FeedbackWatchesPostgres.layer, BlobsPostgres.layer, PromptFilesPostgres.layer),
+    Layer.mergeAll(WorkersPostgres.layer, FeedbackWatchesPostgres.layer, BlobsPostgres.layer, ArtifactStorePostgres.layer, PromptFilesPostgres.layer),
     CheckpointsPostgres.layer,
     AccessStorePostgres.layer,
     Layer.merge(DeviceLoginStorePostgres.layer, CiTrustStorePostgres.layer),
@@ -143,6 +145,7 @@ const service = Layer.unwrap(Effect.map(directory, (path) => {
     ),
     HandleNews.layer.pipe(Layer.provideMerge(Layer.merge(Publishing.layer, Feedback.layer))),
     Uploads.layer,
+    Artifacts.layer,
     Partners.layer,
     Webhooks.layer,
     Secrets.layer,
