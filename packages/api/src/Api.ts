@@ -1,5 +1,6 @@
 /** The whole public HTTP API. Servers, clients and the OpenAPI document are made from this value. */
 import { HttpApi, OpenApi } from "effect/http-api"
+import { ArtifactsApi } from "./groups/ArtifactsApi.ts"
 import { CheckpointsApi } from "./groups/CheckpointsApi.ts"
 import { EventsApi } from "./groups/EventsApi.ts"
 import { FeedbackApi } from "./groups/FeedbackApi.ts"
@@ -20,6 +21,7 @@ export class Api extends HttpApi.make("slipway")
   .add(CheckpointsApi)
   .add(EventsApi)
   .add(FilesApi)
+  .add(ArtifactsApi)
   .add(UploadsApi)
   .add(PullRequestsApi)
   .add(FeedbackApi)

@@ -536,11 +536,11 @@ const commands = <R>(it: Writer<SandboxHost | R>, { provision }: ReturnType<type
     Effect.gen(function*() {
       const { box, host, sandboxId } = yield* provision
       const { output } = yield* run(box, 'cd "$SLIPWAY_ARTIFACTS" && ls -A && echo "$SLIPWAY_ARTIFACTS"', { SLIPWAY_ARTIFACTS: "/" })
-      assert.strictEqual(output, `${box.home}/artifacts\n`)
+      assert.strictEqual(output, `${box.home}/artifacts`)
       yield* run(box, 'echo report > "$SLIPWAY_ARTIFACTS/a.txt"')
       yield* host.rest(sandboxId)
       const again = yield* host.provision({ sandboxId, fence: FIRST })
-      assert.strictEqual((yield* run(again, 'cat "$SLIPWAY_ARTIFACTS/a.txt"')).output, "report\n")
+      assert.strictEqual((yield* run(again, 'cat "$SLIPWAY_ARTIFACTS/a.txt"')).output, "report")
       assert.deepStrictEqual(yield* filesBelow(sandboxId, "artifacts"), { found: [["artifacts/a.txt", "report\n"]], error: null })
     }))
 
@@ -673,7 +673,7 @@ const homeFiles = <R>(it: Writer<SandboxHost | R>, { provision }: ReturnType<typ
       const box = yield* host.provision({ sandboxId, fence: FIRST })
       const script = "cd \"$HOME\" && echo two >> talk/deep/file && cat talk/deep/file" +
         " && find talk talk/deep -prune -perm 700 && find talk/deep/file -perm 600" +
-        " && find . ! -user \"$(id -u)\" && rm -r talk && find . ! -name ."
+        " && find . ! -user \"$(id -u)\" && rm -r talk artifacts && find . ! -name ."
       assert.strictEqual((yield* run(box, script)).output, "one\ntwo\ntalk\ntalk/deep\ntalk/deep/file")
     }))
 
