@@ -4,6 +4,7 @@
  */
 import { principalOf } from "@slipway/domain/access/rules/Session"
 import type { Principal } from "@slipway/domain/access/schema/Principal"
+import { Artifacts } from "@slipway/domain/files/usecases/Artifacts"
 import { canSteer } from "@slipway/domain/models/rules/Steering"
 import { type Catalogue, ModelCatalogue } from "@slipway/domain/models/schema/ModelCatalogue"
 import { KEPT_CHECKPOINTS } from "@slipway/domain/sandbox/ports/Checkpoints"
@@ -33,6 +34,7 @@ import * as ApprovalDiff from "../changes/ApprovalDiff.ts"
 import { ChangesCache, type Reading } from "../changes/ChangesCache.ts"
 import * as ChangesList from "../changes/ChangesList.ts"
 import * as PromptFiles from "../create/PromptFiles.ts"
+import * as ArtifactItems from "../files/ArtifactItems.ts"
 import * as TimelinePiece from "../timeline/TimelinePiece.ts"
 import * as Bar from "./Bar.ts"
 import * as CheckpointList from "./CheckpointList.ts"
@@ -285,6 +287,7 @@ export type PieceName =
   | "message"
   | "setup"
   | "pulls"
+  | "artifacts"
   | "checkpoints"
   | "changes"
   | "timeline"
@@ -335,6 +338,7 @@ ${list}${reading === null && html`<p>${again}</p>`}${isOld}
 /** Pieces by name. A new piece also needs its place in `SandboxPage.ts`. */
 export const make = Effect.gen(function*() {
   const sandboxes = yield* Sandboxes
+  const artifacts = yield* Artifacts
   const dashboard = yield* SandboxDashboard
   const catalogue = yield* ModelCatalogue
   const pullsOf = yield* SandboxPulls.make
@@ -403,6 +407,12 @@ export const make = Effect.gen(function*() {
       isLate: true,
       render: (shown) => pulls(shown, HOST_PATIENCE),
       soon: (shown) => pulls(shown, PAGE_PATIENCE)
+    },
+    artifacts: {
+      // They are stored before the checkpoint of their turn is recorded.
+      on: ["sandbox.checkpoint"],
+      isSlow: true,
+      render: ({ by, sandbox: { id } }) => Effect.map(artifacts.list(by, id), (list) => ArtifactItems.render(id, list))
     },
     checkpoints: {
       on: [...LIFE, "sandbox.checkpoint", "sandbox.restoring", "sandbox.restored"],
