@@ -52,8 +52,8 @@ const BINARY = /[\u0000-\u0008\u000b\u000e-\u001a\u001c-\u001f]/u
 const isText = (name: string, head: Uint8Array): boolean => {
   if (DOCUMENT_NAME.test(name)) return false
   try {
-    // `stream`: the head may end within a character.
-    const text = new TextDecoder("utf-8", { fatal: true }).decode(head, { stream: true })
+    // `stream`: the head of a larger file may end within a character.
+    const text = new TextDecoder("utf-8", { fatal: true }).decode(head, { stream: head.length >= ARTIFACT_HEAD_BYTES })
     return !BINARY.test(text) && !text.trimStart().startsWith("<")
   } catch {
     return false
