@@ -1,5 +1,5 @@
 /** Scripted stand-ins for the foreign systems of a worker, on the memory store: a test says what each does and when. */
-import { it } from "@effect/vitest"
+import { assert, it } from "@effect/vitest"
 import type { Principal } from "@slipway/domain/access/schema/Principal"
 import {
   type CannotSave,
@@ -58,6 +58,7 @@ import { Hints } from "@slipway/domain/store/Hints"
 import { StoreUnavailable } from "@slipway/domain/store/StoreUnavailable"
 import * as IdsNode from "@slipway/machine/node/IdsNode"
 import { Timing } from "@slipway/worker/shared/Timing"
+import { ABOUT_ARTIFACTS } from "@slipway/worker/turn/Agent"
 import * as WorkerNode from "@slipway/worker/WorkerNode"
 import {
   type Cause,
@@ -102,6 +103,13 @@ export interface Prompt {
 }
 
 /** One process of the fake agent. */
+/** Every agent is told of the folder for artifacts first: what it is told besides. */
+const othersOf = (instructions: string | null): string | null => {
+  assert.isTrue(instructions?.startsWith(ABOUT_ARTIFACTS), "it is not told of its folder for artifacts")
+  const others = instructions?.slice(ABOUT_ARTIFACTS.length + 1) ?? ""
+  return others === "" ? null : others
+}
+
 export class FakeAgent {
   readonly prompts = Queue.unbounded<Prompt>().pipe(Effect.runSync)
   readonly decisions: Array<string> = []
@@ -301,7 +309,7 @@ const Runtime = (world: World) =>
         if (world.opening !== undefined) yield* Deferred.await(world.opening)
         yield* failing(world.openFailures)
         yield* dying(world, "agent_start")
-        const agent = new FakeAgent(options, world.sessionId, world.hang)
+        const agent = new FakeAgent({ ...options, instructions: othersOf(options.instructions) }, world.sessionId, world.hang)
         yield* Effect.addFinalizer(() =>
           Effect.map(world.closing, () => {
             agent.closed = true

@@ -81,9 +81,9 @@ const prepared = (box: Box, { env, programs }: RunSetup.Prepared): Box => ({
   spawn: (command) => box.spawn({ ...command, programs, env: { ...env, ...command.env } })
 })
 
-/** Told to every agent. The variable is in the environment of its box. */
-const ABOUT_ARTIFACTS = `Leave files for the people who gave you the task, such as reports, screenshots and recordings, in the folder ` +
-  `$${ARTIFACTS_VARIABLE}: they see them when your turn ends. Leave nothing secret there.`
+/** Told to every agent, first. The variable is in the environment of its box. */
+export const ABOUT_ARTIFACTS = `Leave files for the people who gave you the task, such as reports, screenshots and recordings, in the folder ` +
+  `$${ARTIFACTS_VARIABLE}: they see them when your turn ends. Leave nothing secret there.\n`
 
 const joined = (sections: ReadonlyArray<string | null>): string | null => {
   const said = sections.filter((section) => section !== null && section !== "")
@@ -132,7 +132,7 @@ export const open = Effect.fn("Agent.open")(function*(
     ], { concurrency: 5 })
     const resume = yield* resumable(saved, box, model.profile)
     const said = resume === null ? yield* Conversation.tell(sandbox) : null
-    const instructions = joined([asked, ready.told, mcp.told, ABOUT_ARTIFACTS, said])
+    const instructions = joined([ABOUT_ARTIFACTS, asked, ready.told, mcp.told, said])
     const session = yield* runtime.open({
       box: prepared(box, ready),
       profile: model.profile,
