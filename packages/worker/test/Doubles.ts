@@ -250,8 +250,8 @@ export class World {
   saving: Effect.Effect<void, CannotSave> = Effect.void
   /** Runs when the files of an agent's conversation are read. */
   readingHome: Effect.Effect<void, HostError> = Effect.void
-  /** The files that agents left for people. */
-  artifacts: Stream.Stream<FilePart, HostError | HomeTooLarge> = Stream.empty
+  /** The files that agents left for people, below this path of their home. */
+  artifacts: (path: string) => Stream.Stream<FilePart, HostError | HomeTooLarge> = () => Stream.empty
   /** Sandboxes whose trees a loss of power tore. */
   readonly torn = new Set<SandboxId>()
   readonly restoreFailures: Array<CloneFailed | TreesUnavailable> = []
@@ -425,7 +425,7 @@ const hostOf = (world: World, { boxes, homes, path, rests }: Machine) =>
         Stream.fromEffectDrain(Effect.suspend(() => world.readingHome)),
         Stream.suspend(() => Stream.make(encoded(`home ${homes.get(sandboxId) ?? ""}`)))
       ),
-    readFiles: () => world.artifacts,
+    readFiles: (_, path) => world.artifacts(path),
     writeHome: (sandboxId, content) =>
       Effect.flatMap(textOf(content), (text) =>
         text.startsWith("home ")

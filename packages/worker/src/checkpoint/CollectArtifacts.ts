@@ -13,9 +13,9 @@ import {
 import { ARTIFACTS_FOLDER } from "@slipway/domain/files/rules/ArtifactsFolder"
 import { Ids } from "@slipway/domain/ids/Ids"
 import { ID_ALPHABET } from "@slipway/domain/ids/SandboxId"
-import { type FilePart, HomeTooLarge, SandboxHost } from "@slipway/domain/sandbox/ports/SandboxHost"
+import { type FilePart, SandboxHost } from "@slipway/domain/sandbox/ports/SandboxHost"
 import { lastEnded } from "@slipway/domain/sandbox/rules/SystemCommand"
-import { DateTime, Effect, Option, Stream } from "effect"
+import { Data, DateTime, Effect, Option, Stream } from "effect"
 import { createHash } from "node:crypto"
 import { type LeasedSandbox, untilAvailable } from "../shared/LeasedSandbox.ts"
 
@@ -33,6 +33,9 @@ const badNames = (count: number) =>
   "bytes, or has characters that cannot be shown."
 
 const sha256 = (bytes: Uint8Array) => createHash("sha256").update(bytes).digest("hex")
+
+/** The file that is being read does not fit. */
+class Full extends Data.TaggedError("Full")<{}> {}
 
 /** Puts the bytes of a piece into the store unless they are there. */
 type PutPiece<E, R> = (bytes: Uint8Array) => Effect.Effect<ArtifactPiece, E, R>
@@ -58,7 +61,7 @@ const makeReader = <E, R>(put: PutPiece<E, R>) => {
   const add = Effect.fnUntraced(function*(bytes: Uint8Array) {
     if (file === null) return
     total += bytes.length
-    if (total > MAX_ARTIFACT_BYTES) return yield* new HomeTooLarge({ maximumBytes: MAX_ARTIFACT_BYTES })
+    if (total > MAX_ARTIFACT_BYTES) return yield* new Full()
     file.size += bytes.length
     file.hash.update(bytes)
     if (head.length < ARTIFACT_HEAD_BYTES) head = Buffer.concat([head, bytes.subarray(0, ARTIFACT_HEAD_BYTES - head.length)])
@@ -87,13 +90,22 @@ const makeReader = <E, R>(put: PutPiece<E, R>) => {
       names++
       return
     }
-    if (found.length === MAX_ARTIFACTS) return yield* new HomeTooLarge({ maximumBytes: MAX_ARTIFACT_BYTES })
+    if (found.length === MAX_ARTIFACTS) return yield* new Full()
     file = { name, hash: createHash("sha256"), pieces: [], size: 0 }
   })
 
   return {
     take: (part: FilePart) => "path" in part ? begin(part.path.slice(ARTIFACTS_FOLDER.length + 1)) : add(part.bytes),
     end,
+    /** Forgets the file that may be incomplete, and returns its name; `null`: there is none. */
+    drop: () => {
+      const dropped = file
+      file = null
+      waiting = []
+      waitingBytes = 0
+      total -= dropped?.size ?? 0
+      return dropped?.name ?? null
+    },
     /** The complete files, and how many had a bad name. */
     result: () => ({ found, names })
   }
@@ -124,14 +136,18 @@ const read = Effect.fnUntraced(function*(leased: LeasedSandbox, earlier: Readonl
   })
 
   const reader = makeReader(put)
-  const all = Stream.runForEach(
-    host.readFiles(leased.id, ARTIFACTS_FOLDER, { maximumBytes: MAX_ARTIFACT_BYTES + OVERHEAD_BYTES }),
-    reader.take
-  )
-  const isAll = yield* Effect.andThen(all, reader.end).pipe(
-    Effect.as(true),
-    // A file that was cut is not among those that were found.
-    Effect.catchTag("HomeTooLarge", () => Effect.succeed(false))
+  const take = (path: string) =>
+    Stream.runForEach(host.readFiles(leased.id, path, { maximumBytes: MAX_ARTIFACT_BYTES + OVERHEAD_BYTES }), reader.take).pipe(
+      Effect.andThen(reader.end),
+      Effect.as(true)
+    )
+  const isAll = yield* take(ARTIFACTS_FOLDER).pipe(
+    // A connection may have lost the end of the last file, so it is read alone.
+    Effect.catchTag("HomeTooLarge", () => {
+      const last = reader.drop()
+      return last === null ? Effect.succeed(false) : Effect.as(take(`${ARTIFACTS_FOLDER}/${last}`), false)
+    }),
+    Effect.catchTag(["Full", "HomeTooLarge"], () => Effect.succeed(false))
   )
   const { found, names } = reader.result()
   const leftOut = [...(isAll ? [] : [TOO_MANY]), ...(names === 0 ? [] : [badNames(names)])]
