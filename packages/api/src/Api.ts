@@ -1,9 +1,9 @@
 /** The whole public HTTP API. Servers, clients and the OpenAPI document are made from this value. */
 import { HttpApi, OpenApi } from "effect/http-api"
-import { ArtifactsApi } from "./groups/ArtifactsApi.ts"
 import { CheckpointsApi } from "./groups/CheckpointsApi.ts"
 import { EventsApi } from "./groups/EventsApi.ts"
 import { FeedbackApi } from "./groups/FeedbackApi.ts"
+import { ArtifactsApi } from "./groups/files/ArtifactsApi.ts"
 import { FilesApi } from "./groups/FilesApi.ts"
 import { HealthApi } from "./groups/HealthApi.ts"
 import { MessagesApi } from "./groups/MessagesApi.ts"

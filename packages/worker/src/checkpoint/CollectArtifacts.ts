@@ -45,8 +45,9 @@ const makeReader = <E, R>(put: PutPiece<E, R>) => {
   const found: Array<Omit<StoredArtifact, "createdAt" | "turnId">> = []
   let names = 0
   let total = 0
-  let file: { readonly name: string; readonly hash: ReturnType<typeof createHash>; readonly pieces: Array<ArtifactPiece>; size: number } | null =
-    null
+  let file:
+    | { readonly name: string; readonly hash: ReturnType<typeof createHash>; readonly pieces: Array<ArtifactPiece>; size: number }
+    | null = null
   let head = new Uint8Array(0)
   let waiting: Array<Uint8Array> = []
   let waitingBytes = 0
@@ -201,8 +202,7 @@ export const collect = Effect.fn("artifacts")(function*<E extends { readonly mes
   if (Option.isNone(artifacts) || Option.isNone(blobs) || !(yield* leased.view).sandbox.owesCheckpoint) return
   const attempt = Effect.raceFirst(store(leased), given).pipe(
     Effect.catchIf(
-      (error): error is Exclude<typeof error, { readonly _tag: "StaleLease" }> =>
-        !("_tag" in error && error._tag === "StaleLease"),
+      (error): error is Exclude<typeof error, { readonly _tag: "StaleLease" }> => !("_tag" in error && error._tag === "StaleLease"),
       ({ message }) =>
         report(leased, message).pipe(
           Effect.catchTag("StoreUnavailable", (error) => Effect.logWarning("a failed collection could not be recorded", error)),

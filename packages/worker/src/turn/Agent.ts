@@ -82,7 +82,8 @@ const prepared = (box: Box, { env, programs }: RunSetup.Prepared): Box => ({
 })
 
 /** Told to every agent, first. The variable is in the environment of its box. */
-export const ABOUT_ARTIFACTS = `Leave files for the people who gave you the task, such as reports, screenshots and recordings, in the folder ` +
+export const ABOUT_ARTIFACTS =
+  `Leave files for the people who gave you the task, such as reports, screenshots and recordings, in the folder ` +
   `$${ARTIFACTS_VARIABLE}: they see them when your turn ends. Leave nothing secret there.\n`
 
 const joined = (sections: ReadonlyArray<string | null>): string | null => {

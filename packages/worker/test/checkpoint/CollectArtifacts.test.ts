@@ -33,9 +33,7 @@ const blobs = Layer.effect(
 /** A leased sandbox whose first turn has ended, without a worker. */
 const ended = Effect.fnUntraced(function*(world: World) {
   yield* create()
-  const [given] = yield* Leases.use((leases) =>
-    leases.take({ worker: "worker", machine: "machine" }, { slots: 1, boots: 1, errands: 1 })
-  )
+  const [given] = yield* Leases.use((leases) => leases.take({ worker: "worker", machine: "machine" }, { slots: 1, boots: 1, errands: 1 }))
   const leased = yield* LeasedSandbox.make(given ?? assert.fail("nothing to lease"))
   world.trees.add(leased.id)
   yield* leased.write([{ _tag: "StartBoot" }, { _tag: "FinishBoot", turnId: "turn-1" }])
@@ -51,8 +49,7 @@ const another = Effect.fnUntraced(function*(leased: LeasedSandbox.LeasedSandbox)
 })
 
 const stored = ({ id }: Pick<LeasedSandbox.LeasedSandbox, "id">) => ArtifactStore.use((store) => store.find(id))
-const namesOf = (leased: LeasedSandbox.LeasedSandbox) =>
-  Effect.map(stored(leased), ({ artifacts }) => artifacts.map(({ name }) => name))
+const namesOf = (leased: LeasedSandbox.LeasedSandbox) => Effect.map(stored(leased), ({ artifacts }) => artifacts.map(({ name }) => name))
 
 /** Stores what the folder has now, and returns the names of the artifacts after it. */
 const collect = (world: World, leased: LeasedSandbox.LeasedSandbox, ...all: ReadonlyArray<ReadonlyArray<FilePart>>) =>
@@ -137,7 +134,10 @@ scenario("files beyond the limits are left out with a reason, the first ones are
     const leased = yield* ended(world)
     const many = Array.from({ length: MAX_ARTIFACTS + 1 }, (_, i) => file(`f-${String(i).padStart(2, "0")}`, "x"))
     assert.deepStrictEqual(yield* collect(world, leased, ...many), many.slice(0, -1).map((_, i) => `f-${String(i).padStart(2, "0")}`))
-    assert.match((yield* stored(leased)).leftOut ?? "", /^Some files were not kept: a sandbox may have 50 artifacts with 200 MiB together\./u)
+    assert.match(
+      (yield* stored(leased)).leftOut ?? "",
+      /^Some files were not kept: a sandbox may have 50 artifacts with 200 MiB together\./u
+    )
     yield* another(leased)
     const large = Array.from({ length: 201 }, () => Buffer.alloc(MEBIBYTE))
     assert.notInclude(yield* collect(world, leased, file("a", "x"), file("b", ...large), file("c", "x")), "b")

@@ -32,7 +32,14 @@ export interface OpenArtifact {
   read(range: ByteRange): Stream.Stream<Uint8Array, BlobNotFound | StoreUnavailable>
 }
 
-const shown = ({ pieces: _, ...artifact }: StoredArtifact): Artifact => artifact
+const shown = ({ createdAt, mediaType, name, sha256, size, turnId }: StoredArtifact): Artifact => ({
+  name,
+  mediaType,
+  size,
+  sha256,
+  turnId,
+  createdAt
+})
 
 /** The artifacts of the caller's sandboxes. A sandbox of another grant is an unknown one. */
 export class Artifacts extends Context.Service<Artifacts, {

@@ -15,8 +15,8 @@ import { HttpServerRequest } from "effect/http"
 import { html, type Part } from "../../html/Html.ts"
 import * as Page from "../../layout/Page.ts"
 import { Refused } from "../../layout/Refused.ts"
+import * as ArtifactItems from "../page/ArtifactItems.ts"
 import { breadcrumb, idOf, noSandbox } from "../page/SandboxPage.ts"
-import * as ArtifactItems from "./ArtifactItems.ts"
 import * as FilesAddress from "./FilesAddress.ts"
 import { text } from "./SandboxFiles.ts"
 
@@ -74,8 +74,10 @@ ${ArtifactItems.media(id, artifact) || html`<p>This file can only be downloaded.
     const sandbox = yield* sandboxOf(by, asked)
     const { id } = sandbox
     const name = asked.url.searchParams.get("name")
-    const list = Effect.map(Effect.catchTags(artifacts.list(by, id), { SandboxNotFound: told.SandboxNotFound }), (found) =>
-      ArtifactItems.render(id, found))
+    const list = Effect.map(
+      Effect.catchTags(artifacts.list(by, id), { SandboxNotFound: told.SandboxNotFound }),
+      (found) => ArtifactItems.render(id, found)
+    )
     const content = name === null ? yield* list : yield* shownOf(by, asked)
     const body = html`${breadcrumb(sandbox)}
 <h1>${name ?? "Artifacts"}</h1>

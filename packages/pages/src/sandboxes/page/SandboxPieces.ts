@@ -34,8 +34,8 @@ import * as ApprovalDiff from "../changes/ApprovalDiff.ts"
 import { ChangesCache, type Reading } from "../changes/ChangesCache.ts"
 import * as ChangesList from "../changes/ChangesList.ts"
 import * as PromptFiles from "../create/PromptFiles.ts"
-import * as ArtifactItems from "../files/ArtifactItems.ts"
 import * as TimelinePiece from "../timeline/TimelinePiece.ts"
+import * as ArtifactItems from "./ArtifactItems.ts"
 import * as Bar from "./Bar.ts"
 import * as CheckpointList from "./CheckpointList.ts"
 import { questionCards } from "./QuestionCards.ts"
@@ -335,10 +335,16 @@ ${list}${reading === null && html`<p>${again}</p>`}${isOld}
   return html`<div id="changes" data-piece="changes"${again}>${lists}</div>`
 })
 
+/** They are stored before the checkpoint of their turn is recorded. */
+const artifactsPiece = (artifacts: typeof Artifacts.Service): Piece => ({
+  on: ["sandbox.checkpoint"],
+  isSlow: true,
+  render: ({ by, sandbox: { id } }) => Effect.map(artifacts.list(by, id), (list) => ArtifactItems.render(id, list))
+})
+
 /** Pieces by name. A new piece also needs its place in `SandboxPage.ts`. */
 export const make = Effect.gen(function*() {
   const sandboxes = yield* Sandboxes
-  const artifacts = yield* Artifacts
   const dashboard = yield* SandboxDashboard
   const catalogue = yield* ModelCatalogue
   const pullsOf = yield* SandboxPulls.make
@@ -408,12 +414,7 @@ export const make = Effect.gen(function*() {
       render: (shown) => pulls(shown, HOST_PATIENCE),
       soon: (shown) => pulls(shown, PAGE_PATIENCE)
     },
-    artifacts: {
-      // They are stored before the checkpoint of their turn is recorded.
-      on: ["sandbox.checkpoint"],
-      isSlow: true,
-      render: ({ by, sandbox: { id } }) => Effect.map(artifacts.list(by, id), (list) => ArtifactItems.render(id, list))
-    },
+    artifacts: artifactsPiece(yield* Artifacts),
     checkpoints: {
       on: [...LIFE, "sandbox.checkpoint", "sandbox.restoring", "sandbox.restored"],
       isSlow: true,

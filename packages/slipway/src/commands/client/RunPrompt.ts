@@ -13,7 +13,7 @@ import { follow, type Outcome } from "./Following.ts"
 import { stateOf } from "./ListSandboxes.ts"
 import { publishAll } from "./PublishPulls.ts"
 import * as Server from "./Server.ts"
-import * as UploadFiles from "./files/UploadFiles.ts"
+import * as UploadFiles from "./UploadFiles.ts"
 
 const { CommandFailed, ExitCode } = Server
 

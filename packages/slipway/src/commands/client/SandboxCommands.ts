@@ -9,7 +9,7 @@ import { beginning, columns, json, jsonLine, print } from "../terminal/Output.ts
 import * as Terminal from "../terminal/Terminal.ts"
 import { publishAll } from "./PublishPulls.ts"
 import * as Server from "./Server.ts"
-import * as UploadFiles from "./files/UploadFiles.ts"
+import * as UploadFiles from "./UploadFiles.ts"
 
 const { CommandFailed, ExitCode } = Server
 const help = (about: string) => `${about}\n\n${Server.exitCodesText}`

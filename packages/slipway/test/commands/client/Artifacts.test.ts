@@ -8,7 +8,7 @@ import { folder, repository, run, serve, until } from "../SlipwayProcess.ts"
 
 const LONG = 300_000
 
-/** What the agent leaves: a report, a picture in a folder, and traps. */
+/** The agent leaves a report, a picture in a folder, and traps. */
 const LEAVE = "cd \"$SLIPWAY_ARTIFACTS\" && printf 'one\\n' > report.md && mkdir shots && " +
   "echo iVBORw0KGgo= | base64 -d > shots/a.png && printf 'export X=1\\n' > .profile && " +
   "ln -s /etc/passwd link && mkfifo pipe && ln -s \"$HOME\" home && touch \"$(printf 'red\\033[31m')\""
@@ -36,7 +36,10 @@ describe("slipway artifacts", () => {
       assert.match(leftOut ?? "", /^1 file was not kept because of the name/u)
 
       const listed = yield* slipway(id)
-      assert.match(listed.stdout, /^NAME +BYTES +TYPE +STORED\n\.profile .*\nreport\.md +4 +text\/plain .*\nshots\/a\.png .*\n1 file was not kept/u)
+      assert.match(
+        listed.stdout,
+        /^NAME +BYTES +TYPE +STORED\n\.profile .*\nreport\.md +4 +text\/plain .*\nshots\/a\.png .*\n1 file was not kept/u
+      )
       assert.deepStrictEqual(JSON.parse((yield* slipway(id, "--json")).stdout), { data: found, leftOut })
       assert.strictEqual((yield* slipway(id, "report.md", "-o", "-")).stdout, "one\n")
 
@@ -66,7 +69,7 @@ describe("slipway artifacts", () => {
       assert.deepStrictEqual(readdirSync(here).toSorted(), ["a.png", "link", "report.md"])
       assert.strictEqual((yield* slipway(id, "../report.md")).code, 5)
 
-      // Of a later turn; then of the ended sandbox.
+      // A later turn replaces one of them. They outlive the sandbox.
       const next = "[[shell echo two > \"$SLIPWAY_ARTIFACTS/report.md\"; rm -r \"$SLIPWAY_ARTIFACTS/shots\"]]"
       const { turnId } = yield* Effect.promise(() => client.sendMessage(id, next))
       yield* until(Effect.promise(() => client.listCheckpoints(id)), ({ data }) => data.length > 1)

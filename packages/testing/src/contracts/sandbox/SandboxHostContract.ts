@@ -532,40 +532,6 @@ const commands = <R>(it: Writer<SandboxHost | R>, { provision }: ReturnType<type
       assert.include(output, "LANG=C.UTF-8\n")
     }))
 
-  it.effect("has an empty folder for artifacts in the home from the start, which a variable of every process names", () =>
-    Effect.gen(function*() {
-      const { box, host, sandboxId } = yield* provision
-      const { output } = yield* run(box, 'cd "$SLIPWAY_ARTIFACTS" && ls -A && echo "$SLIPWAY_ARTIFACTS"', { SLIPWAY_ARTIFACTS: "/" })
-      assert.strictEqual(output, `${box.home}/artifacts`)
-      yield* run(box, 'echo report > "$SLIPWAY_ARTIFACTS/a.txt"')
-      yield* host.rest(sandboxId)
-      const again = yield* host.provision({ sandboxId, fence: FIRST })
-      assert.strictEqual((yield* run(again, 'cat "$SLIPWAY_ARTIFACTS/a.txt"')).output, "report")
-      assert.deepStrictEqual(yield* filesBelow(sandboxId, "artifacts"), { found: [["artifacts/a.txt", "report\n"]], error: null })
-    }))
-
-  it.effect("provisions a sandbox that put another entry in the place of its folder for artifacts, and reads nothing through it", () =>
-    Effect.gen(function*() {
-      const { box, host, sandboxId } = yield* provision
-      for (const entry of ["ln -s /etc", "ln -s missing", "mkfifo", "touch"]) {
-        yield* run(box, `cd "$HOME" && rm -rf artifacts && ${entry} artifacts`)
-        const { found } = yield* filesBelow(sandboxId, "artifacts")
-        assert.deepStrictEqual(found, entry === "touch" ? [["artifacts", ""]] : [], entry)
-        yield* host.rest(sandboxId)
-        yield* host.provision({ sandboxId, fence: FIRST })
-      }
-    }))
-
-  it.effect("reads no link, no file with a second name and no FIFO as a file", () =>
-    Effect.gen(function*() {
-      const { box, sandboxId } = yield* provision
-      yield* run(
-        box,
-        'cd "$SLIPWAY_ARTIFACTS" && ln -s /etc/passwd link && ln -s .. up && mkfifo pipe && echo x > ../own && ln ../own second && echo y > plain'
-      )
-      assert.deepStrictEqual(yield* filesBelow(sandboxId, "artifacts"), { found: [["artifacts/plain", "y\n"]], error: null })
-    }))
-
   it.effect("writes files into the home before the process starts, for the box alone, each time anew", () =>
     Effect.gen(function*() {
       const { box } = yield* provision
@@ -887,10 +853,47 @@ const endingProcesses = <R>(it: Writer<SandboxHost | R>, fixture: Fixture<R>, { 
     }))
 }
 
+const artifactFolders = <R>(it: Writer<SandboxHost | R>, { provision }: ReturnType<typeof processHelpersOf<R>>) => {
+  it.effect("has an empty folder for artifacts in the home from the start, which a variable of every process names", () =>
+    Effect.gen(function*() {
+      const { box, host, sandboxId } = yield* provision
+      const { output } = yield* run(box, "cd \"$SLIPWAY_ARTIFACTS\" && ls -A && echo \"$SLIPWAY_ARTIFACTS\"", { SLIPWAY_ARTIFACTS: "/" })
+      assert.strictEqual(output, `${box.home}/artifacts`)
+      yield* run(box, "echo report > \"$SLIPWAY_ARTIFACTS/a.txt\"")
+      yield* host.rest(sandboxId)
+      const again = yield* host.provision({ sandboxId, fence: FIRST })
+      assert.strictEqual((yield* run(again, "cat \"$SLIPWAY_ARTIFACTS/a.txt\"")).output, "report")
+      assert.deepStrictEqual(yield* filesBelow(sandboxId, "artifacts"), { found: [["artifacts/a.txt", "report\n"]], error: null })
+    }))
+
+  it.effect("provisions a sandbox that put another entry in the place of its folder for artifacts, and reads nothing through it", () =>
+    Effect.gen(function*() {
+      const { box, host, sandboxId } = yield* provision
+      for (const entry of ["ln -s /etc", "ln -s missing", "mkfifo", "touch"]) {
+        yield* run(box, `cd "$HOME" && rm -rf artifacts && ${entry} artifacts`)
+        const { found } = yield* filesBelow(sandboxId, "artifacts")
+        assert.deepStrictEqual(found, entry === "touch" ? [["artifacts", ""]] : [], entry)
+        yield* host.rest(sandboxId)
+        yield* host.provision({ sandboxId, fence: FIRST })
+      }
+    }))
+
+  it.effect("reads no link, no file with a second name and no FIFO as a file", () =>
+    Effect.gen(function*() {
+      const { box, sandboxId } = yield* provision
+      yield* run(
+        box,
+        "cd \"$SLIPWAY_ARTIFACTS\" && ln -s /etc/passwd link && ln -s .. up && mkfifo pipe && echo x > ../own && ln ../own second && echo y > plain"
+      )
+      assert.deepStrictEqual(yield* filesBelow(sandboxId, "artifacts"), { found: [["artifacts/plain", "y\n"]], error: null })
+    }))
+}
+
 const processes = <R>(name: string, layer: Layer.Layer<SandboxHost | R, unknown>, fixture: Fixture<R>) =>
   defineLive(`SandboxHost with processes (${name})`, layer, (it) => {
     const helpers = processHelpersOf(fixture)
     commands(it, helpers)
+    artifactFolders(it, helpers)
     homeFiles(it, helpers)
     processLifetimes(it, fixture, helpers)
     endingProcesses(it, fixture, helpers)

@@ -7,9 +7,9 @@ import { Argument, Command, Flag } from "effect/cli"
 import { createHash, randomUUID } from "node:crypto"
 import { open, rename, rm } from "node:fs/promises"
 import { dirname, join } from "node:path"
-import { columns, json, print } from "../../terminal/Output.ts"
-import * as Stdout from "../../terminal/Stdout.ts"
-import * as Server from "../Server.ts"
+import * as Server from "../client/Server.ts"
+import { columns, json, print } from "../terminal/Output.ts"
+import * as Stdout from "../terminal/Stdout.ts"
 
 const unclear = (detail: string) => new Server.CommandFailed({ detail, exitCode: Server.ExitCode.unclear })
 
@@ -20,7 +20,9 @@ const cannotWrite = (file: string) => (error: unknown) => unclear(`${file} canno
 /** The file that a download makes by default: in this folder, never hidden. */
 const ownName = (name: string) => {
   const own = fileName(name)
-  return own.startsWith(".") ? Effect.fail(unclear(`${name} would be a hidden file here. Name one with --output FILE.`)) : Effect.succeed(own)
+  return own.startsWith(".")
+    ? Effect.fail(unclear(`${name} would be a hidden file here. Name one with --output FILE.`))
+    : Effect.succeed(own)
 }
 
 /** Reserves the name, so that a file that appears meanwhile is not replaced. */
@@ -36,7 +38,7 @@ const reserve = (file: string) =>
 /** The bytes of the artifact, as they come. */
 const bytesOf = async function*({ client }: Server.Server, id: string, { name }: Artifact, signal: AbortSignal) {
   const response = await client.getArtifact(id, name, { signal })
-  if (response.body !== null) for await (const bytes of response.body) yield bytes
+  if (response.body !== null) { for await (const bytes of response.body) yield bytes }
 }
 
 const CHANGED = "The artifact changed while it was downloaded. Try again."

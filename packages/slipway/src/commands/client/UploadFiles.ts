@@ -6,7 +6,7 @@ import { Effect } from "effect"
 import { Flag } from "effect/cli"
 import { readFile, stat } from "node:fs/promises"
 import { basename } from "node:path"
-import * as Server from "../Server.ts"
+import * as Server from "./Server.ts"
 
 const MEBIBYTE = 1024 * 1024
 

@@ -1,7 +1,6 @@
 /** `ArtifactStore` in memory, over the rows of `SandboxStoreMemory`. */
 import * as DateTime from "effect/DateTime"
 import * as Effect from "effect/Effect"
-import type { SandboxId } from "../../src/ids/SandboxId.ts"
 import {
   ArtifactStore,
   type ArtifactPiece,
@@ -9,8 +8,9 @@ import {
   type StoredArtifacts,
   UNUSED_PIECE_FOR
 } from "../../src/files/ports/ArtifactStore.ts"
+import type { SandboxId } from "../../src/ids/SandboxId.ts"
 import { isSettled } from "../../src/sandbox/rules/Sandbox.ts"
-import { leased, type SandboxRows } from "../sandbox/SandboxRows.ts"
+import { leased, type SandboxRows } from "./SandboxRows.ts"
 
 interface Entry extends LeftPiece {
   readonly sandboxId: SandboxId

@@ -2,10 +2,10 @@
 import { ArtifactList } from "@slipway/domain/files/schema/Artifact"
 import { Schema } from "effect"
 import { HttpApiEndpoint, HttpApiGroup, HttpApiSchema, OpenApi } from "effect/http-api"
-import { ArtifactNotFound, SandboxNotFound } from "../shared/Errors.ts"
-import { Authenticated } from "../shared/Middleware.ts"
-import { inSandbox } from "../shared/Parameters.ts"
-import { Area, NeededScope } from "../shared/Routing.ts"
+import { ArtifactNotFound, SandboxNotFound } from "../../shared/Errors.ts"
+import { Authenticated } from "../../shared/Middleware.ts"
+import { inSandbox } from "../../shared/Parameters.ts"
+import { Area, NeededScope } from "../../shared/Routing.ts"
 
 /** Lists and downloads artifacts. Nothing is written here: only the agent does that. */
 export class ArtifactsApi extends HttpApiGroup.make("artifacts", { topLevel: true })
@@ -16,7 +16,8 @@ export class ArtifactsApi extends HttpApiGroup.make("artifacts", { topLevel: tru
       error: [SandboxNotFound]
     }).annotateMerge(OpenApi.annotations({
       summary: "List artifacts",
-      description: "The files that the agent left in `$SLIPWAY_ARTIFACTS`, as of the end of its last turn. At most 50, so there are no pages."
+      description:
+        "The files that the agent left in `$SLIPWAY_ARTIFACTS`, as of the end of its last turn. At most 50, so there are no pages."
     })),
     HttpApiEndpoint.get("getArtifact", "/:name", {
       params: { ...inSandbox, name: Schema.String },
