@@ -64,8 +64,8 @@ const drawn = Layer.sync(Ids, () => drawnFrom(() => randomInt(2 ** 47) / 2 ** 47
 /**
  * The stores over a connection that the caller provides, whose `search_path` begins with the schema of the tables: sandboxes, leases,
  * workers, setups, checkpoints, blobs, access, members, sessions, device logins, the audit log, spending, secrets, connections to source
- * hosts, MCP servers, providers of models, settings and aliases of repositories, followed repositories, files of prompts, artifacts, partners,
- * webhooks, automations and the health of the store, with `Hints`, `Ids` and the database's clock. Limits such as `Policy`,
+ * hosts, MCP servers, providers of models, settings and aliases of repositories, followed repositories, files of prompts, artifacts,
+ * partners, webhooks, automations and the health of the store, with `Hints`, `Ids` and the database's clock. Limits such as `Policy`,
  * `MaxActiveSandboxes`, `Budgets` and `CreditPrice` are provided to this layer.
  */
 export const layerConnected = (

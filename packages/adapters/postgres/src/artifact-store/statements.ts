@@ -38,9 +38,7 @@ export const upsertList = (sql: SqlClient.SqlClient, lease: Lease, { artifacts, 
 /** Marks the pieces that artifacts have now, and those that they had. */
 export const markUsed = (sql: SqlClient.SqlClient, id: SandboxId, holders: ReadonlyArray<string>) =>
   sql`
-    UPDATE artifact_pieces SET used = holder = ANY(${textArray(holders)}::text[]), stored = stored OR holder = ANY(${
-    textArray(holders)
-  }::text[])
+    UPDATE artifact_pieces SET used = NOT used, stored = stored OR NOT used
     WHERE sandbox_id = ${id} AND used <> (holder = ANY(${textArray(holders)}::text[]))`
 
 export const selectList = (sql: SqlClient.SqlClient, id: SandboxId) =>

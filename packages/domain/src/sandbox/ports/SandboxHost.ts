@@ -66,7 +66,8 @@ export interface BoxCommand {
   readonly args: ReadonlyArray<string>
   /**
    * The command's own variables. They override `programs.env`. The variables that the box sets override them: PATH, HOME, TMPDIR, LANG,
-   * TERM, SLIPWAY_ARTIFACTS (`files/rules/ArtifactsFolder.ts`) and the proxy variables of its egress. Nothing of the service's environment is inherited.
+   * TERM, SLIPWAY_ARTIFACTS (`files/rules/ArtifactsFolder.ts`) and the proxy variables of its egress. Nothing of the service's environment
+   * is inherited.
    */
   readonly env: Readonly<Record<string, string>>
   /** Files written below the home before the process starts, readable by the box only. Keys are relative paths. */
@@ -135,8 +136,8 @@ export class SandboxHost extends Context.Service<SandboxHost, {
    */
   programs(image: string | null): Effect.Effect<Programs>
   /**
-   * Makes the box and the folder for artifacts in its home, or returns the existing box with its home unchanged. First ends everything that still runs in it, such as the agent
-   * of an earlier worker that lost its lease. The trees need not exist yet: boxes and trees are prepared in parallel.
+   * Makes the box and the folder for artifacts in its home, or returns the existing box with its home unchanged. First ends everything
+   * that still runs in it, such as the agent of an earlier worker that lost its lease. The trees need not exist yet: boxes and trees are prepared in parallel.
    *
    * `fence` is that of the present lease. A host with boxes on other machines permanently refuses a lower fence than the box has seen.
    * Hosts whose boxes end with their worker may ignore it.

@@ -41,14 +41,13 @@ ${media(id, artifact)}</li>
 `
 }
 
+const NONE = html`<p class="fine">No artifacts. An agent leaves files for you in <code>$SLIPWAY_ARTIFACTS</code>; they are here when its
+turn has ended.</p>`
+
 /** `list`: at most 50. */
 export const render = (id: SandboxId, { data, leftOut }: ArtifactList): Html =>
   html`<div id="artifacts" data-piece="artifacts">
 ${leftOut !== null && html`<p class="warning">${leftOut}</p>`}
-${
-    data.length === 0
-      ? html`<p class="fine">No artifacts. An agent leaves files for you in <code>$SLIPWAY_ARTIFACTS</code>; they are here when its turn
-has ended.</p>`
-      : html`<ul class="checkpoints artifacts">${data.map((artifact) => item(id, artifact))}</ul>`
-  }
+${data.length === 0 && NONE}
+${data.length > 0 && html`<ul class="checkpoints artifacts">${data.map((artifact) => item(id, artifact))}</ul>`}
 </div>`
