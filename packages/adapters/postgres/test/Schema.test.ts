@@ -56,7 +56,8 @@ const ALL = [
   { id: 62, name: "additions" },
   { id: 63, name: "feedback_and_automations" },
   { id: 64, name: "files_tools_questions" },
-  { id: 65, name: "several_hosts" }
+  { id: 65, name: "several_hosts" },
+  { id: 66, name: "artifacts" }
 ]
 
 it.live.each(Earlier.WITH_SCHEMA)(

@@ -100,7 +100,7 @@ layer(Shop.layer(), { excludeTestServices: true })("artifacts in a browser", (it
             assert.strictEqual(readFileSync(saved ?? "", "latin1"), content)
             await untouched(`download ${name}`)
           }
-        }, { options: { acceptDownloads: true }, refused: [404], drops: true })
+        }, { options: { acceptDownloads: true }, refused: [404], blocks: true })
       }),
     15 * 60_000
   )

@@ -42,6 +42,8 @@ export interface Visit {
   readonly options?: BrowserContextOptions
   /** Statuses of pages that the test brings about: the browser logs each as an error. */
   readonly refused?: ReadonlyArray<number>
+  /** The test opens hostile files, of which the browser logs each thing that their policy blocks. */
+  readonly blocks?: boolean
   /** The test takes the network away: requests may fail. */
   readonly drops?: boolean
   /** The name of its trace, where `SLIPWAY_RECORDINGS` keeps them. */
@@ -61,13 +63,14 @@ const launch = Effect.acquireRelease(
 )
 
 /** Fails on forbidden events of a page. */
-const watch = (page: Page, { drops = false, options, refused = [] }: Visit, problems: Array<string>) => {
+const watch = (page: Page, { blocks = false, drops = false, options, refused = [] }: Visit, problems: Array<string>) => {
   // Chromium without scripts says of those that a page names that they are not allowed.
   const isWithout = options?.javaScriptEnabled === false
   page.on("pageerror", (error) => problems.push(`${page.url()}: ${error.stack}`))
   page.on("console", (message) => {
     const text = message.text()
     const expected = /^Failed to load resource: the server responded with a status of (\d+)/u.exec(text)?.[1]
+    if (blocks && /Content Security Policy directive|^Blocked script execution in /u.test(text)) return
     if (drops && /^Failed to load resource: net::/u.test(text)) return
     if (message.type() === "error" && !refused.includes(Number(expected))) problems.push(`${page.url()}: ${text}`)
   })

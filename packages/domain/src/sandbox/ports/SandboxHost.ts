@@ -137,7 +137,8 @@ export class SandboxHost extends Context.Service<SandboxHost, {
   programs(image: string | null): Effect.Effect<Programs>
   /**
    * Makes the box and the folder for artifacts in its home, or returns the existing box with its home unchanged. First ends everything
-   * that still runs in it, such as the agent of an earlier worker that lost its lease. The trees need not exist yet: boxes and trees are prepared in parallel.
+   * that still runs in it, such as the agent of an earlier worker that lost its lease. The trees need not exist yet: boxes and trees are
+   * prepared in parallel.
    *
    * `fence` is that of the present lease. A host with boxes on other machines permanently refuses a lower fence than the box has seen.
    * Hosts whose boxes end with their worker may ignore it.
