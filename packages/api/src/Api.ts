@@ -3,6 +3,7 @@ import { HttpApi, OpenApi } from "effect/http-api"
 import { CheckpointsApi } from "./groups/CheckpointsApi.ts"
 import { EventsApi } from "./groups/EventsApi.ts"
 import { FeedbackApi } from "./groups/FeedbackApi.ts"
+import { ArtifactsApi } from "./groups/files/ArtifactsApi.ts"
 import { FilesApi } from "./groups/FilesApi.ts"
 import { HealthApi } from "./groups/HealthApi.ts"
 import { MessagesApi } from "./groups/MessagesApi.ts"
@@ -20,6 +21,7 @@ export class Api extends HttpApi.make("slipway")
   .add(CheckpointsApi)
   .add(EventsApi)
   .add(FilesApi)
+  .add(ArtifactsApi)
   .add(UploadsApi)
   .add(PullRequestsApi)
   .add(FeedbackApi)

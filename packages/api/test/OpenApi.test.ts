@@ -55,6 +55,8 @@ const statuses: Record<string, ReadonlyArray<number>> = {
   diffFiles: [200, 404, 409, 413],
   uploadFile: [201, 409, 413, 415],
   getFile: [200, 404],
+  listArtifacts: [200, 404],
+  getArtifact: [200, 404],
   getFileBytes: [200, 404],
   requestChanges: [200, 402, 404, 409, 413, 415, 502],
   resumeFeedback: [200, 404],

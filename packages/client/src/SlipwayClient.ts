@@ -9,6 +9,7 @@ import { backoff, type CallOptions, type ClientOptions, pause, type Query, segme
 import type {
   ApprovalDecision,
   ApproveOptions,
+  ArtifactList,
   ChangeRequest,
   ChangesRequested,
   CheckpointPage,
@@ -268,6 +269,16 @@ export class SlipwayClient {
   /** The stored checkpoints, oldest first. */
   listCheckpoints(id: string, query: PageQuery = {}, options: CallOptions = {}): Promise<CheckpointPage> {
     return this.#get(() => `${sandboxPath(id)}/checkpoints`, query, options)
+  }
+
+  /** The files that the agent left for people, by name. */
+  listArtifacts(id: string, options: CallOptions = {}): Promise<ArtifactList> {
+    return this.#get(() => `${sandboxPath(id)}/artifacts`, {}, options)
+  }
+
+  /** The bytes of an artifact, as a response whose body is read on demand. */
+  async getArtifact(id: string, name: string, options: CallOptions = {}): Promise<Response> {
+    return this.#read(`${sandboxPath(id)}/artifacts/${segment(name)}`, {}, options)
   }
 
   /** The state of the sandbox's setup, and its output. */

@@ -312,6 +312,28 @@ export interface CheckpointPage {
   readonly nextCursor: string | null
 }
 
+/** A file that an agent left for people. */
+export interface Artifact {
+  /** Its path below the folder, with `/` between names. Written by the agent: do not use it as a path without a check. */
+  readonly name: string
+  /** By its first bytes: an image, a video or `text/plain`; everything else is `application/octet-stream`. */
+  readonly mediaType: string
+  readonly size: number
+  /** In hex. */
+  readonly sha256: string
+  /** The turn at whose end these bytes were stored. */
+  readonly turnId: string | null
+  readonly createdAt: string
+}
+
+/** The artifacts of a sandbox: at most 50. */
+export interface ArtifactList {
+  /** By name. */
+  readonly data: ReadonlyArray<Artifact>
+  /** Why files of the last turn were not stored; `null`: all were. */
+  readonly leftOut: string | null
+}
+
 /** The state of a sandbox's setup. */
 export interface Setup {
   /** `none`: no repository of the sandbox has a setup, it has not begun, or its record was deleted. */

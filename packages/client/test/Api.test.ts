@@ -6,6 +6,7 @@ import { Api } from "@slipway/api/Api"
 import {
   type ApprovalDecision,
   type ApprovalRequest,
+  type ArtifactList,
   type CheckpointPage,
   type CommandResult,
   type DirectoryQuery,
@@ -78,6 +79,7 @@ export type Replies = [
   Holds<Same<PromptFile, Reply<"getFile">>>,
   Holds<Same<PromptFile, Reply<"uploadFile">>>,
   Holds<Same<CheckpointPage, Reply<"listCheckpoints">>>,
+  Holds<Same<ArtifactList, Reply<"listArtifacts">>>,
   Holds<Same<Omit<EventPage, "data">, Omit<Reply<"listEvents">, "data">>>,
   Holds<Same<FileTree, Reply<"listFiles">>>,
   Holds<Same<FileContent, Reply<"getFileContent">>>,
@@ -184,6 +186,8 @@ describe("the addresses of the promise client", () => {
       client.getFileBytes("file_1"),
       client.listMessages(id, page),
       client.listCheckpoints(id, page),
+      client.listArtifacts(id),
+      client.getArtifact(id, "a/b ?#.png"),
       client.listEvents(id, page),
       client.streamEvents(id).next(),
       client.listFiles(id, { directory: "a b", repo: "acme/shop" }),
@@ -214,7 +218,8 @@ describe("the addresses of the promise client", () => {
       onEndpoint: ({ endpoint: { identifier, method, path } }) => {
         if (!path.startsWith("/api/public/v1/")) return
         const filled = path.replace(":sandboxId", id).replace(":approvalId", "a%2F1%20%3F%23%C3%A9")
-          .replace(":questionId", "q%2F1").replace(":messageId", "t%2F1").replace(":fileId", "file_1").replace(/\/$/u, "")
+          .replace(":questionId", "q%2F1").replace(":messageId", "t%2F1").replace(":fileId", "file_1")
+          .replace(":name", "a%2Fb%20%3F%23.png").replace(/\/$/u, "")
         defined.push(`${method} /below${filled}${queries[identifier] ?? ""}`)
       }
     })

@@ -8,6 +8,7 @@ import { Members } from "./access/usecases/Members.ts"
 import { Sessions } from "./access/usecases/Sessions.ts"
 import { Automations } from "./automation/usecases/Automations.ts"
 import { Secrets } from "./environment/usecases/Secrets.ts"
+import { Artifacts } from "./files/usecases/Artifacts.ts"
 import { Files } from "./files/usecases/Files.ts"
 import { Uploads } from "./files/usecases/Uploads.ts"
 import { McpConnections } from "./mcp/usecases/McpConnections.ts"
@@ -46,6 +47,7 @@ const work = Layer.mergeAll(
   ),
   SandboxEvents.layer,
   Uploads.layer,
+  Artifacts.layer,
   Partners.layer
 )
 

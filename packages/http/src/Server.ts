@@ -8,6 +8,7 @@ import { Duration, Effect, type FileSystem, Layer, type Path, type Scope } from 
 import { type Etag, type HttpPlatform, HttpRouter, type HttpServer, type HttpServerError } from "effect/http"
 import { HttpApiBuilder } from "effect/http-api"
 import type { IncomingMessage } from "node:http"
+import * as ArtifactsHandlers from "./handlers/ArtifactsHandlers.ts"
 import * as AutomationTriggerHandler from "./handlers/AutomationTriggerHandler.ts"
 import * as CheckpointsHandlers from "./handlers/CheckpointsHandlers.ts"
 import * as Documents from "./handlers/Documents.ts"
@@ -49,6 +50,7 @@ import { Settings } from "./server/Settings.ts"
 const Handlers = Layer.mergeAll(
   SandboxesHandlers.layer,
   MessagesHandlers.layer,
+  ArtifactsHandlers.layer,
   CheckpointsHandlers.layer,
   EventsHandlers.layer,
   FilesHandlers.layer,

@@ -5,15 +5,19 @@ import type { Life } from "@slipway/domain/access/rules/Minting"
 import type { Scope } from "@slipway/domain/access/schema/Principal"
 import { Access } from "@slipway/domain/access/usecases/Access"
 import { Members } from "@slipway/domain/access/usecases/Members"
+import { ArtifactStore, type StoredArtifact } from "@slipway/domain/files/ports/ArtifactStore"
+import { Blobs } from "@slipway/domain/files/ports/Blobs"
 import { RemoteTrees, CheckpointTrees, LocalTrees } from "@slipway/domain/files/ports/RemoteTrees"
 import { WorkingTrees } from "@slipway/domain/files/ports/WorkingTrees"
+import { ARTIFACT_HEAD_BYTES, artifactType } from "@slipway/domain/files/rules/Artifact"
 import { Ids } from "@slipway/domain/ids/Ids"
-import { SandboxId } from "@slipway/domain/ids/SandboxId"
+import { ID_ALPHABET, SandboxId } from "@slipway/domain/ids/SandboxId"
 import * as Stores from "@slipway/domain/memory/Stores"
 import { ModelProviderStore } from "@slipway/domain/models/ports/ModelProviderStore"
 import { type Catalogue, ModelCatalogue, offlineDemo } from "@slipway/domain/models/schema/ModelCatalogue"
 import { Feedback } from "@slipway/domain/publishing/usecases/Feedback"
 import { MaxActiveSandboxes } from "@slipway/domain/sandbox/ports/ActiveSandboxes"
+import { Leases } from "@slipway/domain/sandbox/ports/Leases"
 import { SandboxDashboard } from "@slipway/domain/sandbox/ports/SandboxDashboard"
 import { SandboxStore } from "@slipway/domain/sandbox/ports/SandboxStore"
 import { Terminals } from "@slipway/domain/sandbox/ports/Terminals"
@@ -32,8 +36,9 @@ import { Settings } from "@slipway/http/server/Settings"
 import * as IdsNode from "@slipway/machine/node/IdsNode"
 import * as WebhookSenderHttp from "@slipway/machine/webhooks/WebhookSenderHttp"
 import * as WebhookSignaturesNode from "@slipway/machine/webhooks/WebhookSignaturesNode"
-import { DateTime, Effect, Layer, Redacted } from "effect"
+import { DateTime, Effect, Layer, Redacted, Stream } from "effect"
 import { HttpServer } from "effect/http"
+import { createHash } from "node:crypto"
 import { type IncomingHttpHeaders, request as nodeRequest } from "node:http"
 import { connect, type Socket } from "node:net"
 
@@ -312,6 +317,33 @@ export const failed = Effect.fnUntraced(function*(key: string) {
   const id = yield* saved(key)
   yield* drive(id, [{ _tag: "Fail", reason: "agent_lost", error: "It is gone.", retryable: false }])
   return id
+})
+
+/** Stores artifacts of a sandbox that no worker has leased, as a worker would at the end of a turn. Each is one piece. */
+export const leave = Effect.fnUntraced(function*(
+  id: SandboxId,
+  files: ReadonlyArray<{ readonly name: string; readonly bytes: Uint8Array }>,
+  leftOut: string | null = null
+) {
+  const store = yield* ArtifactStore
+  const now = yield* DateTime.now
+  const taken = yield* (yield* Leases).take({ worker: "harness", machine: "harness" }, { slots: 1000, boots: 1000, errands: 1000 })
+  const { lease, sandbox: { grantId } } = taken.find(({ sandbox }) => sandbox.id === id) ?? assert.fail("it is leased already")
+  const artifacts: Array<StoredArtifact> = []
+  for (const { bytes, name } of files) {
+    const piece = {
+      holder: `art_${yield* (yield* Ids).random(ID_ALPHABET, 12)}`,
+      sha256: createHash("sha256").update(bytes).digest("hex"),
+      size: bytes.length
+    }
+    const { holder } = yield* store.begin(lease, piece, now)
+    yield* (yield* Blobs).put({ grantId, ...piece, holder }, Stream.make(bytes))
+    const { sha256: sum, size } = piece
+    const mediaType = artifactType(name, bytes.subarray(0, ARTIFACT_HEAD_BYTES))
+    artifacts.push({ name, mediaType, size, sha256: sum, turnId: yield* turnOf(id), createdAt: now, pieces: [{ ...piece, holder }] })
+  }
+  yield* store.save(lease, { artifacts, leftOut })
+  return artifacts
 })
 
 // ---------------------------------------------------------------------------------------------------------------

@@ -90,8 +90,8 @@ const page = (reply: Reply, status: number, title?: string): void => {
 const guarded = ({ headers }: Reply): void => {
   assert.strictEqual(
     headers["content-security-policy"],
-    "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' blob:; form-action 'self'; " +
-      "frame-ancestors 'none'; base-uri 'none'"
+    "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' blob:; media-src 'self'; " +
+      "form-action 'self'; frame-ancestors 'none'; base-uri 'none'"
   )
   assert.deepStrictEqual(
     ["cache-control", "referrer-policy", "x-frame-options", "x-content-type-options", "cross-origin-opener-policy"].map((name) =>

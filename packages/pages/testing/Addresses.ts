@@ -47,6 +47,7 @@ export const PAGES = [
   "/sandboxes/:sandboxId/changes",
   "/sandboxes/:sandboxId/files",
   "/sandboxes/:sandboxId/fork",
+  "/sandboxes/:sandboxId/artifacts",
   "/sandboxes/:sandboxId/read",
   "/sandboxes/:sandboxId/terminal",
   "/sandboxes/:sandboxId/restore",
@@ -76,6 +77,8 @@ export const NO_PAGES: ReadonlyArray<string> = [
   "/sandboxes/:sandboxId/pieces",
   "/sandboxes/:sandboxId/read/pieces",
   "/sandboxes/:sandboxId/terminal/frame",
+  "/sandboxes/:sandboxId/artifacts/download",
+  "/sandboxes/:sandboxId/artifacts/media",
   "/sandboxes/:sandboxId/files/download",
   "/sandboxes/:sandboxId/files/names",
   "/sandboxes/:sandboxId/files/picture"

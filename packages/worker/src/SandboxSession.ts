@@ -54,6 +54,9 @@ const publishing = (leased: LeasedSandbox, box: Box, repo: RepoName) =>
     Effect.forever
   )
 
+/** Stores the artifacts of an ended turn, then takes the checkpoint that is owed: an interruption between the two repeats both. */
+const save = (leased: LeasedSandbox, box: Box | null) => Effect.andThen(Checkpoint.collectArtifacts(leased), Checkpoint.take(leased, box))
+
 /**
  * Takes checkpoints as they are owed, beside everything but turns. `still`: open while no agent is at a turn. `taken`: while no
  * checkpoint is being taken.
@@ -65,7 +68,7 @@ const saving = (leased: LeasedSandbox, box: Box, still: Latch.Latch, taken: Latc
     Effect.andThen(taken.close),
     Effect.andThen(
       Effect.ensuring(
-        Effect.raceFirst(Checkpoint.take(leased, box), Effect.asVoid(leased.until(({ sandbox }) => isAtWork(sandbox)))),
+        Effect.raceFirst(save(leased, box), Effect.asVoid(leased.until(({ sandbox }) => isAtWork(sandbox)))),
         taken.open
       )
     ),
@@ -97,9 +100,9 @@ const serve = Effect.fn("SandboxSession.serve")(
     }
     yield* Fiber.interrupt(saver)
     // Saves everything before the machine is given up.
-    if (end === "left" && (yield* leased.view).sandbox.status === "running") yield* Checkpoint.take(leased, box)
+    if (end === "left" && (yield* leased.view).sandbox.status === "running") yield* save(leased, box)
     // Its obstacle may be gone, and no caller waits for it now.
-    if (end === "idle") yield* Effect.raceFirst(Checkpoint.take(leased, box), Effect.asVoid(leased.until(isNeeded)))
+    if (end === "idle") yield* Effect.raceFirst(save(leased, box), Effect.asVoid(leased.until(isNeeded)))
     return end
   }
 )
@@ -167,7 +170,7 @@ const keep = Effect.fn("SandboxSession.keep")(function*(leased: LeasedSandbox, {
   if (!owesCheckpoint && !pinned) return
   const box = yield* Effect.option(host.provision(leased.lease))
   yield* Effect.raceFirst(
-    Effect.timeoutOption(Checkpoint.take(leased, Option.getOrNull(box)), Checkpoint.HURRY),
+    Effect.timeoutOption(save(leased, Option.getOrNull(box)), Checkpoint.HURRY),
     leased.until(({ detached, sandbox }) => detached || sandbox.status !== "terminating")
   )
 })

@@ -1,5 +1,5 @@
 /** Scripted stand-ins for the foreign systems of a worker, on the memory store: a test says what each does and when. */
-import { it } from "@effect/vitest"
+import { assert, it } from "@effect/vitest"
 import type { Principal } from "@slipway/domain/access/schema/Principal"
 import {
   type CannotSave,
@@ -34,7 +34,9 @@ import { Maintenance } from "@slipway/domain/sandbox/ports/Maintenance"
 import {
   type BoxCommand,
   type BoxProcess,
+  type FilePart,
   HomeDamaged,
+  type HomeTooLarge,
   type HostError,
   type LimitsMet,
   type Programs,
@@ -56,6 +58,7 @@ import { Hints } from "@slipway/domain/store/Hints"
 import { StoreUnavailable } from "@slipway/domain/store/StoreUnavailable"
 import * as IdsNode from "@slipway/machine/node/IdsNode"
 import { Timing } from "@slipway/worker/shared/Timing"
+import { ABOUT_ARTIFACTS } from "@slipway/worker/turn/Agent"
 import * as WorkerNode from "@slipway/worker/WorkerNode"
 import {
   type Cause,
@@ -100,6 +103,13 @@ export interface Prompt {
 }
 
 /** One process of the fake agent. */
+/** Every agent is told of the folder for artifacts first: what it is told besides. */
+const othersOf = (instructions: string | null): string | null => {
+  assert.isTrue(instructions?.startsWith(ABOUT_ARTIFACTS), "it is not told of its folder for artifacts")
+  const others = instructions?.slice(ABOUT_ARTIFACTS.length + 1) ?? ""
+  return others === "" ? null : others
+}
+
 export class FakeAgent {
   readonly prompts = Queue.unbounded<Prompt>().pipe(Effect.runSync)
   readonly decisions: Array<string> = []
@@ -240,6 +250,8 @@ export class World {
   saving: Effect.Effect<void, CannotSave> = Effect.void
   /** Runs when the files of an agent's conversation are read. */
   readingHome: Effect.Effect<void, HostError> = Effect.void
+  /** The files that agents left for people, below this path of their home. */
+  artifacts: (path: string) => Stream.Stream<FilePart, HostError | HomeTooLarge> = () => Stream.empty
   /** Sandboxes whose trees a loss of power tore. */
   readonly torn = new Set<SandboxId>()
   readonly restoreFailures: Array<CloneFailed | TreesUnavailable> = []
@@ -297,7 +309,7 @@ const Runtime = (world: World) =>
         if (world.opening !== undefined) yield* Deferred.await(world.opening)
         yield* failing(world.openFailures)
         yield* dying(world, "agent_start")
-        const agent = new FakeAgent(options, world.sessionId, world.hang)
+        const agent = new FakeAgent({ ...options, instructions: othersOf(options.instructions) }, world.sessionId, world.hang)
         yield* Effect.addFinalizer(() =>
           Effect.map(world.closing, () => {
             agent.closed = true
@@ -413,6 +425,7 @@ const hostOf = (world: World, { boxes, homes, path, rests }: Machine) =>
         Stream.fromEffectDrain(Effect.suspend(() => world.readingHome)),
         Stream.suspend(() => Stream.make(encoded(`home ${homes.get(sandboxId) ?? ""}`)))
       ),
+    readFiles: (_, path) => world.artifacts(path),
     writeHome: (sandboxId, content) =>
       Effect.flatMap(textOf(content), (text) =>
         text.startsWith("home ")

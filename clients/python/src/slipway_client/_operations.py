@@ -385,6 +385,36 @@ class Operations(Transport):
             query={"from": from_, "to": to, "path": path, "repo": repo},
         )
 
+    def list_artifacts(
+        self,
+        sandbox_id: str,
+    ) -> types.ArtifactList:
+        """
+        List artifacts
+
+        The files that the agent left in `$SLIPWAY_ARTIFACTS`, as of the end of its last turn. At
+        most 50, so there are no pages.
+        """
+        return self._json(
+            "GET",
+            f"/sandboxes/{segment(sandbox_id)}/artifacts",
+        )
+
+    def get_artifact(
+        self,
+        sandbox_id: str,
+        name: str,
+    ) -> Download:
+        """
+        Download an artifact
+
+        Its bytes, as an attachment without a media type. A `Range` of bytes is answered with 206.
+        """
+        return self._download(
+            "GET",
+            f"/sandboxes/{segment(sandbox_id)}/artifacts/{segment(name)}",
+        )
+
     def upload_file(
         self,
         content: bytes,

@@ -481,6 +481,31 @@ class PromptFile(TypedDict):
     """
 
 
+class ArtifactList(TypedDict):
+    data: list[Artifact]
+    """By name. At most 50."""
+    leftOut: str | None
+    """Why files of the last turn were not stored, a sentence for people; `null`: all were."""
+
+
+class Artifact(TypedDict):
+    name: str
+    """Its path below the folder, with `/` between names."""
+    mediaType: str
+    """
+    By its first bytes: PNG, JPEG, GIF, WebP, AVIF, MP4, WebM or `text/plain`; everything else is
+    `application/octet-stream`.
+    """
+    size: int
+    """Bytes."""
+    sha256: str
+    """SHA-256 of its bytes, in hex."""
+    turnId: str | None
+    """The turn at whose end these bytes were stored."""
+    createdAt: Timestamp
+    """When these bytes were stored."""
+
+
 class FileContent(TypedDict):
     path: str
     """Relative to the repository, normalised."""

@@ -6,6 +6,7 @@ import additions from "./migrations/0062_additions.ts"
 import feedbackAndAutomations from "./migrations/0063_feedback_and_automations.ts"
 import filesToolsQuestions from "./migrations/0064_files_tools_questions.ts"
 import severalHosts from "./migrations/0065_several_hosts.ts"
+import artifacts from "./migrations/0066_artifacts.ts"
 import { UnknownVersion } from "./migrations/EarlierVersions.ts"
 import { DatabaseSchema } from "./options/DatabaseSchema.ts"
 import { OptionNames } from "./options/OptionNames.ts"
@@ -17,7 +18,8 @@ export const migrations = {
   "0062_additions": additions,
   "0063_feedback_and_automations": feedbackAndAutomations,
   "0064_files_tools_questions": filesToolsQuestions,
-  "0065_several_hosts": severalHosts
+  "0065_several_hosts": severalHosts,
+  "0066_artifacts": artifacts
 }
 
 /** The role of the connection may not create the schema. */

@@ -12,6 +12,7 @@ import type { SqlClient } from "effect/sql/SqlClient"
 import type { SqlError } from "effect/sql/SqlError"
 import { randomInt } from "node:crypto"
 import * as AccessStorePostgres from "./access-store/AccessStorePostgres.ts"
+import * as ArtifactStorePostgres from "./artifact-store/ArtifactStorePostgres.ts"
 import * as AutomationStorePostgres from "./automation-store/AutomationStorePostgres.ts"
 import * as BlobsPostgres from "./blobs/BlobsPostgres.ts"
 import * as CheckpointsPostgres from "./checkpoints/CheckpointsPostgres.ts"
@@ -63,8 +64,8 @@ const drawn = Layer.sync(Ids, () => drawnFrom(() => randomInt(2 ** 47) / 2 ** 47
 /**
  * The stores over a connection that the caller provides, whose `search_path` begins with the schema of the tables: sandboxes, leases,
  * workers, setups, checkpoints, blobs, access, members, sessions, device logins, the audit log, spending, secrets, connections to source
- * hosts, MCP servers, providers of models, settings and aliases of repositories, followed repositories, files of prompts, partners,
- * webhooks, automations and the health of the store, with `Hints`, `Ids` and the database's clock. Limits such as `Policy`,
+ * hosts, MCP servers, providers of models, settings and aliases of repositories, followed repositories, files of prompts, artifacts,
+ * partners, webhooks, automations and the health of the store, with `Hints`, `Ids` and the database's clock. Limits such as `Policy`,
  * `MaxActiveSandboxes`, `Budgets` and `CreditPrice` are provided to this layer.
  */
 export const layerConnected = (
@@ -91,6 +92,7 @@ export const layerConnected = (
       RepositoryAliasesPostgres.layer,
       RepositorySettingsPostgres.layer,
       PartnerStorePostgres.layer,
+      ArtifactStorePostgres.layer,
       PromptFilesPostgres.layer,
       WebhookStorePostgres.layer,
       AutomationStorePostgres.layer,

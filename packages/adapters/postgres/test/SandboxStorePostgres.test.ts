@@ -6,6 +6,7 @@ import { Maintenance } from "@slipway/domain/sandbox/ports/Maintenance"
 import { SandboxDashboard } from "@slipway/domain/sandbox/ports/SandboxDashboard"
 import { held } from "@slipway/machine/testing/HeldMemory"
 import * as FeedbackWatchesContract from "@slipway/testing/contracts/publishing/FeedbackWatchesContract"
+import * as ArtifactStoreContract from "@slipway/testing/contracts/sandbox/ArtifactStoreContract"
 import * as CheckpointsContract from "@slipway/testing/contracts/sandbox/CheckpointsContract"
 import * as DeletionContract from "@slipway/testing/contracts/sandbox/DeletionContract"
 import * as ForksContract from "@slipway/testing/contracts/sandbox/ForksContract"
@@ -44,6 +45,7 @@ register(DeletionContract.suite("postgres", layer))
 register(SetupsContract.suite("postgres", layer))
 register(FeedbackWatchesContract.suite("postgres", layer))
 register(PromptFilesContract.suite("postgres", layer))
+register(ArtifactStoreContract.suite("postgres", layer))
 register(CheckpointsContract.streaming("postgres", layer, held))
 register(limited("postgres", layer.pipe(Layer.provide(Layer.succeed(MaxActiveSandboxes, MAX_ACTIVE)))))
 

@@ -56,7 +56,8 @@ const ALL = [
   { id: 62, name: "additions" },
   { id: 63, name: "feedback_and_automations" },
   { id: 64, name: "files_tools_questions" },
-  { id: 65, name: "several_hosts" }
+  { id: 65, name: "several_hosts" },
+  { id: 66, name: "artifacts" }
 ]
 
 it.live.each(Earlier.WITH_SCHEMA)(
@@ -84,7 +85,7 @@ it.live.each(Earlier.WITH_SCHEMA)(
 
 it.live("a database of the version before keeps its rows as they are, and nothing is added", () =>
   Effect.gen(function*() {
-    const url = yield* Earlier.database("0064")
+    const url = yield* Earlier.database("0065")
     yield* Effect.gen(function*() {
       const before = yield* Earlier.rowsIn("slipway")
       yield* Migrations.run

@@ -11,6 +11,7 @@ import { StoreFixture } from "@slipway/testing/contracts/sandbox/SandboxStates"
 import { Duration, Effect, Layer } from "effect"
 import { SqlClient } from "effect/sql"
 import * as AccessStorePostgres from "../src/access-store/AccessStorePostgres.ts"
+import * as ArtifactStorePostgres from "../src/artifact-store/ArtifactStorePostgres.ts"
 import * as FeedbackWatchesPostgres from "../src/feedback-watches/FeedbackWatchesPostgres.ts"
 import * as HintsPostgres from "../src/HintsPostgres.ts"
 import * as LeasesPostgres from "../src/leases/LeasesPostgres.ts"
@@ -76,6 +77,7 @@ export const stores = <A, E>(checkpoints: Layer.Layer<A | Checkpoints, E, SqlCli
     SandboxDashboardPostgres.layer,
     SetupsPostgres.layer,
     FeedbackWatchesPostgres.layer,
+    ArtifactStorePostgres.layer,
     PromptFilesPostgres.layer,
     WorkersPostgres.layer,
     checkpoints

@@ -146,6 +146,7 @@ const host = Effect.gen(function*() {
     find: (sandboxId) => Effect.succeedSome(boxOf(sandboxId)),
     visit: ({ sandboxId }) => Effect.succeed(boxOf(sandboxId)),
     readHome: () => Stream.die(new Error("unused")),
+    readFiles: () => Stream.die(new Error("unused")),
     writeHome: () => none,
     rest: () => Effect.void,
     stop: remove,

@@ -241,6 +241,15 @@ const version = {
   binary: false
 }
 
+const artifact = {
+  name: "screenshots/cart.png",
+  mediaType: "image/png",
+  size: 48213,
+  sha256: "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08",
+  turnId,
+  createdAt: "2026-11-21T02:41:00.123Z"
+}
+
 const checkpoint = {
   checkpoint: 1,
   turnId,
@@ -321,6 +330,8 @@ export const examples: Readonly<Record<string, unknown>> = {
     exitCode: 1,
     output: "$ npm ci\nnpm error code E404\n"
   },
+  Artifact: artifact,
+  ArtifactList: { data: [artifact], leftOut: null },
   CheckpointPage: { data: [checkpoint], nextCursor: null },
   SandboxEventEnvelope: events.TurnCompletedEvent,
   SandboxEventPage: { data: [events.TurnStartedEvent, events.TurnCompletedEvent], nextCursor: events.TurnCompletedEvent.id },

@@ -16,6 +16,8 @@ const counter = { type: "integer", minimum: 0, maximum: Number.MAX_SAFE_INTEGER 
 const parameters: Record<string, { readonly name?: string; readonly description: string; readonly schema?: Schema }> = {
   sandboxId: { description: "Id of a sandbox of the key's grant." },
   approvalId: { description: "The `approval_id` of an `approval.requested` event." },
+  name: { description: "Name of the artifact. A `/` in it is sent as `%2F`." },
+  range: { name: "Range", description: "One range of bytes, such as `bytes=0-1023`: answered with 206. Other ranges are ignored." },
   fileId: { description: "Id of an uploaded file of the key's grant." },
   "content-disposition": {
     name: "Content-Disposition",
@@ -73,7 +75,8 @@ const described = {
     schema: { type: "string", const: "true" }
   },
   "Content-Disposition": { description: "`attachment`, with the file's name.", schema: { type: "string" } },
-  "Content-Length": { description: "Bytes of the file.", schema: { type: "integer", minimum: 0 } }
+  "Content-Length": { description: "Bytes of the file.", schema: { type: "integer", minimum: 0 } },
+  ETag: { description: "The SHA-256 of the file, quoted.", schema: { type: "string" } }
 }
 
 /** Where a reply refers to one of them, it is always there. */
@@ -97,6 +100,7 @@ const successes: Record<string, string> = {
   "uploadFile 201": "The file is stored.",
   "downloadFile 200": "The file.",
   "getFileBytes 200": "The file.",
+  "getArtifact 200": "The file.",
   "diffFiles 200": "The patch, as git writes them; empty: nothing differs."
 }
 

@@ -21,6 +21,7 @@ import {
   IsDirectory as PathIsDirectory,
   NotADirectory as PathIsNoDirectory
 } from "@slipway/domain/files/ports/WorkingTrees"
+import { ArtifactNotFound as NoSuchArtifact } from "@slipway/domain/files/usecases/Artifacts"
 import { UploadTooLarge as UploadAboveLimit } from "@slipway/domain/files/usecases/Uploads"
 import { McpServerNotFound as NoSuchServer, McpServerRefused as ServerRefused } from "@slipway/domain/mcp/ports/McpServerStore"
 import { ProviderNotFound as NoSuchProvider } from "@slipway/domain/models/ports/ModelProviderStore"
@@ -236,6 +237,8 @@ export const CursorExpired = onWire(410, "cursor_expired", CursorTooOld)
 export const FilesUnsupported = onWire(400, "files_unsupported", ImagesUnsupported)
 /** The grant has no such uploaded file, or it is no longer kept. */
 export const PromptFileNotFound = onWire(404, "file_not_found", NoSuchUpload)
+/** The sandbox has no artifact of this name, or it is no longer kept. */
+export const ArtifactNotFound = onWire(404, "file_not_found", NoSuchArtifact)
 /** The sandbox has as many files as it may have. */
 export const TooManyFiles = onWire(409, "files_limit_exceeded", SandboxFileLimit)
 /** The unused files of the grant take all the room that they may. A retry helps once some were used or have expired. */

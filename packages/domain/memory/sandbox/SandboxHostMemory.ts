@@ -13,6 +13,7 @@ import {
   type Box,
   type BoxCommand,
   type BoxProcess,
+  type FilePart,
   HomeDamaged,
   HomeTooLarge,
   HostError,
@@ -48,6 +49,15 @@ const filesOf = (files: ReadonlyMap<string, string>, sandboxId: SandboxId, withi
     const relative = path.slice(prefix.length)
     return path.startsWith(prefix) && within(relative) ? [[relative, content] as const] : []
   }).sort(([a], [b]) => a < b ? -1 : 1)
+}
+
+/** The whole files below the path that have at most `maximumBytes` together, up to the first that does not fit. */
+const readFiles = (files: ReadonlyMap<string, string>, sandboxId: SandboxId, path: string, maximumBytes: number) => {
+  const found = filesOf(files, sandboxId, (one) => isWithin([path], one)).map(([path, text]) => ({ path, bytes: utf8.encode(text) }))
+  let left = maximumBytes
+  const whole = found.filter(({ bytes }) => (left -= bytes.length) >= 0)
+  const parts = whole.flatMap(({ bytes, path }): ReadonlyArray<FilePart> => [{ path }, { bytes }])
+  return Stream.concat(Stream.fromIterable(parts), left < 0 ? Stream.fail(new HomeTooLarge({ maximumBytes })) : Stream.empty)
 }
 
 const forget = (files: Map<string, string>, sandboxId: SandboxId, within: (path: string) => boolean) => {
@@ -129,6 +139,7 @@ export const layer = Layer.effect(
           const bytes = utf8.encode(encodeContent({ paths, files: found, sha256: digestOf(paths, found) }))
           return bytes.length > maximumBytes ? Stream.fail(new HomeTooLarge({ maximumBytes })) : Stream.make(bytes)
         }),
+      readFiles: (sandboxId, path, { maximumBytes }) => Stream.suspend(() => readFiles(files, sandboxId, path, maximumBytes)),
       writeHome: Effect.fnUntraced(function*(sandboxId, content) {
         const decoder = new TextDecoder()
         let text = ""

@@ -8,6 +8,7 @@ import type * as Result from "effect/Result"
 import * as Scheduler from "effect/Scheduler"
 import { AccessStore } from "../../src/access/ports/AccessStore.ts"
 import { AuditLog } from "../../src/access/ports/AuditLog.ts"
+import { ArtifactStore } from "../../src/files/ports/ArtifactStore.ts"
 import type { SandboxId } from "../../src/ids/SandboxId.ts"
 import { FeedbackWatches } from "../../src/publishing/ports/FeedbackWatches.ts"
 import { ConcurrencyLimitExceeded, MaxActiveSandboxes } from "../../src/sandbox/ports/ActiveSandboxes.ts"
@@ -44,6 +45,7 @@ import { Hints } from "../../src/store/Hints.ts"
 import { pageOf } from "../../src/store/Page.ts"
 import { MemoryNotifications } from "../partner/MemoryNotifications.ts"
 import { MemoryTasks } from "../partner/PartnerStoreMemory.ts"
+import * as ArtifactStoreMemory from "./ArtifactStoreMemory.ts"
 import * as CheckpointsMemory from "./CheckpointsMemory.ts"
 import * as FeedbackWatchesMemory from "./FeedbackWatchesMemory.ts"
 import * as LeasesMemory from "./LeasesMemory.ts"
@@ -55,7 +57,17 @@ import { isExpired, leased, newestFirst, newRow, type Row, rowOf } from "./Sandb
 import * as SetupsMemory from "./SetupsMemory.ts"
 import * as WorkersMemory from "./WorkersMemory.ts"
 
-type Kept = FeedbackWatches | PromptFiles | SandboxStore | SandboxDashboard | Leases | Maintenance | Checkpoints | Setups | Workers
+type Kept =
+  | ArtifactStore
+  | FeedbackWatches
+  | PromptFiles
+  | SandboxStore
+  | SandboxDashboard
+  | Leases
+  | Maintenance
+  | Checkpoints
+  | Setups
+  | Workers
 
 /** Parts of the layer that its writes use. `null`: not provided. */
 interface Dependencies {
@@ -304,6 +316,7 @@ export const over = (state: SandboxRows.SandboxRows): Layer.Layer<Kept, never, H
       Context.add(Setups, SetupsMemory.make(state)),
       Context.add(FeedbackWatches, FeedbackWatchesMemory.make(state)),
       Context.add(PromptFiles, PromptFilesMemory.make(state)),
+      Context.add(ArtifactStore, ArtifactStoreMemory.make(state)),
       Context.add(Workers, WorkersMemory.make(state))
     )
   }))

@@ -6,6 +6,7 @@ import * as Page from "../layout/Page.ts"
 import { PullRequestCache } from "../shared/PullRequestCache.ts"
 import { ChangesCache } from "./changes/ChangesCache.ts"
 import * as Composer from "./create/Composer.ts"
+import * as SandboxArtifacts from "./files/SandboxArtifacts.ts"
 import * as SandboxChanges from "./files/SandboxChanges.ts"
 import * as SandboxFiles from "./files/SandboxFiles.ts"
 import * as SandboxBulk from "./list/SandboxBulk.ts"
@@ -50,6 +51,10 @@ export const layer = HttpRouter.use(Effect.fnUntraced(function*(router) {
   const terminal = yield* TerminalPage.make
   yield* members("/sandboxes/:sandboxId/terminal", { GET: terminal.get })
   yield* members("/sandboxes/:sandboxId/terminal/frame", { GET: terminal.getFrame })
+  const artifacts = yield* SandboxArtifacts.make
+  yield* members("/sandboxes/:sandboxId/artifacts", { GET: artifacts.get })
+  yield* members("/sandboxes/:sandboxId/artifacts/download", { GET: artifacts.download })
+  yield* members("/sandboxes/:sandboxId/artifacts/media", { GET: artifacts.media })
   yield* members("/sandboxes/:sandboxId/terminate", { GET: forms.askToTerminate, POST: forms.terminate })
   yield* members("/sandboxes/:sandboxId/interrupt", { POST: forms.interrupt })
   yield* members("/sandboxes/:sandboxId/messages", { POST: forms.send, formBytes: Form.PROMPT_BYTES, takesFiles: true })

@@ -31,6 +31,10 @@ const work = {
     load: async () => (await import("./client/Feedback.ts")).feedback
   },
   sync: { about: "Get the newest commits of the source host", load: async () => (await sandboxes()).sync },
+  artifacts: {
+    about: "List or download files that the agent left for people",
+    load: async () => (await import("./artifacts/Artifacts.ts")).artifacts
+  },
   checkpoints: {
     about: "Checkpoints of sandboxes: list, restore",
     load: async () => (await import("./client/Checkpoints.ts")).checkpoints

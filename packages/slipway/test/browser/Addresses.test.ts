@@ -37,6 +37,10 @@ const look = async (page: Page, pattern: string, address: string, status = 200) 
 
 const REPO = "acme/shop"
 
+/** Leaves a picture, a text and another file for people. */
+const LEAVE = "cd \"$SLIPWAY_ARTIFACTS\" && printf 'one\\ntwo\\n' > notes.txt && printf '<svg/>' > drawing.svg && echo " +
+  "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNkYPhfDwAChwGA60e6kgAAAABJRU5ErkJggg== | base64 -d > shot.png"
+
 /** A row of every list on the pages of settings. Each returns the parameter of its address. */
 const settings = Effect.gen(function*() {
   const other = yield* memberNamed("other")
@@ -96,7 +100,7 @@ layer(Shop.layer([REPO], { SLIPWAY_SECRETS_KEY_FILE: keyFile, SLIPWAY_WEBHOOK_PR
         const run = Effect.runPromiseWith(yield* Effect.context<ModelProviders>())
         yield* visit(async (page) => {
           await signIn(page, link)
-          const id = await create("[[write path=a.md content=one]]")
+          const id = await create(`[[write path=a.md content=one]][[shell ${LEAVE}]]`)
           const asking = await create("[[shell echo one]]", Shop.ASKS)
           const inquiring = await create("[[ask Which one? | first | second]]", Shop.ASKS)
           await Shop.loadsUntil(page, `/sandboxes/${id}`, "Checkpoint 1")
@@ -161,7 +165,7 @@ layer(Shop.layer([REPO], { SLIPWAY_SECRETS_KEY_FILE: keyFile, SLIPWAY_WEBHOOK_PR
             "/sandboxes/delete": [`/sandboxes/delete?id=${id}`],
             "/sandboxes/:sandboxId": [
               one,
-              ...["changes", "files", "pull", "checkpoints", "log"].map((view) =>
+              ...["changes", "files", "pull", "artifacts", "checkpoints", "log"].map((view) =>
                 `${one}?view=${view}`
               ),
               `/sandboxes/${asking}`
@@ -172,6 +176,7 @@ layer(Shop.layer([REPO], { SLIPWAY_SECRETS_KEY_FILE: keyFile, SLIPWAY_WEBHOOK_PR
             "/sandboxes/:sandboxId/questions/:questionId": [
               await addressOn(`/sandboxes/${inquiring}`, `/sandboxes/${inquiring}/questions/`)
             ],
+            "/sandboxes/:sandboxId/artifacts": [`${one}/artifacts`, `${one}/artifacts?name=notes.txt`, `${one}/artifacts?name=shot.png`],
             "/sandboxes/:sandboxId/changes": [`${one}/changes`, `${one}/changes?layout=split`, `${one}/changes?path=a.md&line=1`],
             "/sandboxes/:sandboxId/files": [`${one}/files`, `${one}/files?path=a.md`, `${one}/files?search=one`, `${one}/files?find=a`],
             "/sandboxes/:sandboxId/fork": [`${one}/fork?checkpoint=1`],

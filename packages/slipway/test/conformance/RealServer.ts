@@ -10,6 +10,7 @@ import { Sessions } from "@slipway/domain/access/usecases/Sessions"
 import { Automations } from "@slipway/domain/automation/usecases/Automations"
 import { Secrets } from "@slipway/domain/environment/usecases/Secrets"
 import { RemoteTrees, LocalTrees } from "@slipway/domain/files/ports/RemoteTrees"
+import { Artifacts } from "@slipway/domain/files/usecases/Artifacts"
 import { Files } from "@slipway/domain/files/usecases/Files"
 import { Uploads } from "@slipway/domain/files/usecases/Uploads"
 import { McpConnections } from "@slipway/domain/mcp/usecases/McpConnections"
@@ -39,6 +40,7 @@ import * as WebhookSenderHttp from "@slipway/machine/webhooks/WebhookSenderHttp"
 import * as WebhookSignaturesNode from "@slipway/machine/webhooks/WebhookSignaturesNode"
 import { pages } from "@slipway/pages/Pages"
 import * as AccessStorePostgres from "@slipway/postgres/access-store/AccessStorePostgres"
+import * as ArtifactStorePostgres from "@slipway/postgres/artifact-store/ArtifactStorePostgres"
 import * as AutomationStorePostgres from "@slipway/postgres/automation-store/AutomationStorePostgres"
 import * as BlobsPostgres from "@slipway/postgres/blobs/BlobsPostgres"
 import * as CheckpointsPostgres from "@slipway/postgres/checkpoints/CheckpointsPostgres"
@@ -97,7 +99,13 @@ const service = Layer.unwrap(Effect.map(directory, (path) => {
     MaintenancePostgres.layer,
     SandboxDashboardPostgres.layer,
     SetupsPostgres.layer,
-    Layer.mergeAll(WorkersPostgres.layer, FeedbackWatchesPostgres.layer, BlobsPostgres.layer, PromptFilesPostgres.layer),
+    Layer.mergeAll(
+      WorkersPostgres.layer,
+      FeedbackWatchesPostgres.layer,
+      BlobsPostgres.layer,
+      ArtifactStorePostgres.layer,
+      PromptFilesPostgres.layer
+    ),
     CheckpointsPostgres.layer,
     AccessStorePostgres.layer,
     Layer.merge(DeviceLoginStorePostgres.layer, CiTrustStorePostgres.layer),
@@ -143,6 +151,7 @@ const service = Layer.unwrap(Effect.map(directory, (path) => {
     ),
     HandleNews.layer.pipe(Layer.provideMerge(Layer.merge(Publishing.layer, Feedback.layer))),
     Uploads.layer,
+    Artifacts.layer,
     Partners.layer,
     Webhooks.layer,
     Secrets.layer,

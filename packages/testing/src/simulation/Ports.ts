@@ -414,6 +414,7 @@ export const hostOf = (
     find: host.find,
     visit: host.visit,
     readHome: host.readHome,
+    readFiles: host.readFiles,
     writeHome: (id, content) =>
       // A given stream is read once.
       faults.call(process, `host.writeHome ${id}`, host.writeHome(id, content), { error: hostError("write") }),

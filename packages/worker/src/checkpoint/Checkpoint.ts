@@ -19,6 +19,7 @@ import { elapsedMillis } from "../shared/Elapsed.ts"
 import { findSubmodule } from "../shared/FindSubmodule.ts"
 import { type LeasedSandbox, untilAvailable } from "../shared/LeasedSandbox.ts"
 import * as CheckpointFormat from "./CheckpointFormat.ts"
+import { collect } from "./CollectArtifacts.ts"
 
 /** The time limit of a checkpoint that no one waits for. */
 const PATIENCE = Duration.minutes(10)
@@ -63,6 +64,9 @@ export const profileOf = Effect.fnUntraced(function*(model: string) {
   const { models } = yield* ModelCatalogue
   return models.find(({ id }) => id === model)?.profile
 })
+
+/** Stores the artifacts of the ended turn, within the time that its checkpoint may take. Never fails because of them. */
+export const collectArtifacts = (leased: LeasedSandbox) => collect(leased, Effect.raceFirst(tooLong(leased), turnWaits(leased)))
 
 /**
  * Takes the checkpoint that is owed or that failed before, and records it or the error. Does nothing if none is owed. No turn may run.

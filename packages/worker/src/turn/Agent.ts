@@ -1,5 +1,6 @@
 /** The agent of a leased sandbox: which one it is, where it may run, how it reaches its model, and one process of it at a time. */
 import { WorkingTrees } from "@slipway/domain/files/ports/WorkingTrees"
+import { ARTIFACTS_VARIABLE } from "@slipway/domain/files/rules/ArtifactsFolder"
 import type { McpSession } from "@slipway/domain/mcp/ports/McpGateway"
 import { ModelGateway, type ModelSession } from "@slipway/domain/models/ports/ModelGateway"
 import { isSameSpent, type Spent } from "@slipway/domain/models/rules/Usage"
@@ -80,6 +81,11 @@ const prepared = (box: Box, { env, programs }: RunSetup.Prepared): Box => ({
   spawn: (command) => box.spawn({ ...command, programs, env: { ...env, ...command.env } })
 })
 
+/** Told to every agent, first. The variable is in the environment of its box. */
+export const ABOUT_ARTIFACTS =
+  `Leave files for the people who gave you the task, such as reports, screenshots and recordings, in the folder ` +
+  `$${ARTIFACTS_VARIABLE}: they see them when your turn ends. Leave nothing secret there.\n`
+
 const joined = (sections: ReadonlyArray<string | null>): string | null => {
   const said = sections.filter((section) => section !== null && section !== "")
   return said.length === 0 ? null : said.join("\n")
@@ -127,7 +133,7 @@ export const open = Effect.fn("Agent.open")(function*(
     ], { concurrency: 5 })
     const resume = yield* resumable(saved, box, model.profile)
     const said = resume === null ? yield* Conversation.tell(sandbox) : null
-    const instructions = joined([asked, ready.told, mcp.told, said])
+    const instructions = joined([ABOUT_ARTIFACTS, asked, ready.told, mcp.told, said])
     const session = yield* runtime.open({
       box: prepared(box, ready),
       profile: model.profile,

@@ -7,6 +7,7 @@ import * as Egress from "../egress/Egress.ts"
 import { WORKSPACE } from "../files/BoxPaths.ts"
 import type { ServiceFolder } from "../files/ServiceFolder.ts"
 import * as Toolchains from "../files/Toolchains.ts"
+import * as Homes from "../home/Homes.ts"
 import { attempt } from "../host/HostAttempt.ts"
 import { defaults, type Limits } from "../host/Limits.ts"
 import * as Processors from "../kernel/Processors.ts"
@@ -66,6 +67,7 @@ const make = Effect.fnUntraced(function*({ directory, uids }: ServiceFolder, kin
     find: (sandboxId) => Effect.sync(() => Option.map(Option.fromNullishOr(host.lives.get(sandboxId)), ({ box }) => box)),
     visit: (asked) => visit(host, asked),
     readHome: (sandboxId, paths, limits) => readHome(host, sandboxId, paths, limits),
+    readFiles: (sandboxId, path, limits) => Homes.filesIn(readHome(host, sandboxId, [path], limits)),
     writeHome: (sandboxId, content) => writeHome(host, sandboxId, content),
     rest: Effect.fn("SandboxHost.rest")(
       (sandboxId) => giveBack(host, "rest", sandboxId),

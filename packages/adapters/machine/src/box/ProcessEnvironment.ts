@@ -1,4 +1,5 @@
 /** The environment of a process in a box of any kind. */
+import { ARTIFACTS_FOLDER, ARTIFACTS_VARIABLE } from "@slipway/domain/files/rules/ArtifactsFolder"
 import type { Programs } from "@slipway/domain/sandbox/ports/SandboxHost"
 import { dirname } from "node:path"
 import * as Egress from "../egress/Egress.ts"
@@ -18,7 +19,8 @@ export interface BoxValues {
 
 /**
  * All variables of a process. Of one name, the later source wins: certificate authorities, proxy settings for runtimes, variables of the
- * programs, variables of the command, proxy variables, PATH, HOME, TMPDIR, LANG and TERM. The service's environment is not inherited.
+ * programs, variables of the command, proxy variables, PATH, HOME, TMPDIR, SLIPWAY_ARTIFACTS,
+ * LANG and TERM. The service's environment is not inherited.
  */
 export const of = (
   { env, programs }: { readonly env: Readonly<Record<string, string>>; readonly programs?: Programs | undefined },
@@ -33,6 +35,7 @@ export const of = (
   PATH: [...programs?.path ?? [], path, dirname(process.execPath)].join(":"),
   HOME: home,
   TMPDIR: scratch,
+  [ARTIFACTS_VARIABLE]: `${home}/${ARTIFACTS_FOLDER}`,
   LANG: "C.UTF-8",
   TERM: "dumb"
 })

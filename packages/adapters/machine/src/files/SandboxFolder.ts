@@ -11,6 +11,7 @@
  *
  *     <sized folder>/box/home, scratch, incoming
  */
+import { ARTIFACTS_FOLDER } from "@slipway/domain/files/rules/ArtifactsFolder"
 import type { SandboxId } from "@slipway/domain/ids/SandboxId"
 import { HostError } from "@slipway/domain/sandbox/ports/SandboxHost"
 import { Effect } from "effect"
@@ -52,13 +53,14 @@ export const of = (directory: string, sandboxId: SandboxId, sizedFolder: string 
   }
 }
 
-/** Makes the home where it is missing, with the way to it. */
+/** Makes the home where it is missing, with the way to it, and the folder for artifacts in it. */
 export const prepareHome = async (folder: SandboxFolder, user: Ownership.User | null): Promise<void> => {
   for (const [path, mode] of [[folder.path, 0o711], [folder.writable, 0o711], [folder.home, 0o700]] as const) {
     await mkdir(path, { recursive: true })
     await chmod(path, mode)
   }
   if (user !== null) await chown(folder.home, user.uid, user.gid)
+  await HomeFiles.makeFolder(folder.home, ARTIFACTS_FOLDER, user)
 }
 
 /** Makes what is missing, and the workspace: the trees may still be on their way. */

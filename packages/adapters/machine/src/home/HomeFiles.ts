@@ -1,5 +1,5 @@
 /** Writes the files that a process finds in its home when it starts. Processes of the sandbox may put links into it at any moment. */
-import { codeOf } from "@slipway/domain/files/rules/SystemError"
+import { codeOf, ifCode } from "@slipway/domain/files/rules/SystemError"
 import { randomUUID } from "node:crypto"
 import { constants } from "node:fs"
 import { open, rename, rm } from "node:fs/promises"
@@ -17,6 +17,17 @@ const enter = (owner: Owner) => (folder: Folder, name: string): Promise<Folder> 
     if (codeOf(error) !== "ENOTDIR" && codeOf(error) !== "ELOOP") throw error
     throw new RefusedPath(`${JSON.stringify(name)} in the home is not a folder.`)
   })
+
+/** Makes a folder in the home if nothing has its name. An entry of another kind stays: the sandbox made it. */
+export const makeFolder = async (home: string, name: string, owner: Owner): Promise<void> => {
+  const folder = await walk(home, [])
+  try {
+    const made = await enterOrMake(folder, name, owner).catch(ifCode(["ENOTDIR", "ELOOP", "EACCES"], null))
+    await made?.handle.close()
+  } finally {
+    await folder.handle.close()
+  }
+}
 
 /** Replaces the entry in one step: a link itself, not its target. */
 const replace = async (folder: Folder, name: string, content: string, owner: Owner): Promise<void> => {

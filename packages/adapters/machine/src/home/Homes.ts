@@ -1,10 +1,11 @@
 /** `readHome` and `writeHome` of hosts that have homes on disks of this machine. */
-import { FrameError } from "@slipway/domain/files/rules/Frames"
-import { HomeDamaged, HomeTooLarge, HostError } from "@slipway/domain/sandbox/ports/SandboxHost"
+import { FrameError, Reader } from "@slipway/domain/files/rules/Frames"
+import { type FilePart, HomeDamaged, HomeTooLarge, HostError } from "@slipway/domain/sandbox/ports/SandboxHost"
 import { Effect, Stream } from "effect"
 import { reason } from "../host/HostAttempt.ts"
 import { removeTree } from "../node/RemoveTree.ts"
 import { Spawn } from "../node/spawner/Spawn.ts"
+import { records } from "./HomeArchive.ts"
 import * as ReadHome from "./ReadHome.ts"
 import * as WriteHome from "./WriteHome.ts"
 
@@ -18,6 +19,24 @@ export const read = (
     if (error instanceof ReadHome.TooLarge) return new HomeTooLarge(options)
     const detail = error instanceof ReadHome.TooSlow ? "Reading the home took too long." : `The home cannot be read (${reason(error)}).`
     return new HostError({ operation: "read", detail, retryable: true })
+  })
+
+/** The files of an archive of one path. Its checksum was made by this process, or is checked by the client of a runner. */
+export const filesIn = <E>(archive: Stream.Stream<Uint8Array, E>): Stream.Stream<FilePart, E | HostError> =>
+  Stream.suspend(() => {
+    const reader = new Reader(records())
+    return archive.pipe(
+      Stream.mapEffect((chunk) =>
+        Effect.try({
+          try: () =>
+            Array.from(reader.take(chunk)).flatMap((record): ReadonlyArray<FilePart> =>
+              record.tag === "piece" ? [{ bytes: record.bytes }] : record.tag === "file" ? [{ path: record.path }] : []
+            ),
+          catch: (error) => new HostError({ operation: "read", detail: `The home cannot be read (${reason(error)}).`, retryable: true })
+        })
+      ),
+      Stream.flattenIterable
+    )
   })
 
 const failed = (error: unknown) =>

@@ -3,6 +3,7 @@
  * operator trusts the agent with the machine. What a sandbox started is found again by `SANDBOX_MARK` in its
  * environment (see ProcessTable), also by another worker process after this one was killed.
  */
+import { ARTIFACTS_FOLDER } from "@slipway/domain/files/rules/ArtifactsFolder"
 import { SandboxId } from "@slipway/domain/ids/SandboxId"
 import { BoxNotRunning, PortClosed } from "@slipway/domain/sandbox/ports/BoxConnection"
 import { type Box, type BoxCommand, HostError, SandboxHost } from "@slipway/domain/sandbox/ports/SandboxHost"
@@ -115,6 +116,7 @@ const prepared = Effect.fnUntraced(function*(host: Host, operation: HostError["o
     // The trees may still be on their way.
     await mkdir(workspace, { recursive: true, mode: 0o700 })
     for (const path of [folder, home, tmp]) await mkdir(path, { recursive: true, mode: 0o700 })
+    await HomeFiles.makeFolder(home, ARTIFACTS_FOLDER, null)
   })
 
   const box: Box = { sandboxId, workspace, home, spawn: (command) => spawn({ folder, home, sandboxId, tmp, workspace }, command) }
@@ -217,6 +219,7 @@ const make = Effect.fnUntraced(function*(options: Options) {
     find: (sandboxId) => Effect.sync(() => Option.fromNullishOr(host.boxes.get(sandboxId))),
     visit: (asked) => visit(host, asked),
     readHome: (sandboxId, paths, limits) => Homes.read(homeOf(host, sandboxId), paths, limits),
+    readFiles: (sandboxId, path, limits) => Homes.filesIn(Homes.read(homeOf(host, sandboxId), [path], limits)),
     writeHome: (sandboxId, content) => writeHome(host, sandboxId, content),
     rest: (sandboxId) => rest(host, sandboxId),
     stop: (sandboxId) => stop(host, sandboxId),

@@ -7,12 +7,15 @@ const box = { path: "/usr/bin:/bin", home: "/home/agent", scratch: "/tmp", hasWa
 const programs = { id: "id", image: null, isRefused: false }
 const node = dirname(process.execPath)
 const everywhere = (value: string) =>
-  Object.fromEntries([...Object.keys({ ...Egress.runtimes, ...Egress.environment }), "PATH", "HOME", "TMPDIR", "LANG", "TERM", "OWN"].map(
-    (name) => [name, value]
-  ))
+  Object.fromEntries(
+    [...Object.keys({ ...Egress.runtimes, ...Egress.environment }), "PATH", "HOME", "TMPDIR", "LANG", "TERM", "SLIPWAY_ARTIFACTS", "OWN"]
+      .map(
+        (name) => [name, value]
+      )
+  )
 
 describe("the environment of a process in a box", () => {
-  const fixed = { HOME: "/home/agent", TMPDIR: "/tmp", LANG: "C.UTF-8", TERM: "dumb" }
+  const fixed = { HOME: "/home/agent", TMPDIR: "/tmp", LANG: "C.UTF-8", TERM: "dumb", SLIPWAY_ARTIFACTS: "/home/agent/artifacts" }
   const PATH = `/usr/bin:/bin:${node}`
 
   it.each([

@@ -12,8 +12,8 @@ import { functions, tables } from "../schema/Schema.ts"
 export type Version = typeof VERSIONS[number]["newest"]
 
 /**
- * `count`: of migrations. Commits 2213f8d, 7d7d40e, 59299c1, 037613a, d7c08e3, 2dc7a55 and ea55af3; then this one. The last five can be
- * in `public` by the setting.
+ * `count`: of migrations. Commits 2213f8d, 7d7d40e, 59299c1, 037613a, d7c08e3, 2dc7a55, ea55af3 and f8cc6f4; then this one. The last six
+ * can be in `public` by the setting.
  */
 const VERSIONS = [
   { newest: "0020_receipt_turns", count: 16 },
@@ -23,7 +23,8 @@ const VERSIONS = [
   { newest: "0062_additions", count: 2 },
   { newest: "0063_feedback_and_automations", count: 3 },
   { newest: "0064_files_tools_questions", count: 4 },
-  { newest: "0065_several_hosts", count: 5 }
+  { newest: "0065_several_hosts", count: 5 },
+  { newest: "0066_artifacts", count: 6 }
 ] as const
 
 /** Whether a database of that version has all tables and columns of this one. */
@@ -131,7 +132,8 @@ const SINCE: Readonly<Record<Version, Added>> = {
   },
   "0063_feedback_and_automations": joined(ADDED_BY_64),
   "0064_files_tools_questions": {},
-  "0065_several_hosts": {}
+  "0065_several_hosts": {},
+  "0066_artifacts": {}
 }
 
 /** The tables in `public` are of another version than this one can upgrade. Nothing was changed. */

@@ -9,7 +9,7 @@ import { Effect } from "effect"
 import { SqlClient } from "effect/sql"
 import { access, auditLog } from "./access.ts"
 import { automations } from "./automations.ts"
-import { blobs, promptFiles } from "./blobs.ts"
+import { artifacts, blobs, promptFiles } from "./blobs.ts"
 import { checkpoints } from "./checkpoints.ts"
 import { credits } from "./credits.ts"
 import { events } from "./events.ts"
@@ -36,6 +36,7 @@ const statements = [
   sandboxTriggers,
   events,
   promptFiles,
+  artifacts,
   publications,
   checkpoints,
   blobs,

@@ -1,4 +1,4 @@
-/** Bytes that are named by their content, and the files of prompts. */
+/** Bytes that are named by their content, the files of prompts, and artifacts. */
 
 /** Bytes that are named by their content, unless `SLIPWAY_BLOBS` keeps them elsewhere: see the port `Blobs`. */
 export const blobs: ReadonlyArray<string> = [
@@ -52,4 +52,29 @@ export const promptFiles: ReadonlyArray<string> = [
     PRIMARY KEY (sandbox_id, file_id)
   )`,
   "CREATE INDEX IF NOT EXISTS prompt_file_uses_file ON prompt_file_uses (file_id)"
+]
+
+/** Files that agents leave for people: a list for each sandbox, and the pieces with their bytes (docs/decisions/32). */
+export const artifacts: ReadonlyArray<string> = [
+  // Without foreign keys to sandboxes: both outlive their sandbox until the next purge.
+  `CREATE TABLE IF NOT EXISTS artifact_lists (
+    sandbox_id text  PRIMARY KEY,
+    artifacts  jsonb NOT NULL CHECK (jsonb_array_length(artifacts) <= 50),
+    left_out   text
+  )`,
+
+  `CREATE TABLE IF NOT EXISTS artifact_pieces (
+    holder     text           PRIMARY KEY,
+    sandbox_id text           NOT NULL,
+    grant_id   text           NOT NULL,
+    sha256     text           NOT NULL CHECK (sha256 ~ '^[0-9a-f]{64}$'),
+    size       bigint         NOT NULL CHECK (size >= 0),
+    at         timestamptz(3) NOT NULL,
+    -- All of its bytes are there.
+    stored     boolean        NOT NULL DEFAULT false,
+    -- An artifact has it now.
+    used       boolean        NOT NULL DEFAULT false,
+    UNIQUE (sandbox_id, sha256)
+  )`,
+  "CREATE INDEX IF NOT EXISTS artifact_pieces_unused ON artifact_pieces (at) WHERE NOT used"
 ]

@@ -7,6 +7,7 @@
 import type { SandboxId } from "@slipway/domain/ids/SandboxId"
 import { HomeDamaged, HomeTooLarge, HostError, SandboxHost } from "@slipway/domain/sandbox/ports/SandboxHost"
 import * as Egress from "@slipway/machine/egress/Egress"
+import * as Homes from "@slipway/machine/home/Homes"
 import { attempt } from "@slipway/machine/host/HostAttempt"
 import * as KeyedLock from "@slipway/machine/node/KeyedLock"
 import { Context, Effect, Layer, Option, Stream } from "effect"
@@ -180,6 +181,7 @@ export const make = Effect.fnUntraced(function*(options: Options) {
     find: (sandboxId) => Effect.sync(() => Option.map(Option.fromNullishOr(lives.get(sandboxId)), ({ box }) => box)),
     visit: (asked) => visit(state, asked),
     readHome: (sandboxId, paths, limits) => readHome(state, sandboxId, paths, limits),
+    readFiles: (sandboxId, path, limits) => Homes.filesIn(readHome(state, sandboxId, [path], limits)),
     writeHome: (sandboxId, content) => writeHome(state, sandboxId, content),
     rest: (sandboxId) => rest(state, sandboxId),
     stop: (sandboxId) => stop(state, sandboxId),

@@ -2,6 +2,8 @@
  * The runner: lets one worker in at a time, as the fences of leases say, and does for it what its channels ask. It knows no rule of
  * what may run or be read; the machine that it is in is the box.
  */
+import { ARTIFACTS_FOLDER } from "@slipway/domain/files/rules/ArtifactsFolder"
+import * as HomeFiles from "@slipway/machine/home/HomeFiles"
 import { once } from "node:events"
 import { rmSync } from "node:fs"
 import { createServer, type Server as SecureServer } from "node:https"
@@ -138,6 +140,7 @@ export const start = async (settings: Settings): Promise<Runner> => {
   const { beatMillis, home, listen, silenceMillis, user, ways } = settings
   if (user !== undefined) SandboxUser.check(user)
   Folders.make(settings)
+  if (home !== undefined) await HomeFiles.makeFolder(home, ARTIFACTS_FOLDER, user ?? null)
   const records = new ProcessRecords(settings.state)
   records.endOld()
   if (user?.marks !== undefined) await SandboxUser.endAll(user)

@@ -43,6 +43,9 @@ export class HomeDamaged extends Schema.TaggedError<HomeDamaged>()("HomeDamaged"
   }
 }
 
+/** A file begins with its path below the home. The pieces after it are its bytes. */
+export type FilePart = { readonly path: string } | { readonly bytes: Uint8Array }
+
 /** The programs for a repository's commands and its agent, as `SandboxHost.programs` returned them. Only for `BoxCommand.programs`. */
 export interface Programs {
   /** Identifies the whole set. A setup's installed files work with any programs of the same id. */
@@ -64,7 +67,8 @@ export interface BoxCommand {
   readonly args: ReadonlyArray<string>
   /**
    * The command's own variables. They override `programs.env`. The variables that the box sets override them: PATH, HOME, TMPDIR, LANG,
-   * TERM and the proxy variables of its egress. Nothing of the service's environment is inherited.
+   * TERM, SLIPWAY_ARTIFACTS (`files/rules/ArtifactsFolder.ts`) and the proxy variables of its egress. Nothing of the service's environment
+   * is inherited.
    */
   readonly env: Readonly<Record<string, string>>
   /** Files written below the home before the process starts, readable by the box only. Keys are relative paths. */
@@ -140,8 +144,9 @@ export class SandboxHost extends Context.Service<SandboxHost, {
    */
   programs(image: string | null): Effect.Effect<Programs>
   /**
-   * Makes the box, or returns the existing one with its home unchanged. First ends everything that still runs in it, such as the agent
-   * of an earlier worker that lost its lease. The trees need not exist yet: boxes and trees are prepared in parallel.
+   * Makes the box and the folder for artifacts in its home, or returns the existing box with its home unchanged. First ends everything
+   * that still runs in it, such as the agent of an earlier worker that lost its lease. The trees need not exist yet: boxes and trees are
+   * prepared in parallel.
    *
    * `fence` is that of the present lease. A host with boxes on other machines permanently refuses a lower fence than the box has seen.
    * Hosts whose boxes end with their worker may ignore it.
@@ -169,6 +174,15 @@ export class SandboxHost extends Context.Service<SandboxHost, {
     paths: ReadonlyArray<string>,
     options: { readonly maximumBytes: number }
   ): Stream.Stream<Uint8Array, HostError | HomeTooLarge>
+  /**
+   * The files of one path below the home, with the content of folders, for the service itself: in the order of names in each folder, and
+   * otherwise as `readHome` reads them. It fails before the first file that exceeds `maximumBytes` together with those before it.
+   */
+  readFiles(
+    sandboxId: SandboxId,
+    path: string,
+    options: { readonly maximumBytes: number }
+  ): Stream.Stream<FilePart, HostError | HomeTooLarge>
   /**
    * Replaces the paths that `content` was read from. Other files of the home stay. A missing home is made, the box is not. All of
    * `content` is validated before the home is changed. A retry completes what a crash or a `HostError` left incomplete. The sandbox's

@@ -111,7 +111,7 @@ export interface Context {
 export const workedTurns = ({ turn }: Sandbox): number => turn === null ? 0 : turn.startedAt === null ? turn.n - 1 : turn.n
 
 /** The newest ended turn. A later turn counts only if no agent has taken it. */
-const lastEnded = ({ turn }: Sandbox): string | undefined =>
+export const lastEnded = ({ turn }: Sandbox): string | undefined =>
   turn === null || isActive(turn) && turn.startedAt !== null ? undefined : isActive(turn) ? turn.after : turn.id
 
 const refuse = (command: string, sandbox: Sandbox) =>

@@ -28,6 +28,7 @@ import * as Colours from "../../text/Colours.ts"
 import * as Languages from "../../text/Languages.ts"
 import { AWAY } from "../changes/ChangesCache.ts"
 import * as ChangesList from "../changes/ChangesList.ts"
+import { sizeOf } from "../page/ArtifactItems.ts"
 import { breadcrumb, idOf, noSandbox } from "../page/SandboxPage.ts"
 import * as FilesAddress from "./FilesAddress.ts"
 import * as Picture from "./Picture.ts"
@@ -58,9 +59,6 @@ interface Position {
 
 const before = ({ after, linkTo }: Position, what: string) =>
   after > 0 && html`<p class="fine">${after} earlier ${what} hidden. <a href="${linkTo(0)}">Show from start</a></p>`
-
-const sizeOf = (bytes: number): string =>
-  bytes < 1024 ? `${bytes} B` : bytes < 1024 ** 2 ? `${(bytes / 1024).toFixed(1)} KiB` : `${(bytes / 1024 ** 2).toFixed(1)} MiB`
 
 const KINDS = { file: "", directory: "folder", symlink: "link", submodule: "repository" }
 
@@ -195,7 +193,8 @@ const lineOf = ({ more, number, pieces }: TextLine): Html => {
 `
 }
 
-const text = (path: string, content: string, position: Position): Later =>
+/** A text line by line, in the colours of its language, as far as a page shows it. */
+export const text = (path: string, content: string, position: Position): Later =>
   later(() => {
     const { after, linkTo } = position
     const whole = content.replace(/\r?\n$/u, "")

@@ -51,7 +51,7 @@ ${!isEarlier && withoutScripts(sandbox)}
 <section aria-labelledby="changes-title">
 <h2 id="changes-title">Changes</h2>
 ${changes}
-<p><a href="/sandboxes/${id}/changes">Files changed</a></p>
+<p><a href="/sandboxes/${id}/changes">Files changed</a>, <a href="/sandboxes/${id}/artifacts">artifacts</a></p>
 </section>
 <section aria-labelledby="conversation-title">
 <h2 id="conversation-title" tabindex="-1">Conversation</h2>

@@ -98,6 +98,7 @@ const VIEWS = [
   { view: "conversation", name: "Chat" },
   { view: "changes", name: "Changes" },
   { view: "pull", name: "Pull request" },
+  { view: "artifacts", name: "Artifacts" },
   { view: "checkpoints", name: "Checkpoints" },
   { view: "log", name: "Log" }
 ] as const
@@ -121,6 +122,7 @@ const render = (pieces: Services["pieces"], parts: SandboxPieces.Shown, view: Vi
     waiting: pieces.waiting.render(parts),
     rail: pieces.rail.render(parts),
     pulls: pieces.pulls.soon(parts),
+    artifacts: pieces.artifacts.render(parts),
     checkpoints: pieces.checkpoints.render(parts),
     timeline: view === "log" ? pieces.timeline.render(parts) : Effect.succeed(TimelinePiece.later(parts.sandbox)),
     changes: view === "changes" ? pieces.changes.soon(parts) : Effect.succeed(SandboxPieces.later("changes"))
@@ -222,6 +224,10 @@ ${load}
 <section class="part pull-part" aria-labelledby="pull-title">
 <h3 id="pull-title">Pull request</h3>
 ${piece.pulls}
+</section>
+<section class="part artifacts-part" aria-labelledby="artifacts-title">
+<h3 id="artifacts-title">Artifacts</h3>
+${piece.artifacts}
 </section>
 <section class="part checkpoints-part" aria-labelledby="checkpoints-title">
 <h3 id="checkpoints-title">Checkpoints</h3>

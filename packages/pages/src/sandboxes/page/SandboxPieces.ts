@@ -4,6 +4,7 @@
  */
 import { principalOf } from "@slipway/domain/access/rules/Session"
 import type { Principal } from "@slipway/domain/access/schema/Principal"
+import { Artifacts } from "@slipway/domain/files/usecases/Artifacts"
 import { canSteer } from "@slipway/domain/models/rules/Steering"
 import { type Catalogue, ModelCatalogue } from "@slipway/domain/models/schema/ModelCatalogue"
 import { KEPT_CHECKPOINTS } from "@slipway/domain/sandbox/ports/Checkpoints"
@@ -34,6 +35,7 @@ import { ChangesCache, type Reading } from "../changes/ChangesCache.ts"
 import * as ChangesList from "../changes/ChangesList.ts"
 import * as PromptFiles from "../create/PromptFiles.ts"
 import * as TimelinePiece from "../timeline/TimelinePiece.ts"
+import * as ArtifactItems from "./ArtifactItems.ts"
 import * as Bar from "./Bar.ts"
 import * as CheckpointList from "./CheckpointList.ts"
 import { questionCards } from "./QuestionCards.ts"
@@ -285,6 +287,7 @@ export type PieceName =
   | "message"
   | "setup"
   | "pulls"
+  | "artifacts"
   | "checkpoints"
   | "changes"
   | "timeline"
@@ -330,6 +333,13 @@ ${list}${reading === null && html`<p>${again}</p>`}${isOld}
   }
   const again = isAway && sandbox.status === "running" && html` data-again`
   return html`<div id="changes" data-piece="changes"${again}>${lists}</div>`
+})
+
+/** They are stored before the checkpoint of their turn is recorded. */
+const artifactsPiece = (artifacts: typeof Artifacts.Service): Piece => ({
+  on: ["sandbox.checkpoint"],
+  isSlow: true,
+  render: ({ by, sandbox: { id } }) => Effect.map(artifacts.list(by, id), (list) => ArtifactItems.render(id, list))
 })
 
 /** Pieces by name. A new piece also needs its place in `SandboxPage.ts`. */
@@ -404,6 +414,7 @@ export const make = Effect.gen(function*() {
       render: (shown) => pulls(shown, HOST_PATIENCE),
       soon: (shown) => pulls(shown, PAGE_PATIENCE)
     },
+    artifacts: artifactsPiece(yield* Artifacts),
     checkpoints: {
       on: [...LIFE, "sandbox.checkpoint", "sandbox.restoring", "sandbox.restored"],
       isSlow: true,

@@ -36,7 +36,7 @@ const FIRST = 1
 const freshId = () => SandboxId.make(`c_${fresh(12)}`)
 
 /** The variables that the box may set by itself, and those that `sh` adds. */
-const OWN_VARIABLES = /^(?:PATH|HOME|TMPDIR|LANG|TERM|PWD|OLDPWD|SHLVL|_|SANDBOX_MARK)$/u
+const OWN_VARIABLES = /^(?:PATH|HOME|TMPDIR|LANG|TERM|SLIPWAY_ARTIFACTS|PWD|OLDPWD|SHLVL|_|SANDBOX_MARK)$/u
 
 const sh = (script: string, env: Record<string, string> = {}) => ({ command: "sh", args: ["-c", script], env })
 
@@ -268,6 +268,41 @@ const homesOfSandboxes = <R>(it: Writer<SandboxHost | R>, { provision }: ReturnT
     }))
 }
 
+/** The files below a path of the home, as text. */
+const filesBelow = Effect.fnUntraced(function*(sandboxId: SandboxId, path: string, maximumBytes = 10_000_000) {
+  const host = yield* SandboxHost
+  const found: Array<[path: string, content: string]> = []
+  const error = yield* Stream.runForEach(host.readFiles(sandboxId, path, { maximumBytes }), (part) =>
+    Effect.sync(() => {
+      if ("path" in part) found.push([part.path, ""])
+      else found[found.length - 1]![1] += new TextDecoder().decode(part.bytes)
+    })).pipe(Effect.match({ onFailure: (error) => error, onSuccess: () => null }))
+  return { found, error }
+})
+
+const readingFiles = <R>(it: Writer<SandboxHost | R>, { provision }: ReturnType<typeof boxHelpersOf<R>>) => {
+  it.effect("reads the files below a path in the order of their names, also of a sandbox at rest, and none of a missing path", () =>
+    Effect.gen(function*() {
+      const { box, host, sandboxId } = yield* provision
+      yield* put(box, { "out/b": "2", "out/a": "1", "out/c/d": "", "outer": "x" })
+      const files: Array<[string, string]> = [["out/a", "1"], ["out/b", "2"], ["out/c/d", ""]]
+      assert.deepStrictEqual(yield* filesBelow(sandboxId, "out"), { found: files, error: null })
+      yield* host.rest(sandboxId)
+      assert.deepStrictEqual(yield* filesBelow(sandboxId, "out"), { found: files, error: null })
+      assert.deepStrictEqual(yield* filesBelow(sandboxId, "missing"), { found: [], error: null })
+      assert.deepStrictEqual(yield* filesBelow(freshId(), "out"), { found: [], error: null })
+    }))
+
+  it.effect("reads files up to the first that exceeds the bytes asked for", () =>
+    Effect.gen(function*() {
+      const { box, sandboxId } = yield* provision
+      yield* put(box, { "out/a": "1", "out/b": "x".repeat(100_000), "out/c": "3" })
+      const { error, found } = yield* filesBelow(sandboxId, "out", 10_000)
+      assert.deepStrictEqual(found, [["out/a", "1"]])
+      assert.deepStrictEqual(error, new HomeTooLarge({ maximumBytes: 10_000 }))
+    }))
+}
+
 const restingSandboxes = <R>(it: Writer<SandboxHost | R>, { provision }: ReturnType<typeof boxHelpersOf<R>>) => {
   it.effect("writes into the home of a sandbox that has no box, which the box has then", () =>
     Effect.gen(function*() {
@@ -452,6 +487,7 @@ export const lifecycle = <R>(name: string, layer: Layer.Layer<SandboxHost | R, u
     const helpers = boxHelpersOf(fixture)
     boxes(it, helpers)
     homesOfSandboxes(it, helpers)
+    readingFiles(it, helpers)
     restingSandboxes(it, helpers)
     visitors(it, helpers)
     stoppedBoxes(it, helpers)
@@ -603,7 +639,7 @@ const homeFiles = <R>(it: Writer<SandboxHost | R>, { provision }: ReturnType<typ
       const box = yield* host.provision({ sandboxId, fence: FIRST })
       const script = "cd \"$HOME\" && echo two >> talk/deep/file && cat talk/deep/file" +
         " && find talk talk/deep -prune -perm 700 && find talk/deep/file -perm 600" +
-        " && find . ! -user \"$(id -u)\" && rm -r talk && find . ! -name ."
+        " && find . ! -user \"$(id -u)\" && rm -r talk artifacts && find . ! -name ."
       assert.strictEqual((yield* run(box, script)).output, "one\ntwo\ntalk\ntalk/deep\ntalk/deep/file")
     }))
 
@@ -817,10 +853,45 @@ const endingProcesses = <R>(it: Writer<SandboxHost | R>, fixture: Fixture<R>, { 
     }))
 }
 
+const artifactFolders = <R>(it: Writer<SandboxHost | R>, { provision }: ReturnType<typeof processHelpersOf<R>>) => {
+  it.effect("has an empty folder for artifacts in the home from the start, which a variable of every process names", () =>
+    Effect.gen(function*() {
+      const { box, host, sandboxId } = yield* provision
+      const { output } = yield* run(box, "cd \"$SLIPWAY_ARTIFACTS\" && ls -A && echo \"$SLIPWAY_ARTIFACTS\"", { SLIPWAY_ARTIFACTS: "/" })
+      assert.strictEqual(output, `${box.home}/artifacts`)
+      yield* run(box, "echo report > \"$SLIPWAY_ARTIFACTS/a.txt\"")
+      yield* host.rest(sandboxId)
+      const again = yield* host.provision({ sandboxId, fence: FIRST })
+      assert.strictEqual((yield* run(again, "cat \"$SLIPWAY_ARTIFACTS/a.txt\"")).output, "report")
+      assert.deepStrictEqual(yield* filesBelow(sandboxId, "artifacts"), { found: [["artifacts/a.txt", "report\n"]], error: null })
+    }))
+
+  it.effect("provisions a sandbox that put another entry in the place of its folder for artifacts, and reads nothing through it", () =>
+    Effect.gen(function*() {
+      const { box, host, sandboxId } = yield* provision
+      for (const entry of ["ln -s /etc", "ln -s missing", "mkfifo", "touch"]) {
+        yield* run(box, `cd "$HOME" && rm -rf artifacts && ${entry} artifacts`)
+        const { found } = yield* filesBelow(sandboxId, "artifacts")
+        assert.deepStrictEqual(found, entry === "touch" ? [["artifacts", ""]] : [], entry)
+        yield* host.rest(sandboxId)
+        yield* host.provision({ sandboxId, fence: FIRST })
+      }
+    }))
+
+  it.effect("reads no link, no file with a second name and no FIFO as a file", () =>
+    Effect.gen(function*() {
+      const { box, sandboxId } = yield* provision
+      const links = "ln -s /etc/passwd link && ln -s .. up && echo x > ../own && ln ../own second"
+      yield* run(box, `cd "$SLIPWAY_ARTIFACTS" && ${links} && mkfifo pipe && echo y > plain`)
+      assert.deepStrictEqual(yield* filesBelow(sandboxId, "artifacts"), { found: [["artifacts/plain", "y\n"]], error: null })
+    }))
+}
+
 const processes = <R>(name: string, layer: Layer.Layer<SandboxHost | R, unknown>, fixture: Fixture<R>) =>
   defineLive(`SandboxHost with processes (${name})`, layer, (it) => {
     const helpers = processHelpersOf(fixture)
     commands(it, helpers)
+    artifactFolders(it, helpers)
     homeFiles(it, helpers)
     processLifetimes(it, fixture, helpers)
     endingProcesses(it, fixture, helpers)

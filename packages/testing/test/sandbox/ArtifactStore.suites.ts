@@ -1,0 +1,4 @@
+import { suite } from "@slipway/testing/contracts/sandbox/ArtifactStoreContract"
+import { layer } from "./Stores.ts"
+
+export const suites = () => [suite("memory", layer)]
