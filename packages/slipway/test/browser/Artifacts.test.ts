@@ -100,7 +100,11 @@ layer(Shop.layer(), { excludeTestServices: true })("artifacts in a browser", (it
             assert.strictEqual(readFileSync(saved ?? "", "latin1"), content)
             await untouched(`download ${name}`)
           }
-        }, { options: { acceptDownloads: true }, refused: [404], expected: /Content Security Policy directive|^Blocked script execution in /u })
+        }, {
+          options: { acceptDownloads: true },
+          refused: [404],
+          expected: /Content Security Policy directive|^Blocked script execution in /u
+        })
       }),
     15 * 60_000
   )

@@ -24,6 +24,7 @@ export const layer = ({ own, ...options }: Options) =>
             Effect.catchTags({
               BoxNotRunning: notRunning,
               PortClosed: unreachable,
+              PortsUnsupported: unreachable,
               TooManyConnections: unreachable,
               WorkerUnreachable: unreachable
             })

@@ -7,7 +7,7 @@ import { Argument, Command, Flag } from "effect/cli"
 import { createHash, randomUUID } from "node:crypto"
 import { open, rename, rm } from "node:fs/promises"
 import { dirname, join } from "node:path"
-import * as Server from "../client/Server.ts"
+import * as Server from "../client/server/Server.ts"
 import { columns, json, print } from "../terminal/Output.ts"
 import * as Stdout from "../terminal/Stdout.ts"
 
@@ -106,7 +106,7 @@ export const artifacts = Command.make("artifacts", {
 }, ({ force, id: given, json, name, output, url }) =>
   Server.interruptible(Effect.gen(function*() {
     const server = yield* Server.connect(url)
-    const id = yield* Server.resolve(server, given)
+    const id = yield* Server.sandboxOf(server, given)
     const { data, leftOut } = yield* server.call((signal) => server.client.listArtifacts(id, { signal }))
     if (Option.isNone(name)) return yield* print(json, { data, leftOut }, () => list(data, leftOut))
     const artifact = data.find((one) => one.name === name.value)

@@ -3,8 +3,8 @@ import { CLOSE } from "@slipway/api/schema/TerminalMessages"
 import { MAX_TERMINALS } from "@slipway/domain/sandbox/ports/Terminals"
 import { Effect, Option } from "effect"
 import { Command, Flag } from "effect/cli"
-import * as Server from "../client/Server.ts"
-import * as ServerAccess from "../client/ServerAccess.ts"
+import * as Server from "../client/server/Server.ts"
+import * as ServerAccess from "../client/server/ServerAccess.ts"
 import * as Terminal from "../terminal/Terminal.ts"
 import * as TerminalSession from "./TerminalSession.ts"
 
@@ -60,7 +60,7 @@ export const shell = Command.make("shell", {
 }, ({ fresh, id: given, terminal: number, url }) =>
   Effect.gen(function*() {
     const server = yield* Server.connect(url)
-    const id = yield* Server.resolve(server, given)
+    const id = yield* Server.sandboxOf(server, given)
     const terminal = fresh ? "new" : String(Option.getOrElse(number, () => 1))
     const { columns, rows } = TerminalSession.size()
     const path = `/api/public/v1/sandboxes/${id}/terminal?terminal=${terminal}&columns=${columns}&rows=${rows}`
