@@ -159,7 +159,7 @@ const idempotencyKey = (request) => {
 
 const LIVE = ["queued", "creating", "running"]
 
-/** What the event says in a log; `null`: nothing. */
+/** The line of the event in the log; `null`: none. */
 const textOf = ({ data, type }, page) => {
   switch (type) {
     case "sandbox.status":

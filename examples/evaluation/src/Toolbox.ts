@@ -5,7 +5,7 @@
 
 export interface Exercise {
   readonly name: string
-  /** What a person would report. */
+  /** As a person would report it. */
   readonly problem: string
   readonly faulty: string
   /** The content that the offline agent writes; `null`: it does something else, by `script`. */
