@@ -178,6 +178,7 @@ describe("an environment file", () => {
     })
     const { properties, ...file } = $defs["EnvironmentFile"] as Record<string, unknown>
     assert.deepStrictEqual(file, { type: "object", additionalProperties: false })
+    const port = { type: "integer", minimum: 1_024, maximum: 65_535 }
     const path = { type: "string", minLength: 1, maxLength: 1_023, pattern: "^[^/*][^*]*$" }
     const limits: Readonly<Record<string, object>> = {
       $schema: { type: "string", minLength: 0, maxLength: 1_023 },
@@ -192,6 +193,18 @@ describe("an environment file", () => {
       },
       secrets: { type: "array", maxItems: 100, items: { type: "string", pattern: "^[A-Z_][A-Z0-9_]{0,63}$" } },
       egress: { type: "array", maxItems: 100, items: { type: "string", pattern: "^[A-Za-z0-9.-]{1,253}:[0-9]{1,5}$" } },
+      ports: {
+        type: "array",
+        maxItems: 10,
+        items: {
+          anyOf: [port, {
+            type: "object",
+            properties: { port, label: { type: "string", minLength: 1, maxLength: 40 } },
+            required: ["port", "label"],
+            additionalProperties: false
+          }]
+        }
+      },
       timeoutMinutes: { type: "integer", minimum: 1, maximum: 60 },
       onFailure: { type: "string", enum: ["fail", "continue"] }
     }
