@@ -85,7 +85,8 @@ interface Connected {
   readonly reader: Socket.Reader
   readonly writer: Socket.Writer
   readonly live: LiveResponse
-  readonly heartbeatMillis: number
+  /** Heartbeats since the last message of the client. */
+  unanswered: number
 }
 
 const tell = ({ live, writer }: Connected, message: ServerMessage) => {
@@ -151,10 +152,10 @@ const hear = (attachment: TerminalAttachment, window: Window, message: Uint8Arra
 }
 
 /** Reads messages until one is invalid. Each waits until the one before it was carried out, so a fast client is read slowly. */
-const hearAll = Effect.fnUntraced(function*({ reader }: Connected, attachment: TerminalAttachment, window: Window, heard: () => void) {
+const hearAll = Effect.fnUntraced(function*(connected: Connected, attachment: TerminalAttachment, window: Window) {
   for (;;) {
-    for (const message of yield* reader.pull) {
-      heard()
+    for (const message of yield* connected.reader.pull) {
+      connected.unanswered = 0
       const farewell = yield* hear(attachment, window, message)
       if (farewell !== null) return farewell
     }
@@ -162,9 +163,8 @@ const hearAll = Effect.fnUntraced(function*({ reader }: Connected, attachment: T
 })
 
 /** Waits until the connection has to end, and sends heartbeats until then. */
-const watch = Effect.fnUntraced(function*(connected: Connected, heardAt: () => number) {
-  const { heartbeatMillis, live } = connected
-  const clock = yield* Clock.Clock
+const watch = Effect.fnUntraced(function*(connected: Connected) {
+  const { live } = connected
   const woken = Latch.makeUnsafe(false)
   live.onWake(() => woken.openUnsafe())
   for (;;) {
@@ -172,9 +172,8 @@ const watch = Effect.fnUntraced(function*(connected: Connected, heardAt: () => n
     yield* woken.await
     woken.closeUnsafe()
     if (live.ending !== null) continue
-    if (clock.currentTimeMillisUnsafe() - heardAt() > MISSED * heartbeatMillis) {
-      return { code: CLOSE.silent, reason: "The client did not answer." }
-    }
+    if (connected.unanswered >= MISSED) return { code: CLOSE.silent, reason: "The client did not answer." }
+    connected.unanswered++
     yield* tell(connected, { type: "heartbeat" })
   }
 })
@@ -202,9 +201,8 @@ export const layer = HttpRouter.use(Effect.fnUntraced(function*(router) {
   const access = yield* AccessStore
   const members = yield* MemberStore
   const live = yield* LiveResponses
-  const { heartbeat, publicUrl } = yield* Settings
+  const { publicUrl } = yield* Settings
   const terminals = yield* Effect.serviceOption(Terminals)
-  const clock = yield* Clock.Clock
   const ownOrigin = new URL(publicUrl).origin
   const routes = yield* Routes
   routes.declareForScope(TERMINAL_PATH, ["GET"], "stream", "sandboxes")
@@ -235,13 +233,10 @@ export const layer = HttpRouter.use(Effect.fnUntraced(function*(router) {
     }])
     yield* tell(connected, { type: "attached", terminal })
     const window = new Window()
-    let heardAt = clock.currentTimeMillisUnsafe()
     return yield* Effect.raceAllFirst([
       sendOutput(connected, attachment, window),
-      hearAll(connected, attachment, window, () => {
-        heardAt = clock.currentTimeMillisUnsafe()
-      }),
-      watch(connected, () => heardAt),
+      hearAll(connected, attachment, window),
+      watch(connected),
       untilRevoked({ access, members }, by)
     ])
   }, Effect.scoped)
@@ -274,7 +269,7 @@ export const layer = HttpRouter.use(Effect.fnUntraced(function*(router) {
         reader: yield* socket.reader,
         writer: yield* socket.writer,
         live: opened,
-        heartbeatMillis: Duration.toMillis(heartbeat)
+        unanswered: 0
       }
       const farewell = yield* serve(connected, id, asked, by).pipe(
         Effect.catchTag(
