@@ -245,13 +245,14 @@ const Version = "${version}"
 ${described.map(methodOf).join("\n\n")}
 `
 
-/** The shortest name of the fields that have the values. */
+/** Values are named by their field, if all fields have the same name of several words; else by the shortest of the fields with their types. */
 const groups = [...lists].map(([list, places]) => {
-  const values = JSON.parse(list)
-  const names = places.map(({ name, owner }) => owner + name).sort((one, other) => one.length - other.length)
-  const fields = [...new Set(places.map(({ name, owner }) => `${owner}.${name}`))]
-  const [name] = names
-  return constants(`Values of ${fields.join(", ")}; more may be added.`, values.map((value) => [name + exported(value), value]))
+  const fields = new Set(places.map(({ name }) => name))
+  const [field] = fields
+  const isEnough = places.length > 1 && fields.size === 1 && /[a-z][A-Z]/u.test(field)
+  const [name] = isEnough ? [field] : places.map(({ name, owner }) => owner + name).sort((one, other) => one.length - other.length)
+  const all = [...new Set(places.map(({ name, owner }) => `${owner}.${name}`))].join(", ")
+  return constants(`Values of ${all}; more may be added.`, JSON.parse(list).map((value) => [name + exported(value), value]))
 })
 
 const types = `${NOTE}

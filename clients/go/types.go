@@ -1634,10 +1634,10 @@ const (
 
 // Values of PullRequestStatus.ActionState, PullRequestUpdatedEvent.ActionState; more may be added.
 const (
-	PullRequestStatusActionStateIdle       = "idle"
-	PullRequestStatusActionStatePublishing = "publishing"
-	PullRequestStatusActionStateUpdating   = "updating"
-	PullRequestStatusActionStateFailed     = "failed"
+	ActionStateIdle       = "idle"
+	ActionStatePublishing = "publishing"
+	ActionStateUpdating   = "updating"
+	ActionStateFailed     = "failed"
 )
 
 // Values of PullRequest.State, PullRequestUpdatedEvent.State; more may be added.
@@ -1877,20 +1877,20 @@ const (
 
 // Values of ForkSandbox.ReasoningEffort, CreateSandbox.ReasoningEffort; more may be added.
 const (
-	ForkSandboxReasoningEffortNone      = "none"
-	ForkSandboxReasoningEffortLow       = "low"
-	ForkSandboxReasoningEffortMedium    = "medium"
-	ForkSandboxReasoningEffortHigh      = "high"
-	ForkSandboxReasoningEffortXhigh     = "xhigh"
-	ForkSandboxReasoningEffortMax       = "max"
-	ForkSandboxReasoningEffortUltra     = "ultra"
-	ForkSandboxReasoningEffortUltracode = "ultracode"
+	ReasoningEffortNone      = "none"
+	ReasoningEffortLow       = "low"
+	ReasoningEffortMedium    = "medium"
+	ReasoningEffortHigh      = "high"
+	ReasoningEffortXhigh     = "xhigh"
+	ReasoningEffortMax       = "max"
+	ReasoningEffortUltra     = "ultra"
+	ReasoningEffortUltracode = "ultracode"
 )
 
 // Values of ForkSandbox.ToolApprovalMode, CreateSandbox.ToolApprovalMode; more may be added.
 const (
-	ForkSandboxToolApprovalModeAuto   = "auto"
-	ForkSandboxToolApprovalModePrompt = "prompt"
+	ToolApprovalModeAuto   = "auto"
+	ToolApprovalModePrompt = "prompt"
 )
 
 // Values of Setup.State; more may be added.
