@@ -11,7 +11,9 @@ const KEYWORDS = new Set(
     "struct switch type var").split(" ")
 )
 /** Words that Go writes in capitals. */
-const INITIALISMS = new Map("api id llm lfs mcp sha ts url usd".split(" ").map((word) => [word, word.toUpperCase()]).concat([["ids", "IDs"]]))
+const INITIALISMS = new Map(
+  "api id llm lfs mcp sha ts url usd".split(" ").map((word) => [word, word.toUpperCase()]).concat([["ids", "IDs"]])
+)
 /** Names of schemas that Go programs know by a shorter one. */
 const RENAMED = { SandboxEventEnvelope: "Event" }
 
@@ -131,7 +133,9 @@ const struct = (name, { description, properties, required = [] }, isSent, about 
 /** Constants of one group, as gofmt aligns them. */
 const constants = (about, entries) => {
   const width = Math.max(...entries.map(([name]) => name.length))
-  return [...comment(about), "const (", ...entries.map(([name, value]) => `\t${take(name).padEnd(width)} = ${quoted(value)}`), ")"].join("\n")
+  return [...comment(about), "const (", ...entries.map(([name, value]) => `\t${take(name).padEnd(width)} = ${quoted(value)}`), ")"].join(
+    "\n"
+  )
 }
 
 /** An event of any type: the fields that all types have, with raw data, and a method that decodes the data of known types. */
@@ -153,8 +157,10 @@ const union = (schemaName, { description, discriminator: { mapping }, oneOf }) =
     ...fields,
     "}",
     "",
-    ...comment(`Decode returns the data of the event by its type, such as *${types[0].data} for ${quoted(types[0].type)}. It returns nil if this ` +
-      "version of the package does not know the type."),
+    ...comment(
+      `Decode returns the data of the event by its type, such as *${types[0].data} for ${quoted(types[0].type)}. It returns nil if this ` +
+        "version of the package does not know the type."
+    ),
     `func (event ${name}) Decode() (any, error) {`,
     "\tvar data any",
     "\tswitch event.Type {",
@@ -245,14 +251,14 @@ const Version = "${version}"
 ${described.map(methodOf).join("\n\n")}
 `
 
-/** Values are named by their field, if all fields have the same name of several words; else by the shortest of the fields with their types. */
+/** Values are named by their field, if all places have the same field of several words; else by the shortest name of type and field. */
 const groups = [...lists].map(([list, places]) => {
-  const fields = new Set(places.map(({ name }) => name))
-  const [field] = fields
-  const isEnough = places.length > 1 && fields.size === 1 && /[a-z][A-Z]/u.test(field)
-  const [name] = isEnough ? [field] : places.map(({ name, owner }) => owner + name).sort((one, other) => one.length - other.length)
-  const all = [...new Set(places.map(({ name, owner }) => `${owner}.${name}`))].join(", ")
-  return constants(`Values of ${all}; more may be added.`, JSON.parse(list).map((value) => [name + exported(value), value]))
+  const [first, ...more] = places
+  const isEnough = more.length > 0 && more.every(({ name }) => name === first.name) && /[a-z][A-Z]/u.test(first.name)
+  const full = places.map(({ name, owner }) => owner + name).sort((one, other) => one.length - other.length)
+  const prefix = isEnough ? first.name : full[0]
+  const fields = [...new Set(places.map(({ name, owner }) => `${owner}.${name}`))].join(", ")
+  return constants(`Values of ${fields}; more may be added.`, JSON.parse(list).map((value) => [prefix + exported(value), value]))
 })
 
 const types = `${NOTE}
