@@ -2,10 +2,12 @@ package slipway
 
 import (
 	"context"
+	"crypto/x509"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"regexp"
 	"strings"
@@ -149,37 +151,59 @@ func TestAnErrorHasWhatTheServiceSays(t *testing.T) {
 }
 
 func TestRepliesHaveABound(t *testing.T) {
+	sent := make(chan int, 2)
 	long := func(status int) http.HandlerFunc {
 		return func(writer http.ResponseWriter, _ *http.Request) {
 			writer.WriteHeader(status)
-			for {
+			count := 0
+			// More than fits into the buffers of a connection, so that a client without a bound is noticed.
+			for ; count < 200; count++ {
 				if _, err := writer.Write(make([]byte, 1<<20)); err != nil {
-					return
+					break
 				}
 			}
+			sent <- count
 		}
 	}
 	server := serve(t, long(200), long(400))
 	client, _ := connect(t, server.url)
 	_, err := client.DiffFiles(ctx, testID, DiffFilesQuery{})
 	equal(t, failed(t, err).Code, CodeInvalidReply)
+	equal(t, <-sent < 200, true)
 	_, err = client.GetSandbox(ctx, testID)
 	equal(t, failed(t, err).Code, "unknown")
+	equal(t, <-sent < 100, true)
 }
 
+// transport answers requests without a network.
+type transport func(*http.Request) (*http.Response, error)
+
+func (answer transport) RoundTrip(sent *http.Request) (*http.Response, error) { return answer(sent) }
+
+// silent is a body that brings nothing until its request ends.
+type silent struct{ ctx context.Context }
+
+func (body silent) Read([]byte) (int, error) {
+	<-body.ctx.Done()
+	return 0, body.ctx.Err()
+}
+
+func (silent) Close() error { return nil }
+
 func TestASilentServiceIsAskedAgainAndThenGivenUp(t *testing.T) {
-	silent := func(_ http.ResponseWriter, from *http.Request) { <-from.Context().Done() }
-	half := func(writer http.ResponseWriter, from *http.Request) {
-		io.WriteString(writer, `{"id":`)
-		writer.(http.Flusher).Flush()
-		<-from.Context().Done()
-	}
-	server := serve(t, silent, half, silent)
-	client, _ := connect(t, server.url, WithTimeout(20*time.Millisecond), WithRetries(2))
+	count := 0
+	answer := transport(func(sent *http.Request) (*http.Response, error) {
+		if count++; count == 2 {
+			return &http.Response{StatusCode: 200, Body: silent{sent.Context()}}, nil
+		}
+		<-sent.Context().Done()
+		return nil, sent.Context().Err()
+	})
+	client, _ := connect(t, "http://slipway.example", WithTransport(answer), WithTimeout(time.Millisecond), WithRetries(2))
 	_, err := client.GetSandbox(ctx, testID)
 	equal(t, failed(t, err).Code, CodeTimeout)
 	equal(t, failed(t, err).IsTemporary(), true)
-	equal(t, len(server.requests()), 3)
+	equal(t, count, 3)
 }
 
 func TestAReplyThatIsCutOffIsNoReply(t *testing.T) {
@@ -241,10 +265,10 @@ func TestTheContextEndsACall(t *testing.T) {
 	})
 }
 
-func TestADownloadIsReadToItsEndAndNotBeSilent(t *testing.T) {
+func TestADownloadIsReadToItsEndAndMayNotBeSilent(t *testing.T) {
 	closed := make(chan struct{}, 2)
 	server := serve(t, reply(200, "abc"), staying(closed, "ab"), staying(closed, "ab"), broken("ab"))
-	client, _ := connect(t, server.url, WithIdleTimeout(20*time.Millisecond))
+	client, _ := connect(t, server.url, WithIdleTimeout(200*time.Millisecond))
 	read := func() (string, error) {
 		file, err := client.DownloadFile(ctx, testID, "a b.txt", DownloadFileQuery{Repo: "acme/shop"})
 		equal(t, err, nil)
@@ -333,6 +357,21 @@ func TestTheKeyIsInNoTextOfTheClient(t *testing.T) {
 	_, err := unreachable.GetSandbox(ctx, testID)
 	for _, text := range []string{err.Error(), fmt.Sprintf("%+v", err), fmt.Sprintf("%#v", errors.Unwrap(err))} {
 		equal(t, strings.Contains(text, testKey), false)
+	}
+}
+
+func TestAFailureOfTheNetworkIsToldAndNoOtherTextIs(t *testing.T) {
+	for cause, expected := range map[error]string{
+		&net.OpError{Op: "dial", Net: "tcp", Err: errors.New("connection refused")}: "The service could not be reached: dial tcp: connection refused.",
+		errors.New(`invalid proxy address "http://user:secret@["`):                  "The service could not be reached.",
+		x509.UnknownAuthorityError{}:                                                "The service could not be reached: its TLS certificate or protocol is not accepted.",
+	} {
+		answer := transport(func(*http.Request) (*http.Response, error) { return nil, cause })
+		client, _ := connect(t, "http://slipway.example", WithTransport(answer), WithRetries(0))
+		_, err := client.GetSandbox(ctx, testID)
+		equal(t, failed(t, err).Message, expected)
+		equal(t, failed(t, err).Code, CodeUnreachable)
+		equal(t, errors.Is(err, cause), true)
 	}
 }
 

@@ -174,7 +174,7 @@ func TestAStreamGivesUpAfterItsTime(t *testing.T) {
 func TestASilentStreamIsConnectedAgain(t *testing.T) {
 	closed := make(chan struct{}, 2)
 	server := serve(t, staying(closed, frame(1, "a", `{}`)), staying(closed, ": hb\n\n"), nothingLeft)
-	client, _ := connect(t, server.url, WithIdleTimeout(20*time.Millisecond))
+	client, _ := connect(t, server.url, WithIdleTimeout(200*time.Millisecond))
 	var lost []string
 	onLost := func(err *Error, _ time.Duration) { lost = append(lost, err.Code) }
 	read, err := readAll(client.StreamEvents(ctx, testID, StreamOptions{Since: "0", OnLost: onLost}))
