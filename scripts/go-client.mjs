@@ -168,7 +168,10 @@ const union = (schemaName, { description, discriminator: { mapping }, oneOf }) =
     "\tdefault:",
     "\t\treturn nil, nil",
     "\t}",
-    "\treturn data, decodeData(event.Type, event.Data, data)",
+    "\tif err := decodeData(event.Type, event.Data, data); err != nil {",
+    "\t\treturn nil, err",
+    "\t}",
+    "\treturn data, nil",
     "}"
   ].join("\n")
   definitions.push(constants(`Types of ${name}; more may be added.`, types.map(({ type }) => [`${name}Type${exported(type)}`, type])))

@@ -437,7 +437,8 @@ func TestRepliesOfANewerServiceAreRead(t *testing.T) {
 	completed, ok := decoded.(*TurnCompletedEvent)
 	equal(t, ok, true)
 	equal(t, completed.State, "paused")
-	_, err = Event{Type: EventTypeTurnCompleted, Data: []byte("7")}.Decode()
+	decoded, err = Event{Type: EventTypeTurnCompleted, Data: []byte("7")}.Decode()
+	equal(t, decoded, nil)
 	equal(t, failed(t, err).Code, CodeInvalidReply)
 }
 

@@ -48,7 +48,10 @@ func (event PartnerEvent) Decode() (any, error) {
 	default:
 		return nil, nil
 	}
-	return data, decodeData(event.Type, event.Data, data)
+	if err := decodeData(event.Type, event.Data, data); err != nil {
+		return nil, err
+	}
+	return data, nil
 }
 
 // Types of PartnerEvent; more may be added.
@@ -551,7 +554,10 @@ func (event Event) Decode() (any, error) {
 	default:
 		return nil, nil
 	}
-	return data, decodeData(event.Type, event.Data, data)
+	if err := decodeData(event.Type, event.Data, data); err != nil {
+		return nil, err
+	}
+	return data, nil
 }
 
 // Types of Event; more may be added.
