@@ -2,20 +2,11 @@
  * Looks whether the Python client says what the API's description does (`npm run check` does); `npm run client:python` writes it so:
  * `types.py` from the schemas, `_operations.py` from the paths. The rest of `clients/python` is written by people.
  */
-import { readFileSync, writeFileSync } from "node:fs"
-import path from "node:path"
+import { isNothing, nameOf, operations as described, pascal, schemas, version, wrapped, writeOrCheck } from "./client-description.mjs"
 
-const root = path.resolve(import.meta.dirname, "..")
-const read = (file) => readFileSync(path.join(root, file), "utf8")
-const { components: { schemas }, paths } = JSON.parse(read("packages/api/openapi.json"))
-const { version } = JSON.parse(read("packages/client/package.json"))
-
-const API = "/api/public/v1"
 const NOTE = "# Written by scripts/python-client.mjs from the API's description: do not edit."
 
 const snake = (name) => name.replaceAll("-", "_").replaceAll(/(?<=[a-z0-9])[A-Z]/gu, "_$&").toLowerCase()
-const pascal = (name) => name.replaceAll(/(?:^|[^A-Za-z0-9]+)([A-Za-z0-9])/gu, (_, letter) => letter.toUpperCase())
-const nameOf = (reference) => reference.split("/").at(-1)
 /** Names that Python keeps for itself get an underscore behind them, as its own library does. */
 /** Keywords of Python, `keyword.kwlist`. */
 const KEPT = new Set(
@@ -23,17 +14,6 @@ const KEPT = new Set(
     "lambda nonlocal not or pass raise return try while with yield").split(" ")
 )
 const argument = (name) => KEPT.has(snake(name)) ? `${snake(name)}_` : snake(name)
-
-const wrapped = (text, width) =>
-  text.split("\n").flatMap((paragraph) => {
-    const lines = [""]
-    for (const word of paragraph.split(" ")) {
-      const last = lines.at(-1)
-      if (last !== "" && last.length + 1 + word.length > width) lines.push(word)
-      else lines[lines.length - 1] = last === "" ? word : `${last} ${word}`
-    }
-    return lines
-  })
 
 const docstring = (text, indent) => {
   const said = text.replaceAll("\\", "\\\\").replaceAll("\"\"\"", "'''").trim()
@@ -55,7 +35,6 @@ const folded = (text) =>
 /** The definitions so far, in order: text by name. */
 const definitions = new Map()
 
-const isNothing = ({ type }) => type === "null"
 const either = (options) => [...new Set(options)].join(" | ")
 
 /** The type of a value; an object gets a class of its own, `name`. */
@@ -163,26 +142,17 @@ from typing import Any, Literal, TypedDict, Union
 ${folded([...definitions.values()].join("\n\n\n"))}
 `
 
-const JSON_TYPE = "application/json"
-const contentOf = ({ content = {} }) => Object.entries(content)[0]
-
-const successOf = ({ responses }) => responses["200"] ?? responses["201"]
-
 /** The type of a method's answer, and how the request asks for it. */
-const replyOf = (operation) => {
-  const [type, { schema }] = contentOf(successOf(operation))
-  if (type === JSON_TYPE) return { result: `types.${nameOf(schema.$ref)}`, ask: "_json" }
-  return schema.format === "binary" ? { result: "Download", ask: "_download" } : { result: "str", ask: "_text" }
+const REPLIES = {
+  json: ({ type }) => ({ result: `types.${type}`, ask: "_json" }),
+  download: () => ({ result: "Download", ask: "_download" }),
+  text: () => ({ result: "str", ask: "_text" })
 }
 
-const methodOf = (address, verb, operation) => {
-  const { parameters = [], requestBody } = operation
-  const inPath = parameters.filter((one) => one.in === "path")
-  const inQuery = parameters.filter((one) => one.in === "query")
-  const isKeyed = parameters.some(({ name }) => name === "Idempotency-Key")
-  const isFile = requestBody !== undefined && contentOf(requestBody)[1].schema.format === "binary"
-  const body = requestBody === undefined ? undefined : isFile ? "bytes" : `types.${nameOf(contentOf(requestBody)[1].schema.$ref)}`
+const methodOf = ({ about, body, id, inPath, inQuery, isKeyed, method, place, reply }) => {
+  const isFile = body?.kind === "file"
   const optional = (type) => `${type} | None = None`
+  const content = isFile ? "bytes" : `types.${body?.type}`
   const must = ({ required }) => required === true
   /** A word or any text is any text. */
   const plain = (schema) => typeOf(schema, "").replace(/^Literal\[.*\] \| str$/u, "str")
@@ -194,22 +164,21 @@ const methodOf = (address, verb, operation) => {
   const list = [
     "self",
     ...inPath.map(({ name }) => `${argument(name)}: str`),
-    ...(body === undefined ? [] : [`${isFile ? "content" : "body"}: ${requestBody.required === true ? body : optional(body)}`]),
+    ...(body === undefined ? [] : [`${isFile ? "content" : "body"}: ${body.isRequired ? content : optional(content)}`]),
     ...inQuery.filter(must).map(({ name, schema }) => `${argument(name)}: ${plain(schema)}`),
     ...(named.length === 0 ? [] : ["*", ...named])
   ]
-  const { ask, result } = replyOf(operation)
-  const place = address.slice(API.length).replaceAll(/\{(\w+)\}/gu, (_, name) => `{segment(${argument(name)})}`)
+  const { ask, result } = REPLIES[reply.kind](reply)
+  const filled = place.replaceAll(/\{(\w+)\}/gu, (_, name) => `{segment(${argument(name)})}`)
   const passed = [
-    `"${verb.toUpperCase()}"`,
-    `${place.includes("{") ? "f" : ""}"${place}"`,
+    `"${method}"`,
+    `${filled.includes("{") ? "f" : ""}"${filled}"`,
     ...(inQuery.length === 0 ? [] : [`query={${inQuery.map(({ name }) => `"${name}": ${argument(name)}`).join(", ")}}`]),
     ...(body === undefined ? [] : isFile ? ["content", "name", "media_type"].map((name) => `${name}=${name}`) : ["body=body"]),
     ...(isKeyed ? ["idempotency_key=idempotency_key or new_key()"] : [])
   ]
-  const about = [operation.summary, operation.description].filter((text) => text !== undefined && text !== "").join("\n\n")
   return [
-    `    def ${snake(operation.operationId)}(`,
+    `    def ${snake(id)}(`,
     ...list.map((one) => `        ${one},`),
     `    ) -> ${result}:`,
     ...docstring(about, "        "),
@@ -218,13 +187,6 @@ const methodOf = (address, verb, operation) => {
     "        )"
   ].join("\n")
 }
-
-const methods = Object.entries(paths).flatMap(([address, operations]) =>
-  Object.entries(operations)
-    // Streams are read by `SlipwayClient.stream_events`.
-    .filter(([, operation]) => address.startsWith(`${API}/`) && contentOf(successOf(operation))[0] !== "text/event-stream")
-    .map(([verb, operation]) => methodOf(address, verb, operation))
-)
 
 const operations = `${NOTE}
 from __future__ import annotations
@@ -240,14 +202,7 @@ VERSION = "${version}"
 class Operations(Transport):
     """Every operation of the API, as the service describes it at \`/docs\`."""
 
-${folded(methods.join("\n\n"))}
+${folded(described.map(methodOf).join("\n\n"))}
 `
 
-for (const [name, text] of [["types.py", types], ["_operations.py", operations]]) {
-  const file = `clients/python/src/slipway_client/${name}`
-  if (process.argv.includes("--write")) writeFileSync(path.join(root, file), text)
-  else if (read(file) !== text) {
-    process.stderr.write(`${file} does not say what the API's description does. npm run client:python writes it.\n`)
-    process.exitCode = 1
-  }
-}
+writeOrCheck("clients/python/src/slipway_client", { "types.py": types, "_operations.py": operations }, "npm run client:python")

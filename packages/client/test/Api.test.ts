@@ -150,6 +150,16 @@ describe("the names of operations", () => {
     const snake = names.map((name) => name.replaceAll(/[A-Z]/gu, (letter) => `_${letter.toLowerCase()}`))
     assert.deepStrictEqual(defined.sort(), snake.sort())
   })
+
+  it("are the same in the Go client, as Go writes them", () => {
+    const folder = new URL("../../../clients/go/", import.meta.url)
+    const defined = ["operations.go", "client.go", "stream.go"].flatMap((file) =>
+      Array.from(readFileSync(new URL(file, folder), "utf8").matchAll(/^func \(client \*Client\) ([A-Z]\w*)\(/gmu), ([, name = ""]) => name)
+    )
+    const capital = names.map((name) => `${name.slice(0, 1).toUpperCase()}${name.slice(1)}`)
+    // `String` and `GoString` keep the key out of texts.
+    assert.deepStrictEqual(defined.sort(), [...capital, "GoString", "String"].sort())
+  })
 })
 
 describe("the addresses of the promise client", () => {

@@ -1,6 +1,6 @@
 /**
- * The clients for other programs: the client for Python by its own tests and examples against processes of the service, with python3, and
- * the examples of the client for JavaScript against a service in this process.
+ * The clients for other programs: the clients for Python and Go by their own tests and examples against processes of the service, with
+ * python3 and go, and the examples of the client for JavaScript against a service in this process.
  */
 import { assert, describe, it } from "@effect/vitest"
 import * as TestPostgres from "@slipway/embedded-postgres/testing/TestPostgres"
@@ -21,6 +21,8 @@ const root = path.resolve(import.meta.dirname, "../../../../..")
 const oldest = "import sys; sys.exit(sys.version_info < (3, 10))"
 const hasPython = spawnSync("python3", ["-c", oldest]).status === 0
 if (!hasPython) process.stderr.write("python3 is not here, or older than 3.10: the Python client is not tested.\n")
+const hasGo = spawnSync("go", ["version"]).status === 0
+if (!hasGo) process.stderr.write("go is not here: the Go client is not tested.\n")
 
 /** Runs a program to its end, in a folder of the repository. */
 const program = (command: string, at: string, env: Readonly<Record<string, string>>) => (...args: ReadonlyArray<string>) =>
@@ -76,6 +78,27 @@ describe.skipIf(!hasPython)("the client for Python (needs python3)", () => {
       assert.match(changed.out, PULL_REQUEST)
       const feed = yield* python("examples/feed.py", "--once", path.join(data, "cursor"))
       assert.strictEqual(feed.code, 0, feed.err)
+    }).pipe(Effect.scoped), LONG)
+})
+
+describe.skipIf(!hasGo)("the client for Go (needs go: golang-go)", () => {
+  it.live("is in gofmt's form, does what its tests say, on a service too, and its example runs", () =>
+    Effect.gen(function*() {
+      const { data, env } = yield* served
+      // Go's own folders may be in no home of this process. Nothing is downloaded: the module needs no other.
+      const settings = { GOCACHE: path.join(data, "go-build"), GOPATH: path.join(data, "go"), GOFLAGS: "-mod=readonly", GOPROXY: "off" }
+      const run = (command: string) => program(command, "clients/go", { ...settings, NO_PROXY: "127.0.0.1,localhost", ...env })
+      const [go, gofmt] = [run("go"), run("gofmt")]
+      assert.deepStrictEqual(yield* gofmt("-l", "."), { code: 0, out: "", err: "" })
+      assert.deepStrictEqual(yield* go("vet", "./..."), { code: 0, out: "", err: "" })
+      const tests = yield* go("test", "-count=1", "-v", ".")
+      assert.strictEqual(tests.code, 0, tests.out + tests.err)
+      assert.notInclude(tests.out, "SKIP")
+
+      const changed = yield* go("run", "./examples/change", "acme/shop", "[[say Done]] [[write path=d.txt content=dee]]")
+      assert.strictEqual(changed.code, 0, changed.err)
+      assert.include(changed.out, "Done")
+      assert.match(changed.out, PULL_REQUEST)
     }).pipe(Effect.scoped), LONG)
 })
 

@@ -1,0 +1,3 @@
+module github.com/slipway-dev/slipway/clients/go
+
+go 1.19
