@@ -261,6 +261,23 @@ func (client *Client) DiffFiles(ctx context.Context, sandboxID string, query Dif
 	return do(ctx, client, sent, readBytes)
 }
 
+// ListArtifacts: List artifacts
+//
+// The files that the agent left in `$SLIPWAY_ARTIFACTS`, as of the end of its last turn. At most 50,
+// so there are no pages.
+func (client *Client) ListArtifacts(ctx context.Context, sandboxID string) (*ArtifactList, error) {
+	sent := request{method: "GET", path: []string{"sandboxes", sandboxID, "artifacts"}}
+	return do(ctx, client, sent, readJSON[ArtifactList])
+}
+
+// GetArtifact: Download an artifact
+//
+// Its bytes, as an attachment without a media type. A `Range` of bytes is answered with 206.
+func (client *Client) GetArtifact(ctx context.Context, sandboxID string, name string) (*Download, error) {
+	sent := request{method: "GET", path: []string{"sandboxes", sandboxID, "artifacts", name}}
+	return do(ctx, client, sent, readDownload)
+}
+
 // UploadFile: Upload a file
 //
 // A file for the prompt of a creation, a fork or a message: its bytes as the body, at most 20 MiB,

@@ -370,6 +370,29 @@ type PromptFile struct {
 	ExpiresAt *time.Time `json:"expiresAt"`
 }
 
+type ArtifactList struct {
+	// By name. At most 50.
+	Data []Artifact `json:"data"`
+	// Why files of the last turn were not stored, a sentence for people; `null`: all were.
+	LeftOut *string `json:"leftOut"`
+}
+
+type Artifact struct {
+	// Its path below the folder, with `/` between names.
+	Name string `json:"name"`
+	// By its first bytes: PNG, JPEG, GIF, WebP, AVIF, MP4, WebM or `text/plain`; everything else is
+	// `application/octet-stream`.
+	MediaType string `json:"mediaType"`
+	// Bytes.
+	Size int64 `json:"size"`
+	// SHA-256 of its bytes, in hex.
+	Sha256 string `json:"sha256"`
+	// The turn at whose end these bytes were stored.
+	TurnID *string `json:"turnId"`
+	// When these bytes were stored.
+	CreatedAt time.Time `json:"createdAt"`
+}
+
 type FileContent struct {
 	// Relative to the repository, normalised.
 	Path string `json:"path"`

@@ -18,7 +18,7 @@ import {
   type TerminalUnavailable
 } from "@slipway/domain/sandbox/ports/Terminals"
 import { Sandboxes } from "@slipway/domain/sandbox/usecases/Sandboxes"
-import { Clock, DateTime, Deferred, Duration, Effect, Latch, Option, Result, Schema, Stream } from "effect"
+import { DateTime, Deferred, Effect, Latch, Option, Result, Schema, Stream } from "effect"
 import { HttpRouter, HttpServerRequest, HttpServerResponse } from "effect/http"
 import { Socket } from "effect/socket"
 import { type LiveResponse, LiveResponses } from "../server/connection/LiveResponses.ts"
