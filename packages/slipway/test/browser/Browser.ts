@@ -13,7 +13,7 @@ import { ConfigProvider, Context, Effect, Layer, Redacted } from "effect"
 import { existsSync, mkdirSync, readFileSync } from "node:fs"
 import { createRequire } from "node:module"
 import path from "node:path"
-import { type BrowserContext, type BrowserContextOptions, chromium, type Page } from "playwright-core"
+import { type BrowserContext, type BrowserContextOptions, chromium, type Frame, type Page } from "playwright-core"
 import * as Storage from "../../src/service/storage/Storage.ts"
 import * as Settings from "../../src/settings/Settings.ts"
 import { folder, serve, type Server } from "../commands/SlipwayProcess.ts"
@@ -186,12 +186,13 @@ interface AxeResult {
   readonly nodes: ReadonlyArray<{ readonly html: string; readonly failureSummary?: string }>
 }
 
-/** The page's violations of WCAG 2.2 AA and of best practice. Through the debugger: the page's policy lets no script in. */
-const violations = async (page: Page): Promise<ReadonlyArray<string>> => {
-  const session = await page.context().newCDPSession(page)
+/** The violations of WCAG 2.2 AA and of best practice. Through the debugger: the page's policy lets no script in. */
+const violations = async (page: Page, shown: Page | Frame = page): Promise<ReadonlyArray<string>> => {
+  const session = await page.context().newCDPSession(shown)
   try {
     await session.send("Runtime.evaluate", { expression: AXE })
-    const options = JSON.stringify({ runOnly: RULES, resultTypes: ["violations"] })
+    // A frame may have no network, for style sheets neither.
+    const options = JSON.stringify({ runOnly: RULES, resultTypes: ["violations"], preload: shown === page })
     const { exceptionDetails, result } = await session.send("Runtime.evaluate", {
       expression: `axe.run(document, ${options}).then(({ violations }) => JSON.stringify(violations))`,
       awaitPromise: true
@@ -223,6 +224,15 @@ export const faultsOf = async (page: Page, name: string, picture = (_where: stri
   await page.setViewportSize(USUAL)
   await page.emulateMedia({ colorScheme: "light" })
   return found
+}
+
+/** Fails for a frame of another process that has violations of axe, in light and dark. */
+export const inspectFrame = async (page: Page, frame: Frame) => {
+  for (const colorScheme of ["light", "dark"] as const) {
+    await page.emulateMedia({ colorScheme })
+    assert.deepStrictEqual(await violations(page, frame), [], colorScheme)
+  }
+  await page.emulateMedia({ colorScheme: "light" })
 }
 
 /** Fails for a page with faults. Keeps pictures of it. */

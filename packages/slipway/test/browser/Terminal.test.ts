@@ -3,7 +3,7 @@ import { assert, layer } from "@effect/vitest"
 import { Effect } from "effect"
 import { spawnSync } from "node:child_process"
 import type { Page } from "playwright-core"
-import { Browser, inspect, linkFor, signIn } from "./Browser.ts"
+import { Browser, inspect, inspectFrame, linkFor, signIn } from "./Browser.ts"
 import * as Shop from "./Shop.ts"
 
 const hasScript = spawnSync("script", ["--version"]).stdout?.toString().includes("util-linux") === true
@@ -39,7 +39,9 @@ layer(Shop.layer(), { excludeTestServices: true })("the terminal", (it) => {
         await shows(page, "it is 42 in")
         await inspect(page, "terminal")
         const inFrame = page.frames().find((frame) => frame.url().endsWith("/terminal/frame"))
-        assert.strictEqual(await inFrame?.evaluate("origin"), "null")
+        if (inFrame === undefined) return assert.fail("there is no frame")
+        assert.strictEqual(await inFrame.evaluate("origin"), "null")
+        await inspectFrame(page, inFrame)
 
         // Title, clipboard, colours, device attributes, status of the device, size and settings: nothing of it comes back as keys.
         const hostile = String.raw`\033]0;owned\007\033]52;c;b3duZWQ=\007\033]52;c;?\007\033]11;?\007\033[c\033[>c\033[>q\033[21t\033[18t` +
