@@ -59,10 +59,10 @@ it.live("a tombstone empties every column that it need not keep", () =>
     assert.deepStrictEqual(rows.map(({ name }) => name), [...KEPT, ...Object.keys(TOMBSTONE)].sort())
   }).pipe(Effect.provide(layer)))
 
-/** Tables with a sandbox's id that a deletion empties; the bytes of checkpoints go with the next pruning. */
-const EMPTIED = ["approvals", "checkpoint_contents", "checkpoints", "commands", "feedback_watches", "messages", "notification_lines",
-  "notification_redeliveries", "notifications", "prompt_file_uses", "questions", "resting_sandboxes", "sandbox_events", "sandbox_pins",
-  "sandbox_setups", "search_texts", "traces", "webhook_deliveries"]
+/** Tables with a sandbox's id that a deletion empties; the bytes of checkpoints and the pieces of artifacts go with the next purge. */
+const EMPTIED = ["approvals", "artifact_lists", "artifact_pieces", "checkpoint_contents", "checkpoints", "commands", "feedback_watches",
+  "messages", "notification_lines", "notification_redeliveries", "notifications", "prompt_file_uses", "questions", "resting_sandboxes",
+  "sandbox_events", "sandbox_pins", "sandbox_setups", "search_texts", "traces", "webhook_deliveries"]
 /** Tables with a sandbox's id that stay, with their columns of text. None has a word of a prompt, an agent or a repository's content. */
 const STAYING: Readonly<Record<string, ReadonlyArray<string>>> = {
   automation_runs: ["code", "message", "outcome", "request", "trigger_id"],

@@ -69,7 +69,7 @@ export const bury = (sql: SqlClient.SqlClient, { grantId, id }: SandboxKey, now:
  */
 export const deleteRows = Effect.fnUntraced(function*(sql: SqlClient.SqlClient, { grantId, id }: SandboxKey) {
   const tables = ["search_texts", "commands", "approvals", "questions", "traces", "sandbox_setups", "notifications", "notification_lines",
-    "feedback_watches", "prompt_file_uses"]
+    "feedback_watches", "prompt_file_uses", "artifact_lists"]
   for (const table of tables) {
     yield* sql`DELETE FROM ${sql(table)} WHERE sandbox_id = ${id}`
   }
