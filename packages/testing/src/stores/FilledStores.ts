@@ -215,15 +215,18 @@ export const layer = (given: GivenStores | null, versions: Versions): Layer.Laye
       MemoryNotifications.MemoryNotifications,
       notifications
     )
+    const partners = yield* Effect.provide(Layer.build(PartnerStoreMemory.layer), asked)
+    // A given store of sandboxes in memory tells the partners of their tasks too.
+    const tasks = PartnerStoreMemory.MemoryTasks
     const own = yield* Effect.provide(
-      Layer.build(Layer.mergeAll(SandboxStoreMemory.over(rows), PartnerStoreMemory.layer, SpendingMemory.layer)),
-      asked
+      Layer.build(Layer.merge(SandboxStoreMemory.over(rows), SpendingMemory.layer)),
+      Context.add(asked, tasks, given === null ? Context.get(partners, tasks) : later(tasks, chosen))
     )
     const feeds = given === null
-      ? Context.make(PartnerStore, Context.get(own, PartnerStore))
+      ? Context.make(PartnerStore, Context.get(partners, PartnerStore))
       : Context.make(PartnerStore, later(PartnerStore, chosen))
     const webhooks = yield* Effect.provide(Layer.build(WebhookStoreMemory.layer), Context.merge(asked, feeds))
-    const memory = Context.mergeAll(accounts, own, Context.pick(WebhookStore)(webhooks))
+    const memory = Context.mergeAll(accounts, partners, own, Context.pick(WebhookStore)(webhooks))
     const shaped = (stores: Context.Context<Stores>, isGiven: boolean) =>
       Context.add(stores, SandboxStore, writtenByVersions(Context.get(stores, SandboxStore), isGiven ? null : rows, versions.earlierRows))
     if (given === null) return shaped(memory, false)
