@@ -2,6 +2,7 @@ import { execFileSync } from "node:child_process"
 import { existsSync, readFileSync } from "node:fs"
 import path from "node:path"
 import { assert, describe, it } from "vitest"
+import { ARTIFACTS_VARIABLE } from "../../packages/domain/src/files/rules/ArtifactsFolder.ts"
 import { all, OF_PROGRAMS } from "../../packages/slipway/src/settings/Settings.ts"
 
 const root = path.resolve(import.meta.dirname, "../..")
@@ -12,8 +13,11 @@ const sources = execFileSync("git", ["ls-files", "--cached", "--others", "--excl
   .filter((file) => /^packages\/(?:\w+\/src|domain\/(?:memory|testing))\//u.test(file) && existsSync(path.join(root, file)))
   .filter((file) => !file.startsWith("packages/slipway/src/settings/"))
 
+/** Variables of programs that use the API, and of processes in a box. */
+const OTHERS = [...OF_PROGRAMS, ARTIFACTS_VARIABLE]
+
 const named = (text: string): ReadonlyArray<string> =>
-  (text.match(/\b(?:SLIPWAY_[A-Z_]+|OTEL_[A-Z_]+|DATABASE_URL)\b/gu) ?? []).filter((name) => !OF_PROGRAMS.includes(name))
+  (text.match(/\b(?:SLIPWAY_[A-Z_]+|OTEL_[A-Z_]+|DATABASE_URL)\b/gu) ?? []).filter((name) => !OTHERS.includes(name))
 
 describe("names of settings", () => {
   it("are in the declarations of settings alone: other modules get the name of an option from their caller", () => {
