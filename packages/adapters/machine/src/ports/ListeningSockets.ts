@@ -5,6 +5,8 @@ import { readdirSync, readFileSync, readlinkSync } from "node:fs"
 export interface ListeningSocket {
   readonly host: "127.0.0.1" | "::1"
   readonly inode: string
+  /** The user that made it. */
+  readonly uid: number
 }
 
 const TABLES = [
@@ -23,9 +25,9 @@ export const at = (port: number): ReadonlyArray<ListeningSocket> => {
   return TABLES.flatMap(({ addresses, host, path }) => {
     const text = read(path)
     return text.split("\n").slice(1).flatMap((line): ReadonlyArray<ListeningSocket> => {
-      const [, local = "", , state, , , , , , inode = ""] = line.trim().split(/\s+/u)
+      const [, local = "", , state, , , , uid = "", , inode = ""] = line.trim().split(/\s+/u)
       const isHere = state === LISTEN && local.endsWith(suffix) && addresses.some((address) => local === address + suffix)
-      return isHere ? [{ host, inode }] : []
+      return isHere ? [{ host, inode, uid: Number(uid) }] : []
     })
   })
 }

@@ -17,6 +17,7 @@ import type { Link } from "./ChannelEffects.ts"
 import * as EgressTunnel from "./EgressTunnel.ts"
 import * as RemoteFiles from "./RemoteFiles.ts"
 import * as RemoteHome from "./RemoteHome.ts"
+import * as RemotePort from "./RemotePort.ts"
 import * as RemoteProcess from "./RemoteProcess.ts"
 import { type RunnerError, RunnerRefused, RunnerUnreachable, RunnerViolation } from "./RunnerErrors.ts"
 
@@ -41,6 +42,7 @@ export interface RunnerConnection {
   readonly list: ReturnType<typeof RemoteFiles.list>
   readonly readHome: ReturnType<typeof RemoteHome.read>
   readonly writeHome: ReturnType<typeof RemoteHome.write>
+  readonly connect: ReturnType<typeof RemotePort.connect>
   /** Fails once the connection is lost for good. All its users fail the same way. */
   readonly ended: Effect.Effect<never, RunnerError>
 }
@@ -62,7 +64,7 @@ const wordOf = (error: Error): string => "code" in error && typeof error.code ==
 type Greeting = Omit<Hello, "protocol">
 
 /** One connection, from its dial to its end; answers the reason of its end. */
-const once = (options: Options, greeting: Greeting, peer: Peer, onHeard: () => void, onWelcome: () => void) =>
+const once = (options: Options, greeting: Greeting, peer: Peer, onHeard: () => void, onWelcome: (ports: boolean) => void) =>
   Effect.callback<string, RunnerRefused | RunnerViolation>((resume) => {
     const { address, identity } = options
     let why = "the connection was closed"
@@ -97,7 +99,7 @@ const once = (options: Options, greeting: Greeting, peer: Peer, onHeard: () => v
           isWelcome = true
           peer.attach(carrier, message.received)
           // Last, because callers that wait for it continue at once, and may say goodbye.
-          onWelcome()
+          onWelcome(message.ports === true)
         } else {
           if (message.type !== "refused") {
             resume(Effect.fail(new RunnerViolation({ detail: `a ${message.type} before its welcome` })))
@@ -161,6 +163,7 @@ export const connect = Effect.fn("RunnerClient.connect")(function*(options: Opti
   let attempt = 0
   let isWelcome = false
   let isLeaving = false
+  let knowsPorts = false
 
   const connection = Effect.suspend(() => {
     attempt++
@@ -178,8 +181,9 @@ export const connect = Effect.fn("RunnerClient.connect")(function*(options: Opti
     const life = once(options, hello, peer, () => {
       isHeard = true
       heardAt = now()
-    }, () => {
+    }, (ports) => {
       isWelcome = true
+      knowsPorts = ports
       Deferred.doneUnsafe(welcomed, Exit.void)
     })
     return Effect.map(Effect.raceFirst(life, watch), (why) => ({ why, isHeard }))
@@ -223,6 +227,7 @@ export const connect = Effect.fn("RunnerClient.connect")(function*(options: Opti
     list: RemoteFiles.list(link),
     readHome: RemoteHome.read(link),
     writeHome: RemoteHome.write(link),
+    connect: RemotePort.connect(link, () => knowsPorts),
     ended: link.ended
   }
 })

@@ -1,12 +1,13 @@
 /** The box of a sandbox in its machine: opened, closed, and processes started in it. */
 import type { SandboxId } from "@slipway/domain/ids/SandboxId"
+import { BoxNotRunning } from "@slipway/domain/sandbox/ports/BoxConnection"
 import { type Box, type BoxCommand, type BoxProcess, HostError } from "@slipway/domain/sandbox/ports/SandboxHost"
 import * as ProcessEnvironment from "@slipway/machine/box/ProcessEnvironment"
 import { Effect, Exit, Scope, Stream } from "effect"
 import type * as RemoteProcess from "../client/RemoteProcess.ts"
 import { homeOf, PLACES } from "../machines/Machines.ts"
 import * as HomeFilesArchive from "./HomeFilesArchive.ts"
-import { ofHome, ofProcess } from "./RunnerErrorMapping.ts"
+import { isRunnerError, ofHome, ofProcess } from "./RunnerErrorMapping.ts"
 import type { Live, RunnerHost } from "./RunnerHost.ts"
 
 const PATH = "/usr/local/bin:/usr/bin:/bin"
@@ -63,7 +64,7 @@ export const open = Effect.fnUntraced(function*(host: RunnerHost, sandboxId: San
   const { egress, lives } = host
   const scope = yield* Scope.fork(host.scope)
   const serve = yield* Scope.provide(egress.serve(sandboxId), scope)
-  const box = boxOf(sandboxId, (command) =>
+  const inside = boxOf(sandboxId, (command) =>
     Effect.gen(function*() {
       if (!lives.has(sandboxId)) {
         return yield* new HostError({ operation: "spawn", detail: "The sandbox has no box any more.", retryable: false })
@@ -71,6 +72,14 @@ export const open = Effect.fnUntraced(function*(host: RunnerHost, sandboxId: San
       const hasWayOut = command.isOffline !== true && (yield* egress.isOpen(sandboxId))
       return yield* spawnIn(host, sandboxId, hasWayOut, command)
     }))
+  const box: Box = {
+    ...inside,
+    connect: Effect.fn("Box.connect")(function*(port) {
+      if (!lives.has(sandboxId)) return yield* new BoxNotRunning()
+      const connection = yield* Effect.mapError(host.connections.borrow("visit", sandboxId), () => new BoxNotRunning())
+      return yield* Effect.mapError(connection.connect(port), (error) => isRunnerError(error) ? new BoxNotRunning() : error)
+    })
+  }
   const live: Live = { box, scope, serve }
   lives.set(sandboxId, live)
   return live

@@ -5,6 +5,7 @@ import { encode, type Hello, PROTOCOL, type RefusalCode } from "../wire/Wire.ts"
 import * as Fence from "./Fence.ts"
 import * as Files from "./Files.ts"
 import type * as Homes from "./Homes.ts"
+import * as Ports from "./Ports.ts"
 import * as Processes from "./Processes.ts"
 import type { ProcessRecords } from "./ProcessRecords.ts"
 
@@ -58,7 +59,7 @@ const begin = (state: RunnerState, hello: Hello): Held => {
   const processes = Processes.make({ tree, user, records })
   const peer = new Peer({
     side: "runner",
-    accept: { process: processes.accept, file: Files.accept(tree), home: homes },
+    accept: { process: processes.accept, file: Files.accept(tree), home: homes, port: Ports.accept(user) },
     onViolation: () => later(state, () => end(state, session, "violation"))
   })
   const session: Held = { hello, attempt: 0, heardAt: performance.now(), isLeaving: false, isOver: false, peer, processes }
@@ -120,7 +121,7 @@ export const greet = async (
   const { held } = state
   held.attempt = hello.attempt
   held.heardAt = performance.now()
-  carrier.send(encode({ type: "welcome", received: held.peer.received }), () => {})
+  carrier.send(encode({ type: "welcome", received: held.peer.received, ports: true }), () => {})
   held.peer.attach(carrier, hello.received)
   return held
 }

@@ -1,8 +1,8 @@
 /** The content of a session's frames: messages of channels. Each begins with its type and the channel's number. */
 import { CHUNK_BYTES, decodeObject, HEADER_BYTES, isCount, NOTE_BYTES, Violation } from "./Wire.ts"
 
-/** The purpose of a channel. The worker opens processes, files and homes, the runner opens egress tunnels. */
-export type Kind = "process" | "file" | "home" | "dial"
+/** The purpose of a channel. The worker opens processes, files, homes and ports, the runner opens egress tunnels. */
+export type Kind = "process" | "file" | "home" | "port" | "dial"
 
 export type Json = Readonly<Record<string, unknown>>
 
@@ -90,7 +90,9 @@ export const decode = (payload: Uint8Array): ChannelMessage => {
   switch (buffer[0]) {
     case OPEN: {
       const { header, kind } = decodeObject(body, HEADER_BYTES)
-      if (kind !== "process" && kind !== "file" && kind !== "home" && kind !== "dial") throw new Violation("a channel of an unknown kind")
+      if (kind !== "process" && kind !== "file" && kind !== "home" && kind !== "port" && kind !== "dial") {
+        throw new Violation("a channel of an unknown kind")
+      }
       if (typeof header !== "object" || header === null || Array.isArray(header)) throw new Violation("a channel without a header")
       // Only the headers of a worker may be long. This one comes from a runner.
       if (kind === "dial" && body.length > NOTE_BYTES) throw new Violation("a header that is too long")

@@ -46,8 +46,8 @@ export type RefusalCode = "protocol" | "fence" | "session" | "stale"
 
 export type Message =
   | { readonly type: "hello"; readonly hello: Hello }
-  /** The runner's answer: the last frame that it has. */
-  | { readonly type: "welcome"; readonly received: number }
+  /** The runner's answer: the last frame that it has, and whether it knows channels of kind `port`. Older runners and workers ignore it. */
+  | { readonly type: "welcome"; readonly received: number; readonly ports?: true }
   /** `fence` is the highest that the runner has seen. */
   | { readonly type: "refused"; readonly code: RefusalCode; readonly fence: number }
   | { readonly type: "frame"; readonly number: number; readonly payload: Uint8Array }
@@ -85,7 +85,7 @@ export const encode = (message: Message): Uint8Array => {
     case "hello":
       return greeting(HELLO, message.hello)
     case "welcome":
-      return greeting(WELCOME, { received: message.received })
+      return greeting(WELCOME, { received: message.received, ...message.ports === true ? { ports: true } : {} })
     case "refused":
       return greeting(REFUSED, { code: message.code, fence: message.fence })
     case "frame":
@@ -136,8 +136,8 @@ export const decode = (bytes: Uint8Array): Message => {
       break
     }
     case WELCOME: {
-      const { received } = decodeObject(body, GREETING_BYTES)
-      if (isNumber(received)) return { type: "welcome", received }
+      const { ports, received } = decodeObject(body, GREETING_BYTES)
+      if (isNumber(received)) return { type: "welcome", received, ...ports === true ? { ports } : {} }
       break
     }
     case REFUSED: {

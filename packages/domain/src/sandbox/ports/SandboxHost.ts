@@ -8,7 +8,7 @@ import type * as Stream from "effect/Stream"
 import type { CachePath } from "../../environment/rules/CachePath.ts"
 import type { SandboxId } from "../../ids/SandboxId.ts"
 import type { LimitsMet } from "../rules/BoxLimit.ts"
-import type { BoxNotRunning, ByteConnection, PortClosed, TooManyConnections } from "./BoxConnection.ts"
+import type { BoxNotRunning, ByteConnection, PortClosed, PortsUnsupported, TooManyConnections } from "./BoxConnection.ts"
 
 export type { LimitsMet } from "../rules/BoxLimit.ts"
 
@@ -119,7 +119,7 @@ export interface Box {
    */
   readonly connect?: (
     port: number
-  ) => Effect.Effect<ByteConnection, BoxNotRunning | PortClosed | TooManyConnections, Scope.Scope>
+  ) => Effect.Effect<ByteConnection, BoxNotRunning | PortClosed | PortsUnsupported | TooManyConnections, Scope.Scope>
   /** Never falls while the box exists. Absent: the host cannot count. */
   readonly limitsMet?: Effect.Effect<LimitsMet>
 }
