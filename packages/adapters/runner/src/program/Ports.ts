@@ -13,7 +13,7 @@ import { writer } from "./Writing.ts"
 const CONNECT_MILLIS = 5_000
 
 /** Connections of one session. Its other channels are left for processes and files. */
-export const MOST_PORTS = 32
+const MOST_PORTS = 32
 
 const toWorker = async (socket: Socket, channel: Channel) => {
   for await (const bytes of socket.iterator({ destroyOnReturn: false })) await channel.write(bytes)

@@ -17,6 +17,7 @@ const treeOf = (says: Partial<RunnerConnection>) => {
     list: () => unasked,
     readHome: () => Stream.die(new Error("unused")),
     writeHome: () => unasked,
+    connect: () => unasked,
     ended: Effect.never,
     ...says
   }
