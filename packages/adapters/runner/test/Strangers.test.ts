@@ -98,7 +98,7 @@ describe("a runner", () => {
     Effect.gen(function*() {
       const place = yield* Fixture.start()
       const { heard, socket } = yield* say(place, encode({ type: "hello", hello: { ...hello, attempt: 2 } }))
-      assert.deepStrictEqual(heard, [{ type: "welcome", received: 0 }])
+      assert.deepStrictEqual(heard, [{ type: "welcome", received: 0, ports: true }])
       assert.deepStrictEqual(yield* greet(place, { attempt: 1 }), { type: "refused", code: "stale", fence: 1 })
       assert.strictEqual(socket.readyState, WebSocket.OPEN)
     }))
@@ -107,8 +107,8 @@ describe("a runner", () => {
     Effect.gen(function*() {
       const place = yield* Fixture.start()
       yield* greet(place, { attempt: 1 })
-      assert.deepStrictEqual(yield* greet(place, { attempt: 2 }), { type: "welcome", received: 0 })
-      assert.deepStrictEqual(yield* greet(place, { attempt: 3, resumes: true }), { type: "welcome", received: 0 })
+      assert.deepStrictEqual(yield* greet(place, { attempt: 2 }), { type: "welcome", received: 0, ports: true })
+      assert.deepStrictEqual(yield* greet(place, { attempt: 3, resumes: true }), { type: "welcome", received: 0, ports: true })
     }))
 
   for (
@@ -150,7 +150,7 @@ const takenOver = (said: ReadonlyArray<Uint8Array | string>) =>
           socket.on("error", () => {})
           socket.on("message", (data) => {
             messages++
-            if (messages === 1 && connections++ === 0) socket.send(encode({ type: "welcome", received: 0 }))
+            if (messages === 1 && connections++ === 0) socket.send(encode({ type: "welcome", received: 0, ports: true }))
             if (messages === 2) { for (const message of said) socket.send(message) }
             if (Buffer.isBuffer(data) && decode(data).type === "bye") socket.terminate()
           })
