@@ -220,7 +220,7 @@ layer(http({ terminals, settings: { heartbeat: Duration.millis(100), terminalsPe
         assert.strictEqual(yield* Effect.flip(connect(pathOf(id), bearer(key))), 429)
       }))
 
-    it.effect("says after the handshake why there is none, because browsers show no other refusal", () =>
+    it.effect("gives its refusals after the handshake, because browsers show no other refusal", () =>
       Effect.gen(function*() {
         const { key } = yield* mintKey({ grant: "resting" })
         const { id } = yield* running(key)

@@ -123,6 +123,7 @@ it.live("no table has a word of a deleted sandbox", () =>
     ])
     yield* store.command(keyOf(made), sendMessage(ids, `More ${word}`, "user-2"), at)
     yield* (yield* SandboxDashboard).pin({ grantId: made.grantId, userId: "user-2" }, made.id, true)
+    yield* sql`INSERT INTO artifact_lists (sandbox_id, artifacts, left_out) VALUES (${made.id}, '[]', ${word})`
     yield* ForksContract.settle(made)
     const tables = yield* sql<{ readonly name: string }>`SELECT tablename AS name FROM pg_tables WHERE schemaname = current_schema()`
     const [plain, hexadecimal] = [`%${word}%`, `%${Buffer.from(word).toString("hex")}%`]
@@ -135,8 +136,8 @@ it.live("no table has a word of a deleted sandbox", () =>
           ({ length }) => length > 0
         )
     )
-    assert.includeMembers([...(yield* having)], ["messages", "notifications", "sandbox_events", "sandbox_setups", "sandboxes",
-      "search_texts", "webhook_deliveries"])
+    assert.includeMembers([...(yield* having)], ["artifact_lists", "messages", "notifications", "sandbox_events", "sandbox_setups",
+      "sandboxes", "search_texts", "webhook_deliveries"])
     yield* store.delete(keyOf(made), at)
     assert.deepStrictEqual(yield* having, [])
     const of = yield* Effect.filter(

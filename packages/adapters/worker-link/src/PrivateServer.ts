@@ -16,7 +16,7 @@ const LIMITS = {
 /** The longest time without a byte in either direction: more than a download may pause. */
 const QUIET_MILLIS = 600_000
 
-/** Answers `CONNECT` requests of the worker's server for trees. By default there are none. */
+/** Answers `CONNECT` requests of the worker's server for trees. By default they are refused. */
 export const Channels = Context.Reference<(server: Server) => void>("@slipway/worker-link/Channels", { defaultValue: () => () => {} })
 
 /** Serves until the scope closes. The address comes from `PrivateAddress.resolve`. */

@@ -98,7 +98,7 @@ const makeReader = <E, R>(put: PutPiece<E, R>) => {
   return {
     take: (part: FilePart) => "path" in part ? begin(part.path.slice(ARTIFACTS_FOLDER.length + 1)) : add(part.bytes),
     end,
-    /** Forgets the file that may be incomplete, and returns its name; `null`: there is none. */
+    /** Forgets the file that may be incomplete, and returns its name; `null`: no such file. */
     drop: () => {
       const dropped = file
       file = null

@@ -1,4 +1,4 @@
-/** Sockets of this machine that listen on a port of its loopback interface, from `/proc`. Without `/proc` there are none. */
+/** Sockets of this machine that listen on a port of its loopback interface, from `/proc`. Without `/proc` no socket is found. */
 import { codeOf, ifAbsent, ifEnded } from "@slipway/domain/files/rules/SystemError"
 import { readdirSync, readFileSync, readlinkSync } from "node:fs"
 

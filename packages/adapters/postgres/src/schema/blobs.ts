@@ -56,7 +56,7 @@ export const promptFiles: ReadonlyArray<string> = [
 
 /** Files that agents leave for people: a list for each sandbox, and the pieces with their bytes (docs/decisions/32). */
 export const artifacts: ReadonlyArray<string> = [
-  // Without foreign keys to sandboxes: both outlive their sandbox until the next purge.
+  // Without foreign keys to sandboxes: pieces outlive their sandbox until the next purge, which deletes their bytes.
   `CREATE TABLE IF NOT EXISTS artifact_lists (
     sandbox_id text  PRIMARY KEY,
     artifacts  jsonb NOT NULL CHECK (jsonb_array_length(artifacts) <= 50),

@@ -68,7 +68,7 @@ export interface Operation<A, E, R> {
   readonly here: Effect.Effect<A, E, R>
 }
 
-/** `own`: the name of the worker in this process; `null`: there is none. */
+/** `own`: the name of the worker in this process; `null`: no worker. */
 export const make = Effect.fnUntraced(function*(options: { readonly own: string | null; readonly limits?: Partial<TimeLimits> }) {
   const links = yield* LinkAddresses.make
   const key = yield* SharedSecret.load(Protocol.SECRET)

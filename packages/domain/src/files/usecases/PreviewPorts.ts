@@ -13,7 +13,7 @@ const [FILE] = FILES
 
 /**
  * The ports in the environment files of the commits that the sandbox started from, so that no agent can add one. Of one port in several
- * repositories the first label counts. Without a usable file, or once the sandbox has ended, there are none.
+ * repositories the first label counts. Without a usable file, or once the sandbox has ended, the list is empty.
  */
 export const previewPortsOf = Effect.fn("PreviewPorts.of")(function*(
   files: Files["Service"],

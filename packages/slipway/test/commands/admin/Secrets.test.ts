@@ -151,25 +151,27 @@ describe("slipway secrets", () => {
       }).pipe(Effect.scoped)
   )
 
-  it.live("asks at a terminal, and shows nothing of what is typed", (test) =>
-    Effect.gen(function*() {
-      if (!existsSync("/usr/bin/script")) return test.skip("needs script, of the package bsdutils")
-      const data = yield* folder
-      yield* run(data, ["grants", "create", "acme"])
-      const line = `${process.execPath} ${command} secrets set NPM_TOKEN --grant acme --repo acme/shop`
-      const terminal = yield* SpawnedProgram.scoped("/usr/bin/script", ["-qec", line, "/dev/null"], {
-        env: environment(data, { TERM: "xterm" }),
-        cwd: data
-      })
-      yield* Effect.promise(() => terminal.says((shown) => /Value of NPM_TOKEN/u.exec(shown)))
-      terminal.child.stdin.write(`${CANARY}\r`)
-      yield* Effect.promise(() => terminal.closed)
-      const shown = terminal.stdout()
-      assert.include(shown, "have this NPM_TOKEN for their setup.")
-      assert.notInclude(shown, "7Qm2")
-      assert.notInclude(shown, "canary")
-      assert.include((yield* run(data, ["secrets", "list", "--grant", "acme"])).stdout, "NPM_TOKEN")
-    }).pipe(Effect.scoped))
+  it.live.skipIf(!existsSync("/usr/bin/script"))(
+    "asks at a terminal, and shows nothing of what is typed (needs script: bsdutils)",
+    () =>
+      Effect.gen(function*() {
+        const data = yield* folder
+        yield* run(data, ["grants", "create", "acme"])
+        const line = `${process.execPath} ${command} secrets set NPM_TOKEN --grant acme --repo acme/shop`
+        const terminal = yield* SpawnedProgram.scoped("/usr/bin/script", ["-qec", line, "/dev/null"], {
+          env: environment(data, { TERM: "xterm" }),
+          cwd: data
+        })
+        yield* Effect.promise(() => terminal.says((shown) => /Value of NPM_TOKEN/u.exec(shown)))
+        terminal.child.stdin.write(`${CANARY}\r`)
+        yield* Effect.promise(() => terminal.closed)
+        const shown = terminal.stdout()
+        assert.include(shown, "have this NPM_TOKEN for their setup.")
+        assert.notInclude(shown, "7Qm2")
+        assert.notInclude(shown, "canary")
+        assert.include((yield* run(data, ["secrets", "list", "--grant", "acme"])).stdout, "NPM_TOKEN")
+      }).pipe(Effect.scoped)
+  )
 
   it.live(
     "replaces the key of the data folder: what was stored is encrypted anew when the service starts with both",
