@@ -75,7 +75,7 @@ const BESIDE_OTHERS = [
 ]
 suite("kernel-machines", 5 * MINUTE, { include: BESIDE_OTHERS, ...together, maxWorkers: 2 })
 suite("kernel-boxes", 5 * MINUTE, {
-  include: ["packages/adapters/*/test/**/*.machine.ts"],
+  include: ["packages/{adapters/*,worker}/test/**/*.machine.ts"],
   exclude: BESIDE_OTHERS,
   ...together,
   fileParallelism: false
