@@ -3,12 +3,16 @@ import * as NodeWS from "@effect/platform-node/NodeWS"
 import { assert, layer } from "@effect/vitest"
 import { WINDOW_BYTES } from "@slipway/api/schema/TerminalMessages"
 import { AuditLog } from "@slipway/domain/access/ports/AuditLog"
+import type { Scope } from "@slipway/domain/access/schema/Principal"
 import { Access } from "@slipway/domain/access/usecases/Access"
 import { Members } from "@slipway/domain/access/usecases/Members"
 import { Sessions } from "@slipway/domain/access/usecases/Sessions"
 import { type TerminalOutput, type TerminalSize, type TerminalRequest, TerminalUnavailable } from "@slipway/domain/sandbox/ports/Terminals"
+import { StoreUnavailable } from "@slipway/domain/store/StoreUnavailable"
 import { type Cause, Duration, Effect, Queue, Redacted, Stream } from "effect"
-import { address, ask, COOKIE, joined, json, layer as http, mintKey, PUBLIC_URL, running, SANDBOXES } from "../testing/Harness.ts"
+import { TestClock } from "effect/testing"
+import { address, ask, COOKIE, drive, joined, json, layer as http, mintKey, PUBLIC_URL, running, SANDBOXES } from "../testing/Harness.ts"
+import { parse } from "../testing/PrometheusText.ts"
 
 /** The terminals that were attached to, in order. */
 interface Played {
@@ -79,8 +83,8 @@ const until = (holds: () => boolean) =>
     while (!holds()) await new Promise((resolve) => setImmediate(resolve))
   })
 
-const opened = Effect.fnUntraced(function*(grant: string, query = "") {
-  const minted = yield* mintKey({ grant })
+const opened = Effect.fnUntraced(function*(grant: string, query = "", scopes: ReadonlyArray<Scope> = ["sandboxes"]) {
+  const minted = yield* mintKey({ grant, scopes })
   const { id } = yield* running(minted.key)
   const open = yield* connect(pathOf(id, query), bearer(minted.key))
   const attached = yield* open.next
@@ -180,6 +184,35 @@ layer(http({ terminals, settings: { heartbeat: Duration.millis(100), terminalsPe
         yield* until(() => terminal.isDetached)
       }))
 
+    it.effect("is closed when its sandbox is deleted, and no other one is", () =>
+      Effect.gen(function*() {
+        const gone = yield* opened("deleting", "", ["sandboxes", "sandboxes:delete"])
+        const kept = yield* opened("keeping")
+        yield* drive(gone.id, [{ _tag: "Fail", reason: "agent_lost", error: "Gone.", retryable: false }])
+        const reply = yield* ask(`/api/internal/v1/sandboxes/${gone.id}`, { key: gone.key, method: "DELETE" })
+        assert.strictEqual(reply.status, 204, reply.text)
+        assert.strictEqual(yield* gone.closed, 4404)
+        yield* until(() => gone.terminal.isDetached)
+        kept.say({ type: "resize", columns: 99, rows: 9 })
+        yield* until(() => kept.terminal.sizes.length === 1)
+      }))
+
+    it.effect("is counted while it is open", () =>
+      Effect.gen(function*() {
+        const { key } = yield* mintKey({ grant: "counting", scopes: ["metrics:read"] })
+        const count = Effect.map(
+          ask("/metrics", { key }),
+          ({ text }) => parse(text).values.get(`slipway_http_open_responses{kind="terminal"}`) ?? assert.fail("it is not counted")
+        )
+        const before = yield* count
+        const { closed, say, socket } = yield* opened("counted")
+        assert.strictEqual(yield* count, before + 1)
+        say({ type: "heartbeat" })
+        socket.close()
+        yield* closed
+        yield* Effect.repeat(count, { until: (now) => now === before })
+      }))
+
     it.effect("is for owners and members, from our own pages alone", () =>
       Effect.gen(function*() {
         const { grant, key } = yield* mintKey({ grant: "people" })
@@ -232,6 +265,75 @@ layer(http({ terminals, settings: { heartbeat: Duration.millis(100), terminalsPe
       }))
   }
 )
+
+/** Whether the store of access answers who has which grant. */
+let answers = true
+
+layer(
+  http({
+    terminals,
+    // Only the looks count here.
+    settings: { heartbeat: Duration.hours(1) },
+    access: (store) => ({
+      ...store,
+      listGrants: Effect.suspend(() => answers ? store.listGrants : new StoreUnavailable({ cause: "the test" }))
+    })
+  })
+)("a terminal of a person who loses the right to it", (it) => {
+  /** Terminals of a session and of a key of one member, whose looks have begun. */
+  const both = Effect.fnUntraced(function*(login: string) {
+    const { cookie, userId } = yield* signedIn(login, (yield* mintKey({ grant: login })).grant.id, "member")
+    const { key } = yield* mintKey({ grant: login, userId })
+    const { id } = yield* running(key)
+    const open = Effect.fnUntraced(function*(headers: Record<string, string>) {
+      const connection = yield* connect(pathOf(id), headers)
+      yield* connection.next
+      const terminal = played.at(-1) ?? assert.fail("nothing was attached to")
+      const answer = Effect.suspend(() => {
+        const sizes = terminal.sizes.length
+        connection.say({ type: "resize", columns: 90, rows: 9 })
+        return until(() => terminal.sizes.length > sizes)
+      })
+      yield* answer
+      return { ...connection, answer, terminal }
+    })
+    return [yield* open({ cookie, origin: PUBLIC_URL }), yield* open(bearer(key))] as const
+  })
+
+  it.effect("is closed within ten seconds after the person became a viewer", () =>
+    Effect.gen(function*() {
+      const terminals = yield* both("wendy")
+      yield* TestClock.adjust("10 seconds")
+      // A member still is one after a look.
+      for (const { answer } of terminals) yield* answer
+      yield* (yield* Members).add(null, "wendy", "viewer")
+      yield* TestClock.adjust("10 seconds")
+      for (const { closed, terminal } of terminals) {
+        assert.strictEqual(yield* closed, 4401)
+        yield* until(() => terminal.isDetached)
+      }
+    }), 30_000)
+
+  it.effect("is closed within ten seconds after the membership ended", () =>
+    Effect.gen(function*() {
+      const terminals = yield* both("xena")
+      yield* (yield* Members).remove(null, "xena")
+      yield* TestClock.adjust("10 seconds")
+      for (const { closed } of terminals) assert.strictEqual(yield* closed, 4401)
+    }), 30_000)
+
+  it.effect("stays open while it is unknown, and is closed when the store answers again", () =>
+    Effect.gen(function*() {
+      const terminals = yield* both("yara")
+      yield* (yield* Members).add(null, "yara", "viewer")
+      answers = false
+      yield* TestClock.adjust("1 minute")
+      for (const { answer } of terminals) yield* answer
+      answers = true
+      yield* TestClock.adjust("10 seconds")
+      for (const { closed } of terminals) assert.strictEqual(yield* closed, 4401)
+    }), 30_000)
+})
 
 layer(http(), { excludeTestServices: true })("a service without terminals", (it) => {
   it.effect("refuses with an error of its own", () =>

@@ -54,9 +54,9 @@ export const layer = HttpApiBuilder.group(
     const responses = yield* LiveResponses
     const lookAtProcess = yield* ProcessMetrics.make
     const census = yield* Effect.cachedWithTTL(maintenance.census, (exit) => Exit.isSuccess(exit) ? KEPT : 0)
-    for (const kind of ["stream", "download"] as const) {
+    for (const kind of ["stream", "download", "terminal"] as const) {
       const open = Metric.gauge("slipway_http_open_responses", {
-        description: "Event streams and downloads that are open.",
+        description: "Event streams, downloads and attachments to terminals that are open.",
         attributes: { kind }
       })
       yield* observed(open, () => ({ value: responses.count(kind) }))

@@ -2,11 +2,11 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Effect } from "effect"
 import { writeFileSync } from "node:fs"
-import { request as plain } from "node:http"
+import { createServer, request as plain, type Server as HttpServer } from "node:http"
 import path from "node:path"
 import { folder, freePort, repository, run, type Server, serve, until } from "../commands/SlipwayProcess.ts"
 import { changed, has, text } from "./Deploy.ts"
-import { asking, caddy, certify, launched, type Ports } from "./Proxy.ts"
+import { asking, caddy, certify, launched, type Ports, upgrading } from "./Proxy.ts"
 
 const LONG = 300_000
 /** One more than refused keys of an address in a minute that are answered as such. */
@@ -154,6 +154,14 @@ describe("behind a proxy", () => {
           assert.match(String(stream.headers["content-type"]), /^text\/event-stream/u)
           assert.isUndefined(stream.headers["content-encoding"])
 
+          // A terminal is a WebSocket.
+          const terminal = `${sandboxes}/${id}/terminal`
+          const opened = yield* upgrading(proxy.publicUrl, ports.secure, headers)(terminal)
+          assert.strictEqual(opened.status, 101)
+          assert.match(opened.text, /"type":"(?:attached|refused)"/u)
+          const closed = yield* ask(terminal, { headers })
+          assert.deepStrictEqual([closed.status, JSON.parse(closed.body).error.code], [426, "upgrade_required"])
+
           // Slipway refuses what is too large, not the proxy: with its own body.
           const large = yield* ask(sandboxes, { headers, body: JSON.stringify({ prompt: "x".repeat(1_500_000) }) })
           assert.deepStrictEqual([large.status, JSON.parse(large.body).error.code], [413, "payload_too_large"])
@@ -173,6 +181,56 @@ describe("behind a proxy", () => {
             const { location, status } = yield* Effect.promise(() => redirect(ports.plain, "slipway.example.com", "/keys?a=b"))
             assert.deepStrictEqual([status, location?.replace(`:${ports.secure}`, "")], [308, "https://slipway.example.com/keys?a=b"])
           }
+        }).pipe(Effect.scoped),
+      LONG
+    )
+  }
+
+  for (const [name, missing] of [["nginx/slipway-previews.conf", withoutNginx], ["caddy/slipway-previews.caddy", withoutCaddy]] as const) {
+    it.live.skipIf(missing)(
+      `deploy/${name} passes on hosts of previews and WebSockets (needs ${name.split("/")[0]})`,
+      () =>
+        Effect.gen(function*() {
+          const at = yield* folder
+          const host = "3000-abcdefgh2345.preview.example.com"
+          const seen: Array<unknown> = []
+          // In place of the service, so that all it gets is known.
+          const server = yield* Effect.acquireRelease(
+            Effect.callback<{ readonly made: HttpServer; readonly port: number }>((resume) => {
+              const made = createServer(({ headers }, response) => {
+                seen.push([headers.host, headers.connection, headers.upgrade])
+                response.end("page")
+              }).on("upgrade", ({ headers }, socket) => {
+                seen.push([headers.host, headers.connection?.toLowerCase(), headers.upgrade])
+                socket.end("HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\r\nhello")
+              }).listen(0, "127.0.0.1", () => {
+                const address = made.address()
+                resume(Effect.succeed({ made, port: typeof address === "object" && address !== null ? address.port : 0 }))
+              })
+            }),
+            ({ made }) => Effect.sync(() => made.close())
+          )
+          const ports = { plain: yield* freePort, secure: yield* freePort }
+          const publicUrl = `https://${host}`
+          certify(at, publicUrl)
+          const own = changed(text(name), [
+            ["127.0.0.1:4000", `127.0.0.1:${server.port}`],
+            ["/etc/ssl/slipway-previews/fullchain.pem", `${at}/cert.pem`],
+            ["/etc/ssl/slipway-previews/privkey.pem", `${at}/key.pem`]
+          ])
+          yield* launched(
+            at,
+            name.startsWith("caddy")
+              ? caddy(at, ports, own)
+              : nginx(at, changed(own, [["listen 443", `listen 127.0.0.1:${ports.secure}`], ["listen [::]:443 ssl http2;", ""]]))
+          )
+          const ask = asking(publicUrl, ports.secure)
+          yield* until(ask("/"), ({ status }) => status === 200)
+          const opened = yield* upgrading(publicUrl, ports.secure, {})("/hot-reload")
+          assert.deepStrictEqual(opened, { status: 101, text: "hello" })
+          assert.deepStrictEqual(seen.at(-1), [host, "upgrade", "websocket"])
+          // A request without an upgrade asks for none.
+          assert.deepStrictEqual(seen[0], [host, name.startsWith("nginx") ? undefined : "keep-alive", undefined])
         }).pipe(Effect.scoped),
       LONG
     )

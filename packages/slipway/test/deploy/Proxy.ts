@@ -42,6 +42,41 @@ export interface Reply {
   readonly body: string
 }
 
+/** Asks the proxy for a WebSocket: the status of the answer, and the first text that comes. */
+export const upgrading = (publicUrl: string, port: number, headers: Readonly<Record<string, string>>) => (address: string) =>
+  Effect.callback<{ readonly status: number | undefined; readonly text: string }>((resume) => {
+    const { hostname, pathname } = new URL(publicUrl)
+    const asked = request({
+      host: "127.0.0.1",
+      port,
+      servername: hostname,
+      rejectUnauthorized: false,
+      agent: false,
+      path: (pathname === "/" ? "" : pathname) + address,
+      headers: {
+        host: hostname,
+        connection: "Upgrade",
+        upgrade: "websocket",
+        "sec-websocket-version": "13",
+        "sec-websocket-key": "dGhlIHNhbXBsZSBub25jZQ==",
+        ...headers
+      }
+    })
+    asked.on("response", ({ statusCode }) => resume(Effect.succeed({ status: statusCode, text: "" })))
+    asked.on("error", () => resume(Effect.succeed({ status: undefined, text: "" })))
+    asked.on("upgrade", ({ statusCode }, socket, head) => {
+      let said = ""
+      const hear = (bytes: Buffer) => {
+        said += bytes.toString("latin1")
+        if (said.length > 0) resume(Effect.succeed({ status: statusCode, text: said }))
+      }
+      socket.on("data", hear).on("error", () => {})
+      hear(head)
+    })
+    asked.end()
+    return Effect.sync(() => asked.destroy())
+  })
+
 /** Asks the proxy as a client that resolved the public name. `until`: the reply is broken off as soon as it has that. */
 export const asking = (publicUrl: string, port: number) =>
 (address: string, { body, headers, localAddress, until }: {

@@ -1,5 +1,6 @@
 /** The terminals of this process's boxes. Each box offers them while its sandbox's session has it. */
 import type { SandboxId } from "@slipway/domain/ids/SandboxId"
+import { observed } from "@slipway/domain/observability/Metrics"
 import {
   LocalTerminals,
   MAX_TERMINALS,
@@ -9,8 +10,10 @@ import {
   type TerminalRequest,
   TerminalUnavailable
 } from "@slipway/domain/sandbox/ports/Terminals"
-import { Clock, Context, Duration, Effect, Exit, Fiber, Layer, Scope, Semaphore } from "effect"
+import { Clock, Context, Duration, Effect, Exit, Fiber, Layer, Metric, Scope, Semaphore } from "effect"
 import * as Terminal from "./Terminal.ts"
+
+const open = Metric.gauge("slipway_worker_terminals", { description: "Terminals in boxes of this worker, with and without attachments." })
 
 const tooMany = (what: string) => new TerminalUnavailable({ reason: "too_many", detail: what })
 
@@ -55,8 +58,9 @@ const find = Effect.fnUntraced(function*(offer: Offer, { size, terminal: choice 
   return made
 })
 
-const make = Effect.sync(() => {
+const make = Effect.gen(function*() {
   const offers = new Map<SandboxId, Offer>()
+  yield* observed(open, () => ({ value: Array.from(offers.values()).reduce((sum, { terminals }) => sum + terminals.size, 0) }))
   const unused: OfferedTerminals["Service"]["unused"] = Effect.fnUntraced(function*(id, time) {
     for (;;) {
       const left = (offers.get(id)?.typedAt ?? 0) + Duration.toMillis(time) - (yield* Clock.currentTimeMillis)

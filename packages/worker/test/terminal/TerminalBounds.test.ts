@@ -3,7 +3,7 @@ import { assert, it } from "@effect/vitest"
 import { SandboxId } from "@slipway/domain/ids/SandboxId"
 import type { BoxProcess } from "@slipway/domain/sandbox/ports/SandboxHost"
 import { LocalTerminals, type TerminalOutput } from "@slipway/domain/sandbox/ports/Terminals"
-import { type Cause, Duration, Effect, Exit, Fiber, Option, Queue, Scope, Stream } from "effect"
+import { type Cause, Duration, Effect, Exit, Fiber, Metric, Option, Queue, Scope, Stream } from "effect"
 import { TestClock } from "effect/testing"
 import { Scrollback, SCROLLBACK_BYTES } from "../../src/terminal/Scrollback.ts"
 import * as Terminal from "../../src/terminal/Terminal.ts"
@@ -128,6 +128,26 @@ it.effect("a terminal without attachments ends after half an hour, counted from 
     yield* TestClock.adjust("1 minute")
     assert.isTrue(isOver())
   }))
+
+it.effect("a worker's terminals are counted until they end", () =>
+  Effect.gen(function*() {
+    const { process, say } = yield* played
+    const id = SandboxId.make("c_bbbbbbbbbbbb")
+    const offered = yield* OfferedTerminals
+    const count = Effect.map(Metric.snapshot, (all) => {
+      const found = all.find((one) => one.id === "slipway_worker_terminals")
+      return found?.type === "Gauge" ? found.state.value : assert.fail("they are not counted")
+    })
+    const session = yield* Scope.make()
+    yield* Scope.provide(offered.offer(id, () => Effect.succeed(process), Effect.succeed("rested")), session)
+    assert.strictEqual(yield* count, 0)
+    const attaching = yield* Effect.forkScoped(LocalTerminals.use((local) => local.attach(id, { terminal: 2, size })))
+    yield* say("slipway-terminal /dev/pts/3\n")
+    yield* Fiber.join(attaching)
+    assert.strictEqual(yield* count, 1)
+    yield* Scope.close(session, Exit.void)
+    assert.strictEqual(yield* count, 0)
+  }).pipe(Effect.scoped, Effect.provide(TerminalsOfBoxes.layer)))
 
 it.effect("a sandbox's terminals count as used until no key was typed for the time", () =>
   Effect.gen(function*() {
