@@ -7,7 +7,8 @@ import type { PartnerStore } from "@slipway/domain/partner/ports/PartnerStore"
 import type { WebhookSender } from "@slipway/domain/partner/ports/WebhookSender"
 import type { WebhookStore } from "@slipway/domain/partner/ports/WebhookStore"
 import * as Administration from "@slipway/domain/promise/Administration"
-import { type Context, Effect, Exit, Layer, Scope } from "effect"
+import { Terminals } from "@slipway/domain/sandbox/ports/Terminals"
+import { Context, Effect, Exit, Layer, Scope } from "effect"
 import { HttpRouter } from "effect/http"
 import type { IncomingMessage, ServerResponse } from "node:http"
 import * as Server from "./Server.ts"
@@ -105,7 +106,8 @@ const serve = Effect.fnUntraced(function*(pages: Server.Pages | undefined) {
  * Builds the services, and rejects if one of them cannot be. Everything that `Server.layer` holds to holds here too, except what
  * only the owner of the connections can do: how many there are and how many of one address, how long the headers and the
  * body of a request may take and what is no HTTP at all, the size of headers that Node reads (16 KiB by default). A body's size,
- * readers that take nothing of a reply, requests of one address under way, and the headers of a web request are held here.
+ * readers that take nothing of a reply, requests of one address under way, and the headers of a web request are held here. There are no
+ * terminals and no previews, which need the server's upgrades and hosts: a terminal is refused with 403 `terminal_off`.
  * `pages`: for people, such as `pages` of `@slipway/pages/Pages`; it may need more services. Without it only the API is served.
  */
 export const make = async <E, Provided, R = never>(
@@ -120,8 +122,11 @@ export const make = async <E, Provided, R = never>(
   )
   const { context, ...handlers } = await Effect.runPromise(
     Effect.flatMap(Layer.buildWithScope(own, scope), (context) =>
-      // `services` has everything that the pages need.
-      Effect.map(Effect.provide(serve(pages as Server.Pages | undefined), context), (served) => ({ ...served, context }))).pipe(
+      // `services` has everything that the pages need. The host's server has no WebSocket for a terminal.
+      Effect.map(
+        Effect.provide(serve(pages as Server.Pages | undefined), Context.omit(Terminals)(context)),
+        (served) => ({ ...served, context })
+      )).pipe(
         Effect.provideService(Scope.Scope, scope),
         Effect.provideService(HttpRouter.RouterConfig, Server.routerConfig),
         Effect.onError(() => close)

@@ -6,15 +6,17 @@ import type { WorkingTrees } from "@slipway/domain/files/ports/WorkingTrees"
 import { SandboxId } from "@slipway/domain/ids/SandboxId"
 import { BeforeCreate, CreationDenied } from "@slipway/domain/sandbox/ports/BeforeCreate"
 import { SandboxNotFound, SandboxStore } from "@slipway/domain/sandbox/ports/SandboxStore"
+import { Terminals } from "@slipway/domain/sandbox/ports/Terminals"
 import { StoreUnavailable } from "@slipway/domain/store/StoreUnavailable"
 import * as Embed from "@slipway/http/Embed"
 import * as TestSlipway from "@slipway/worker/testing/TestSlipway"
-import { Deferred, Duration, Effect, Exit, Layer, Stream } from "effect"
+import { Deferred, Duration, Effect, Exit, Layer, Redacted, Stream } from "effect"
 import express from "express"
 import fastify from "fastify"
 import { Hono } from "hono"
-import { createServer, type Server } from "node:http"
+import { createServer, request, type Server } from "node:http"
 import type { AddressInfo } from "node:net"
+import * as PreviewOrigin from "../src/server/PreviewOrigin.ts"
 import { creation, drive, fieldsOf, given, SANDBOXES, services, turnOf } from "../testing/Harness.ts"
 
 interface Listening {
@@ -244,6 +246,49 @@ for (const [name, host] of Object.entries(hosts)) {
     })
   }
 }
+
+it.live("has no terminals, whatever the services have, and says so also to a WebSocket", () =>
+  Effect.scoped(Effect.gen(function*() {
+    const terminals = Layer.succeed(Terminals, { attach: () => Effect.die("attached") })
+    const slipway = yield* closing(() => Embed.make(Layer.merge(service.services, terminals), given))
+    const { port } = yield* Effect.acquireRelease(
+      Effect.promise(() => listening(createServer(slipway.node))),
+      (server) => Effect.promise(() => server.stop())
+    )
+    const { id } = yield* bodyOf(yield* asking(slipway)(SANDBOXES, { key, json: creation }))
+    const path = `${SANDBOXES}/${id}/terminal`
+    yield* refused(yield* asking(slipway)(path, { key }), 403, "terminal_off")
+    yield* refused(yield* through(port)(path, { key }), 403, "terminal_off")
+    const headers = {
+      authorization: `Bearer ${key}`,
+      connection: "Upgrade",
+      upgrade: "websocket",
+      "sec-websocket-version": "13",
+      "sec-websocket-key": "dGhlIHNhbXBsZSBub25jZQ=="
+    }
+    const answered = yield* Effect.callback<number | undefined>((resume) => {
+      const asked = request({ host: "127.0.0.1", port, path, headers })
+      asked.on("response", ({ statusCode }) => resume(Effect.succeed(statusCode)))
+      asked.on("upgrade", (_response, socket) => {
+        socket.destroy()
+        resume(Effect.succeed(101))
+      })
+      asked.end()
+    })
+    assert.strictEqual(answered, 403)
+  })))
+
+it.live("has no previews: their hosts are answered as any other host", () =>
+  Effect.scoped(Effect.gen(function*() {
+    const origins = PreviewOrigin.parse("https://*.preview.test") ?? assert.fail("no origins")
+    const slipway = yield* embedded({ previews: { origins, key: Redacted.make("k".repeat(32)) } })
+    const ask = (path: string) =>
+      Effect.promise(() =>
+        slipway.fetch(new Request(`https://3000-aaaaaaaaaaaa.preview.test${path}`, { headers: { authorization: `Bearer ${key}` } }))
+      )
+    yield* refused(yield* ask("/"), 404, "not_found")
+    assert.strictEqual((yield* ask(SANDBOXES)).status, 200)
+  })))
 
 it.live("what a framework puts in the way of a response is given all of an event stream", () =>
   Effect.scoped(Effect.gen(function*() {

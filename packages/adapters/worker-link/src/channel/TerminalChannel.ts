@@ -2,7 +2,7 @@
 import { type ByteConnection, ConnectionBroken } from "@slipway/domain/sandbox/ports/BoxConnection"
 import type { TerminalAttachment, TerminalOutput } from "@slipway/domain/sandbox/ports/Terminals"
 import { unreachable } from "@slipway/domain/sandbox/ports/Terminals"
-import { Effect, Queue, Semaphore, Stream } from "effect"
+import { Effect, Fiber, Queue, Semaphore, Stream } from "effect"
 import * as TerminalFrames from "./TerminalFrames.ts"
 
 const frameOf = (output: TerminalOutput): Uint8Array => {
@@ -37,7 +37,7 @@ export const connectionOf = Effect.fnUntraced(function*(attachment: TerminalAtta
     send: (bytes) =>
       Effect.raceFirst(
         Effect.asVoid(Queue.offer(sent, bytes)),
-        Effect.andThen(broken.pollUnsafe() === undefined ? Effect.never : Effect.void, new ConnectionBroken())
+        Effect.andThen(Fiber.await(broken), new ConnectionBroken())
       ),
     endInput: Effect.void
   }

@@ -40,6 +40,9 @@ export const bytes = (content: Uint8Array): Uint8Array => frame(BYTES, content)
 export const message = (content: typeof Asked.Type | typeof Told.Type): Uint8Array =>
   frame(JSON_TEXT, new TextEncoder().encode(JSON.stringify(content)))
 
+/** Comes after the last bytes. */
+const END = new Uint8Array()
+
 /** The frames in a stream of bytes. Fails at an invalid one, and if the stream ends within one. */
 export const read = <A, I>(schema: Schema.Codec<A, I>) => {
   const decode = Schema.decodeUnknownResult(Schema.fromJsonString(schema))
@@ -50,7 +53,8 @@ export const read = <A, I>(schema: Schema.Codec<A, I>) => {
       while (waiting.length - at >= HEAD) {
         const kind = waiting[at]
         const length = new DataView(waiting.buffer, waiting.byteOffset + at).getUint32(1)
-        if (length > MAX_CONTENT) return Effect.fail(new ConnectionBroken())
+        // Before its content is waited for.
+        if (kind !== BYTES && kind !== JSON_TEXT || length > MAX_CONTENT) return Effect.fail(new ConnectionBroken())
         if (waiting.length - at - HEAD < length) break
         const content = waiting.subarray(at + HEAD, at + HEAD + length)
         at += HEAD + length
@@ -59,13 +63,14 @@ export const read = <A, I>(schema: Schema.Codec<A, I>) => {
           continue
         }
         const decoded = decode(new TextDecoder().decode(content))
-        if (kind !== JSON_TEXT || Result.isFailure(decoded)) return Effect.fail(new ConnectionBroken())
+        if (Result.isFailure(decoded)) return Effect.fail(new ConnectionBroken())
         found.push({ _tag: "Message", message: decoded.success })
       }
       return Effect.succeed([waiting.slice(at), found] as const)
     })
   return <E>(received: Stream.Stream<Uint8Array, E>): Stream.Stream<Frame<A>, E | ConnectionBroken> =>
-    Stream.mapAccumEffect(received, (): Uint8Array => new Uint8Array(), (waiting, chunk) => {
+    Stream.mapAccumEffect(Stream.concat(received, Stream.make(END)), (): Uint8Array => new Uint8Array(), (waiting, chunk) => {
+      if (chunk === END) return waiting.length === 0 ? Effect.succeed([waiting, []] as const) : new ConnectionBroken()
       const all = new Uint8Array(waiting.length + chunk.length)
       all.set(waiting)
       all.set(chunk, waiting.length)
