@@ -5,16 +5,6 @@ const state = document.getElementById("terminal-state")
 const open = document.getElementById("terminal-open")
 const end = document.getElementById("terminal-end")
 
-/** Why a terminal ended. @type {Record<string, string>} */
-const REASONS = {
-  exited: "The shell ended.",
-  closed: "The terminal was ended.",
-  unattached: "The terminal was left alone for too long.",
-  rested: "The sandbox went to rest. A message starts it again.",
-  finished: "The sandbox ended.",
-  moved: "The sandbox's worker gave it up. Another one may go on with it.",
-  lost: "The connection to the sandbox's worker broke."
-}
 /** @type {Record<number, string>} */
 const CLOSED = { 4401: "Your access ended.", 4404: "The sandbox was deleted.", 1001: "The service is restarting." }
 
@@ -29,6 +19,8 @@ const show = (button, isShown) => {
 }
 
 if (frame instanceof HTMLIFrameElement && open instanceof HTMLButtonElement) {
+  /** Why a terminal ended. @type {Record<string, string>} */
+  const reasons = JSON.parse(frame.dataset["reasons"] ?? "{}")
   /** @type {WebSocket | null} */
   let socket = null
   let size = { columns: 80, rows: 24 }
@@ -65,7 +57,7 @@ if (frame instanceof HTMLIFrameElement && open instanceof HTMLButtonElement) {
           last = message.message
           return undefined
         case "ended":
-          last = REASONS[message.reason] ?? "The terminal ended."
+          last = reasons[message.reason] ?? "The terminal ended."
           return undefined
       }
     })

@@ -1,5 +1,5 @@
 /**
- * The messages of a terminal's WebSocket (docs/terminal.md). Binary messages are bytes: keys to the service, output from it. Text messages
+ * The messages of a terminal's WebSocket (docs/decisions/32). Binary messages are bytes: keys to the service, output from it. Text messages
  * are these, as JSON.
  */
 import { MAX_SIZE, TerminalEnd } from "@slipway/domain/sandbox/ports/Terminals"
@@ -39,6 +39,17 @@ export const ServerMessage = Schema.Union([
   Schema.Struct({ type: Schema.Literal("heartbeat") })
 ])
 export type ServerMessage = typeof ServerMessage.Type
+
+/** Sentences for people about why a terminal ended. */
+export const END_REASONS: Readonly<Record<TerminalEnd, string>> = {
+  exited: "The shell ended.",
+  closed: "The terminal was ended.",
+  unattached: "The terminal was left alone for too long.",
+  rested: "The sandbox went to rest. A message starts it again.",
+  finished: "The sandbox ended.",
+  moved: "The sandbox's worker gave it up. Another one may go on with it.",
+  lost: "The connection to the sandbox's worker broke."
+}
 
 /** Codes of the WebSocket's close. */
 export const CLOSE = {

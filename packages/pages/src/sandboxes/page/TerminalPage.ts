@@ -2,7 +2,7 @@
  * `/sandboxes/:id/terminal`: a shell in the sandbox's box. The page has the connection. The terminal is drawn by a frame without an
  * origin, which may add styles, and can reach nothing: what comes from the box is untrusted.
  */
-import { TERMINAL_PATH } from "@slipway/api/schema/TerminalMessages"
+import { END_REASONS, TERMINAL_PATH } from "@slipway/api/schema/TerminalMessages"
 import { principalOf } from "@slipway/domain/access/rules/Session"
 import { MAX_TERMINALS, switchedOff, Terminals } from "@slipway/domain/sandbox/ports/Terminals"
 import { Sandboxes } from "@slipway/domain/sandbox/usecases/Sandboxes"
@@ -81,7 +81,7 @@ keyboard, press Ctrl and F6.</p>
 <p class="actions"><button id="terminal-open" type="button" hidden>Connect</button>
 <button id="terminal-end" type="button" class="quiet" hidden>End terminal</button></p>
 <iframe id="terminal" class="terminal" title="Terminal ${terminal}" sandbox="allow-scripts" src="/sandboxes/${id}/terminal/frame"
-data-socket="${address}?terminal=${terminal}"></iframe>`
+data-socket="${address}?terminal=${terminal}" data-reasons="${JSON.stringify(END_REASONS)}"></iframe>`
       return Page.show(
         { title: `Terminal of ${sandbox.title}`, place: "sandboxes", body, scripts: ["terminal.js"] },
         member,

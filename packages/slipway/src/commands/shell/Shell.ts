@@ -1,5 +1,5 @@
 /** `slipway shell`: a shell in the box of a running sandbox. */
-import { CLOSE } from "@slipway/api/schema/TerminalMessages"
+import { CLOSE, END_REASONS } from "@slipway/api/schema/TerminalMessages"
 import { MAX_TERMINALS } from "@slipway/domain/sandbox/ports/Terminals"
 import { Effect, Option } from "effect"
 import { Command, Flag } from "effect/cli"
@@ -9,17 +9,6 @@ import * as Terminal from "../terminal/Terminal.ts"
 import * as TerminalSession from "./TerminalSession.ts"
 
 const failed = (detail: string, exitCode: number) => new Server.CommandFailed({ detail, exitCode })
-
-/** Why the terminal ended without its shell having exited. */
-const REASONS = {
-  exited: "The shell ended.",
-  closed: "The terminal was ended.",
-  unattached: "The terminal was left alone for too long.",
-  rested: "The sandbox went to rest. A message starts it again.",
-  finished: "The sandbox ended.",
-  moved: "The sandbox's worker gave it up. Another one may go on with it.",
-  lost: "The connection to the sandbox's worker broke."
-} as const
 
 const finish = Effect.fnUntraced(function*(id: string, terminal: string, outcome: TerminalSession.Outcome) {
   const again = `slipway shell ${id}${terminal === "1" || terminal === "new" ? "" : ` --terminal ${terminal}`}`
@@ -39,9 +28,9 @@ const finish = Effect.fnUntraced(function*(id: string, terminal: string, outcome
         : failed(`the connection broke. The terminal may run on; attach again with: ${again}`, Server.ExitCode.unreachable)
     case "Ended":
       if (outcome.reason === "lost") {
-        return yield* failed(`${REASONS.lost} Attach again with: ${again}`, Server.ExitCode.unreachable)
+        return yield* failed(`${END_REASONS.lost} Attach again with: ${again}`, Server.ExitCode.unreachable)
       }
-      if (outcome.reason !== "exited") return yield* failed(REASONS[outcome.reason], Server.ExitCode.ended)
+      if (outcome.reason !== "exited") return yield* failed(END_REASONS[outcome.reason], Server.ExitCode.ended)
       yield* Effect.sync(() => {
         process.exitCode = outcome.code ?? 1
       })
