@@ -107,10 +107,10 @@ const RULES: Readonly<Record<string, Rule>> = {
     yield* boxed
     const terminal = yield* attach()
     const { all, until } = yield* reading(terminal)
-    yield* type(terminal, "echo begin''ning; sleep 1000\r")
+    yield* type(terminal, "PS1='re''ady> '; echo begin''ning; sleep 1000\r")
     yield* until(/beginning\r\n/u)
     yield* type(terminal, "\x03")
-    yield* until(/\^C/u)
+    yield* until(/\^C[^]*ready> /u)
     yield* type(terminal, "echo status $?; exit\r")
     assert.match(text(yield* all), /status 130/u)
   }),
