@@ -179,6 +179,20 @@ layer(serviceWith({ SLIPWAY_ISOLATION: "none" }), { excludeTestServices: true })
       assert.strictEqual(yield* status({ origin: `http://${hostOf(server, "c_bbbbbbbbbbbb", port)}` }), 403)
     }))
 
+  it.effect("gives no script to a service worker, not from a browser's cache either", () =>
+    Effect.gen(function*() {
+      const { id, port, server } = yield* Previewed
+      const host = hostOf(server, id, port)
+      const cookie = yield* enter(server, yield* owner, id, port)
+      const script = (headers: Readonly<Record<string, string>>) => ask(server, "/worker.js", { host, headers: { cookie, ...headers } })
+      const plain = yield* script({})
+      assert.deepStrictEqual([plain.status, plain.headers.vary], [200, "service-worker"])
+      assert.notProperty(plain.headers, "service-worker-allowed")
+      assert.strictEqual((yield* script({ "service-worker": "script" })).status, 403)
+      assert.strictEqual((yield* script({ "service-worker": "script", "if-none-match": "\"1\"" })).status, 403)
+      assert.strictEqual((yield* script({ "sec-fetch-site": "same-origin", "sec-fetch-dest": "serviceworker" })).status, 403)
+    }))
+
   it.effect("never answers for the service, nor the service for it", () =>
     Effect.gen(function*() {
       const { id, port, server } = yield* Previewed
