@@ -9,7 +9,7 @@ import { createServer } from "node:http"
 import * as Storage from "../../src/service/storage/Storage.ts"
 import * as Settings from "../../src/settings/Settings.ts"
 import { folder, serve, type Server } from "../commands/SlipwayProcess.ts"
-import { ask, cookieOf, enter, hostOf, openForm, owner, repository, sandboxOf, sendRaw, started, terminate } from "./Previewed.ts"
+import { ask, cookieOf, enter, hostOf, openForm, owner, repository, sandboxOf, sendRaw, started, talk, terminate } from "./Previewed.ts"
 
 class Previewed extends Context.Service<Previewed, {
   readonly server: Server
@@ -251,20 +251,13 @@ layer(serviceWith({ SLIPWAY_ISOLATION: "none" }), { excludeTestServices: true })
       const person = yield* owner
       const cookie = yield* enter(server, person, id, port)
       const host = hostOf(server, id, port)
-      const head = (origin: string, given = cookie) =>
-        `GET /ws HTTP/1.1\r\nHost: ${host}\r\nCookie: ${given}\r\nOrigin: ${origin}\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n` +
-        "Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n"
-      assert.match(yield* sendRaw(server, head("http://evil.example")), /^HTTP\/1\.1 403 /u)
-      assert.match(yield* sendRaw(server, head(`http://${host}`, "")), /^HTTP\/1\.1 401 /u)
+      assert.match(yield* talk(server, host, cookie, "http://evil.example"), /^HTTP\/1\.1 403 /u)
+      assert.match(yield* talk(server, host, "", `http://${host}`), /^HTTP\/1\.1 401 /u)
 
-      const frame = Buffer.from([0x81, 0x82, 0, 0, 0, 0, 0x68, 0x69]).toString("latin1")
       const echoed = yield* Deferred.make<void>()
-      const talk = sendRaw(server, head(`http://${host}`), (answer, socket) => {
-        if (answer.endsWith("\r\n\r\n")) socket.write(frame, "latin1")
-        if (answer.endsWith("\u0081\u0002hi")) Effect.runSync(Deferred.succeed(echoed, undefined))
-      })
+      const talking = talk(server, host, cookie, `http://${host}`, () => Effect.runSync(Deferred.succeed(echoed, undefined)))
       const signOut = Effect.andThen(Deferred.await(echoed), (yield* Sessions).signOut(person.token))
-      const [answer] = yield* Effect.all([talk, signOut], { concurrency: 2 })
+      const [answer] = yield* Effect.all([talking, signOut], { concurrency: 2 })
       assert.match(answer, /^HTTP\/1\.1 101 /u)
     }))
 

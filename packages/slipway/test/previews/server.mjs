@@ -21,6 +21,8 @@ const server = createServer((request, response) => {
       response.write("half")
       return void setImmediate(() => response.destroy())
     }
+    // Never ends.
+    if (pathname === "/stream") return void response.write("half")
     // Answers never.
     if (pathname === "/wait") return
     if (pathname.endsWith("/worker.js")) {
