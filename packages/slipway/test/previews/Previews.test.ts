@@ -128,6 +128,19 @@ layer(serviceWith({ SLIPWAY_ISOLATION: "none" }), { excludeTestServices: true })
       assert.isTrue(cut.isCut)
     }))
 
+  it.effect("takes 64 KiB of headers of an answer", () =>
+    Effect.gen(function*() {
+      const { id, port, server } = yield* Previewed
+      const host = hostOf(server, id, port)
+      const headers = { cookie: yield* enter(server, yield* owner, id, port) }
+      // The test's own client takes 16 KiB.
+      const most = yield* sendRaw(server, `GET /headers/60000 HTTP/1.1\r\nHost: ${host}\r\nCookie: ${headers.cookie}\r\nConnection: close\r\n\r\n`)
+      assert.match(most, /^HTTP\/1\.1 200 /u)
+      const more = yield* ask(server, "/headers/70000", { host, headers })
+      assert.strictEqual(more.status, 502)
+      assert.include(more.text, "The server did not answer")
+    }))
+
   it.effect("does not reach a process of the machine that is not the sandbox's", () =>
     Effect.gen(function*() {
       const { foreign, id, server } = yield* Previewed

@@ -21,6 +21,8 @@ const server = createServer((request, response) => {
       response.write("half")
       return void setImmediate(() => response.destroy())
     }
+    const size = Number(/^\/headers\/(\d+)$/u.exec(pathname)?.[1] ?? 0)
+    if (size > 0) return void response.setHeader("x-long", "x".repeat(size)).end()
     // Never ends.
     if (pathname === "/stream") return void response.write("half")
     // Answers never.
