@@ -33,6 +33,8 @@ export interface PortRelays {
   readonly take: (target: string, client: Duplex, head: Buffer) => boolean
   /** A connection to the port, of the newest process that has it; `null`: no bridge said so in time. The caller destroys it. */
   readonly open: (port: number) => Promise<Duplex | null>
+  /** Whether a process of the sandbox has a bridge now. */
+  readonly hasBridge: () => boolean
 }
 
 export const make = (): PortRelays => {
@@ -104,6 +106,7 @@ export const make = (): PortRelays => {
       if (!answer(nonce, null, client)) client.destroy()
       return true
     },
+    hasBridge: () => bridges.size > 0,
     open: async (port) => {
       const until = Date.now() + OPEN_MILLIS
       for (const bridge of [...bridges].toReversed()) {

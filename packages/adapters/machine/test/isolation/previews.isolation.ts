@@ -140,6 +140,13 @@ describe("a hostile program, asked for ports in place of the bridge,", () => {
 })
 
 describe("connections into a box", () => {
+  it.live("say of processes without a way out that no way leads to them", () =>
+    Effect.gen(function*() {
+      const { box } = yield* make({ isOpen: false }, {})
+      yield* started(box, SERVER("hello"))
+      assert.strictEqual((yield* Effect.flip(heard(box, 4000)))._tag, "PortsUnsupported")
+    }).pipe(Effect.scoped), PATIENCE)
+
   it.live("are limited for each sandbox, and free again when they are over", () =>
     Effect.gen(function*() {
       const { box, other } = yield* world

@@ -61,8 +61,8 @@ export const unanswered = ({ port }: Target) =>
 
 export const unsupported = page(
   501,
-  "No previews with this isolation",
-  "Sandboxes on machines of their own have no previews yet. The operator of the service chooses the isolation."
+  "No previews of this sandbox",
+  "Its processes have no way out, or the runner in its machine is of an older version. The operator of the service can help."
 )
 export const unreachable = page(503, "The sandbox cannot be reached", "Its worker does not answer just now. Reload this page in a moment.")
 export const tooMany = page(503, "Too many connections", "Too many requests to this preview are open. Reload this page in a moment.")
