@@ -134,7 +134,10 @@ layer(serviceWith({ SLIPWAY_ISOLATION: "none" }), { excludeTestServices: true })
       const host = hostOf(server, id, port)
       const headers = { cookie: yield* enter(server, yield* owner, id, port) }
       // The test's own client takes 16 KiB.
-      const most = yield* sendRaw(server, `GET /headers/60000 HTTP/1.1\r\nHost: ${host}\r\nCookie: ${headers.cookie}\r\nConnection: close\r\n\r\n`)
+      const most = yield* sendRaw(
+        server,
+        `GET /headers/60000 HTTP/1.1\r\nHost: ${host}\r\nCookie: ${headers.cookie}\r\nConnection: close\r\n\r\n`
+      )
       assert.match(most, /^HTTP\/1\.1 200 /u)
       const more = yield* ask(server, "/headers/70000", { host, headers })
       assert.strictEqual(more.status, 502)

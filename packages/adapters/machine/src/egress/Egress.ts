@@ -160,15 +160,8 @@ export const layer = (options: Options): Layer.Layer<Egress> =>
           refused: ({ reason, target }) => {
             const before = refusals.next(Date.now())
             if (before === null) return
-            run(
-              Effect.logWarning("a sandbox was refused a connection", {
-                sandboxId,
-                target,
-                reason,
-                refusals: refusals.count,
-                ...(before === 0 ? {} : { notLogged: before })
-              })
-            )
+            const more = before === 0 ? {} : { notLogged: before }
+            run(Effect.logWarning("a sandbox was refused a connection", { sandboxId, target, reason, refusals: refusals.count, ...more }))
           }
         })
         const close = () => {

@@ -14,7 +14,7 @@ const PATIENCE = 110_000
 /** As many bridges as a sandbox may have, and the connections into it. */
 const [MAX_BRIDGES, MAX_CONNECTIONS] = [64, 64]
 
-/** Programs of the box, by the sandbox's socket: `tunnel` calls `begun` with what follows the proxy's head. `isThere` tells that it began. */
+/** For programs of the box. `tunnel` calls `begun` with the bytes after the proxy's head, `isThere` tells whether it did. */
 const TUNNELS = `
   const { connect, createServer } = require("net")
   const tell = (text) => console.log(text)
@@ -51,13 +51,15 @@ const started = Effect.fnUntraced(function*(box: Box, program: string) {
   return first._tag === "Some" ? first.value : yield* Effect.die(`the program ended: ${yield* process.stderrTail}`)
 })
 
-const SERVER = (text: string) => `createServer((s) => s.on("error", () => {}).end("${text}")).listen(4000, "127.0.0.1", () => tell("ready"))`
+const SERVER = (text: string) =>
+  `createServer((s) => s.on("error", () => {}).end("${text}")).listen(4000, "127.0.0.1", () => tell("ready"))`
 
 const textOf = ({ received }: ByteConnection) => Effect.map(Stream.runCollect(received), (chunks) => Buffer.concat([...chunks]).toString())
 
+const open = (box: Box, port: number) => box.connect?.(port) ?? Effect.die("the box has no ports")
+
 /** The text that a server of the box sends. */
-const heard = (box: Box, port: number) =>
-  Effect.scoped(Effect.flatMap(box.connect?.(port) ?? Effect.die("the box has no ports"), textOf))
+const heard = (box: Box, port: number) => Effect.scoped(Effect.flatMap(open(box, port), textOf))
 
 const world = make({ isOpen: true }, {})
 
@@ -110,7 +112,10 @@ describe("a hostile program, asked for ports in place of the bridge,", () => {
         `const s = connect("/run/slipway/egress.sock").on("error", () => {}).on("close", () => { tell("cut off"); process.exit() })
         s.write("${head}")
         let sent = 0
-        const more = () => { while (s.write("${chunk}".repeat(1000)) && sent < 2e5); if (++sent === 2e5) { tell("it took all"); process.exit() } }
+        const more = () => {
+          while (s.write("${chunk}".repeat(1000))) sent++
+          if (sent++ > 2e5) { tell("it took all"); process.exit() }
+        }
         s.on("drain", more).resume()
         more()`
       assert.strictEqual(yield* started(box, flood("CONNECT ports.slipway:1 HTTP/1.1\\r\\nHost: x\\r\\n\\r\\n", "xx")), "cut off")
@@ -121,22 +126,26 @@ describe("a hostile program, asked for ports in place of the bridge,", () => {
       }
     }).pipe(Effect.scoped), PATIENCE)
 
-  it.live("is as many bridges as there may be at most, whatever it opens, and holds up no other sandbox with silence", () =>
-    Effect.gen(function*() {
-      const { box, other } = yield* world
-      const opened = yield* started(
-        box,
-        `Promise.all(Array.from({ length: 1000 }, () => isThere("ports.slipway:1")))
+  it.live(
+    "is as many bridges as there may be at most, whatever it opens, and holds up no other sandbox with silence",
+    () =>
+      Effect.gen(function*() {
+        const { box, other } = yield* world
+        const opened = yield* started(
+          box,
+          `Promise.all(Array.from({ length: 1000 }, () => isThere("ports.slipway:1")))
           .then((all) => tell(all.filter((one) => one).length))`
-      )
-      assert.isAbove(Number(opened), MAX_BRIDGES / 2)
-      assert.isAtMost(Number(opened), MAX_BRIDGES)
-      yield* started(other.box, SERVER("another sandbox"))
-      // Each of the silent ones alone would be waited for.
-      const [late, text] = yield* Effect.all([Effect.flip(heard(box, 4000)), heard(other.box, 4000)], { concurrency: 2 })
-      assert.instanceOf(late, PortClosed)
-      assert.strictEqual(text, "another sandbox")
-    }).pipe(Effect.scoped), PATIENCE)
+        )
+        assert.isAbove(Number(opened), MAX_BRIDGES / 2)
+        assert.isAtMost(Number(opened), MAX_BRIDGES)
+        yield* started(other.box, SERVER("another sandbox"))
+        // Each of the silent ones alone would be waited for.
+        const [late, text] = yield* Effect.all([Effect.flip(heard(box, 4000)), heard(other.box, 4000)], { concurrency: 2 })
+        assert.instanceOf(late, PortClosed)
+        assert.strictEqual(text, "another sandbox")
+      }).pipe(Effect.scoped),
+    PATIENCE
+  )
 })
 
 describe("connections into a box", () => {
@@ -152,20 +161,21 @@ describe("connections into a box", () => {
       const { box, other } = yield* world
       const held = "createServer((s) => s.on('error', () => {}).resume()).listen(4000, '127.0.0.1', () => tell('ready'))"
       for (const one of [box, other.box]) yield* started(one, held)
-      const open = (one: Box) => one.connect?.(4000) ?? Effect.die("the box has no ports")
       yield* Effect.scoped(Effect.gen(function*() {
-        yield* Effect.forEach(Array.from({ length: MAX_CONNECTIONS }), () => open(box))
-        assert.strictEqual((yield* Effect.flip(open(box)))._tag, "TooManyConnections")
-        yield* open(other.box)
+        yield* Effect.forEach(Array.from({ length: MAX_CONNECTIONS }), () => open(box, 4000))
+        assert.strictEqual((yield* Effect.flip(open(box, 4000)))._tag, "TooManyConnections")
+        yield* open(other.box, 4000)
       }))
-      yield* Effect.scoped(open(box))
+      yield* Effect.scoped(open(box, 4000))
     }).pipe(Effect.scoped), PATIENCE)
 
   it.live("break for their client when the server resets them, and do not just end", () =>
     Effect.gen(function*() {
       const { box } = yield* world
-      const half = "s.write('half', () => s.resetAndDestroy())"
+      const half = "s.once('data', () => s.write('half', () => s.resetAndDestroy()))"
       yield* started(box, `createServer((s) => ${half}).listen(4000, "127.0.0.1", () => tell("ready"))`)
-      assert.strictEqual((yield* Effect.flip(heard(box, 4000)))._tag, "ConnectionBroken")
+      const connection = yield* open(box, 4000)
+      yield* connection.send(new Uint8Array([1]))
+      assert.strictEqual((yield* Effect.flip(textOf(connection)))._tag, "ConnectionBroken")
     }).pipe(Effect.scoped), PATIENCE)
 })
