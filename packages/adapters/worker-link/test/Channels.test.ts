@@ -128,7 +128,7 @@ it.layer(database, { excludeTestServices: true })("a channel to the worker of a 
       assert.strictEqual((yield* Effect.flip(connect(SandboxId.make("c_bbbbbbbbbbbb"), 1)))._tag, "BoxNotRunning")
     })))
 
-  it.effect("breaks in the box when its client leaves, and for the client when the worker ends", () =>
+  it.effect("breaks in the box when its client leaves, and for the client when the server resets it or the worker ends", () =>
     Effect.scoped(Effect.gen(function*() {
       const scope = yield* Scope.make()
       yield* Scope.provide(worker(), scope)
@@ -139,6 +139,10 @@ it.layer(database, { excludeTestServices: true })("a channel to the worker of a 
       })
       yield* Effect.scoped(Effect.flatMap(reached(port), ({ received }) => Stream.runDrain(Stream.take(received, 1))))
       yield* Deferred.await(left)
+
+      const reset = yield* reached(yield* listening((socket) => socket.once("data", () => socket.resetAndDestroy())))
+      yield* reset.send(bytes("hello"))
+      assert.instanceOf(yield* Effect.flip(Stream.runDrain(reset.received)), ConnectionBroken)
 
       const connection = yield* reached(port)
       const broken = yield* Effect.flip(Stream.runForEach(connection.received, () => Scope.close(scope, Exit.void)))

@@ -1,7 +1,8 @@
-/** Previews in a browser, on names below `localhost`. */
-import { assert, layer } from "@effect/vitest"
+/** Previews in a browser, on names below `localhost`: servers on the machine, and in boxes with networks of their own. */
+import { assert, describe, layer, type Vitest } from "@effect/vitest"
 import { freePort } from "@slipway/embedded-postgres/testing/FreePort"
 import { Context, Effect, Layer } from "effect"
+import { spawnSync } from "node:child_process"
 import { createRequire } from "node:module"
 import path from "node:path"
 import type { Page } from "playwright-core"
@@ -11,6 +12,8 @@ import { Browser, inspect, linkFor, signIn } from "./Browser.ts"
 import * as Shop from "./Shop.ts"
 
 const VITE = path.join(path.dirname(createRequire(import.meta.url).resolve("vite/package.json")), "bin/vite.js")
+/** Boxes see this folder, with Vite and its packages. */
+const PACKAGES = path.dirname(path.dirname(path.dirname(VITE)))
 
 class Sandbox extends Context.Service<Sandbox, { readonly id: string; readonly vite: number; readonly plain: number }>()(
   "slipway/test/PreviewedSandbox"
@@ -25,17 +28,18 @@ const FILES = {
 }
 
 /** A sandbox in which Vite serves its tree, and a plain server. */
-const service = Layer.effect(
-  Sandbox,
-  Effect.gen(function*() {
-    const { server } = yield* Browser
-    const [vite, plain] = yield* Effect.all([freePort, freePort])
-    const environment = JSON.stringify({ ports: [{ port: vite, label: "Vite" }, plain] })
-    yield* repository(yield* folder, "app", { ...FILES, ".slipway/environment.json": environment })
-    const programs = [`node ${VITE} --host 127.0.0.1 --port ${vite} --strictPort`, `node server.mjs ${plain}`]
-    return { id: yield* sandboxOf(server, "app", programs.map(started).join(" ")), vite, plain }
-  })
-).pipe(Layer.provideMerge(Browser.layer()))
+const service = (settings: Readonly<Record<string, string>>) =>
+  Layer.effect(
+    Sandbox,
+    Effect.gen(function*() {
+      const { server } = yield* Browser
+      const [vite, plain] = yield* Effect.all([freePort, freePort])
+      const environment = JSON.stringify({ ports: [{ port: vite, label: "Vite" }, plain] })
+      yield* repository(yield* folder, "app", { ...FILES, ".slipway/environment.json": environment })
+      const programs = [`node ${VITE} --host 127.0.0.1 --port ${vite} --strictPort`, `node server.mjs ${plain}`]
+      return { id: yield* sandboxOf(server, "app", programs.map(started).join(" ")), vite, plain }
+    })
+  ).pipe(Layer.provideMerge(Browser.layer(settings)))
 
 /** Opens the preview by the form on its page, until its server listens. */
 const open = async (page: Page, id: string, port: number, isThere: (page: Page) => Promise<boolean>) => {
@@ -47,7 +51,7 @@ const open = async (page: Page, id: string, port: number, isThere: (page: Page) 
   }
 }
 
-layer(service, { excludeTestServices: true })("previews in a browser", (it) => {
+const tests = (it: Vitest.MethodsNonLive<Layer.Success<ReturnType<typeof service>>>) => {
   it.effect("show the pages of Vite, which replaces a module that the agent changes without loading the page again", () =>
     Effect.gen(function*() {
       const { server, visit } = yield* Browser
@@ -145,4 +149,47 @@ layer(service, { excludeTestServices: true })("previews in a browser", (it) => {
         await page.getByRole("navigation", { name: "Main" }).waitFor()
       }, { refused: [401, 403, 404, 405, 502], drops: true, expected: /CORS policy|frame-ancestors 'none'/u })
     }))
+
+  it.effect("register no service worker, which would answer in place of the server and of the exchange of tickets", () =>
+    Effect.gen(function*() {
+      const { server, visit } = yield* Browser
+      const { id, plain } = yield* Sandbox
+      const link = yield* linkFor()
+      yield* visit(async (page) => {
+        await signIn(page, link)
+        await open(page, id, plain, async (opened) => !(await opened.content()).includes("No server"))
+        const found = await page.evaluate(async () => {
+          // Now the browser has the script.
+          for (const script of ["/worker.js", "/.slipway/worker.js"]) await (await fetch(script)).text()
+          const attempts: ReadonlyArray<readonly [string, RegistrationOptions]> = [
+            ["/worker.js", { scope: "/" }],
+            ["/worker.js", { scope: "/", updateViaCache: "all" }],
+            ["/worker.js", { scope: "/", type: "module", updateViaCache: "all" }],
+            ["/.slipway/worker.js", { scope: "/" }],
+            ["/.slipway/worker.js", { scope: "/.slipway/preview", updateViaCache: "all" }]
+          ]
+          const results: Array<string> = []
+          for (const [script, options] of attempts) {
+            results.push(await navigator.serviceWorker.register(script, options).then(() => "registered", () => "refused"))
+          }
+          return { results: [...new Set(results)], registrations: (await navigator.serviceWorker.getRegistrations()).length }
+        })
+        assert.deepStrictEqual(found, { results: ["refused"], registrations: 0 })
+        // Through the exchange of a ticket again.
+        await page.goto(`/sandboxes/${id}/preview`)
+        await page.getByRole("button", { name: `port ${plain}` }).click()
+        await page.waitForURL(`http://${hostOf(server, id, plain)}/`)
+        assert.include(await page.content(), "localhost")
+        assert.isNull(await page.evaluate(() => navigator.serviceWorker.controller))
+      }, { refused: [401, 403, 404, 502], expected: /bad HTTP response code \(40[13]\)/u, drops: true })
+    }))
+}
+
+layer(service({}), { excludeTestServices: true })("previews in a browser", tests)
+
+const hasBoxes = spawnSync("bwrap", ["--version"]).status === 0
+const boxed = service({ SLIPWAY_ISOLATION: "bubblewrap", SLIPWAY_EGRESS_ALLOW: "registry.npmjs.org:443", SLIPWAY_TOOLCHAINS: PACKAGES })
+
+describe.skipIf(!hasBoxes)("previews of a box in a browser (needs bubblewrap: apt-get install bubblewrap)", () => {
+  layer(boxed, { excludeTestServices: true })(tests)
 })

@@ -94,6 +94,18 @@ export const sendRaw = ({ url }: Server, text: string, heard: (answer: string, s
     return Effect.sync(() => socket.destroy())
   })
 
+/** Opens a WebSocket of the preview, and sends `hi` once. Returns all that came until it closed. */
+export const talk = (server: Server, host: string, cookie: string, origin: string, echoed: () => void = () => {}) =>
+  sendRaw(
+    server,
+    `GET /ws HTTP/1.1\r\nHost: ${host}\r\nCookie: ${cookie}\r\nOrigin: ${origin}\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n` +
+      "Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n",
+    (answer, socket) => {
+      if (answer.endsWith("\r\n\r\n")) socket.write(Buffer.from([0x81, 0x82, 0, 0, 0, 0, 0x68, 0x69]))
+      if (answer.endsWith("\u0081\u0002hi")) echoed()
+    }
+  )
+
 /** The owner, signed in. */
 export const owner = Effect.gen(function*() {
   const sessions = yield* Sessions

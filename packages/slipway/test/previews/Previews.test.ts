@@ -9,7 +9,7 @@ import { createServer } from "node:http"
 import * as Storage from "../../src/service/storage/Storage.ts"
 import * as Settings from "../../src/settings/Settings.ts"
 import { folder, serve, type Server } from "../commands/SlipwayProcess.ts"
-import { ask, cookieOf, enter, hostOf, openForm, owner, repository, sandboxOf, sendRaw, started, terminate } from "./Previewed.ts"
+import { ask, cookieOf, enter, hostOf, openForm, owner, repository, sandboxOf, sendRaw, started, talk, terminate } from "./Previewed.ts"
 
 class Previewed extends Context.Service<Previewed, {
   readonly server: Server
@@ -128,6 +128,22 @@ layer(serviceWith({ SLIPWAY_ISOLATION: "none" }), { excludeTestServices: true })
       assert.isTrue(cut.isCut)
     }))
 
+  it.effect("takes 64 KiB of headers of an answer", () =>
+    Effect.gen(function*() {
+      const { id, port, server } = yield* Previewed
+      const host = hostOf(server, id, port)
+      const headers = { cookie: yield* enter(server, yield* owner, id, port) }
+      // The test's own client takes 16 KiB.
+      const most = yield* sendRaw(
+        server,
+        `GET /headers/60000 HTTP/1.1\r\nHost: ${host}\r\nCookie: ${headers.cookie}\r\nConnection: close\r\n\r\n`
+      )
+      assert.match(most, /^HTTP\/1\.1 200 /u)
+      const more = yield* ask(server, "/headers/70000", { host, headers })
+      assert.strictEqual(more.status, 502)
+      assert.include(more.text, "The server did not answer")
+    }))
+
   it.effect("does not reach a process of the machine that is not the sandbox's", () =>
     Effect.gen(function*() {
       const { foreign, id, server } = yield* Previewed
@@ -177,6 +193,20 @@ layer(serviceWith({ SLIPWAY_ISOLATION: "none" }), { excludeTestServices: true })
         assert.strictEqual(yield* status({ "sec-fetch-site": site, "sec-fetch-mode": "no-cors", "sec-fetch-dest": "script" }), 403)
       }
       assert.strictEqual(yield* status({ origin: `http://${hostOf(server, "c_bbbbbbbbbbbb", port)}` }), 403)
+    }))
+
+  it.effect("gives no script to a service worker, not from a browser's cache either", () =>
+    Effect.gen(function*() {
+      const { id, port, server } = yield* Previewed
+      const host = hostOf(server, id, port)
+      const cookie = yield* enter(server, yield* owner, id, port)
+      const script = (headers: Readonly<Record<string, string>>) => ask(server, "/worker.js", { host, headers: { cookie, ...headers } })
+      const plain = yield* script({})
+      assert.deepStrictEqual([plain.status, plain.headers.vary], [200, "service-worker"])
+      assert.notProperty(plain.headers, "service-worker-allowed")
+      assert.strictEqual((yield* script({ "service-worker": "script" })).status, 403)
+      assert.strictEqual((yield* script({ "service-worker": "script", "if-none-match": "\"1\"" })).status, 403)
+      assert.strictEqual((yield* script({ "sec-fetch-site": "same-origin", "sec-fetch-dest": "serviceworker" })).status, 403)
     }))
 
   it.effect("never answers for the service, nor the service for it", () =>
@@ -237,20 +267,13 @@ layer(serviceWith({ SLIPWAY_ISOLATION: "none" }), { excludeTestServices: true })
       const person = yield* owner
       const cookie = yield* enter(server, person, id, port)
       const host = hostOf(server, id, port)
-      const head = (origin: string, given = cookie) =>
-        `GET /ws HTTP/1.1\r\nHost: ${host}\r\nCookie: ${given}\r\nOrigin: ${origin}\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n` +
-        "Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n"
-      assert.match(yield* sendRaw(server, head("http://evil.example")), /^HTTP\/1\.1 403 /u)
-      assert.match(yield* sendRaw(server, head(`http://${host}`, "")), /^HTTP\/1\.1 401 /u)
+      assert.match(yield* talk(server, host, cookie, "http://evil.example"), /^HTTP\/1\.1 403 /u)
+      assert.match(yield* talk(server, host, "", `http://${host}`), /^HTTP\/1\.1 401 /u)
 
-      const frame = Buffer.from([0x81, 0x82, 0, 0, 0, 0, 0x68, 0x69]).toString("latin1")
       const echoed = yield* Deferred.make<void>()
-      const talk = sendRaw(server, head(`http://${host}`), (answer, socket) => {
-        if (answer.endsWith("\r\n\r\n")) socket.write(frame, "latin1")
-        if (answer.endsWith("\u0081\u0002hi")) Effect.runSync(Deferred.succeed(echoed, undefined))
-      })
+      const talking = talk(server, host, cookie, `http://${host}`, () => Effect.runSync(Deferred.succeed(echoed, undefined)))
       const signOut = Effect.andThen(Deferred.await(echoed), (yield* Sessions).signOut(person.token))
-      const [answer] = yield* Effect.all([talk, signOut], { concurrency: 2 })
+      const [answer] = yield* Effect.all([talking, signOut], { concurrency: 2 })
       assert.match(answer, /^HTTP\/1\.1 101 /u)
     }))
 

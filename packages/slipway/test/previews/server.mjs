@@ -21,8 +21,17 @@ const server = createServer((request, response) => {
       response.write("half")
       return void setImmediate(() => response.destroy())
     }
+    const size = Number(/^\/headers\/(\d+)$/u.exec(pathname)?.[1] ?? 0)
+    if (size > 0) return void response.setHeader("x-long", "x".repeat(size)).end()
+    // Never ends.
+    if (pathname === "/stream") return void response.write("half")
     // Answers never.
     if (pathname === "/wait") return
+    if (pathname.endsWith("/worker.js")) {
+      response.setHeader("content-type", "text/javascript").setHeader("cache-control", "max-age=3600").setHeader("etag", "\"1\"")
+      response.setHeader("service-worker-allowed", "/")
+      return void response.end("onfetch = (event) => event.respondWith(new Response('<title>Owned</title>'))")
+    }
     if (pathname === "/page") return void response.setHeader("content-type", "text/html").end("<h1>From the box</h1>")
     const { headers, method, url } = request
     response.setHeader("content-type", "application/json")

@@ -1,6 +1,6 @@
 /** Opens the box of a sandbox: its folders, its way out, and the limit of its disk. */
 import type { SandboxId } from "@slipway/domain/ids/SandboxId"
-import { BoxNotRunning, PortClosed } from "@slipway/domain/sandbox/ports/BoxConnection"
+import { BoxNotRunning, PortClosed, PortsUnsupported } from "@slipway/domain/sandbox/ports/BoxConnection"
 import { type Box, HostError } from "@slipway/domain/sandbox/ports/SandboxHost"
 import { Effect, Scope } from "effect"
 import { join, relative } from "node:path"
@@ -77,7 +77,9 @@ export const open = Effect.fnUntraced(function*(host: HostState, sandboxId: Sand
     if (!lives.has(sandboxId)) return yield* new BoxNotRunning()
     yield* host.counted(sandboxId)
     const socket = yield* Effect.acquireRelease(egress.connect(sandboxId, port), (socket) => Effect.sync(() => socket?.destroy()))
-    return socket === null ? yield* new PortClosed({ port }) : SocketConnection.of(socket)
+    if (socket !== null) return SocketConnection.of(socket)
+    // Processes that were started without a way out have no bridge.
+    return running.size > 0 && !(yield* egress.hasBridge(sandboxId)) ? yield* new PortsUnsupported() : yield* new PortClosed({ port })
   })
   const overlay: NonNullable<Box["overlay"]> = (wanted) => overlayIn(host, sandboxId, prepared, wanted)
   const box = {

@@ -75,7 +75,12 @@ const follow = () => {
         server.destroy()
         proxy.destroy()
       }
-      server.on("error", end).on("close", () => proxy.readableEnded && end())
+      server.on("error", () => {
+        // The proxy closes the tunnel when it is told: an end from here would look like the end of the bytes.
+        if (control.destroyed) end()
+        else control.write(`${nonce}\n`)
+      })
+      server.on("close", () => server.errored === null && proxy.readableEnded && end())
       proxy.on("error", end).on("close", end)
     })
   }

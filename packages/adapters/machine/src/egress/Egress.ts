@@ -81,6 +81,8 @@ export class Egress extends Context.Service<Egress, {
    * port open. The caller destroys the connection.
    */
   connect(sandboxId: SandboxId, port: number): Effect.Effect<Duplex | null>
+  /** Whether `connect` could reach a process of the sandbox now. */
+  hasBridge(sandboxId: SandboxId): Effect.Effect<boolean>
   /** Whether there is anything that the sandbox may reach now. */
   isOpen(sandboxId: SandboxId): Effect.Effect<boolean>
   /** Refused connections of a sandbox since the proxy started to listen. */
@@ -158,15 +160,8 @@ export const layer = (options: Options): Layer.Layer<Egress> =>
           refused: ({ reason, target }) => {
             const before = refusals.next(Date.now())
             if (before === null) return
-            run(
-              Effect.logWarning("a sandbox was refused a connection", {
-                sandboxId,
-                target,
-                reason,
-                refusals: refusals.count,
-                ...(before === 0 ? {} : { notLogged: before })
-              })
-            )
+            const more = before === 0 ? {} : { notLogged: before }
+            run(Effect.logWarning("a sandbox was refused a connection", { sandboxId, target, reason, refusals: refusals.count, ...more }))
           }
         })
         const close = () => {
@@ -233,6 +228,7 @@ export const layer = (options: Options): Layer.Layer<Egress> =>
         serve,
         route,
         connect: (sandboxId, port) => Effect.promise(() => relays.get(sandboxId)?.open(port) ?? Promise.resolve(null)),
+        hasBridge: (sandboxId) => Effect.sync(() => relays.get(sandboxId)?.hasBridge() ?? false),
         isOpen: (sandboxId) => Effect.sync(() => options.allow.size > 0 || routes.has(sandboxId)),
         refusals: (sandboxId) => Effect.sync(() => counters.get(sandboxId)?.count ?? 0)
       })

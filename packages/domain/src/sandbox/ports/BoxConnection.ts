@@ -41,10 +41,10 @@ export class TooManyConnections extends Schema.TaggedError<TooManyConnections>()
   }
 }
 
-/** The isolation of the sandbox has no way to the ports of a box. A retry does not help. */
+/** No way leads to the ports of the processes that the sandbox runs now. A retry helps only after others were started. */
 export class PortsUnsupported extends Schema.TaggedError<PortsUnsupported>()("PortsUnsupported", {}) {
   override get message() {
-    return "The isolation of this sandbox has no way to its ports."
+    return "No way leads to the ports of this sandbox."
   }
 }
 

@@ -28,7 +28,15 @@ const NOT_TO_BOX = new Set(["host", "expect", "forwarded", "x-forwarded-for", "x
  * Headers of answers that act on other hosts or paths of the site, or on the connection. `Clear-Site-Data` would remove cookies of the
  * whole site, the service's session included.
  */
-const NOT_FROM_BOX = new Set(["alt-svc", "clear-site-data", "nel", "report-to", "reporting-endpoints", "set-login"])
+const NOT_FROM_BOX = new Set([
+  "alt-svc",
+  "clear-site-data",
+  "nel",
+  "report-to",
+  "reporting-endpoints",
+  "service-worker-allowed",
+  "set-login"
+])
 
 type Lines = ReadonlyArray<readonly [name: string, value: string]>
 
@@ -94,11 +102,20 @@ export const fromBox = (message: IncomingMessage, target: Target): Record<string
     ...headers,
     ...(cookies.length === 0 ? {} : { "set-cookie": cookies }),
     ...(headers["location"] === undefined ? {} : { location: headers["location"].map((one) => locationOf(one, target)) }),
+    // A browser must not take a script from its cache for a service worker, which `isServiceWorker` would have refused.
+    vary: [...headers["vary"] ?? [], "service-worker"],
     // Without it pages of a site could take each other's memory, and set `document.domain`.
     "origin-agent-cluster": ["?1"],
     "x-robots-tag": ["noindex"]
   }
 }
+
+/**
+ * Whether the browser asks for the script of a service worker. Such a script would answer later requests for its origin in the browser,
+ * tickets among them, also after the person's session or the sandbox has ended.
+ */
+export const isServiceWorker = ({ headers }: IncomingMessage): boolean =>
+  headers["service-worker"] !== undefined || headers["sec-fetch-dest"] === "serviceworker"
 
 /**
  * Whether a page of another origin caused the request. It may only lead a person here: other previews, and any other site, must not use

@@ -61,11 +61,12 @@ export const unanswered = ({ port }: Target) =>
 
 export const unsupported = page(
   501,
-  "No previews with this isolation",
-  "Sandboxes on machines of their own have no previews yet. The operator of the service chooses the isolation."
+  "No previews of this sandbox",
+  "Its processes have no way out, or the runner in its machine is of an older version. The operator of the service can help."
 )
 export const unreachable = page(503, "The sandbox cannot be reached", "Its worker does not answer just now. Reload this page in a moment.")
 export const tooMany = page(503, "Too many connections", "Too many requests to this preview are open. Reload this page in a moment.")
 export const elsewhere = page(403, "Request from another site blocked", "Another site may link to a preview, but not use it.")
+export const serviceWorker = page(403, "No service workers", "A page of a preview cannot register a service worker.")
 export const badRequest = page(400, "Bad request", "The address of the request is not a path.")
 export const nothing = page(404, "Not found", "There is nothing at this address.")

@@ -152,6 +152,7 @@ const make = Effect.gen(function*() {
     const pass = cookie === undefined ? null : PreviewPass.read(key, cookie, { ...target, kind: "cookie", now })
     if (pass === null || !(yield* isThere(pass))) return PreviewPage.signIn(publicUrl, target)
     if (PreviewHeaders.isFromElsewhere(message, origin)) return PreviewPage.elsewhere
+    if (PreviewHeaders.isServiceWorker(message)) return PreviewPage.serviceWorker
     const response = () => NodeHttpServerRequest.toServerResponse(request) as ServerResponse
     return yield* passed({ message, response, early: early.get(message) ?? Buffer.alloc(0) }, target, pass)
   })

@@ -15,6 +15,10 @@ const kill = (pid: number) => {
   }
 }
 
+/** Ends the processes whose command lines have the text. */
+export const end = (text: string) =>
+  Effect.map(processesOf(text), (found) => found.forEach((one) => kill(Number(one.split(" ")[0]))))
+
 /** A folder with the filters of system calls, where the worker's own is not known yet. */
 export const filtersIn = (folder: string): string => {
   const filters = path.join(folder, "filters")
@@ -44,7 +48,7 @@ export const make = Effect.fnUntraced(function*(at: string, kind: "bubblewrap" |
     { mode: 0o755 }
   )
   /** Ends what runs in all of them. The processes have no parent: after a failed test they would stay. */
-  const lose = Effect.map(processesOf(`${machines}/`), (found) => found.forEach((one) => kill(Number(one.split(" ")[0]))))
+  const lose = end(`${machines}/`)
   yield* Effect.addFinalizer(() => lose)
   return {
     program,
