@@ -24,7 +24,7 @@ const requests: ReadonlyArray<readonly [line: string, ...headers: ReadonlyArray<
 /** Without what differs between two answers. */
 const comparable = (answer: string) => answer.replace(/^(X-Request-Id: req_|Date: ).*$/gimu, "$1")
 
-/** Requests and refusals until now, with the one that asks. */
+/** Requests and refusals until now, this request included. */
 const counted = (key: string) =>
   Effect.map(
     ask("/metrics", { key }),

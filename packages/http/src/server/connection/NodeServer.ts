@@ -3,7 +3,7 @@ import { HeadersTooLarge, InvalidRequest, NotFound, type Refusal, RequestTimeout
 import { Duration } from "effect"
 import { type IncomingMessage, Server, type ServerOptions, type ServerResponse, STATUS_CODES } from "node:http"
 import type { Socket } from "node:net"
-import { newRequestId } from "../request/Head.ts"
+import { newRequestId } from "../RequestId.ts"
 
 /** The address of a terminal, perhaps with a path in front of it. */
 const TERMINAL = /\/sandboxes\/[^/?]+\/terminal(?:\?|$)/u

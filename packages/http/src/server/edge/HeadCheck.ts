@@ -15,7 +15,8 @@ import { LiveResponses } from "../connection/LiveResponses.ts"
 import * as Wire from "../connection/Wire.ts"
 import { Previews } from "../preview/Previews.ts"
 import { respond } from "../reply/Respond.ts"
-import { type Head, newRequestId } from "../request/Head.ts"
+import type { Head } from "../request/Head.ts"
+import { newRequestId } from "../RequestId.ts"
 import { type Address, Routes } from "../Routes.ts"
 import { basePathOf, Settings } from "../Settings.ts"
 import * as Cors from "./Cors.ts"
@@ -104,6 +105,18 @@ export class HeadCheck extends Context.Service<HeadCheck, {
   static readonly layer = Layer.effect(HeadCheck, Effect.suspend(() => make))
 }
 
+const hasBody = ({ headers }: IncomingMessage): boolean =>
+  headers["content-length"] !== undefined || headers["transfer-encoding"] !== undefined
+
+const headOf = ({ headers, method = "", url = "" }: IncomingMessage): Head => ({
+  method,
+  url,
+  headers: headers as Headers.Headers,
+  get cookies() {
+    return Cookies.parseHeader(headers.cookie ?? "")
+  }
+})
+
 const make = Effect.gen(function*() {
   const live = yield* LiveResponses
   const connections = yield* Connections
@@ -186,20 +199,9 @@ const make = Effect.gen(function*() {
   return HeadCheck.of({
     check: (head, wire) => checked.get(wire.source) ?? check(head, wire),
     answer: (message, response) => {
-      const { headers, method = "", url = "" } = message
-      // Effect reads what a body and an absolute target need, and begins the span.
-      const isLeft = isCollected || !url.startsWith("/") || headers["content-length"] !== undefined ||
-        headers["transfer-encoding"] !== undefined
-      if (isLeft) return false
-      const head: Head = {
-        method,
-        url,
-        headers: headers as Headers.Headers,
-        get cookies() {
-          return Cookies.parseHeader(headers.cookie ?? "")
-        }
-      }
-      const found = check(head, Wire.ofNode(message, response))
+      // Effect begins the span, reads the body, and knows absolute targets.
+      if (isCollected || hasBody(message) || message.url?.startsWith("/") !== true) return false
+      const found = check(headOf(message), Wire.ofNode(message, response))
       if (found.outcome._tag !== "Answered") {
         checked.set(message, found)
         return false
