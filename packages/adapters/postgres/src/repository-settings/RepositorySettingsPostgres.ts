@@ -1,6 +1,12 @@
 /** `RepositorySettings` on Postgres. Each change is one transaction with its entry in the audit log. */
 import { AuditLog } from "@slipway/domain/access/ports/AuditLog"
-import { changed, MAX_REPOSITORIES, RepositorySettings, type SettingsOf, SettingsRefused } from "@slipway/domain/source/ports/RepositorySettings"
+import {
+  changed,
+  MAX_REPOSITORIES,
+  RepositorySettings,
+  type SettingsOf,
+  SettingsRefused
+} from "@slipway/domain/source/ports/RepositorySettings"
 import { NO_SETTINGS, sameSettings } from "@slipway/domain/source/schema/RepoSettings"
 import { Effect, Layer } from "effect"
 import { SqlClient } from "effect/sql"
