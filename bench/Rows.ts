@@ -104,6 +104,16 @@ export const groups: ReadonlyArray<Group> = [
     load: () => import("./boot/Boot.ts")
   },
   {
+    name: "interactive",
+    minutes: 20,
+    rows: [
+      { id: "interactive", what: "creation to the output of the first command, in a box of bubblewrap, in sequence", quick: true },
+      { id: "interactive-p99", what: "the slowest hundredth of those", quick: true },
+      { id: "interactive-burst", what: "the same, 100 at once", quick: true }
+    ],
+    load: () => import("./boot/Interactive.ts")
+  },
+  {
     name: "start",
     minutes: 30,
     rows: [

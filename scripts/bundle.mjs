@@ -90,7 +90,7 @@ const options = {
 const output = {
   format: "esm",
   // Lines and names stay, so that a stack says something without its map: Node reads that only with --enable-source-maps.
-  keepNames: true,
+  keepNames: false,
   minify: { compress: false, mangle: false, codegen: { removeWhitespace: false, asciiOnly: true, legalComments: "none" } },
   comments: { annotation: false, jsdoc: false, legal: false },
   sourcemap: true,

@@ -50,6 +50,8 @@ export interface Service {
   readonly events: (id: string) => Promise<ReadonlyArray<Told>>
   /** Follows its stream until there is an event of that type, and answers when it came, by `performance.now`. */
   readonly heard: (id: string, type: string) => Promise<number>
+  /** The same, until it says this text. */
+  readonly said: (id: string, text: string) => Promise<number>
   /** Publishes its changes as a draft pull request, and waits for it. */
   readonly publish: (id: string) => Promise<void>
   readonly status: (id: string) => Promise<string>
@@ -180,6 +182,7 @@ export const make = (checkout: string) =>
           send: async (id, prompt) => void await call(`/${id}/messages`, { prompt }),
           status: async (id) => ((await call(`/${id}`)) as { readonly status: string }).status,
           heard: (id, type) => heard(id, `"type":"${type}"`),
+          said: heard,
           publish: async (id) => {
             await call(`/${id}/pull-request`, {})
             await heard(id, `"type":"pull_request.updated"`)

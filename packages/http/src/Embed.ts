@@ -16,6 +16,7 @@ import { Connections } from "./server/connection/Connections.ts"
 import { LiveResponses } from "./server/connection/LiveResponses.ts"
 import * as WebHandler from "./server/connection/WebHandler.ts"
 import * as Wire from "./server/connection/Wire.ts"
+import { HeadCheck } from "./server/edge/HeadCheck.ts"
 import { Previews } from "./server/preview/Previews.ts"
 import { Routes } from "./server/Routes.ts"
 import { type Given, Settings } from "./server/Settings.ts"
@@ -23,12 +24,14 @@ import { type Given, Settings } from "./server/Settings.ts"
 /** The path of `publicUrl` is where the host mounts it, unless `prefix` says otherwise. */
 export type Options = Given
 
-type Own = HttpRouter.HttpRouter | Settings | LiveResponses | Connections | Previews | Routes | Server.Platform
+type Own = HttpRouter.HttpRouter | Settings | LiveResponses | Connections | Previews | Routes | HeadCheck | Server.Platform
 
 type Needs<R> = Exclude<HttpRouter.Request.Without<R>, Own>
 
 /** The services that the API needs: the domain's use cases and stores. */
-export type Services = Needs<Layer.Services<ReturnType<typeof Server.routes<never, never>>> | Layer.Services<typeof LiveResponses.layer>>
+export type Services = Needs<
+  Layer.Services<ReturnType<typeof Server.routes<never, never>> | typeof HeadCheck.layer | typeof LiveResponses.layer>
+>
 
 type AdministrationPorts = AccessStore | MemberStore | PartnerStore | WebhookStore | WebhookSender
 
@@ -117,7 +120,8 @@ export const make = async <E, Provided, R = never>(
 ): Promise<Embedded<Provided>> => {
   const scope = Scope.makeUnsafe()
   const close = Effect.suspend(() => Scope.close(scope, Exit.void))
-  const own = Layer.mergeAll(LiveResponses.layer, Connections.layer, Routes.layer, Previews.layerOff).pipe(
+  const own = HeadCheck.layer.pipe(
+    Layer.provideMerge(Layer.mergeAll(LiveResponses.layer, Connections.layer, Routes.layer, Previews.layerOff)),
     Layer.provideMerge(Layer.mergeAll(services, Settings.layer(options), NodeHttpServer.layerHttpServices))
   )
   const { context, ...handlers } = await Effect.runPromise(

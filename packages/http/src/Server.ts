@@ -3,7 +3,6 @@ import * as NodeHttpServer from "@effect/platform-node/NodeHttpServer"
 import { Api } from "@slipway/api/Api"
 import { InternalApi } from "@slipway/api/InternalApi"
 import { MAX_MESSAGE_BYTES } from "@slipway/api/schema/TerminalMessages"
-import { Ids } from "@slipway/domain/ids/Ids"
 import { Duration, Effect, type FileSystem, Layer, type Path, type Scope } from "effect"
 import { type Etag, type HttpPlatform, HttpRouter, type HttpServer, type HttpServerError } from "effect/http"
 import { HttpApiBuilder } from "effect/http-api"
@@ -41,6 +40,7 @@ import { Connections } from "./server/connection/Connections.ts"
 import { LiveResponses } from "./server/connection/LiveResponses.ts"
 import * as NodeServer from "./server/connection/NodeServer.ts"
 import * as Edge from "./server/edge/Edge.ts"
+import { HeadCheck } from "./server/edge/HeadCheck.ts"
 import * as PreviewProxy from "./server/preview/PreviewProxy.ts"
 import { Previews } from "./server/preview/Previews.ts"
 import * as JsonBody from "./server/request/JsonBody.ts"
@@ -119,15 +119,13 @@ export type Platform = HttpPlatform.HttpPlatform | Etag.Generator | FileSystem.F
 /** Listens, and on shutdown first ends the streams, then waits for requests under way. */
 export const layer = <E = never, R = never>(listen: { readonly host?: string; readonly port: number }, pages?: Pages<E, R>) => {
   const server = Layer.unwrap(Effect.gen(function*() {
-    const ids = yield* Ids
     const { keepAlive } = yield* Settings
     const { guard } = yield* Connections
     const previews = yield* Previews
-    const context = yield* Effect.context<never>()
-    const newRequestId = () => `req_${Effect.runSyncWith(context)(ids.ulid)}`
+    const { answer } = yield* HeadCheck
     const listening: Layer.Layer<HttpServer.HttpServer | Platform, HttpServerError.ServeError> = NodeHttpServer.layer(() => {
       const upgrades = (request: IncomingMessage) => previews.isFor(request.headers.host) && PreviewProxy.isWebSocket(request)
-      const server = NodeServer.make({ newRequestId, keepAlive, upgrades })
+      const server = NodeServer.make({ keepAlive, upgrades, answer })
       guard(server)
       previews.prepare(server)
       return server
@@ -147,6 +145,7 @@ export const layer = <E = never, R = never>(listen: { readonly host?: string; re
   return drain.pipe(
     Layer.provideMerge(HttpRouter.serve(routes(pages), { routerConfig, disableLogger: true })),
     Layer.provideMerge(server),
+    Layer.provideMerge(HeadCheck.layer),
     Layer.provideMerge(Layer.mergeAll(LiveResponses.layer, Connections.layer, Routes.layer, Previews.layer))
   )
 }

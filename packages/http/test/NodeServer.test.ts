@@ -7,7 +7,7 @@ import * as NodeServer from "../src/server/connection/NodeServer.ts"
 
 it.live("answers what was asked before its routes stood", () =>
   Effect.promise(async () => {
-    const server = NodeServer.make({ newRequestId: () => "req_1", keepAlive: Duration.seconds(5) })
+    const server = NodeServer.make({ keepAlive: Duration.seconds(5) })
     server.listen(0, "127.0.0.1")
     await once(server, "listening")
     const { port } = server.address() as AddressInfo

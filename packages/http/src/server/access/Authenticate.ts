@@ -14,8 +14,8 @@ import { Hints } from "@slipway/domain/store/Hints"
 import { LruCache } from "@slipway/domain/store/LruCache"
 import type { StoreUnavailable } from "@slipway/domain/store/StoreUnavailable"
 import { Clock, DateTime, Effect, Redacted, Result } from "effect"
-import type { HttpServerRequest } from "effect/http"
 import type * as Wire from "../connection/Wire.ts"
+import type { Head } from "../request/Head.ts"
 import type { Needed } from "../Routes.ts"
 import { basePathOf, rateLimitsOf, Settings } from "../Settings.ts"
 import * as RememberedRefusals from "./RememberedRefusals.ts"
@@ -131,7 +131,7 @@ export const make = Effect.gen(function*() {
   }
   const stranger = (address: string, refusal: Refusal): Caller => ({ principal: Result.fail(refuse(address, refusal)), rate: null })
 
-  const bySession = (request: HttpServerRequest.HttpServerRequest, address: string, token: Redacted.Redacted) =>
+  const bySession = (request: Head, address: string, token: Redacted.Redacted) =>
     Effect.map(sessions.admit(token, limits), (admission): Caller => {
       if (admission === null) return stranger(address, ended)
       const fromPage = READS.has(request.method) ||
@@ -165,7 +165,7 @@ export const make = Effect.gen(function*() {
     })
   })
 
-  const callerOf = (request: HttpServerRequest.HttpServerRequest, wire: Wire.Wire, address: string) => {
+  const callerOf = (request: Head, wire: Wire.Wire, address: string) => {
     const lines = wire.lines("authorization")
     const token = lines.length === 0 ? SessionCookie.tokenOf(request, base) : null
     if (token !== null) return bySession(request, address, token)
@@ -175,7 +175,7 @@ export const make = Effect.gen(function*() {
   }
 
   return (
-    request: HttpServerRequest.HttpServerRequest,
+    request: Head,
     wire: Wire.Wire,
     address: string,
     scope: Needed

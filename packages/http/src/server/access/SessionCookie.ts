@@ -1,6 +1,6 @@
 /** The cookie that holds the token of a person's session. */
 import { Redacted } from "effect"
-import type { HttpServerRequest } from "effect/http"
+import type { Head } from "../request/Head.ts"
 
 /**
  * Browsers accept a cookie of the first prefix only over TLS (or from the machine itself), for this host alone, from its root.
@@ -14,7 +14,7 @@ export const attributes = (base: string) => ({ path: base === "" ? "/" : base, s
 const TOKEN = /^[0-9A-Za-z]{43}$/u
 
 /** `null`: there is none, or what is there cannot be one. */
-export const tokenOf = (request: HttpServerRequest.HttpServerRequest, base: string): Redacted.Redacted | null => {
+export const tokenOf = (request: Head, base: string): Redacted.Redacted | null => {
   const name = named("session", base)
   const header = request.headers["cookie"]
   if (header === undefined || !header.includes(name)) return null

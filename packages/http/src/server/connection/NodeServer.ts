@@ -1,8 +1,9 @@
 /** The `node:http` server: its limits, and the error body for what Node would answer by itself (docs/decisions/1). */
 import { HeadersTooLarge, InvalidRequest, NotFound, type Refusal, RequestTimeout } from "@slipway/api/shared/Errors"
 import { Duration } from "effect"
-import { createServer, type IncomingMessage, type Server, type ServerResponse, STATUS_CODES } from "node:http"
+import { type IncomingMessage, Server, type ServerOptions, type ServerResponse, STATUS_CODES } from "node:http"
 import type { Socket } from "node:net"
+import { newRequestId } from "../RequestId.ts"
 
 /** The address of a terminal, perhaps with a path in front of it. */
 const TERMINAL = /\/sandboxes\/[^/?]+\/terminal(?:\?|$)/u
@@ -28,7 +29,7 @@ const refusalOf = (code: string | undefined): Refusal =>
     : InvalidRequest.make("The request is not valid HTTP.")
 
 /** Writes the refusal past a response object, because there is none, and closes. */
-const write = (socket: Socket, { code, message, status }: Refusal, requestId: string) => {
+const write = (socket: Socket, { code, message, status }: Refusal) => {
   const body = JSON.stringify({ error: { code, message } })
   socket.end([
     `HTTP/1.1 ${status} ${STATUS_CODES[status]}`,
@@ -36,7 +37,7 @@ const write = (socket: Socket, { code, message, status }: Refusal, requestId: st
     `Content-Length: ${Buffer.byteLength(body)}`,
     "Cache-Control: no-store",
     "X-Content-Type-Options: nosniff",
-    `X-Request-Id: ${requestId}`,
+    `X-Request-Id: ${newRequestId()}`,
     "Connection: close",
     "",
     body
@@ -45,39 +46,52 @@ const write = (socket: Socket, { code, message, status }: Refusal, requestId: st
   socket.once("finish", () => socket.destroySoon())
 }
 
-/** The unanswered requests of each connection, in their order. Runs for every request. */
-const exchanges = (server: Server) => {
-  const open = new WeakMap<Socket, Array<ServerResponse>>()
-  // Node closes the idle ones once, when the server is closed; those that are answered later were busy then.
-  const closeIdle = () => {
-    if (!server.listening) setImmediate(() => server.closeIdleConnections())
+type Answer = (request: IncomingMessage, response: ServerResponse) => boolean
+
+class RequestServer extends Server {
+  readonly #answer: Answer
+  /** The unanswered requests of each connection, in their order. */
+  readonly #open = new WeakMap<Socket, Array<ServerResponse>>()
+  /** Requests that came before there was a listener: a server listens a moment before its routes exist. `null`: there is one. */
+  #early: Array<ServerResponse> | null = []
+
+  constructor(options: ServerOptions, answer: Answer) {
+    super(options)
+    this.#answer = answer
+    this.on("newListener", (event: string, listener: (request: IncomingMessage, response: ServerResponse) => void) => {
+      if (event !== "request") return
+      for (const response of this.#early ?? []) listener(response.req, response)
+      this.#early = null
+    })
   }
-  server.on("request", ({ socket }, response) => {
-    const here = open.get(socket)
-    if (here === undefined) open.set(socket, [response])
+
+  underWay(socket: Socket): ReadonlyArray<ServerResponse> {
+    return (this.#open.get(socket) ?? []).filter(({ closed }) => !closed)
+  }
+
+  /** Node closes the idle ones once, when the server is closed; those that are answered later were busy then. */
+  readonly #closeIdle = () => {
+    if (!this.listening) setImmediate(() => this.closeIdleConnections())
+  }
+
+  #remember({ socket }: IncomingMessage, response: ServerResponse) {
+    const here = this.#open.get(socket)
+    if (here === undefined) this.#open.set(socket, [response])
     else {
       while (here[0]?.closed === true) here.shift()
       here.push(response)
     }
-    response.on("close", closeIdle)
-  })
-  return (socket: Socket): ReadonlyArray<ServerResponse> => (open.get(socket) ?? []).filter(({ closed }) => !closed)
-}
-
-/**
- * Keeps requests that come before there is a listener, and hands them to the first one: a server listens a moment before its routes
- * exist, and Node drops a request without a listener.
- */
-const holdEarly = (server: Server) => {
-  const early: Array<ServerResponse> = []
-  const hold = (_request: IncomingMessage, response: ServerResponse) => void early.push(response)
-  server.on("request", hold)
-  const answered = (event: string, answer: (request: IncomingMessage, response: ServerResponse) => void) => {
-    if (event !== "request") return
-    server.off("request", hold).off("newListener", answered)
-    for (const response of early) answer(response.req, response)
+    response.on("close", this.#closeIdle)
   }
-  server.on("newListener", answered)
+
+  /** Before any listener: one of them cannot keep a request from the others. */
+  override emit(event: string, ...args: Array<any>): boolean {
+    if (event !== "request") return super.emit(event, ...args)
+    const [request, response]: [IncomingMessage, ServerResponse] = args as never
+    this.#remember(request, response)
+    if (this.#early !== null) return this.#early.push(response) > 0
+    return this.#answer(request, response) || super.emit(event, request, response)
+  }
 }
 
 /** Runs the action when all of them are answered, or broken off: at once where there are none. */
@@ -92,41 +106,39 @@ const after = (responses: ReadonlyArray<ServerResponse>, action: () => void) => 
 }
 
 interface Options {
-  /** Names a request that no handler ever saw. */
-  readonly newRequestId: () => string
   /** How long a connection may wait for its next request. */
   readonly keepAlive: Duration.Duration
   /**
    * The requests that may change the protocol beside those for terminals. The offers of others are ignored (RFC 9110, section 7.8).
    */
   readonly upgrades?: (request: IncomingMessage) => boolean
+  /** Answers a request before the listeners see it, or returns false. */
+  readonly answer?: Answer
 }
 
-export const make = ({ keepAlive, newRequestId, upgrades = () => false }: Options): Server => {
-  const server = createServer({
+export const make = ({ answer = () => false, keepAlive, upgrades = () => false }: Options): Server => {
+  const server = new RequestServer({
     ...limits,
     shouldUpgradeCallback: (request) => isTerminal(request) || upgrades(request),
     keepAliveTimeout: Duration.toMillis(keepAlive)
-  })
-  const underWay = exchanges(server)
+  }, answer)
   const refused = new WeakSet<Socket>()
 
   /** Nothing after this is a request: what was asked before on the connection is answered, then comes the refusal. */
   const refuse = (socket: Socket, refusal: Refusal) => {
     if (refused.has(socket)) return
     refused.add(socket)
-    const asked = underWay(socket)
+    const asked = server.underWay(socket)
     // The body of the last request cannot be read: the refusal is its answer, if it has none yet.
     const last = asked.at(-1)
     const broken = last !== undefined && !last.req.complete ? last : null
     after(broken === null ? asked : asked.slice(0, -1), () => {
       if (!socket.writable) return socket.destroy()
-      if (broken === null || !broken.headersSent) return write(socket, refusal, newRequestId())
+      if (broken === null || !broken.headersSent) return write(socket, refusal)
       return after([broken], () => socket.destroy())
     })
   }
 
-  holdEarly(server)
   server.on("clientError", (error: NodeJS.ErrnoException, socket: Socket) => {
     if (error.code === "ECONNRESET" || !socket.writable) return socket.destroy()
     return refuse(socket, refusalOf(error.code))

@@ -27,6 +27,8 @@ export interface Outlet {
 }
 
 export interface Wire {
+  /** The request as its host has it. */
+  readonly source: object
   readonly reader: Reader
   /** The version of HTTP that the request names; `null`: its host read it, and says where it ends. */
   readonly version: string | null
@@ -100,6 +102,9 @@ class NodeWire implements Wire, Outlet {
   constructor(message: IncomingMessage, response: ServerResponse) {
     this.#message = message
     this.#response = response
+  }
+  get source() {
+    return this.#message
   }
   get reader() {
     return new SocketReader(this.#message.socket)
@@ -185,6 +190,9 @@ export class WebWire implements Wire, Reader {
     this.#request = request
     this.peer = peer
     ofRequests.set(request, this)
+  }
+  get source() {
+    return this.#request
   }
   get reader() {
     return this
@@ -285,12 +293,14 @@ export class WebWire implements Wire, Reader {
 
 const ofRequests = new WeakMap<object, WebWire>()
 
+export const ofNode = (message: IncomingMessage, response: ServerResponse): Wire => new NodeWire(message, response)
+
 export const of = (request: HttpServerRequest.HttpServerRequest): Wire => {
   const { source } = request
   if ("rawHeaders" in source) {
     // We serve no HTTP/2: its objects only look the same.
     const message = NodeHttpServerRequest.toIncomingMessage(request) as IncomingMessage
-    return new NodeWire(message, NodeHttpServerRequest.toServerResponse(request) as ServerResponse)
+    return ofNode(message, NodeHttpServerRequest.toServerResponse(request) as ServerResponse)
   }
   return ofRequests.get(source) ?? new WebWire(source as Request, null)
 }

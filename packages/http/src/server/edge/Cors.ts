@@ -2,7 +2,8 @@
  * Which pages of other origins may read the API: the CORS protocol of the Fetch standard. Such pages authenticate with an API
  * key. Cookies never count for them, since no reply has `Access-Control-Allow-Credentials`.
  */
-import { type HttpServerRequest, HttpServerResponse } from "effect/http"
+import { HttpServerResponse } from "effect/http"
+import type { Head } from "../request/Head.ts"
 import type { Address } from "../Routes.ts"
 
 /** How long a browser may keep the answer to a preflight. */
@@ -31,13 +32,13 @@ const NONE: Headers = {}
 
 export const make = (allowed: ReadonlyArray<string>) => {
   const origins = new Set(allowed)
-  const allowedOrigin = ({ headers }: HttpServerRequest.HttpServerRequest) => {
+  const allowedOrigin = ({ headers }: Head) => {
     const { origin } = headers
     return origin !== undefined && origins.has(origin) ? origin : null
   }
   return {
     /** The headers of every reply at this path. */
-    headers: (request: HttpServerRequest.HttpServerRequest, path: string | null, known: Headers): Headers => {
+    headers: (request: Head, path: string | null, known: Headers): Headers => {
       if (origins.size === 0 || !isOpen(path)) return NONE
       const origin = allowedOrigin(request)
       const vary = known["vary"] === undefined ? "Origin" : `${known["vary"]}, Origin`
@@ -47,7 +48,7 @@ export const make = (allowed: ReadonlyArray<string>) => {
     },
     /** The answer to the question whether a page may send a request; `null`: it is no such question. */
     preflight: (
-      request: HttpServerRequest.HttpServerRequest,
+      request: Head,
       path: string | null,
       address: Address | null
     ): HttpServerResponse.HttpServerResponse | null => {
