@@ -1,59 +1,187 @@
-/** A real agent of this machine as an MCP client of the real service: it calls Slipway's tools over Streamable HTTP with an API key. */
+/**
+ * Real agents as clients of Slipway's MCP server, configured as docs/mcp-server.md says: each creates a sandbox, waits for it, looks at it
+ * and says what came of it. A scripted model decides which tools they call.
+ */
 import { assert, describe, it } from "@effect/vitest"
 import * as Installed from "@slipway/agents/Installed"
 import { profiles } from "@slipway/agents/profiles/AgentRuntimeProfiles"
-import { calling } from "@slipway/agents/testing/fake-model/Directives"
-import { type AgentEvent, AgentRuntime } from "@slipway/domain/sandbox/ports/AgentRuntime"
+import { calling, fromResults } from "@slipway/agents/testing/fake-model/Directives"
+import * as FakeModel from "@slipway/agents/testing/fake-model/FakeModel"
+import { SandboxId } from "@slipway/domain/ids/SandboxId"
+import * as SpawnedProgram from "@slipway/machine/testing/SpawnedProgram"
 import { Effect, Redacted } from "effect"
-import { folder, repository, run, serve } from "../commands/SlipwayProcess.ts"
-import { agentsFolder, sandbox, unisolated } from "./real/RealAgent.ts"
+import { chmodSync, mkdirSync, readFileSync, writeFileSync } from "node:fs"
+import path from "node:path"
+import { command, folder, repository, run, serve } from "../commands/SlipwayProcess.ts"
+import * as StoredKeys from "../../src/commands/client/server/StoredKeys.ts"
+import { blocksOf } from "../docs/Blocks.ts"
+import { agentsFolder, freshToken } from "./real/RealAgent.ts"
 
 const LONG = 300_000
 
-const isInstalled = await Effect.runPromise(
-  profiles["codex"] === undefined
-    ? Effect.succeed(false)
-    : Effect.map(Installed.inspect("codex", profiles["codex"], agentsFolder), ({ state }) => state === "ready")
-)
+const PAGE = path.resolve(import.meta.dirname, "../../../../docs/mcp-server.md")
 
-describe.skipIf(!isInstalled)("Slipway's MCP server (needs codex: npm run agents:install)", () => {
-  it.live("has its tools called by codex, which gives its model the results", () =>
-    Effect.gen(function*() {
-      const data = yield* folder
-      const server = yield* serve(data)
-      yield* run(data, ["repos", "add", "acme/shop", repository(data)])
-      const made = yield* sandbox("codex")
-      const session = yield* AgentRuntime.use((runtime) =>
-        runtime.open({
-          box: made.box,
-          repositories: made.repositories,
-          access: made.access,
-          instructions: null,
-          toolApprovalMode: "auto",
-          profile: "codex",
-          model: "test/codex",
-          reasoningEffort: null,
-          resume: null,
-          // The name of a server is the last part of its address, which is that of Slipway's endpoint.
-          mcp: { access: { baseUrl: server.url, token: Redacted.make(server.key ?? "") }, servers: ["mcp"] }
-        })
-      )
-      const events: Array<AgentEvent> = []
-      const created = calling("create_sandbox", { repos: [{ fullName: "acme/shop" }], prompt: "[[say hello]]", title: "Made by codex" })
-      const end = yield* session.prompt({
-        turnId: "00000000-0000-5000-8000-000000000001",
-        text: `${created} ${calling("list_sandboxes", {})} [[say done]]`,
-        onEvent: (event) => Effect.sync(() => void events.push(event))
-      })
-      assert.deepStrictEqual(end, { state: "succeeded" })
-      const tools = events.flatMap((event) => event._tag === "ToolUpdated" && event.status === "completed" ? [event.tool] : [])
-      assert.deepStrictEqual(tools, ["mcp: create_sandbox", "mcp: list_sandboxes"], JSON.stringify(events))
-      const listed = yield* Effect.promise(async () => {
-        const response = await fetch(`${server.url}/api/public/v1/sandboxes`, { headers: { authorization: `Bearer ${server.key}` } })
-        return (await response.json()) as { readonly data: ReadonlyArray<{ readonly id: string; readonly title: string }> }
-      })
-      assert.deepStrictEqual(listed.data.map(({ title }) => title), ["Made by codex"])
-      // The model got what the tool answered.
-      assert.include(JSON.stringify(made.model.requests.map(({ body }) => body)), listed.data[0]?.id ?? "no sandbox")
-    }).pipe(Effect.scoped, Effect.provide(unisolated.layer)), LONG)
+/** An agent's command line, as a person runs it once for a prompt. */
+interface Client {
+  /** The heading of its configuration in the page. */
+  readonly heading: string
+  /** Its name for a tool of the server `slipway`, and the call's arguments. */
+  readonly call: (tool: string, given: object) => string
+  /** The file below the home that the configuration belongs to; absent: the configuration is a command. */
+  readonly file?: string
+  readonly args: (prompt: string) => ReadonlyArray<string>
+  readonly env?: Readonly<Record<string, string>>
+  /** It takes the prompt from its standard input. */
+  readonly readsInput?: true
+}
+
+/** codex asks no person here. */
+const ALLOWED = `mcp_servers.slipway.tools.create_sandbox.approval_mode="approve"`
+
+const clients: Readonly<Record<string, Client>> = {
+  claude: {
+    heading: "Claude Code",
+    call: (tool, given) => calling(`mcp__slipway__${tool}`, given),
+    args: (prompt) => ["-p", prompt, "--model", "claude-opus-5-5", "--allowed-tools", "mcp__slipway"],
+    // Otherwise a prompt begins before the command has answered.
+    env: { ENABLE_TOOL_SEARCH: "false", MCP_CONNECTION_NONBLOCKING: "false" }
+  },
+  codex: {
+    heading: "Codex",
+    call: calling,
+    file: ".codex/config.toml",
+    args: (prompt) => ["exec", "--skip-git-repo-check", "--config", ALLOWED, prompt]
+  },
+  grok: {
+    heading: "Grok",
+    call: (tool, given) => calling("use_tool", { tool_name: `slipway__${tool}`, tool_input: given }),
+    args: (prompt) => ["--no-auto-update", "-p", prompt, "-m", "fake-model", "--always-approve"]
+  },
+  opencode: {
+    heading: "opencode",
+    call: (tool, given) => calling(`slipway_${tool}`, given),
+    file: ".config/opencode/opencode.json",
+    args: () => ["run"],
+    // It quotes a prompt in its arguments.
+    readsInput: true
+  }
+}
+
+/** The first block below a heading of the page is for the address, the second one for the command. */
+const configurationOf = (heading: string, transport: "http" | "stdio", url: string): string => {
+  const section = readFileSync(PAGE, "utf8").split(/^## /mu).find((part) => part.startsWith(`${heading}\n`)) ?? ""
+  const block = blocksOf(PAGE, section)[transport === "http" ? 0 : 1]
+  assert.isDefined(block, `${heading}: ${transport}`)
+  const text = block.text.replaceAll("https://slipway.example", url)
+  assert.include(text, url)
+  return text
+}
+
+const program = (name: string) =>
+  profiles[name] === undefined
+    ? Effect.succeed(null)
+    : Effect.map(
+      Installed.inspect(name, profiles[name], agentsFolder),
+      (found) => found.state === "ready" ? { command: found.command, version: found.version } : null
+    )
+
+/** The agent in a home of its own, with its model and no servers. */
+const settled = Effect.fnUntraced(function*(name: string, file: string) {
+  const home = yield* folder
+  const workspace = path.join(home, "work")
+  const token = freshToken()
+  const model = yield* FakeModel.start({ token, workspace: { path: workspace, repositories: [{ name: "acme/shop", folder: "." }] } })
+  const access = {
+    baseUrl: model.url,
+    token: Redacted.make(token),
+    model: name === "claude" ? "claude-opus-5-5" : "fake-model",
+    contextTokens: 128_000,
+    outputTokens: 8_192
+  }
+  const launch = profiles[name]?.launch({
+    access,
+    // It is only asked for its paths.
+    box: { home, workspace } as never,
+    repositories: [],
+    instructions: null,
+    toolApprovalMode: "auto",
+    profile: name,
+    model: "test/model",
+    reasoningEffort: null,
+    resume: null
+  }, file)
+  mkdirSync(workspace)
+  for (const [to, text] of Object.entries(launch?.homeFiles ?? {})) {
+    mkdirSync(path.dirname(path.join(home, to)), { recursive: true })
+    writeFileSync(path.join(home, to), text)
+  }
+  return { home, workspace, model, env: launch?.env ?? {} }
 })
+
+const server = Effect.gen(function*() {
+  const data = yield* folder
+  const server = yield* serve(data)
+  yield* run(data, ["repos", "add", "acme/shop", repository(data)])
+  return { ...server, data, key: server.key ?? "" }
+})
+
+/** The command `slipway` in a folder for the path. */
+const installed = (home: string) => {
+  const bin = path.join(home, "bin")
+  mkdirSync(bin)
+  const file = path.join(bin, "slipway")
+  writeFileSync(file, `#!/bin/sh\nexec ${process.execPath} ${command} "$@"\n`)
+  chmodSync(file, 0o755)
+  return `${bin}:${process.env["PATH"]}`
+}
+
+/** What the agent in the sandbox says, as no script has it. */
+const REPLY = "The shop has 7 files"
+const REPORTED = fromResults("shop has \\d files")
+
+for (const [name, { args, call, env: more = {}, file, heading, readsInput }] of Object.entries(clients)) {
+  const found = await Effect.runPromise(program(name))
+  describe.skipIf(found === null)(`Slipway's MCP server with ${name} (needs ${name}: npm run agents:install)`, () => {
+    for (const transport of ["http", "stdio"] as const) {
+      it.live(`has a sandbox created, waited for and shown by ${name} over ${transport}`, () =>
+        Effect.gen(function*() {
+          const { key, url } = yield* server
+          const agent = yield* settled(name, found?.command ?? "")
+          const env = {
+            ...agent.env,
+            ...more,
+            HOME: agent.home,
+            PATH: installed(agent.home),
+            ...(transport === "http" ? { SLIPWAY_API_KEY: key } : {})
+          }
+          // As `slipway auth login` does.
+          if (transport === "stdio") {
+            StoredKeys.change(path.join(agent.home, ".config/slipway/credentials.json"), () => ({ servers: { [url]: { key } } }))
+          }
+          const execute = (program: string, args: ReadonlyArray<string>, input = "") =>
+            SpawnedProgram.run(program, args, { cwd: agent.workspace, env, input })
+          const configuration = configurationOf(heading, transport, url)
+          if (file === undefined) {
+            const added = yield* execute("/bin/sh", ["-ec", configuration.replace(/^\w+ /mu, `'${found?.command}' `)])
+            assert.strictEqual(added.code, 0, added.stderr)
+          } else {
+            const to = path.join(agent.home, file)
+            mkdirSync(path.dirname(to), { recursive: true })
+            writeFileSync(to, configuration, { flag: "a" })
+          }
+          const sandboxId = fromResults("c_\\w{12}")
+          const script = [
+            call("create_sandbox", { repos: [{ fullName: "acme/shop" }], prompt: `[[say ${REPLY}]]`, title: `Made by ${name}` }),
+            call("wait_for_sandbox", { sandboxId, timeoutSeconds: 100 }),
+            call("get_sandbox", { sandboxId }),
+            `[[say Its agent says: ${REPORTED}]]`
+          ].join(" ")
+          const ended = yield* execute(found?.command ?? "", args(script), readsInput === true ? script : "")
+          const results = JSON.stringify(agent.model.requests.at(-1)?.call.results)
+          if (process.env.DEBUG) console.log(name, transport, ended, agent.model.requests.map(({call}) => call.results), JSON.stringify(agent.model.requests[0]?.call.tools.map(t => [t.namespace, t.name])))
+          assert.strictEqual(ended.code, 0, ended.stderr)
+          assert.include(ended.stdout, "Its agent says: shop has 7 files", `${ended.stderr}\n${results}`)
+        }).pipe(Effect.scoped), LONG)
+    }
+  })
+}
