@@ -2,14 +2,14 @@
  * Real agents as clients of Slipway's MCP server, configured as docs/mcp-server.md says: each creates a sandbox, waits for it, looks at it
  * and says what came of it. A scripted model decides which tools they call.
  */
-import { assert, describe, it } from "@effect/vitest"
+import { assert, describe, layer } from "@effect/vitest"
 import * as Installed from "@slipway/agents/Installed"
 import { profiles } from "@slipway/agents/profiles/AgentRuntimeProfiles"
 import { calling, fromResults } from "@slipway/agents/testing/fake-model/Directives"
 import * as FakeModel from "@slipway/agents/testing/fake-model/FakeModel"
 import { SandboxId } from "@slipway/domain/ids/SandboxId"
 import * as SpawnedProgram from "@slipway/machine/testing/SpawnedProgram"
-import { Effect, Redacted } from "effect"
+import { Context, Effect, Layer, Redacted } from "effect"
 import { chmodSync, mkdirSync, readFileSync, writeFileSync } from "node:fs"
 import path from "node:path"
 import { command, folder, repository, run, serve } from "../commands/SlipwayProcess.ts"
@@ -33,10 +33,15 @@ interface Client {
   readonly env?: Readonly<Record<string, string>>
   /** It takes the prompt from its standard input. */
   readonly readsInput?: true
+  /** It begins before a command has told its tools, and hears of them later. */
+  readonly waits?: true
 }
 
 /** codex asks no person here. */
-const ALLOWED = `mcp_servers.slipway.tools.create_sandbox.approval_mode="approve"`
+const ALLOWED = ["create_sandbox", "send_message"].flatMap((tool) => [
+  "--config",
+  `mcp_servers.slipway.tools.${tool}.approval_mode="approve"`
+])
 
 const clients: Readonly<Record<string, Client>> = {
   claude: {
@@ -50,12 +55,13 @@ const clients: Readonly<Record<string, Client>> = {
     heading: "Codex",
     call: calling,
     file: ".codex/config.toml",
-    args: (prompt) => ["exec", "--skip-git-repo-check", "--config", ALLOWED, prompt]
+    args: (prompt) => ["exec", "--skip-git-repo-check", ...ALLOWED, prompt]
   },
   grok: {
     heading: "Grok",
     call: (tool, given) => calling("use_tool", { tool_name: `slipway__${tool}`, tool_input: given }),
-    args: (prompt) => ["--no-auto-update", "-p", prompt, "-m", "fake-model", "--always-approve"]
+    args: (prompt) => ["--no-auto-update", "-p", prompt, "-m", "fake-model", "--always-approve"],
+    waits: true
   },
   opencode: {
     heading: "opencode",
@@ -118,70 +124,98 @@ const settled = Effect.fnUntraced(function*(name: string, file: string) {
   return { home, workspace, model, env: launch?.env ?? {} }
 })
 
-const server = Effect.gen(function*() {
-  const data = yield* folder
-  const server = yield* serve(data)
-  yield* run(data, ["repos", "add", "acme/shop", repository(data)])
-  return { ...server, data, key: server.key ?? "" }
-})
+/** One service for all agents, with a repository. */
+class Service extends Context.Service<Service, { readonly url: string; readonly key: string }>()("slipway/test/Service") {
+  static readonly layer = Layer.effect(
+    Service,
+    Effect.gen(function*() {
+      const data = yield* folder
+      const { key = "", url } = yield* serve(data)
+      yield* run(data, ["repos", "add", "acme/shop", repository(data)])
+      return { url, key }
+    })
+  )
+}
+
+/** The file below the home with the answers of `slipway mcp-server`. */
+const ANSWERS = "answers.jsonl"
 
 /** The command `slipway` in a folder for the path. */
 const installed = (home: string) => {
   const bin = path.join(home, "bin")
   mkdirSync(bin)
   const file = path.join(bin, "slipway")
-  writeFileSync(file, `#!/bin/sh\nexec ${process.execPath} ${command} "$@"\n`)
+  writeFileSync(file, `#!/bin/sh\n'${process.execPath}' '${command}' "$@" | tee '${path.join(home, ANSWERS)}'\n`)
   chmodSync(file, 0o755)
   return `${bin}:${process.env["PATH"]}`
 }
 
-/** What the agent in the sandbox says, as no script has it. */
-const REPLY = "The shop has 7 files"
+const PNG = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNkYPhfDwAChwGA60e6kgAAAABJRU5ErkJggg=="
+
+/** The prompt for the sandbox, and a sentence of its agent that no script of the client has. */
+const PROMPT = `[[shell echo ${PNG} | base64 -d > "$SLIPWAY_ARTIFACTS/dot.png"]] [[say The shop has 7 files]]`
 const REPORTED = fromResults("shop has \\d files")
 
-for (const [name, { args, call, env: more = {}, file, heading, readsInput }] of Object.entries(clients)) {
-  const found = await Effect.runPromise(program(name))
-  describe.skipIf(found === null)(`Slipway's MCP server with ${name} (needs ${name}: npm run agents:install)`, () => {
-    for (const transport of ["http", "stdio"] as const) {
-      it.live(`has a sandbox created, waited for and shown by ${name} over ${transport}`, () =>
-        Effect.gen(function*() {
-          const { key, url } = yield* server
-          const agent = yield* settled(name, found?.command ?? "")
-          const env = {
-            ...agent.env,
-            ...more,
-            HOME: agent.home,
-            PATH: installed(agent.home),
-            ...(transport === "http" ? { SLIPWAY_API_KEY: key } : {})
-          }
-          // As `slipway auth login` does.
-          if (transport === "stdio") {
-            StoredKeys.change(path.join(agent.home, ".config/slipway/credentials.json"), () => ({ servers: { [url]: { key } } }))
-          }
-          const execute = (program: string, args: ReadonlyArray<string>, input = "") =>
-            SpawnedProgram.run(program, args, { cwd: agent.workspace, env, input })
-          const configuration = configurationOf(heading, transport, url)
-          if (file === undefined) {
-            const added = yield* execute("/bin/sh", ["-ec", configuration.replace(/^\w+ /mu, `'${found?.command}' `)])
-            assert.strictEqual(added.code, 0, added.stderr)
-          } else {
-            const to = path.join(agent.home, file)
-            mkdirSync(path.dirname(to), { recursive: true })
-            writeFileSync(to, configuration, { flag: "a" })
-          }
-          const sandboxId = fromResults("c_\\w{12}")
-          const script = [
-            call("create_sandbox", { repos: [{ fullName: "acme/shop" }], prompt: `[[say ${REPLY}]]`, title: `Made by ${name}` }),
-            call("wait_for_sandbox", { sandboxId, timeoutSeconds: 100 }),
-            call("get_sandbox", { sandboxId }),
-            `[[say Its agent says: ${REPORTED}]]`
-          ].join(" ")
-          const ended = yield* execute(found?.command ?? "", args(script), readsInput === true ? script : "")
-          const results = JSON.stringify(agent.model.requests.at(-1)?.call.results)
-          if (process.env.DEBUG) console.log(name, transport, ended, agent.model.requests.map(({call}) => call.results), JSON.stringify(agent.model.requests[0]?.call.tools.map(t => [t.namespace, t.name])))
-          assert.strictEqual(ended.code, 0, ended.stderr)
-          assert.include(ended.stdout, "Its agent says: shop has 7 files", `${ended.stderr}\n${results}`)
-        }).pipe(Effect.scoped), LONG)
-    }
-  })
+/** The directives of the prompt. A second turn begins only when the artifacts of the first one are stored. */
+const scriptOf = (call: Client["call"], name: string): string => {
+  const sandboxId = fromResults("c_\\w{12}")
+  return [
+    call("create_sandbox", { repos: [{ fullName: "acme/shop" }], prompt: PROMPT, title: `Made by ${name}` }),
+    call("wait_for_sandbox", { sandboxId, timeoutSeconds: 100 }),
+    call("send_message", { sandboxId, text: "[[say Done]]" }),
+    call("wait_for_sandbox", { sandboxId, timeoutSeconds: 100 }),
+    call("get_sandbox", { sandboxId }),
+    call("read_artifact", { sandboxId, name: "dot.png" }),
+    `[[say Its agent says: ${REPORTED}]]`
+  ].join(" ")
 }
+
+const found = new Map<string, Effect.Success<ReturnType<typeof program>>>()
+for (const name of Object.keys(clients)) found.set(name, await Effect.runPromise(program(name)))
+
+layer(Service.layer, { excludeTestServices: true, timeout: LONG })("Slipway's MCP server", (it) => {
+  for (const [name, { args, call, env: more = {}, file, heading, readsInput, waits }] of Object.entries(clients)) {
+    describe.skipIf(found.get(name) === null)(`with ${name} (needs ${name}: npm run agents:install)`, () => {
+      const program = found.get(name)?.command ?? ""
+      for (const transport of ["http", "stdio"] as const) {
+        it.effect(`gives ${name} a sandbox over ${transport}, its reply and its artifacts`, () =>
+          Effect.gen(function*() {
+            const { key, url } = yield* Service
+            const agent = yield* settled(name, program)
+            const env = {
+              ...agent.env,
+              ...more,
+              HOME: agent.home,
+              PATH: installed(agent.home),
+              ...(transport === "http" ? { SLIPWAY_API_KEY: key } : {})
+            }
+            // As `slipway auth login` does.
+            if (transport === "stdio") {
+              StoredKeys.change(path.join(agent.home, ".config/slipway/credentials.json"), () => ({ servers: { [url]: { key } } }))
+            }
+            const execute = (program: string, args: ReadonlyArray<string>, input = "") =>
+              SpawnedProgram.run(program, args, { cwd: agent.workspace, env, input })
+            const configuration = configurationOf(heading, transport, url)
+            if (file === undefined) {
+              const added = yield* execute("/bin/sh", ["-ec", configuration.replace(/^\w+ /mu, `'${program}' `)])
+              assert.strictEqual(added.code, 0, added.stderr)
+            } else {
+              const to = path.join(agent.home, file)
+              mkdirSync(path.dirname(to), { recursive: true })
+              writeFileSync(to, configuration, { flag: "a" })
+            }
+            const answered = `[[shell until grep -q '"tools":' '${path.join(agent.home, ANSWERS)}'; do sleep 0.1; done]]`
+            const script = `${waits === true && transport === "stdio" ? answered : ""} ${scriptOf(call, name)}`
+            const ended = yield* execute(program, args(script), readsInput === true ? script : "")
+            const asked = agent.model.requests.filter(({ call }) => !call.hidden)
+            const results = asked.at(-1)?.call.results ?? []
+            const all = `${ended.stdout}\n${ended.stderr}\n${JSON.stringify(results)}`
+            assert.strictEqual(ended.code, 0, all)
+            assert.include(ended.stdout, "Its agent says: shop has 7 files", all)
+            if (process.env.DEBUG) console.log(name, transport, "IMAGE", JSON.stringify(asked.at(-1)?.body).includes(PNG), results.at(-1)?.slice(0, 600))
+            assert.match(results.findLast((text) => text.includes("dot.png")) ?? "", /image.png/u, all)
+          }), LONG)
+      }
+    })
+  }
+})
