@@ -1,6 +1,6 @@
 /**
  * Real agents as clients of Slipway's MCP server, configured as docs/mcp-server.md says: each creates a sandbox, waits for it, looks at it
- * and says what came of it. A scripted model decides which tools they call.
+ * reads an artifact and says what came of it. A scripted model decides which tools they call.
  */
 import { assert, describe, layer } from "@effect/vitest"
 import * as Installed from "@slipway/agents/Installed"
@@ -152,8 +152,12 @@ const installed = (home: string) => {
 
 const PNG = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNkYPhfDwAChwGA60e6kgAAAABJRU5ErkJggg=="
 
+/** So that the image is nowhere in the prompt. */
+const rot13 = (text: string) =>
+  text.replaceAll(/[a-z]/giu, (letter) => String.fromCharCode(letter.charCodeAt(0) + (letter.toLowerCase() < "n" ? 13 : -13)))
+
 /** The prompt for the sandbox, and a sentence of its agent that no script of the client has. */
-const PROMPT = `[[shell echo ${PNG} | base64 -d > "$SLIPWAY_ARTIFACTS/dot.png"]] [[say The shop has 7 files]]`
+const PROMPT = `[[shell echo ${rot13(PNG)} | tr A-Za-z N-ZA-Mn-za-m | base64 -d > "$SLIPWAY_ARTIFACTS/dot.png"]] [[say The shop has 7 files]]`
 const REPORTED = fromResults("shop has \\d files")
 
 /** The directives of the prompt. A second turn begins only when the artifacts of the first one are stored. */
@@ -212,8 +216,7 @@ layer(Service.layer, { excludeTestServices: true, timeout: LONG })("Slipway's MC
             const all = `${ended.stdout}\n${ended.stderr}\n${JSON.stringify(results)}`
             assert.strictEqual(ended.code, 0, all)
             assert.include(ended.stdout, "Its agent says: shop has 7 files", all)
-            if (process.env.DEBUG) console.log(name, transport, "IMAGE", JSON.stringify(asked.at(-1)?.body).includes(PNG), results.at(-1)?.slice(0, 600))
-            assert.match(results.findLast((text) => text.includes("dot.png")) ?? "", /image.png/u, all)
+            assert.include(JSON.stringify(asked.at(-1)?.body), PNG, all)
           }), LONG)
       }
     })
