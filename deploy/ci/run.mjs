@@ -240,6 +240,15 @@ const run = async () => {
   const server = serverOf()
   const request = requestOf()
   const deadline = Date.now() + 60_000 * Number(env("SLIPWAY_TIMEOUT_MINUTES", "60"))
+  // A cancelled job ends its sandbox, also one that is being created.
+  const sandbox = { path: "", isCancelled: false }
+  const end = () => void call(server, "POST", `${sandbox.path}/terminate`).catch(() => undefined).finally(() => process.exit(130))
+  for (const signal of ["SIGINT", "SIGTERM"]) {
+    process.once(signal, () => {
+      sandbox.isCancelled = true
+      if (sandbox.path !== "") end()
+    })
+  }
   const created = await call(server, "POST", "/api/public/v1/sandboxes", {
     body: request,
     headers: { "idempotency-key": idempotencyKey(request) }
@@ -247,12 +256,10 @@ const run = async () => {
   const { id } = created
   const page = `${server}/sandboxes/${id}`
   const path = `/api/public/v1/sandboxes/${id}`
+  sandbox.path = path
+  if (sandbox.isCancelled) end()
   say(`Sandbox ${id}: ${page}`)
   output("sandbox-id", id)
-  // A cancelled job ends its sandbox.
-  for (const signal of ["SIGINT", "SIGTERM"]) {
-    process.once(signal, () => void call(server, "POST", `${path}/terminate`).catch(() => undefined).finally(() => process.exit(130)))
-  }
   const { said, state } = await follow(server, id, page, deadline)
   const pull = state === "succeeded" && env("SLIPWAY_PUBLISH", "true") === "true"
     ? await publish(server, id, request.repos[0].fullName)

@@ -93,7 +93,10 @@ describe("a home in a machine", () => {
         writeFileSync(path.join(home, "out", name), text)
       }
       const came: Array<Uint8Array> = []
-      const reading = Stream.runForEach(connection.readHome(["out"], { maximumBytes: 5000 }), (bytes) => Effect.sync(() => came.push(bytes)))
+      const reading = Stream.runForEach(
+        connection.readHome(["out"], { maximumBytes: 5000 }),
+        (bytes) => Effect.sync(() => came.push(bytes))
+      )
       const refused = yield* Effect.flip(reading)
       assert.strictEqual(refused._tag === "HomeRefused" && refused.reason, "too_large")
       const text = Buffer.concat(came).toString("latin1")

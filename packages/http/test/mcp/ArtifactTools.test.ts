@@ -35,8 +35,10 @@ layer(http(), { excludeTestServices: true })("artifacts over MCP", (it) => {
 
   it.effect("are listed with type and size, and with the reason why others are missing", () =>
     Effect.gen(function*() {
-      const { client, id } = yield* given([{ name: "report.md", bytes: Buffer.from("# Done\n") }, { name: "shots/cart.png", bytes: PNG }],
-        "One was left out.")
+      const { client, id } = yield* given(
+        [{ name: "report.md", bytes: Buffer.from("# Done\n") }, { name: "shots/cart.png", bytes: PNG }],
+        "One was left out."
+      )
       const { isError, structured, text } = yield* called(client, "list_artifacts", { sandboxId: id })
       assert.isFalse(isError, text)
       const artifacts = structured["artifacts"] as ReadonlyArray<Record<string, unknown>>

@@ -12,8 +12,8 @@ import * as SpawnedProgram from "@slipway/machine/testing/SpawnedProgram"
 import { Context, Effect, Layer, Redacted } from "effect"
 import { chmodSync, mkdirSync, readFileSync, writeFileSync } from "node:fs"
 import path from "node:path"
-import { command, folder, repository, run, serve } from "../commands/SlipwayProcess.ts"
 import * as StoredKeys from "../../src/commands/client/server/StoredKeys.ts"
+import { command, folder, repository, run, serve } from "../commands/SlipwayProcess.ts"
 import { blocksOf } from "../docs/Blocks.ts"
 import { agentsFolder, freshToken } from "./real/RealAgent.ts"
 
@@ -157,7 +157,9 @@ const rot13 = (text: string) =>
   text.replaceAll(/[a-z]/giu, (letter) => String.fromCharCode(letter.charCodeAt(0) + (letter.toLowerCase() < "n" ? 13 : -13)))
 
 /** The prompt for the sandbox, and a sentence of its agent that no script of the client has. */
-const PROMPT = `[[shell echo ${rot13(PNG)} | tr A-Za-z N-ZA-Mn-za-m | base64 -d > "$SLIPWAY_ARTIFACTS/dot.png"]] [[say The shop has 7 files]]`
+const PROMPT = `[[shell echo ${
+  rot13(PNG)
+} | tr A-Za-z N-ZA-Mn-za-m | base64 -d > "$SLIPWAY_ARTIFACTS/dot.png"]] [[say The shop has 7 files]]`
 const REPORTED = fromResults("shop has \\d files")
 
 /** The directives of the prompt. A second turn begins only when the artifacts of the first one are stored. */

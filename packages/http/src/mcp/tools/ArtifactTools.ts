@@ -18,7 +18,8 @@ const size = Schema.Number.annotateKey({ description: "Bytes." })
 export const listArtifacts = tool({
   name: "list_artifacts",
   title: "List the artifacts",
-  description: "Lists the files that the agent left for people in $SLIPWAY_ARTIFACTS, such as reports and screenshots, as of the end of its " +
+  description:
+    "Lists the files that the agent left for people in $SLIPWAY_ARTIFACTS, such as reports and screenshots, as of the end of its " +
     "last turn. At most 50. Changes nothing and costs nothing.",
   ...reads,
   input: Schema.Struct({ sandboxId }),
@@ -49,12 +50,14 @@ const bytesOf = async (client: SlipwayClient, sandboxId: string, { name, sha256 
   return null
 }
 
-const mostOf = (mediaType: string): number => mediaType === "text/plain" ? MAX_TEXT_BYTES : IMAGE_TYPES.has(mediaType) ? MAX_IMAGE_BYTES : -1
+const mostOf = (mediaType: string): number =>
+  mediaType === "text/plain" ? MAX_TEXT_BYTES : IMAGE_TYPES.has(mediaType) ? MAX_IMAGE_BYTES : -1
 
 export const readArtifact = tool({
   name: "read_artifact",
   title: "Read an artifact",
-  description: "Reads a file that the agent left for people: a text of at most 1 MiB in pages, or a PNG, JPEG, GIF or WebP image of at most " +
+  description:
+    "Reads a file that the agent left for people: a text of at most 1 MiB in pages, or a PNG, JPEG, GIF or WebP image of at most " +
     "3 MiB as an image. Of others it tells type and size, and how to download them. Changes nothing and costs nothing.",
   ...reads,
   input: Schema.Struct({
