@@ -179,6 +179,7 @@ const textOf = ({ data, type }, page) => {
 const follow = async (server, id, page, deadline) => {
   let after = "0"
   let said = ""
+  const tools = new Set()
   const path = `/api/public/v1/sandboxes/${id}`
   for (;;) {
     const { data, nextCursor } = await call(server, "GET", `${path}/events?after=${after}&limit=100`)
@@ -186,7 +187,10 @@ const follow = async (server, id, page, deadline) => {
     for (const event of data) {
       const text = textOf(event, page)
       if (text !== null) say(text)
-      if (event.type === "tool.updated" && event.data.state === "running") say(`Tool: ${event.data.title}`)
+      if (event.type === "tool.updated" && !tools.has(event.data.call_id)) {
+        tools.add(event.data.call_id)
+        say(`Tool: ${event.data.tool}`)
+      }
       if (event.type === "message.updated" && event.data.kind === "text") said = event.data.text
       if (event.type === "turn.completed") return { state: event.data.state, said }
       if (event.type === "sandbox.status" && event.data.status && !LIVE.includes(event.data.status)) {

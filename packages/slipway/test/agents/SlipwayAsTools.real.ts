@@ -7,7 +7,7 @@ import * as Installed from "@slipway/agents/Installed"
 import { profiles } from "@slipway/agents/profiles/AgentRuntimeProfiles"
 import { calling, fromResults } from "@slipway/agents/testing/fake-model/Directives"
 import * as FakeModel from "@slipway/agents/testing/fake-model/FakeModel"
-import { SandboxId } from "@slipway/domain/ids/SandboxId"
+import type { Box } from "@slipway/domain/sandbox/ports/SandboxHost"
 import * as SpawnedProgram from "@slipway/machine/testing/SpawnedProgram"
 import { Context, Effect, Layer, Redacted } from "effect"
 import { chmodSync, mkdirSync, readFileSync, writeFileSync } from "node:fs"
@@ -106,8 +106,8 @@ const settled = Effect.fnUntraced(function*(name: string, file: string) {
   }
   const launch = profiles[name]?.launch({
     access,
-    // It is only asked for its paths.
-    box: { home, workspace } as never,
+    // It is asked for its paths alone.
+    box: { home, workspace } as Box,
     repositories: [],
     instructions: null,
     toolApprovalMode: "auto",
@@ -157,9 +157,8 @@ const rot13 = (text: string) =>
   text.replaceAll(/[a-z]/giu, (letter) => String.fromCharCode(letter.charCodeAt(0) + (letter.toLowerCase() < "n" ? 13 : -13)))
 
 /** The prompt for the sandbox, and a sentence of its agent that no script of the client has. */
-const PROMPT = `[[shell echo ${
-  rot13(PNG)
-} | tr A-Za-z N-ZA-Mn-za-m | base64 -d > "$SLIPWAY_ARTIFACTS/dot.png"]] [[say The shop has 7 files]]`
+const DRAW = `echo ${rot13(PNG)} | tr A-Za-z N-ZA-Mn-za-m | base64 -d > "$SLIPWAY_ARTIFACTS/dot.png"`
+const PROMPT = `[[shell ${DRAW}]] [[say The shop has 7 files]]`
 const REPORTED = fromResults("shop has \\d files")
 
 /** The directives of the prompt. A second turn begins only when the artifacts of the first one are stored. */
@@ -210,8 +209,10 @@ layer(Service.layer, { excludeTestServices: true, timeout: LONG })("Slipway's MC
               mkdirSync(path.dirname(to), { recursive: true })
               writeFileSync(to, configuration, { flag: "a" })
             }
-            const answered = `[[shell until grep -q '"tools":' '${path.join(agent.home, ANSWERS)}'; do sleep 0.1; done]]`
-            const script = `${waits === true && transport === "stdio" ? answered : ""} ${scriptOf(call, name)}`
+            const answers = path.join(agent.home, ANSWERS)
+            const answered = `[[shell until grep -q '"tools":' '${answers}'; do sleep 0.1; done]]`
+            const first = waits === true && transport === "stdio" ? answered : ""
+            const script = `${first} ${scriptOf(call, name)}`
             const ended = yield* execute(program, args(script), readsInput === true ? script : "")
             const asked = agent.model.requests.filter(({ call }) => !call.hidden)
             const results = asked.at(-1)?.call.results ?? []

@@ -96,6 +96,7 @@ describe("deploy/ci", () => {
         assert.include(outputs, `sandbox-id=${sandbox?.id}\n`)
         assert.include(outputs, "state=succeeded\n")
         assert.include(stdout, `Draft pull request: ${pull}`)
+        assert.match(stdout, /^Tool: .*: :error: :a\.md/mu)
         assert.deepStrictEqual(stdout.split("\n").filter((text) => text.includes("::")).length, 1, stdout)
         const [, key = "none"] = /^::add-mask::(sbx_live_\S+)$/mu.exec(stdout) ?? []
         assert.strictEqual(stdout.split(key).length, 2)
