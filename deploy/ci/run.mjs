@@ -179,6 +179,7 @@ const textOf = ({ data, type }, page) => {
 const follow = async (server, id, page, deadline) => {
   let after = "0"
   let said = ""
+  const tools = new Set()
   const path = `/api/public/v1/sandboxes/${id}`
   for (;;) {
     const { data, nextCursor } = await call(server, "GET", `${path}/events?after=${after}&limit=100`)
@@ -186,7 +187,10 @@ const follow = async (server, id, page, deadline) => {
     for (const event of data) {
       const text = textOf(event, page)
       if (text !== null) say(text)
-      if (event.type === "tool.updated" && event.data.state === "running") say(`Tool: ${event.data.title}`)
+      if (event.type === "tool.updated" && !tools.has(event.data.call_id)) {
+        tools.add(event.data.call_id)
+        say(`Tool: ${event.data.tool}`)
+      }
       if (event.type === "message.updated" && event.data.kind === "text") said = event.data.text
       if (event.type === "turn.completed") return { state: event.data.state, said }
       if (event.type === "sandbox.status" && event.data.status && !LIVE.includes(event.data.status)) {
@@ -240,6 +244,15 @@ const run = async () => {
   const server = serverOf()
   const request = requestOf()
   const deadline = Date.now() + 60_000 * Number(env("SLIPWAY_TIMEOUT_MINUTES", "60"))
+  // A cancelled job ends its sandbox, also one that is being created.
+  const sandbox = { path: "", isCancelled: false }
+  const end = () => void call(server, "POST", `${sandbox.path}/terminate`).catch(() => undefined).finally(() => process.exit(130))
+  for (const signal of ["SIGINT", "SIGTERM"]) {
+    process.once(signal, () => {
+      sandbox.isCancelled = true
+      if (sandbox.path !== "") end()
+    })
+  }
   const created = await call(server, "POST", "/api/public/v1/sandboxes", {
     body: request,
     headers: { "idempotency-key": idempotencyKey(request) }
@@ -247,12 +260,10 @@ const run = async () => {
   const { id } = created
   const page = `${server}/sandboxes/${id}`
   const path = `/api/public/v1/sandboxes/${id}`
+  sandbox.path = path
+  if (sandbox.isCancelled) end()
   say(`Sandbox ${id}: ${page}`)
   output("sandbox-id", id)
-  // A cancelled job ends its sandbox.
-  for (const signal of ["SIGINT", "SIGTERM"]) {
-    process.once(signal, () => void call(server, "POST", `${path}/terminate`).catch(() => undefined).finally(() => process.exit(130)))
-  }
   const { said, state } = await follow(server, id, page, deadline)
   const pull = state === "succeeded" && env("SLIPWAY_PUBLISH", "true") === "true"
     ? await publish(server, id, request.repos[0].fullName)

@@ -21,6 +21,8 @@ const groups = {
       ["docs/commands.md", "Commands"],
       ["docs/approvals.md", "Approvals"],
       ["docs/environments.md", "Environments"],
+      ["docs/previews.md", "Previews"],
+      ["docs/artifacts.md", "Artifacts"],
       ["docs/github.md", "GitHub"],
       ["docs/gitlab.md", "GitLab"],
       ["docs/feedback.md", "Feedback"],

@@ -84,6 +84,26 @@ describe("a home in a machine", () => {
       assert.strictEqual(refused._tag === "HomeRefused" && refused.reason, "too_large")
     }))
 
+  it.live("gives what came before the first file that is larger than was asked for", () =>
+    Effect.gen(function*() {
+      const { home, ...place } = yield* started
+      const connection = yield* dial(place)
+      mkdirSync(path.join(home, "out"))
+      for (const [name, text] of [["a", "first"], ["b", "x".repeat(10_000)], ["c", "last"]] as const) {
+        writeFileSync(path.join(home, "out", name), text)
+      }
+      const came: Array<Uint8Array> = []
+      const reading = Stream.runForEach(
+        connection.readHome(["out"], { maximumBytes: 5000 }),
+        (bytes) => Effect.sync(() => came.push(bytes))
+      )
+      const refused = yield* Effect.flip(reading)
+      assert.strictEqual(refused._tag === "HomeRefused" && refused.reason, "too_large")
+      const text = Buffer.concat(came).toString("latin1")
+      assert.include(text, "first")
+      assert.notInclude(text, "last")
+    }))
+
   it.live("has no home when none was configured", () =>
     Effect.gen(function*() {
       const connection = yield* dial(yield* Fixture.start())

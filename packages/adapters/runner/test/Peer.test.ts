@@ -3,7 +3,7 @@ import * as RateLimiter from "@slipway/domain/time/RateLimiter"
 import { Effect, Schema } from "effect"
 import { BUDGET, MOST_CHANNELS } from "../src/wire/Channels.ts"
 import { type ChannelMessage, CHUNK_COST, encode as encodeChannel, WINDOW } from "../src/wire/ChannelWire.ts"
-import { type Channel, ChannelReset } from "../src/wire/OpenChannel.ts"
+import { type Channel, ChannelReset, OpenChannel } from "../src/wire/OpenChannel.ts"
 import { type Carrier, Peer } from "../src/wire/Peer.ts"
 import { decode, encode, type Message, type Violation } from "../src/wire/Wire.ts"
 
@@ -245,6 +245,24 @@ describe("the two sides of a session", () => {
     }
     assert.deepStrictEqual([net.worker.channels.size, net.runner.channels.size], [0, 0])
   })
+
+  it.each([["home", "part"], ["process", null]] as const)(
+    "a reset leaves unread bytes of a home, and of nothing else: %s",
+    (kind, left) => {
+      const sent: Array<Uint8Array> = []
+      const channel = new OpenChannel({ channel: 1, kind, send: (bytes) => void sent.push(bytes), hasRoom: () => true, onClose: () => {} })
+      channel.receive({ type: "bytes", channel: 1, bytes: Buffer.from("part") })
+      channel.receive({ type: "bytes", channel: 1, bytes: new Uint8Array(WINDOW / 2) })
+      channel.receive({ type: "reset", channel: 1, reason: { code: "too_large", message: "" } })
+      if (left !== null) {
+        assert.strictEqual(Buffer.from(channel.take() ?? []).toString(), left)
+        assert.lengthOf(channel.take() ?? [], WINDOW / 2)
+      }
+      assert.throws(() => channel.take(), ChannelReset)
+      // No credit for a channel that is over.
+      assert.deepStrictEqual(sent, [])
+    }
+  )
 
   it("notes are heard without a reader of the stream", async () => {
     const { here, net, there } = await opened()

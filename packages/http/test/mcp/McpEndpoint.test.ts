@@ -7,7 +7,7 @@ import { called, connected, posted, request, until, waiting } from "./Clients.ts
 
 const LONG = 120_000
 const NAMES = ["create_sandbox", "list_sandboxes", "get_sandbox", "wait_for_sandbox", "send_message", "decide_approval", "answer_question",
-  "get_diff", "read_file", "publish_pull_request", "terminate_sandbox"]
+  "get_diff", "read_file", "list_artifacts", "read_artifact", "publish_pull_request", "terminate_sandbox"]
 
 layer(http({ settings: { publicUrl: "https://slipway.test/base", streamsPerUser: 2 } }), { excludeTestServices: true })("MCP", (it) => {
   it.effect("lists each tool with a title, a description, bounded schemas and hints", () =>
@@ -15,16 +15,18 @@ layer(http({ settings: { publicUrl: "https://slipway.test/base", streamsPerUser:
       const client = yield* connected((yield* mintKey()).key)
       const { tools } = yield* Effect.promise(() => client.listTools())
       assert.deepStrictEqual(tools.map(({ name }) => name), NAMES)
-      for (const { annotations, description = "", inputSchema, outputSchema, title = "" } of tools) {
+      for (const { annotations, description = "", inputSchema, name, outputSchema, title = "" } of tools) {
         assert.isAbove(title.length, 5)
         assert.isAbove(description.length, 40)
         assert.strictEqual(inputSchema["additionalProperties"], false)
-        assert.strictEqual(outputSchema?.type, "object")
+        // Without a schema, results may have images.
+        assert.strictEqual(outputSchema?.type, name === "read_artifact" ? undefined : "object", name)
         assert.containsAllKeys(annotations, ["readOnlyHint", "destructiveHint", "idempotentHint", "openWorldHint"])
       }
       const hinted = (hint: "readOnlyHint" | "destructiveHint") =>
         tools.filter(({ annotations }) => annotations?.[hint] === true).map(({ name }) => name)
-      assert.deepStrictEqual(hinted("readOnlyHint"), ["list_sandboxes", "get_sandbox", "wait_for_sandbox", "get_diff", "read_file"])
+      assert.deepStrictEqual(hinted("readOnlyHint"), ["list_sandboxes", "get_sandbox", "wait_for_sandbox", "get_diff", "read_file",
+        "list_artifacts", "read_artifact"])
       assert.deepStrictEqual(hinted("destructiveHint"), ["decide_approval", "terminate_sandbox"])
       assert.deepInclude(tools[0]?.inputSchema.properties?.["prompt"], { type: "string", minLength: 1, maxLength: 60_000 })
     }), LONG)

@@ -1,4 +1,5 @@
 import { assert, describe, it } from "@effect/vitest"
+import { profiles } from "@slipway/agents/profiles/AgentRuntimeProfiles"
 import { readFileSync } from "node:fs"
 import path from "node:path"
 import { abilities, agents, render } from "./Abilities.ts"
@@ -26,4 +27,13 @@ describe("the table of what agents can do", () => {
     assert.match(some, /^\| question \|.* FAILED \|/mu)
     assert.notMatch(some, /yes|no \(/u)
   })
+})
+
+describe("the page of the MCP server", () => {
+  const tested = readFileSync(path.resolve(import.meta.dirname, "../../../../docs/mcp-server.md"), "utf8")
+
+  it.each([["claude", "Claude Code"], ["codex", "Codex"], ["grok", "Grok"], ["opencode", "opencode"]])(
+    "names the version of %s that SlipwayAsTools.real.ts runs",
+    (name, called) => assert.include(tested, `| ${called} | ${profiles[name]?.program?.version} |`)
+  )
 })

@@ -89,7 +89,7 @@ export const answer = (call: Call, workspace: Tools.Workspace, usage: Usage | un
   for (const step of roundOf(prompt, round)) {
     switch (step.kind) {
       case "say":
-        said.push(step.text)
+        said.push(Directives.filled(step.text, call.results))
         break
       case "think":
         thought.push(step.text)
@@ -111,8 +111,10 @@ export const answer = (call: Call, workspace: Tools.Workspace, usage: Usage | un
       case "answered":
         said.push(call.results.at(-1) ?? "")
         break
-      case "ask":
       case "call":
+        work({ ...step, arguments: Directives.filledIn(step.arguments, call.results) })
+        break
+      case "ask":
       case "write":
       case "delete":
         work(step)

@@ -30,6 +30,16 @@ const call = (body: string): Step => {
 
 export const parse = (prompt: string): ReadonlyArray<Step> => Script.parse<Step>(prompt, { call })
 
+/** Within a text of a step: the first match of the pattern in the results before it, or the text as it stands. */
+export const fromResults = (pattern: string): string => `⟪${pattern}⟫`
+
+/** Puts matches in the place of {@link fromResults}. */
+export const filled = (text: string, results: ReadonlyArray<string>): string =>
+  text.replaceAll(/⟪([^⟫]+)⟫/gu, (whole, pattern: string) => new RegExp(pattern, "u").exec(results.join("\n"))?.[0] ?? whole)
+
+export const filledIn = (value: object, results: ReadonlyArray<string>): object =>
+  JSON.parse(JSON.stringify(value, (_, one) => typeof one === "string" ? filled(one, results) : one))
+
 /** A call as part of a prompt. Texts in `given` may have directives: they are for a conversation of their own. */
 export const calling = (tool: string, given: object): string => {
   const json = JSON.stringify(given, (_, value) => typeof value === "string" ? hidden(value) : value)

@@ -24,7 +24,7 @@ export interface Channel {
   write(bytes: Uint8Array): Promise<void>
   /** Nothing more is written. Safe to call twice. */
   end(): void
-  /** The next bytes; `null`: the other side wrote all it had. Rejects with `ChannelReset`. */
+  /** The next bytes; `null`: the other side wrote all it had. Rejects with `ChannelReset`; of a home, after the bytes before it. */
   read(): Promise<Uint8Array | null>
   /** The first of two steps of a read: waits until `take` has a result. A caller that gives up here loses no bytes. */
   arrival(): Promise<void>
@@ -136,8 +136,8 @@ export class OpenChannel implements Channel {
   }
 
   take(): Uint8Array | null | undefined {
-    if (this.#reason !== undefined) throw new ChannelReset(this.#reason)
     const bytes = this.#incoming.shift()
+    if (bytes === undefined && this.#reason !== undefined) throw new ChannelReset(this.#reason)
     if (bytes === undefined) return this.#theyEnded ? null : undefined
     this.#giveCredit(bytes)
     this.#closeAtEnd()
@@ -148,7 +148,7 @@ export class OpenChannel implements Channel {
   #giveCredit(bytes: Uint8Array): void {
     const { channel, send } = this.#options
     this.#owed += costOf(bytes)
-    if (this.#theyEnded || this.#owed < WINDOW / 2) return
+    if (this.#theyEnded || this.#reason !== undefined || this.#owed < WINDOW / 2) return
     this.#granted += this.#owed
     send(encode({ type: "credit", channel, credit: this.#owed }))
     this.#owed = 0
@@ -171,11 +171,16 @@ export class OpenChannel implements Channel {
     this.fail(reason)
   }
 
-  /** Ends the channel on this side alone. */
+  /** Ends the channel on this side alone, and forgets unread bytes. */
   fail(reason: Reason): void {
     if (this.#reason !== undefined || this.#isClosed) return
-    this.#reason = reason
     this.#incoming.length = 0
+    this.#end(reason)
+  }
+
+  #end(reason: Reason): void {
+    if (this.#reason !== undefined || this.#isClosed) return
+    this.#reason = reason
     this.#resolveReset(reason)
     this.#close()
     this.wake()
@@ -222,7 +227,9 @@ export class OpenChannel implements Channel {
         this.wake()
         return
       case "reset":
-        this.fail(message.reason)
+        // Files of a home are read up to the first that is too large: the bytes before the reset are theirs.
+        if (this.kind === "home") this.#end(message.reason)
+        else this.fail(message.reason)
         return
       case "note":
         if (this.#listener !== undefined) this.#listener(message.note)

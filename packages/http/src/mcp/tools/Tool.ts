@@ -28,9 +28,15 @@ interface Hints {
 
 type JsonSchema = Readonly<Record<string, unknown>>
 
+/** Bytes in base64. */
+interface Image {
+  readonly mimeType: string
+  readonly data: string
+}
+
 /** The result of a call in the form of the protocol. */
 export interface ToolResult {
-  readonly content: ReadonlyArray<{ readonly type: "text"; readonly text: string }>
+  readonly content: ReadonlyArray<{ readonly type: "text"; readonly text: string } | { readonly type: "image" } & Image>
   readonly structuredContent?: object
   readonly isError?: true
 }
@@ -79,18 +85,34 @@ const refusal = ({ code, message, requestId, retryAfter }: SlipwayError): ToolRe
 
 const invalid = (text: string): ToolResult => ({ isError: true, content: [{ type: "text", text: `The input is invalid. ${text}` }] })
 
+/** An answer, and an image behind it. */
+export class WithImage<A extends object> {
+  readonly answer: A
+  readonly image: Image
+
+  constructor(answer: A, image: Image) {
+    this.answer = answer
+    this.image = image
+  }
+}
+
+type Codec = Schema.Codec<unknown, unknown>
+
+/** `O`: `null` for a tool without structured results, whose answer may have an image. */
+type Answer<O extends Codec | null> = O extends Codec ? O["Encoded"] : object | WithImage<object>
+
 /** `title` and `description` are plain English: the effect, and its costs. */
-interface About<I extends Schema.Codec<unknown, unknown>, O extends Schema.Codec<unknown, unknown>> extends Hints {
+interface About<I extends Codec, O extends Codec | null> extends Hints {
   readonly name: string
   readonly title: string
   readonly description: string
   readonly input: I
   readonly output: O
   /** `input` as it came, once it fits the schema. */
-  readonly run: (input: I["Encoded"], call: Call) => Promise<O["Encoded"]>
+  readonly run: (input: I["Encoded"], call: Call) => Promise<Answer<O>>
 }
 
-export const tool = <I extends Schema.Codec<unknown, unknown>, O extends Schema.Codec<unknown, unknown>>(
+export const tool = <I extends Codec, O extends Codec | null>(
   { description, destructiveHint, idempotentHint, input, name, openWorldHint, output, readOnlyHint, run, title }: About<I, O>
 ): Tool => {
   const decode = Schema.decodeUnknownResult(input)
@@ -101,15 +123,20 @@ export const tool = <I extends Schema.Codec<unknown, unknown>, O extends Schema.
       title,
       description,
       inputSchema: jsonSchemaOf(input, "error"),
-      outputSchema: jsonSchemaOf(output, "ignore"),
+      ...(output === null ? {} : { outputSchema: jsonSchemaOf(output, "ignore") }),
       annotations: { title, readOnlyHint, destructiveHint, idempotentHint, openWorldHint }
     },
     run: async (given, call) => {
       const checked = decode(given, { onExcessProperty: "error", errors: "all" })
       if (Result.isFailure(checked)) return invalid(checked.failure.message)
       try {
-        const answer = await run(given as I["Encoded"], call) as object
-        return { content: [{ type: "text", text: JSON.stringify(answer) }], structuredContent: answer }
+        const made = await run(given as I["Encoded"], call) as object
+        const [answer, image] = made instanceof WithImage ? [made.answer, made.image] : [made, null]
+        const text = { type: "text" as const, text: JSON.stringify(answer) }
+        return {
+          content: image === null ? [text] : [text, { type: "image", ...image }],
+          ...(output === null ? {} : { structuredContent: answer })
+        }
       } catch (error) {
         if (error instanceof SlipwayError) return refusal(error)
         throw error

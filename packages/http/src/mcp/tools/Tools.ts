@@ -1,4 +1,5 @@
 /** Every tool, in the order of `tools/list`. */
+import { listArtifacts, readArtifact } from "./ArtifactTools.ts"
 import { getDiff, publishPullRequest, readFile } from "./ChangesTools.ts"
 import { createSandbox, getSandbox, listSandboxes, terminateSandbox } from "./SandboxTools.ts"
 import type { Tool } from "./Tool.ts"
@@ -15,6 +16,8 @@ export const tools: ReadonlyArray<Tool> = [
   answerQuestion,
   getDiff,
   readFile,
+  listArtifacts,
+  readArtifact,
   publishPullRequest,
   terminateSandbox
 ]

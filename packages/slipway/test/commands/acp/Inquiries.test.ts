@@ -14,6 +14,19 @@ const question = (more: Partial<Question> = {}): Question => ({
 })
 const request = (...questions: ReadonlyArray<Question>) => ({ question_id: "q", questions, expires_at: "2026-11-30T00:00:00.000Z" })
 
+it("decides as the chosen option says, and not at all by an option that was not offered", () => {
+  const decisions = ["approve", "approve_turn", "deny", Inquiries.DENY_WITH_REASON, "allow_always"].map((option) =>
+    Inquiries.decisionOf(option, "Not here")
+  )
+  assert.deepStrictEqual(decisions, [
+    { decision: "approve" },
+    { decision: "approve", scope: "turn" },
+    { decision: "deny", reason: "Not here" },
+    { decision: "deny", reason: "Not here" },
+    null
+  ])
+})
+
 describe("the answers of a form", () => {
   it("are one option or own words where the question takes one, and both where it takes several", () => {
     const content = { question_1: "SQLite", question_1_text: " MariaDB ", question_2: ["Postgres", "SQLite"], question_2_text: "both" }

@@ -5,7 +5,7 @@ import * as SpawnedProgram from "@slipway/machine/testing/SpawnedProgram"
 import * as CiIssuer from "@slipway/oidc/testing/CiIssuer"
 import { Clock, Effect } from "effect"
 import { once } from "node:events"
-import { existsSync, readFileSync } from "node:fs"
+import { existsSync, readFileSync, writeFileSync } from "node:fs"
 import { createServer } from "node:http"
 import path from "node:path"
 import { parse, parseAllDocuments } from "yaml"
@@ -46,30 +46,35 @@ const service = Effect.gen(function*() {
   return { data, issuer, url, client: new SlipwayClient({ baseUrl: url, apiKey: key }) }
 })
 
-const inAction = Effect.fnUntraced(
-  function*({ data, url }: Effect.Success<typeof service>, source: { readonly url: string }, more: Readonly<Record<string, string>>) {
-    const [summary, outputs] = [path.join(data, "summary.md"), path.join(data, "outputs")]
-    const ended = yield* SpawnedProgram.run(process.execPath, [path.join(ci, "run.mjs")], {
-      env: {
-        PATH: process.env["PATH"],
-        GITHUB_ACTIONS: "true",
-        GITHUB_REPOSITORY: "acme/shop",
-        GITHUB_RUN_ID: "4711",
-        GITHUB_RUN_ATTEMPT: "1",
-        GITHUB_JOB: "agent",
-        GITHUB_ACTION: "slipway",
-        GITHUB_STEP_SUMMARY: summary,
-        GITHUB_OUTPUT: outputs,
-        ACTIONS_ID_TOKEN_REQUEST_URL: source.url,
-        ACTIONS_ID_TOKEN_REQUEST_TOKEN: "request-token",
-        SLIPWAY_URL: url,
-        ...more
-      }
-    })
-    const read = (file: string) => existsSync(file) ? readFileSync(file, "utf8") : ""
-    return { ...ended, summary: read(summary), outputs: read(outputs) }
-  }
-)
+type World = Effect.Success<typeof service>
+
+/** The variables of a step on GitHub. */
+const variables = ({ data, url }: World, source: { readonly url: string }) => ({
+  PATH: process.env["PATH"],
+  GITHUB_ACTIONS: "true",
+  GITHUB_REPOSITORY: "acme/shop",
+  GITHUB_RUN_ID: "4711",
+  GITHUB_RUN_ATTEMPT: "1",
+  GITHUB_JOB: "agent",
+  GITHUB_ACTION: "slipway",
+  GITHUB_STEP_SUMMARY: path.join(data, "summary.md"),
+  GITHUB_OUTPUT: path.join(data, "outputs"),
+  ACTIONS_ID_TOKEN_REQUEST_URL: source.url,
+  ACTIONS_ID_TOKEN_REQUEST_TOKEN: "request-token",
+  SLIPWAY_URL: url
+})
+
+const inAction = Effect.fnUntraced(function*(
+  world: World,
+  source: { readonly url: string },
+  more: Readonly<Record<string, string>>,
+  at = path.join(ci, "run.mjs")
+) {
+  const env = variables(world, source)
+  const ended = yield* SpawnedProgram.run(process.execPath, [at], { env: { ...env, ...more } })
+  const read = (file: string) => existsSync(file) ? readFileSync(file, "utf8") : ""
+  return { ...ended, summary: read(env.GITHUB_STEP_SUMMARY), outputs: read(env.GITHUB_OUTPUT) }
+})
 
 describe("deploy/ci", () => {
   it.live(
@@ -91,6 +96,7 @@ describe("deploy/ci", () => {
         assert.include(outputs, `sandbox-id=${sandbox?.id}\n`)
         assert.include(outputs, "state=succeeded\n")
         assert.include(stdout, `Draft pull request: ${pull}`)
+        assert.match(stdout, /^Tool: .*: :error: :a\.md/mu)
         assert.deepStrictEqual(stdout.split("\n").filter((text) => text.includes("::")).length, 1, stdout)
         const [, key = "none"] = /^::add-mask::(sbx_live_\S+)$/mu.exec(stdout) ?? []
         assert.strictEqual(stdout.split(key).length, 2)
@@ -109,6 +115,46 @@ describe("deploy/ci", () => {
       }),
     LONG
   )
+
+  it.live("reads more events than a page has, and takes a new key before one expires", () =>
+    Effect.gen(function*() {
+      const world = yield* service
+      const source = yield* tokens(world.issuer, { repository: "acme/shop" })
+      // With keys that last a moment, each request takes a new one.
+      const quick = program.replace("const KEY_LASTS = 8 * 60_000", "const KEY_LASTS = -1").replace("const LOOK = 3000", "const LOOK = 100")
+      assert.notStrictEqual(quick, program)
+      const at = path.join(world.data, "run.mjs")
+      writeFileSync(at, quick)
+      const prompt = `${Array.from({ length: 36 }, (_, n) => `[[shell echo ${n}]]`).join(" ")} [[say At last]]`
+      const { code, outputs, stdout, summary } = yield* inAction(world, source, { SLIPWAY_PROMPT: prompt }, at)
+      assert.strictEqual(code, 0, stdout)
+      assert.include(summary, "At last")
+      const keys = new Set(Array.from(stdout.matchAll(/^::add-mask::(\S+)$/gmu), ([, key]) => key))
+      // Creation, two pages of events or more, the publication and the last look.
+      assert.isAtLeast(keys.size, 5, stdout)
+      assert.strictEqual(keys.size, source.asked.length)
+      const [, id = ""] = /^sandbox-id=(\S+)$/mu.exec(outputs) ?? []
+      const events = yield* Effect.promise(() => world.client.listEvents(id, { after: 100 }))
+      assert.isNotEmpty(events.data)
+    }), LONG)
+
+  it.live("ends the sandbox of a job that is cancelled", () =>
+    Effect.gen(function*() {
+      const world = yield* service
+      const source = yield* tokens(world.issuer, { repository: "acme/shop" })
+      const job = yield* Effect.acquireRelease(
+        Effect.sync(() =>
+          SpawnedProgram.start(process.execPath, [path.join(ci, "run.mjs")], {
+            env: { ...variables(world, source), SLIPWAY_PROMPT: "[[shell sleep 100]]" }
+          })
+        ),
+        ({ kill }) => Effect.promise(kill)
+      )
+      const id = yield* Effect.promise(() => job.says((output) => /^Sandbox (c_\w+):/mu.exec(output)?.[1]))
+      assert.deepStrictEqual(yield* Effect.promise(() => job.stop("SIGTERM")), { code: 130, signal: null })
+      const { status } = yield* Effect.promise(() => world.client.getSandbox(id))
+      assert.match(status, /^terminat/u)
+    }), LONG)
 
   it.live("says what to do where a run gets no key, or lacks a variable", () =>
     Effect.gen(function*() {

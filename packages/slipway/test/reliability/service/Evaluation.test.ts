@@ -59,4 +59,6 @@ it.live("examples/evaluation scores twenty tasks by their tests, and goes on whe
     const again = yield* evaluate("--json")
     assert.strictEqual(again.stderr.split("\n").filter((line) => line.includes("solved")).length, 2, again.stderr)
     assert.deepStrictEqual(JSON.parse(again.stdout).map(nameOf).sort(), results.map(nameOf).sort())
+    // Their changes were there: no agent worked for them again.
+    assert.deepStrictEqual(readFileSync(path.join(data, "evaluation/predictions.jsonl"), "utf8").trim().split("\n"), predictions)
   }), LONG)
