@@ -54,7 +54,7 @@ describe("the origin of a preview", () => {
 describe("a pass", () => {
   const key = Redacted.make("key")
   const viewer = { userId: "user_1", sessionId: "s", grantId: "g" }
-  const pass = { kind: "ticket", ...viewer, ...target, until: 1000, nonce: "n" } as const
+  const pass = { kind: "ticket", ...viewer, ...target, until: 1000, once: "n" } as const
   const text = Redacted.value(PreviewPass.write(key, pass))
   const asked = { ...target, kind: "ticket", now: 999 } as const
 

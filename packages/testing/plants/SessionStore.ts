@@ -37,6 +37,13 @@ export const plants: Plants = {
     ["counts the life of a link from the caller's time", "DateTime.addDuration(now, life)", "DateTime.addDuration(at, life)"],
     ["forgets where a session began", "sessions.set(digest, session)", "sessions.set(digest, { ...session, provider: null })"],
     ["forgets the other links with a new one", forget, "links.delete(other)"],
+    ["takes a ticket again", "return tickets.delete(digest)", "return true"],
+    ["takes a ticket in the instant its life is over", "until === undefined || DateTime.isLessThanOrEqualTo",
+      "until === undefined || DateTime.isLessThan"],
+    ["takes any ticket", "if (until === undefined || DateTime.isLessThanOrEqualTo(until, yield* DateTime.now)) return false",
+      "if (until === undefined) return true"],
+    ["forgets the other tickets with a new one", "if (DateTime.isLessThanOrEqualTo(until, now)) tickets.delete(other)",
+      "tickets.delete(other)"],
     ["does not tell of a link that was used",
       "yield* audit.append([{ action: \"sign_in_link.used\", at, subjects: { userId: link.userId } }])", ""]
   ])

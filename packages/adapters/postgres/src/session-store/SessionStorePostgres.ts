@@ -93,6 +93,16 @@ export const layer = Layer.effect(
         },
         sql.withTransaction,
         guard
+      ),
+
+      makeTicket: Effect.fn("SessionStore.makeTicket")(
+        (digest, life) => Effect.asVoid(Statements.insertTicket(sql, digest, life)),
+        guard
+      ),
+
+      useTicket: Effect.fn("SessionStore.useTicket")(
+        (digest) => Effect.map(Statements.takeTicket(sql, digest), ({ length }) => length > 0),
+        guard
       )
     })
   })

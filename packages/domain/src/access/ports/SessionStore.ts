@@ -1,4 +1,4 @@
-/** Port: sessions and one-time sign-in links. Checked by `SessionStoreContract`. */
+/** Port: sessions, one-time sign-in links and tickets. Checked by `SessionStoreContract`. */
 import * as Context from "effect/Context"
 import type * as DateTime from "effect/DateTime"
 import type * as Duration from "effect/Duration"
@@ -67,5 +67,9 @@ export class SessionStore extends Context.Service<SessionStore, {
   >
   /** Returns the id of the link's user; `null`: the link is unknown, used or expired. Of concurrent uses exactly one succeeds. */
   useLink(digest: string, at: DateTime.Utc): Effect.Effect<string | null, StoreUnavailable>
+  /** Stores a ticket until it is used or its life is over, and deletes expired tickets. Expiry uses the store's own clock. */
+  makeTicket(digest: string, life: Duration.Duration): Effect.Effect<void, StoreUnavailable>
+  /** Uses the ticket up. `false`: the ticket is unknown, used or expired. Of concurrent uses exactly one succeeds. */
+  useTicket(digest: string): Effect.Effect<boolean, StoreUnavailable>
 }>()("@slipway/domain/SessionStore") {
 }

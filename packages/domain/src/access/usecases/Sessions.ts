@@ -1,6 +1,7 @@
 /** Use cases of people who sign in. */
 import * as Context from "effect/Context"
 import * as DateTime from "effect/DateTime"
+import type * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Redacted from "effect/Redacted"
@@ -55,7 +56,7 @@ const giveRole = Effect.fnUntraced(function*({ members }: Stores, user: User, ro
 }, Effect.provideService(Acting, { _tag: "System" }))
 
 /**
- * Sessions of people, and one-time sign-in links. Tokens come from a browser, so any text may be one. The end of a session takes effect
+ * Sessions of people, one-time sign-in links and tickets. Tokens come from a browser, so any text may be one. The end of a session takes effect
  * on the next request of any process.
  */
 export class Sessions extends Context.Service<Sessions, {
@@ -86,6 +87,10 @@ export class Sessions extends Context.Service<Sessions, {
   signOutEverywhere(userId: string): Effect.Effect<number, StoreUnavailable>
   /** The secret of a link that signs the user in once within `LINK_LIFE`. */
   makeLink(userId: string): Effect.Effect<Redacted.Redacted, StoreUnavailable>
+  /** A new secret for `useTicket`. */
+  makeTicket(life: Duration.Duration): Effect.Effect<Redacted.Redacted, StoreUnavailable>
+  /** Whether the ticket is genuine and this is its first use within its life, in any process. */
+  useTicket(ticket: Redacted.Redacted): Effect.Effect<boolean, StoreUnavailable>
   /** Signs in like `signIn`. `null`: the link is unknown, used or expired. */
   signInByLink(link: Redacted.Redacted, previous: Redacted.Redacted | null): Effect.Effect<SignedIn | null, StoreUnavailable>
   /**
@@ -160,6 +165,12 @@ export class Sessions extends Context.Service<Sessions, {
           yield* store.makeLink({ userId, at: yield* DateTime.now, life: LINK_LIFE }, digest(link))
           return link
         }),
+        makeTicket: Effect.fn("Sessions.makeTicket")(function*(life) {
+          const ticket = Redacted.make(yield* draw(ids))
+          yield* store.makeTicket(digest(ticket), life)
+          return ticket
+        }),
+        useTicket: (ticket) => store.useTicket(digest(ticket)),
         signInByLink: Effect.fn("Sessions.signInByLink")(function*(link, previous) {
           const userId = yield* store.useLink(digest(link), yield* DateTime.now)
           return userId === null ? null : yield* signIn(userId, previous)

@@ -4,9 +4,8 @@ import { Sessions } from "@slipway/domain/access/usecases/Sessions"
 import { BoxPorts, ConnectFailure } from "@slipway/domain/sandbox/ports/BoxPorts"
 import { LruCache } from "@slipway/domain/store/LruCache"
 import type { StoreUnavailable } from "@slipway/domain/store/StoreUnavailable"
-import { Clock, Context, Effect, Layer, Option, Redacted, Schedule, Schema } from "effect"
+import { Clock, Context, Duration, Effect, Layer, Option, Redacted, Schedule, Schema } from "effect"
 import { HttpServerResponse, type HttpServerRequest } from "effect/http"
-import { randomUUID } from "node:crypto"
 import type { IncomingMessage, Server, ServerResponse } from "node:http"
 import { Counter } from "../connection/Connections.ts"
 import * as PreviewOrigin from "../PreviewOrigin.ts"
@@ -22,8 +21,8 @@ const EXCHANGE = "/.slipway/preview"
 
 /** Requests of one person under way in this process, WebSockets included. */
 const MAX_PER_PERSON = 256
-/** Tickets that this process remembers as used. */
-const MAX_USED = 10_000
+/** Sessions whose answers this process remembers. */
+const MAX_BELIEVED = 10_000
 /** How long an answer about a session is believed. */
 const BELIEVED_MILLIS = 1_000
 /** How often the session of an open connection is looked at. */
@@ -42,8 +41,8 @@ export class Previews extends Context.Service<Previews, {
   answer(request: HttpServerRequest.HttpServerRequest): Answer
   /** Lets a server of Node pass WebSockets of previews. Before it listens. */
   prepare(server: Server): void
-  /** The address that admits the person's browser to the preview, once and within `TICKET_MILLIS`. `null`: previews are off. */
-  admit(viewer: PreviewPass.Viewer, target: PreviewOrigin.Target): Effect.Effect<Redacted.Redacted | null>
+  /** The address that admits the person's browser to the preview, once in any process, within `TICKET_LIFE`. `null`: previews are off. */
+  admit(viewer: PreviewPass.Viewer, target: PreviewOrigin.Target): Effect.Effect<Redacted.Redacted | null, StoreUnavailable>
   /** A source for `form-action` of a page that leads to previews; `null`: previews are off. */
   readonly formTarget: string | null
 }>()("@slipway/http/Previews") {
@@ -83,8 +82,7 @@ const make = Effect.gen(function*() {
   const { key, origins } = previews
   const { connect } = ports.value
   const sessions = yield* Sessions
-  const used = new LruCache<string, true>(MAX_USED)
-  const believed = new LruCache<string, { readonly until: number; readonly isThere: boolean }>(MAX_USED)
+  const believed = new LruCache<string, { readonly until: number; readonly isThere: boolean }>(MAX_BELIEVED)
   const underWay = new Counter()
   const early = new WeakMap<IncomingMessage, Buffer>()
 
@@ -103,9 +101,10 @@ const make = Effect.gen(function*() {
   const exchange = Effect.fnUntraced(function*(target: PreviewOrigin.Target, url: URL) {
     const now = yield* Clock.currentTimeMillis
     const pass = PreviewPass.read(key, url.searchParams.get("ticket") ?? "", { ...target, kind: "ticket", now })
-    if (pass === null || used.get(pass.nonce) === true || !(yield* isThere(pass))) return PreviewPage.signIn(publicUrl, target)
-    used.set(pass.nonce, true)
-    const cookie = PreviewPass.write(key, { ...pass, kind: "cookie", until: now + PreviewPass.COOKIE_MILLIS, nonce: randomUUID() })
+    if (pass === null || !(yield* isThere(pass)) || !(yield* sessions.useTicket(Redacted.make(pass.once)))) {
+      return PreviewPage.signIn(publicUrl, target)
+    }
+    const cookie = PreviewPass.write(key, { ...pass, kind: "cookie", until: now + PreviewPass.COOKIE_MILLIS, once: "" })
     const attributes = `Path=/; Secure; HttpOnly; SameSite=Lax; Max-Age=${PreviewPass.COOKIE_MILLIS / 1000}`
     return HttpServerResponse.empty({
       status: 303,
@@ -163,12 +162,12 @@ const make = Effect.gen(function*() {
     prepare: (server) => {
       server.prependListener("upgrade", (message: IncomingMessage, _socket, head: Buffer) => void early.set(message, head))
     },
-    admit: ({ grantId, sessionId, userId }, target) =>
-      Effect.map(Clock.currentTimeMillis, (now) => {
-        const until = now + PreviewPass.TICKET_MILLIS
-        const ticket = PreviewPass.write(key, { kind: "ticket", userId, sessionId, grantId, ...target, until, nonce: randomUUID() })
-        return Redacted.make(`${PreviewOrigin.originOf(origins, target)}${EXCHANGE}?ticket=${Redacted.value(ticket)}`)
-      }),
+    admit: Effect.fnUntraced(function*({ grantId, sessionId, userId }, target) {
+      const until = (yield* Clock.currentTimeMillis) + Duration.toMillis(PreviewPass.TICKET_LIFE)
+      const once = Redacted.value(yield* sessions.makeTicket(PreviewPass.TICKET_LIFE))
+      const ticket = PreviewPass.write(key, { kind: "ticket", userId, sessionId, grantId, ...target, until, once })
+      return Redacted.make(`${PreviewOrigin.originOf(origins, target)}${EXCHANGE}?ticket=${Redacted.value(ticket)}`)
+    }),
     formTarget: `${origins.scheme}://*${origins.suffix}`
   })
 })
