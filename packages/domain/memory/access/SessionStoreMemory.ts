@@ -8,6 +8,7 @@ import { AuditLog } from "../../src/access/ports/AuditLog.ts"
 import { MemberStore } from "../../src/access/ports/MemberStore.ts"
 import { type OwnGrant, told, SessionStore } from "../../src/access/ports/SessionStore.ts"
 import { admitted, type Place, type Session } from "../../src/access/rules/Session.ts"
+import type { Role } from "../../src/access/rules/User.ts"
 import { takeSlot, windowOf } from "./AccessStoreMemory.ts"
 import * as AccessStoreMemory from "./AccessStoreMemory.ts"
 
@@ -71,12 +72,14 @@ export const layer = Layer.effect(
         }
       }),
       stillThere: Effect.fnUntraced(function*(visits) {
-        const there: Array<{ session: Session; grantId: string }> = []
+        const there: Array<{ session: Session; grantId: string; role: Role }> = []
         for (const { grantId, sessionId } of visits) {
           const session = Array.from(sessions.values()).find(({ id }) => id === sessionId)
           if (session === undefined) continue
           const found = admitted(yield* visitOf(session, grantId))
-          if (Result.isSuccess(found) && found.success.place.grantId === grantId) there.push({ session, grantId })
+          if (Result.isFailure(found)) continue
+          const { place } = found.success
+          if (place.grantId === grantId) there.push({ session, grantId, role: place.role })
         }
         return there
       }),

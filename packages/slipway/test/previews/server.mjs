@@ -23,6 +23,8 @@ const server = createServer((request, response) => {
     }
     // Answers never.
     if (pathname === "/wait") return
+    // Ends never.
+    if (pathname === "/stream") return void response.write("begun")
     if (pathname === "/page") return void response.setHeader("content-type", "text/html").end("<h1>From the box</h1>")
     const { headers, method, url } = request
     response.setHeader("content-type", "application/json")

@@ -47,7 +47,7 @@ export const layer = Layer.effect(
       }, guard),
 
       stillThere: (visits) =>
-        guard(Effect.map(open(JSON.stringify(visits)), (rows) => rows.map(({ grantId, ...session }) => ({ session, grantId })))),
+        guard(Effect.map(open(JSON.stringify(visits)), (rows) => rows.map(({ grantId, role, ...session }) => ({ session, grantId, role })))),
 
       grantsOf: (userId) => guard(grants(userId)),
 

@@ -42,9 +42,9 @@ export class SessionStore extends Context.Service<SessionStore, {
     digest: string,
     limits: SessionRateLimits
   ): Effect.Effect<{ readonly visit: Visit; readonly rate: RateSlot } | null, StoreUnavailable>
-  /** The sessions of these visits whose user is approved and still has that grant. For streams that stay open. */
+  /** The sessions of these visits whose user is approved and still has that grant, and the user's role. For streams that stay open. */
   stillThere(visits: ReadonlyArray<{ readonly sessionId: string; readonly grantId: string }>): Effect.Effect<
-    ReadonlyArray<{ readonly session: Session; readonly grantId: string }>,
+    ReadonlyArray<{ readonly session: Session; readonly grantId: string; readonly role: Role }>,
     StoreUnavailable
   >
   /** Oldest first, without revoked grants. Grants of suspended organizations are included. */

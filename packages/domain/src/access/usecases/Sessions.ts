@@ -70,9 +70,9 @@ export class Sessions extends Context.Service<Sessions, {
     token: Redacted.Redacted,
     limits: SessionRateLimits
   ): Effect.Effect<{ readonly visit: Visit; readonly rate: RateSlot } | null, StoreUnavailable>
-  /** The session ids and grants of these visits that `admit` would still accept. For streams that stay open. */
+  /** The session ids, grants and roles of these visits that `admit` would still accept. For streams that stay open. */
   stillThere(visits: ReadonlyArray<{ readonly sessionId: string; readonly grantId: string }>): Effect.Effect<
-    ReadonlyArray<{ readonly sessionId: string; readonly grantId: string }>,
+    ReadonlyArray<{ readonly sessionId: string; readonly grantId: string; readonly role: Role }>,
     StoreUnavailable
   >
   /** The grants that a person can use, oldest first. */
@@ -139,9 +139,10 @@ export class Sessions extends Context.Service<Sessions, {
         stillThere: Effect.fnUntraced(function*(visits) {
           const now = yield* DateTime.now
           const there = yield* store.stillThere(visits)
-          return there.filter(({ session }) => isAlive(session, lifetimes, now)).map(({ grantId, session }) => ({
+          return there.filter(({ session }) => isAlive(session, lifetimes, now)).map(({ grantId, role, session }) => ({
             sessionId: session.id,
-            grantId
+            grantId,
+            role
           }))
         }),
         grantsOf: store.grantsOf,

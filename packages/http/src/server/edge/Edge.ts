@@ -299,7 +299,8 @@ export const layer = HttpRouter.middleware<{ provides: CurrentPrincipal }>()(
         // Nothing else answers on a preview's origin, and a preview adds no header of ours to what a box says.
         // The host may also be in the target of the request.
         if (wire.version !== null && [received.headers["host"], ...wire.lines("host")].some(previews.isFor)) {
-          return Effect.catchCause(previews.answer(received), (cause) => answer(cause, nothingHere))
+          const answered = Effect.provideService(previews.answer(received), ActingFrom, { requestId, address })
+          return Effect.catchCause(answered, (cause) => answer(cause, nothingHere))
         }
         // A browser asks without the key whether a page may send one.
         const preflight = cors.preflight(request, path, place)

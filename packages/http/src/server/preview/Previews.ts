@@ -1,10 +1,11 @@
 /** Answers the requests of preview origins (docs/decisions/32), and makes the tickets that lead there. */
 import * as NodeHttpServerRequest from "@effect/platform-node/NodeHttpServerRequest"
+import { Acting, AuditLog } from "@slipway/domain/access/ports/AuditLog"
 import { Sessions } from "@slipway/domain/access/usecases/Sessions"
 import { BoxPorts, ConnectFailure } from "@slipway/domain/sandbox/ports/BoxPorts"
 import { LruCache } from "@slipway/domain/store/LruCache"
 import type { StoreUnavailable } from "@slipway/domain/store/StoreUnavailable"
-import { Clock, Context, Duration, Effect, Layer, Option, Redacted, Schedule, Schema } from "effect"
+import { Clock, Context, DateTime, Duration, Effect, Layer, Option, Redacted, Schedule, Schema } from "effect"
 import { HttpServerResponse, type HttpServerRequest } from "effect/http"
 import type { IncomingMessage, Server, ServerResponse } from "node:http"
 import { Counter } from "../connection/Connections.ts"
@@ -25,7 +26,7 @@ const MAX_PER_PERSON = 256
 const MAX_BELIEVED = 10_000
 /** How long an answer about a session is believed. */
 const BELIEVED_MILLIS = 1_000
-/** How often the session of an open connection is looked at. */
+/** How often the session and the role behind an open connection are looked at. */
 const WATCH = "2 seconds"
 /** A browser asks for more at once than may be open. The wait ends after ten seconds. */
 const FULL = Schedule.max([Schedule.spaced("50 millis"), Schedule.recurs(200)])
@@ -82,28 +83,40 @@ const make = Effect.gen(function*() {
   const { key, origins } = previews
   const { connect } = ports.value
   const sessions = yield* Sessions
-  const believed = new LruCache<string, { readonly until: number; readonly isThere: boolean }>(MAX_BELIEVED)
+  const audit = yield* AuditLog
+  const believed = new LruCache<string, { readonly until: number; readonly mayOpen: boolean }>(MAX_BELIEVED)
   const underWay = new Counter()
   const early = new WeakMap<IncomingMessage, Buffer>()
 
-  const isThere = Effect.fnUntraced(function*({ grantId, sessionId }: PreviewPass.Viewer) {
+  /** Whether the session goes on, and its user still is an owner or member of the grant. */
+  const mayOpen = Effect.fnUntraced(function*({ grantId, sessionId }: PreviewPass.Viewer) {
     const now = yield* Clock.currentTimeMillis
     const name = `${sessionId} ${grantId}`
     const known = believed.get(name)
-    if (known !== undefined && known.until > now) return known.isThere
+    if (known !== undefined && known.until > now) return known.mayOpen
     const found = yield* sessions.stillThere([{ sessionId, grantId }])
-    const isThere = found.some((one) => one.sessionId === sessionId && one.grantId === grantId)
-    believed.set(name, { until: now + BELIEVED_MILLIS, isThere })
-    return isThere
+    const mayOpen = found.some((one) => one.sessionId === sessionId && one.grantId === grantId && one.role !== "viewer")
+    believed.set(name, { until: now + BELIEVED_MILLIS, mayOpen })
+    return mayOpen
   })
 
   /** Exchanges the ticket for the cookie, and removes it from the address. */
   const exchange = Effect.fnUntraced(function*(target: PreviewOrigin.Target, url: URL) {
     const now = yield* Clock.currentTimeMillis
     const pass = PreviewPass.read(key, url.searchParams.get("ticket") ?? "", { ...target, kind: "ticket", now })
-    if (pass === null || !(yield* isThere(pass)) || !(yield* sessions.useTicket(Redacted.make(pass.once)))) {
+    if (pass === null || !(yield* mayOpen(pass)) || !(yield* sessions.useTicket(Redacted.make(pass.once)))) {
       return PreviewPage.signIn(publicUrl, target)
     }
+    // Before a byte of the preview is seen.
+    yield* Effect.provideService(
+      audit.append([{
+        action: "preview.opened",
+        at: yield* DateTime.now,
+        subjects: { sandboxId: target.sandboxId, grantId: pass.grantId, port: String(target.port) }
+      }]),
+      Acting,
+      { _tag: "User", userId: pass.userId }
+    )
     const cookie = PreviewPass.write(key, { ...pass, kind: "cookie", until: now + PreviewPass.COOKIE_MILLIS, once: "" })
     const attributes = `Path=/; Secure; HttpOnly; SameSite=Lax; Max-Age=${PreviewPass.COOKIE_MILLIS / 1000}`
     return HttpServerResponse.empty({
@@ -125,13 +138,16 @@ const make = Effect.gen(function*() {
         () => Effect.sync(() => underWay.add(viewer.userId, -1))
       )
       const box = yield* Effect.flatMap(connected(target), BoxDuplex.make)
-      const lost = Effect.repeat(Effect.delay(isThere(viewer), WATCH), { while: (there) => there })
+      // Unknown is not lost: the next look tells.
+      const look = Effect.catchTag(Effect.delay(mayOpen(viewer), WATCH), "StoreUnavailable", () => Effect.succeed(true))
+      const lost = Effect.repeat(look, { while: (may) => may })
       const outcome = yield* Effect.raceFirst(
         PreviewProxy.forward(exchange, box, target, new URL(PreviewOrigin.originOf(origins, target))),
-        Effect.as(lost, "done" as const)
+        Effect.as(lost, "lost" as const)
       )
-      // It was written past the response.
-      return outcome === "done" ? HttpServerResponse.empty() : PreviewPage.unanswered(target)
+      if (outcome === "unanswered") return PreviewPage.unanswered(target)
+      // Else it was written past the response, of which nothing more is sent once its connection is cut.
+      return outcome === "lost" ? PreviewPage.signIn(publicUrl, target) : HttpServerResponse.empty()
     })).pipe(
       Effect.catchIf(isConnectFailure, (failure) => Effect.succeed(explanation(publicUrl, target, failure)))
     )
@@ -149,7 +165,7 @@ const make = Effect.gen(function*() {
     const cookie = request.cookies[PreviewHeaders.COOKIE]
     const now = yield* Clock.currentTimeMillis
     const pass = cookie === undefined ? null : PreviewPass.read(key, cookie, { ...target, kind: "cookie", now })
-    if (pass === null || !(yield* isThere(pass))) return PreviewPage.signIn(publicUrl, target)
+    if (pass === null || !(yield* mayOpen(pass))) return PreviewPage.signIn(publicUrl, target)
     if (PreviewHeaders.isFromElsewhere(message, origin)) return PreviewPage.elsewhere
     const response = () => NodeHttpServerRequest.toServerResponse(request) as ServerResponse
     return yield* passed({ message, response, early: early.get(message) ?? Buffer.alloc(0) }, target, pass)

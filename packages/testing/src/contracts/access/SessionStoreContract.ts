@@ -253,7 +253,11 @@ const limitsAndLinks = (it: Writer<SessionStore | AccessStore | MemberStore | Au
       assert.deepStrictEqual(yield* there(mine.id), [])
       yield* members.approve(userId, true, at)
       assert.deepStrictEqual(yield* there(mine.id, other.id), [mine.id, other.id].sort())
-      assert.deepStrictEqual(yield* store.stillThere([{ sessionId: session.id, grantId: mine.id }]), [{ session, grantId: mine.id }])
+      for (const role of ["viewer", "owner", "member"] as const) {
+        yield* members.addMember(organizationId, userId, role, at)
+        const found = yield* store.stillThere([{ sessionId: session.id, grantId: mine.id }])
+        assert.deepStrictEqual(found, [{ session, grantId: mine.id, role }])
+      }
       yield* (yield* AccessStore).revokeGrant(other.id, later)
       assert.deepStrictEqual(yield* there(mine.id, other.id), [mine.id])
       yield* members.suspend(organizationId, true, at)
