@@ -106,7 +106,7 @@ layer(serviceWith({ SLIPWAY_ISOLATION: "none" }), { excludeTestServices: true })
         subjects: { sandboxId: id, grantId: person.place, port: String(port) }
       })
       assert.strictEqual(entry?.origin?.address, "127.0.0.1")
-      assert.notInclude(JSON.stringify(entry), search.split("=")[1]?.slice(0, 20))
+      assert.notInclude(JSON.stringify(entry), search.slice("?ticket=".length, 60))
       const cookie = tried.map(cookieOf).find((one) => one !== "") ?? ""
       assert.strictEqual((yield* ask(other, "/a", { host: hostOf(other, id, port), headers: { cookie } })).status, 200)
     }))
@@ -148,6 +148,32 @@ layer(serviceWith({ SLIPWAY_ISOLATION: "none" }), { excludeTestServices: true })
         assert.strictEqual((yield* ask(server, unused.pathname + unused.search, { host })).status, 401)
         assert.isAtLeast((yield* openForm(server, person, id, port)).status, 403)
       }
+    }))
+
+  it.effect("has a link to share for each port, to which its own address leads without a cookie", () =>
+    Effect.gen(function*() {
+      const { id, port, server, silent } = yield* Previewed
+      const { cookie } = yield* owner
+      const shown = (query: string) => Effect.map(ask(server, `${page}/${id}/preview${query}`, { headers: { cookie } }), ({ text }) => text)
+      const link = `/sandboxes/${id}/preview?port=${port}`
+      const all = yield* shown("")
+      for (const one of [port, silent]) assert.include(all, `href="/sandboxes/${id}/preview?port=${one}"`)
+      const one = yield* shown(`?port=${port}`)
+      assert.include(one, `<button autofocus>Open App (port ${port})`)
+      assert.notInclude(one, String(silent))
+      assert.include(one, `href="/sandboxes/${id}/preview"`)
+      for (const unknown of ["1", `${port}0`, "<b>", ""]) {
+        const text = yield* shown(`?port=${encodeURIComponent(unknown)}`)
+        assert.include(text, "The port of this link has no preview")
+        assert.include(text, `Open Port ${silent}`)
+        assert.notInclude(text, "<b>")
+      }
+      const bare = yield* ask(server, "/deep?a=1", { host: hostOf(server, id, port) })
+      assert.strictEqual(bare.status, 401)
+      assert.include(bare.text, `<a href="${server.url}${link}">Open port ${port} of the sandbox</a>`)
+      // The person signs in first, and comes back to the port.
+      const first = yield* ask(server, link)
+      assert.strictEqual(first.headers.location, `/sign-in?next=${encodeURIComponent(link)}`)
     }))
 
   it.effect("has no port that the file of the start commit does not name", () =>
