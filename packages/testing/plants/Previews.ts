@@ -5,7 +5,7 @@ const folder = "packages/http/src/server/preview"
 /** Faults of what guards previews. */
 export const plants: Plants = {
   port: "previews",
-  subject: ["packages/http/test/Previews.test.ts"],
+  subject: ["packages/http/test/Previews.test.ts", "packages/http/test/PreviewAccess.test.ts"],
   plants: [
     ...plantsIn(`${folder}/PreviewPass.ts`, [
       ["takes a ticket for a cookie", "pass.kind === kind && ", ""],
@@ -33,6 +33,18 @@ export const plants: Plants = {
       ["lets frames in", " && dest === \"document\"", ""],
       ["lets scripts in", " && mode === \"navigate\"", ""],
       ["lets forms of others in", "method === \"GET\" && ", ""]
+    ]),
+    ...plantsIn(`${folder}/Previews.ts`, [
+      ["takes a ticket again", " || !(yield* sessions.useTicket(Redacted.make(pass.once)))", ""],
+      ["lets a ticket in whose session ended", " || !(yield* mayOpen(pass)) || !(yield* sessions", " || !(yield* sessions"],
+      ["does not look at the session of a cookie again", "if (pass === null || !(yield* mayOpen(pass))) return", "if (pass === null) return"],
+      ["believes for good what it once heard of a session", "known !== undefined && known.until > now", "known !== undefined"],
+      ["leaves open answers to a person whose session ended", "Effect.as(lost, \"lost\" as const)",
+        "Effect.andThen(lost, Effect.never)"],
+      ["keeps previews open for viewers", " && one.role !== \"viewer\")", ")"],
+      ["keeps previews open with any session", "found.some((one) =>", "found.length === 0 || found.some((one) =>"],
+      ["tells the audit log nothing", "audit.append([{", "Effect.succeed([{"],
+      ["does not tell who opened a preview", "{ _tag: \"User\", userId: pass.userId }", "{ _tag: \"System\" }"]
     ]),
     ...plantsIn("packages/http/src/server/PreviewOrigin.ts", [
       ["takes a name with more before it for a preview", "/^(?<port>", "/(?<port>"],
