@@ -1,4 +1,4 @@
-/** Who may use a preview, and for how long. The server in the sandbox is played. */
+/** The rights to a preview, and how long they last. The server in the sandbox is played. */
 import { assert, layer } from "@effect/vitest"
 import { AuditLog } from "@slipway/domain/access/ports/AuditLog"
 import { Members } from "@slipway/domain/access/usecases/Members"
@@ -73,7 +73,12 @@ layer(http({ ports, settings }), { excludeTestServices: true })("a preview", (it
       const opened = Effect.map((yield* AuditLog).list({ since: null, limit: 1000 }), (all) =>
         all.filter(({ action }) => action === "preview.opened"))
       assert.lengthOf(yield* opened, 0)
-      const statuses = yield* Effect.replicateEffect(Effect.map(open(address), ({ status }) => status), 4, { concurrency: 4 })
+      const statuses = yield* Effect.replicateEffect(
+        Effect.map(open(address), ({ status }) =>
+          status),
+        4,
+        { concurrency: 4 }
+      )
       assert.deepStrictEqual(statuses.sort(), [303, 401, 401, 401])
       const [entry, ...more] = yield* opened
       assert.lengthOf(more, 0)

@@ -51,7 +51,9 @@ describe("the origin of a preview", () => {
     const wide = { scheme: "https", suffix: ".example.com" } as const
     assert.isTrue(PreviewOrigin.covers(wide, "https://slipway.example.com"))
     assert.isTrue(PreviewOrigin.isPreview(local, "anything.localhost"))
-    for (const other of ["localhost:4000", "a.localhost.example.com", "alocalhost"]) assert.isFalse(PreviewOrigin.isPreview(local, other), other)
+    for (const other of ["localhost:4000", "a.localhost.example.com", "alocalhost"]) {
+      assert.isFalse(PreviewOrigin.isPreview(local, other), other)
+    }
     assert.isFalse(PreviewOrigin.covers({ scheme: "https", suffix: ".preview.example.com" }, "https://slipway.example.com"))
   })
 })

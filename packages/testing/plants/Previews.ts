@@ -37,10 +37,10 @@ export const plants: Plants = {
     ...plantsIn(`${folder}/Previews.ts`, [
       ["takes a ticket again", " || !(yield* sessions.useTicket(Redacted.make(pass.once)))", ""],
       ["lets a ticket in whose session ended", " || !(yield* mayOpen(pass)) || !(yield* sessions", " || !(yield* sessions"],
-      ["does not look at the session of a cookie again", "if (pass === null || !(yield* mayOpen(pass))) return", "if (pass === null) return"],
+      ["does not look at the session of a cookie again", "if (pass === null || !(yield* mayOpen(pass))) return",
+        "if (pass === null) return"],
       ["believes for good what it once heard of a session", "known !== undefined && known.until > now", "known !== undefined"],
-      ["leaves open answers to a person whose session ended", "Effect.as(lost, \"lost\" as const)",
-        "Effect.andThen(lost, Effect.never)"],
+      ["leaves open answers to a person whose session ended", "Effect.as(lost, \"lost\" as const)", "Effect.andThen(lost, Effect.never)"],
       ["keeps previews open for viewers", " && one.role !== \"viewer\")", ")"],
       ["keeps previews open with any session", "found.some((one) =>", "found.length === 0 || found.some((one) =>"],
       ["tells the audit log nothing", "audit.append([{", "Effect.succeed([{"],

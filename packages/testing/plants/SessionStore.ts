@@ -24,7 +24,8 @@ export const plants: Plants = {
     ["counts all sessions of a user as one", "windowOf(ofSessions, session.id)", "windowOf(ofSessions, session.userId)"],
     ["keeps visits of grants that are gone", "if (place.grantId === grantId) there", "there"],
     ["keeps visits of those who are not approved", "const found = admitted(yield* visitOf(session, grantId))",
-      "const visit = yield* visitOf(session, grantId)\nconst found = admitted({ ...visit, user: { ...visit.user, approvedAt: session.createdAt } })"],
+      "const visit = yield* visitOf(session, grantId)\n" +
+      "const found = admitted({ ...visit, user: { ...visit.user, approvedAt: session.createdAt } })"],
     ["keeps the role with which a visit began", "role: place.role })", "role: \"member\" })"],
     ["moves back when a session was seen", "DateTime.max(session.lastSeenAt, at)", "at"],
     ["sees all sessions for one", "if (session.id === id) sessions.set(", "sessions.set("],

@@ -21,7 +21,8 @@ it.live("keeps no ticket that was used or has expired", () =>
     const [sql, store] = [yield* SqlClient.SqlClient, yield* SessionStore]
     const kept = Effect.map(sql<{ readonly digest: string }>`SELECT digest FROM preview_tickets ORDER BY 1`, (rows) =>
       rows.map(({ digest }) => digest[0]))
-    const digestOf = (letter: string) => letter.repeat(64)
+    const digestOf = (letter: string) =>
+      letter.repeat(64)
     yield* store.makeTicket(digestOf("a"), Duration.zero)
     yield* store.makeTicket(digestOf("b"), Duration.minutes(1))
     assert.deepStrictEqual(yield* kept, ["b"])

@@ -12,6 +12,22 @@ import type { Role } from "../../src/access/rules/User.ts"
 import { takeSlot, windowOf } from "./AccessStoreMemory.ts"
 import * as AccessStoreMemory from "./AccessStoreMemory.ts"
 
+const ticketsInMemory = (): Pick<SessionStore["Service"], "makeTicket" | "useTicket"> => {
+  const tickets = new Map<string, DateTime.Utc>()
+  return {
+    makeTicket: Effect.fnUntraced(function*(digest, life) {
+      const now = yield* DateTime.now
+      for (const [other, until] of tickets) if (DateTime.isLessThanOrEqualTo(until, now)) tickets.delete(other)
+      tickets.set(digest, DateTime.addDuration(now, life))
+    }),
+    useTicket: Effect.fnUntraced(function*(digest) {
+      const until = tickets.get(digest)
+      if (until === undefined || DateTime.isLessThanOrEqualTo(until, yield* DateTime.now)) return false
+      return tickets.delete(digest)
+    })
+  }
+}
+
 /** Process-local, for tests and for embedding without a database. */
 export const layer = Layer.effect(
   SessionStore,
@@ -24,7 +40,6 @@ export const layer = Layer.effect(
     const ofSessions = new Map<string, Array<number>>()
     const ofUsers = new Map<string, Array<number>>()
     const links = new Map<string, { readonly userId: string; readonly expiresAt: DateTime.Utc }>()
-    const tickets = new Map<string, DateTime.Utc>()
     const endWhere = Effect.fnUntraced(function*(ends: (session: Session, digest: string) => boolean, at: DateTime.Utc) {
       const ended = Array.from(sessions).filter(([digest, session]) => ends(session, digest))
       for (const [digest] of ended) sessions.delete(digest)
@@ -106,16 +121,7 @@ export const layer = Layer.effect(
         yield* audit.append([{ action: "sign_in_link.used", at, subjects: { userId: link.userId } }])
         return link.userId
       }),
-      makeTicket: Effect.fnUntraced(function*(digest, life) {
-        const now = yield* DateTime.now
-        for (const [other, until] of tickets) if (DateTime.isLessThanOrEqualTo(until, now)) tickets.delete(other)
-        tickets.set(digest, DateTime.addDuration(now, life))
-      }),
-      useTicket: Effect.fnUntraced(function*(digest) {
-        const until = tickets.get(digest)
-        if (until === undefined || DateTime.isLessThanOrEqualTo(until, yield* DateTime.now)) return false
-        return tickets.delete(digest)
-      })
+      ...ticketsInMemory()
     })
   })
 ).pipe(Layer.provideMerge(AccessStoreMemory.layer))

@@ -87,8 +87,10 @@ layer(serviceWith({ SLIPWAY_ISOLATION: "none" }), { excludeTestServices: true })
     Effect.gen(function*() {
       const { id, other, port, server } = yield* Previewed
       const [person, audit] = [yield* owner, yield* AuditLog]
-      const opened = Effect.map(audit.list({ since: null, limit: 1000 }), (entries) =>
-        entries.filter(({ action }) => action === "preview.opened"))
+      const opened = Effect.map(
+        audit.list({ since: null, limit: 1000 }),
+        (entries) => entries.filter(({ action }) => action === "preview.opened")
+      )
       const before = yield* opened
       const { headers } = yield* openForm(server, person, id, port)
       const { pathname, search } = new URL(headers.location ?? "")

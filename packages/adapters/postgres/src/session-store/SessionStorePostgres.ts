@@ -47,7 +47,9 @@ export const layer = Layer.effect(
       }, guard),
 
       stillThere: (visits) =>
-        guard(Effect.map(open(JSON.stringify(visits)), (rows) => rows.map(({ grantId, role, ...session }) => ({ session, grantId, role })))),
+        guard(
+          Effect.map(open(JSON.stringify(visits)), (rows) => rows.map(({ grantId, role, ...session }) => ({ session, grantId, role })))
+        ),
 
       grantsOf: (userId) => guard(grants(userId)),
 

@@ -56,8 +56,8 @@ const giveRole = Effect.fnUntraced(function*({ members }: Stores, user: User, ro
 }, Effect.provideService(Acting, { _tag: "System" }))
 
 /**
- * Sessions of people, one-time sign-in links and tickets. Tokens come from a browser, so any text may be one. The end of a session takes effect
- * on the next request of any process.
+ * Sessions of people, one-time sign-in links and tickets. Tokens come from a browser, so any text may be one. The end of a session takes
+ * effect on the next request of any process.
  */
 export class Sessions extends Context.Service<Sessions, {
   /** Starts a session with a new token. `previous`, the browser's token until now, stops working. */

@@ -28,7 +28,7 @@ const Pass = Schema.Struct({
   port: Schema.Int,
   /** Epoch milliseconds. */
   until: Schema.Int,
-  /** Of a ticket: the secret that the store knows until it is used. Of a cookie: empty. */
+  /** The secret of a ticket, which the store knows until it is used. Empty in a cookie. */
   once: Schema.String
 })
 export type Pass = typeof Pass.Type

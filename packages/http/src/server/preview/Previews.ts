@@ -76,20 +76,10 @@ const explanation = (publicUrl: string, target: PreviewOrigin.Target, { _tag }: 
   }
 }
 
-const make = Effect.gen(function*() {
-  const { previews, publicUrl } = yield* Settings
-  const ports = yield* Effect.serviceOption(BoxPorts)
-  if (previews === null || Option.isNone(ports)) return Previews.of(off)
-  const { key, origins } = previews
-  const { connect } = ports.value
-  const sessions = yield* Sessions
-  const audit = yield* AuditLog
+/** Whether the session of a person goes on, and its user still is an owner or member of the grant. Believed for `BELIEVED_MILLIS`. */
+const rightsIn = (sessions: Sessions["Service"]) => {
   const believed = new LruCache<string, { readonly until: number; readonly mayOpen: boolean }>(MAX_BELIEVED)
-  const underWay = new Counter()
-  const early = new WeakMap<IncomingMessage, Buffer>()
-
-  /** Whether the session goes on, and its user still is an owner or member of the grant. */
-  const mayOpen = Effect.fnUntraced(function*({ grantId, sessionId }: PreviewPass.Viewer) {
+  return Effect.fnUntraced(function*({ grantId, sessionId }: PreviewPass.Viewer) {
     const now = yield* Clock.currentTimeMillis
     const name = `${sessionId} ${grantId}`
     const known = believed.get(name)
@@ -99,6 +89,20 @@ const make = Effect.gen(function*() {
     believed.set(name, { until: now + BELIEVED_MILLIS, mayOpen })
     return mayOpen
   })
+}
+
+const make = Effect.gen(function*() {
+  const { previews, publicUrl } = yield* Settings
+  const ports = yield* Effect.serviceOption(BoxPorts)
+  if (previews === null || Option.isNone(ports)) return Previews.of(off)
+  const { key, origins } = previews
+  const { connect } = ports.value
+  const sessions = yield* Sessions
+  const audit = yield* AuditLog
+  const underWay = new Counter()
+  const early = new WeakMap<IncomingMessage, Buffer>()
+
+  const mayOpen = rightsIn(sessions)
 
   /** Exchanges the ticket for the cookie, and removes it from the address. */
   const exchange = Effect.fnUntraced(function*(target: PreviewOrigin.Target, url: URL) {
