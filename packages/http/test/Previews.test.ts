@@ -1,6 +1,9 @@
 import { assert, describe, it } from "@effect/vitest"
 import { SandboxId } from "@slipway/domain/ids/SandboxId"
 import { Redacted } from "effect"
+import { IncomingMessage } from "node:http"
+import { Socket } from "node:net"
+import * as PreviewHeaders from "../src/server/preview/PreviewHeaders.ts"
 import * as PreviewPass from "../src/server/preview/PreviewPass.ts"
 import * as PreviewOrigin from "../src/server/PreviewOrigin.ts"
 
@@ -47,6 +50,10 @@ describe("the origin of a preview", () => {
     assert.isNull(PreviewOrigin.ofPublicUrl("http://localhost.example.com"))
     const wide = { scheme: "https", suffix: ".example.com" } as const
     assert.isTrue(PreviewOrigin.covers(wide, "https://slipway.example.com"))
+    assert.isTrue(PreviewOrigin.isPreview(local, "anything.localhost"))
+    for (const other of ["localhost:4000", "a.localhost.example.com", "alocalhost"]) {
+      assert.isFalse(PreviewOrigin.isPreview(local, other), other)
+    }
     assert.isFalse(PreviewOrigin.covers({ scheme: "https", suffix: ".preview.example.com" }, "https://slipway.example.com"))
   })
 })
@@ -54,7 +61,7 @@ describe("the origin of a preview", () => {
 describe("a pass", () => {
   const key = Redacted.make("key")
   const viewer = { userId: "user_1", sessionId: "s", grantId: "g" }
-  const pass = { kind: "ticket", ...viewer, ...target, until: 1000, nonce: "n" } as const
+  const pass = { kind: "ticket", ...viewer, ...target, until: 1000, once: "n" } as const
   const text = Redacted.value(PreviewPass.write(key, pass))
   const asked = { ...target, kind: "ticket", now: 999 } as const
 
@@ -75,5 +82,94 @@ describe("a pass", () => {
       assert.isNull(PreviewPass.read(key, wrong, asked), wrong)
     }
     assert.isNull(PreviewPass.read(Redacted.make("another"), text, asked))
+  })
+})
+
+/** A message with these lines of its head. */
+const messageOf = (lines: ReadonlyArray<readonly [name: string, value: string]>, method = "GET"): IncomingMessage => {
+  const message = new IncomingMessage(new Socket())
+  message.method = method
+  message.rawHeaders = lines.flat()
+  for (const [name, value] of lines) message.headers[name.toLowerCase()] = value
+  return message
+}
+
+describe("the headers of a preview", () => {
+  const origin = new URL(PreviewOrigin.originOf(local, target))
+
+  it("name the box's host to the box, and carry no cookie of the service, no claim about proxies and nothing of one connection", () => {
+    const message = messageOf([
+      ["Host", origin.host],
+      ["Cookie", "__Host-slipway_session=1; own=1; __host-SLIPWAY_preview=2"],
+      ["Cookie", "__Secure-slipway_x=3; other=2"],
+      ["X-Forwarded-For", "192.0.2.1"],
+      ["X-Forwarded-Host", "evil.example"],
+      ["Forwarded", "for=192.0.2.1"],
+      ["Connection", "keep-alive, X-Mine"],
+      ["X-Mine", "1"],
+      ["Proxy-Authorization", "Basic x"],
+      ["Accept", "text/html"]
+    ])
+    assert.deepStrictEqual({ ...PreviewHeaders.toBox(message, target, origin) }, {
+      accept: ["text/html"],
+      cookie: ["own=1; other=2"],
+      host: ["localhost:3000"],
+      "x-forwarded-host": [origin.host],
+      "x-forwarded-proto": ["http"]
+    })
+    const bare = messageOf([["Cookie", "__Host-slipway_session=1"]])
+    assert.notProperty(PreviewHeaders.toBox(bare, target, origin), "cookie")
+  })
+
+  it("set cookies for this host alone, none of the service, and act on nothing else", () => {
+    const message = messageOf([
+      ["Set-Cookie", "a=1; Domain=localhost; Path=/"],
+      ["Set-Cookie", "b=2; domain ; Secure"],
+      ["Set-Cookie", "__Host-slipway_session=stolen; Secure; Path=/"],
+      ["Set-Cookie", " __Host-slipway_preview=stolen"],
+      ["Set-Cookie", "=__Host-slipway_session=stolen"],
+      ["Clear-Site-Data", "\"cookies\""],
+      ["Alt-Svc", "h3=\":1\""],
+      ["NEL", "{}"],
+      ["Report-To", "{}"],
+      ["Transfer-Encoding", "chunked"],
+      ["ETag", "x"]
+    ])
+    assert.deepStrictEqual({ ...PreviewHeaders.fromBox(message, target) }, {
+      etag: ["x"],
+      "origin-agent-cluster": ["?1"],
+      "set-cookie": ["a=1; Path=/", "b=2; Secure"],
+      "x-robots-tag": ["noindex"]
+    })
+  })
+
+  it("lead to the preview's own address where the box names its own, and elsewhere otherwise", () => {
+    const led = (location: string) => PreviewHeaders.fromBox(messageOf([["Location", location]]), target)["location"]
+    assert.deepStrictEqual(led("http://localhost:3000/a?b=1#c"), ["/a?b=1#c"])
+    assert.deepStrictEqual(led("http://[::1]:3000"), ["/"])
+    for (const other of ["http://localhost:3001/a", "https://example.com/a", "/a", "a"]) assert.deepStrictEqual(led(other), [other])
+  })
+
+  it("of a request tell whether a page of another origin caused it, which may only lead a person there", () => {
+    const isFromElsewhere = (headers: Readonly<Record<string, string>>, method = "GET") =>
+      PreviewHeaders.isFromElsewhere(messageOf(Object.entries(headers), method), origin.origin)
+    const site = (name: string, mode: string, dest: string) => ({
+      "sec-fetch-site": name,
+      "sec-fetch-mode": mode,
+      "sec-fetch-dest": dest
+    })
+    for (const own of [{}, { origin: origin.origin }, { "sec-fetch-site": "same-origin" }, { "sec-fetch-site": "none" }]) {
+      assert.isFalse(isFromElsewhere(own, "POST"), JSON.stringify(own))
+    }
+    assert.isFalse(isFromElsewhere(site("cross-site", "navigate", "document")))
+    assert.isTrue(isFromElsewhere(site("cross-site", "navigate", "document"), "POST"))
+    for (const name of ["cross-site", "same-site"]) {
+      assert.isTrue(isFromElsewhere(site(name, "navigate", "iframe")))
+      assert.isTrue(isFromElsewhere(site(name, "no-cors", "document")))
+      assert.isTrue(isFromElsewhere(site(name, "websocket", "empty")))
+    }
+    for (const other of ["null", "http://3001-abcdefgh2345.localhost:4000", "http://localhost:4000"]) {
+      assert.isTrue(isFromElsewhere({ origin: other }), other)
+    }
   })
 })

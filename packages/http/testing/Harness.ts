@@ -17,6 +17,7 @@ import { ModelProviderStore } from "@slipway/domain/models/ports/ModelProviderSt
 import { type Catalogue, ModelCatalogue, offlineDemo } from "@slipway/domain/models/schema/ModelCatalogue"
 import { Feedback } from "@slipway/domain/publishing/usecases/Feedback"
 import { MaxActiveSandboxes } from "@slipway/domain/sandbox/ports/ActiveSandboxes"
+import { BoxPorts } from "@slipway/domain/sandbox/ports/BoxPorts"
 import { Leases } from "@slipway/domain/sandbox/ports/Leases"
 import { SandboxDashboard } from "@slipway/domain/sandbox/ports/SandboxDashboard"
 import { SandboxStore } from "@slipway/domain/sandbox/ports/SandboxStore"
@@ -64,6 +65,8 @@ interface Options<R> {
   readonly catalogue?: Catalogue
   /** Terminals of sandboxes. None without it. */
   readonly terminals?: typeof Terminals.Service
+  /** Servers in sandboxes. None without it. */
+  readonly ports?: typeof BoxPorts.Service
   /** Changes what the store of access says, for what it cannot be told. */
   readonly access?: (store: AccessStore["Service"]) => AccessStore["Service"]
   /** Changes what the dashboard of sandboxes says. */
@@ -90,7 +93,7 @@ export const services = (
     trees = {}
   }: Omit<
     Options<never>,
-    "pages" | "settings" | "news" | "pulls" | "terminals" | "trouble"
+    "pages" | "settings" | "news" | "pulls" | "ports" | "terminals" | "trouble"
   > = {}
 ) => {
   const stores = Layer.mergeAll(
@@ -131,11 +134,12 @@ export const given = {
   refusedKeysPerMinute: 100_000
 }
 
-export const layer = <R = never>({ news, pages, pulls, settings = {}, terminals, trouble, ...options }: Options<R> = {}) =>
+export const layer = <R = never>({ news, pages, ports, pulls, settings = {}, terminals, trouble, ...options }: Options<R> = {}) =>
   Server.layer({ host: "127.0.0.1", port: 0 }, pages).pipe(
     Layer.provide(Settings.layer({ ...given, ...settings })),
     Layer.provide(news ?? Layer.empty),
     Layer.provide(pulls === undefined ? Layer.empty : Layer.succeed(PullRequests, pulls)),
+    Layer.provide(ports === undefined ? Layer.empty : Layer.succeed(BoxPorts, ports)),
     Layer.provide(terminals === undefined ? Layer.empty : Layer.succeed(Terminals, terminals)),
     Layer.provide(trouble === undefined ? Layer.empty : Layer.succeed(StoreHealth, trouble)),
     Layer.provideMerge(services(options))

@@ -7,6 +7,7 @@ import feedbackAndAutomations from "./migrations/0063_feedback_and_automations.t
 import filesToolsQuestions from "./migrations/0064_files_tools_questions.ts"
 import severalHosts from "./migrations/0065_several_hosts.ts"
 import artifacts from "./migrations/0066_artifacts.ts"
+import previewTickets from "./migrations/0067_preview_tickets.ts"
 import { UnknownVersion } from "./migrations/EarlierVersions.ts"
 import { DatabaseSchema } from "./options/DatabaseSchema.ts"
 import { OptionNames } from "./options/OptionNames.ts"
@@ -19,7 +20,8 @@ export const migrations = {
   "0063_feedback_and_automations": feedbackAndAutomations,
   "0064_files_tools_questions": filesToolsQuestions,
   "0065_several_hosts": severalHosts,
-  "0066_artifacts": artifacts
+  "0066_artifacts": artifacts,
+  "0067_preview_tickets": previewTickets
 }
 
 /** The role of the connection may not create the schema. */

@@ -87,9 +87,9 @@ it.live("refuses a backup with other columns than its version has", () =>
     const [source, empty] = [yield* TestPostgres.database(Migrations.layer), yield* TestPostgres.database(Layer.empty)]
     const { wanted } = yield* kept.pipe(Earlier.connected(source))
     assert.deepStrictEqual(wanted.migrations, ["0061_schema", "0062_additions", "0063_feedback_and_automations",
-      "0064_files_tools_questions", "0065_several_hosts", "0066_artifacts"])
+      "0064_files_tools_questions", "0065_several_hosts", "0066_artifacts", "0067_preview_tickets"])
     assert.isTrue(Dump.isKnown(wanted.migrations))
-    for (const others of [[], ["0001_sandboxes"], [...wanted.migrations, "0066_later"]]) assert.isFalse(Dump.isKnown(others))
+    for (const others of [[], ["0001_sandboxes"], [...wanted.migrations, "0067_later"]]) assert.isFalse(Dump.isKnown(others))
     const [first, ...rest] = wanted.tables
     const { columns = [], name = "" } = first ?? {}
     const changes = [[{ name, columns: columns.slice(0, -1) }, ...rest], [{ name, columns: columns.toReversed() }, ...rest], rest, [

@@ -2,8 +2,8 @@
  * Databases of earlier versions, for tests of the upgrade. `earlier/NNNN.sql` has the statements of migrations up to NNNN that come after
  * the file before it, one a line, and then a few rows. 0020, 0047 and 0060 are the newest migrations of commits 2213f8d, 7d7d40e
  * and 59299c1. `0061.sql` makes the whole schema of commit 037613a, which has the rows of the others. `0062.sql` adds what commit d7c08e3
- * has, to schema and rows, `0063.sql` what commit 2dc7a55 has, `0064.sql` what commit ea55af3 has, and `0065.sql` what commit
- * f8cc6f4 has.
+ * has, to schema and rows, `0063.sql` what commit 2dc7a55 has, `0064.sql` what commit ea55af3 has, `0065.sql` what commit f8cc6f4
+ * has, and `0066.sql` what commit f7952c2 has.
  */
 import * as TestPostgres from "@slipway/embedded-postgres/testing/TestPostgres"
 import { Effect, Layer, Redacted } from "effect"
@@ -15,7 +15,7 @@ import { DatabaseSchema } from "../src/options/DatabaseSchema.ts"
 /** Their tables are in `public`. */
 export const VERSIONS = ["0020", "0047", "0060"] as const
 /** Their tables are in a schema of their own. */
-export const WITH_SCHEMA = ["0061", "0062", "0063", "0064", "0065"] as const
+export const WITH_SCHEMA = ["0061", "0062", "0063", "0064", "0065", "0066"] as const
 export type Version = typeof VERSIONS[number] | typeof WITH_SCHEMA[number]
 
 const statementsOf = (name: Version) =>
@@ -26,6 +26,7 @@ const isRow = (statement: string) =>
   /^(?:INSERT INTO (?!effect_sql_migrations)\w+ \((?!.* SELECT DISTINCT )|SELECT tell_partners)/u.test(statement)
 
 const statements = (version: Version): ReadonlyArray<string> => {
+  if (version === "0066") return [...statements("0065"), ...statementsOf(version)]
   if (version === "0065") return [...statements("0064"), ...statementsOf(version)]
   if (version === "0064") return [...statements("0063"), ...statementsOf(version)]
   if (version === "0063") return [...statements("0062"), ...statementsOf(version)]

@@ -57,7 +57,8 @@ const ALL = [
   { id: 63, name: "feedback_and_automations" },
   { id: 64, name: "files_tools_questions" },
   { id: 65, name: "several_hosts" },
-  { id: 66, name: "artifacts" }
+  { id: 66, name: "artifacts" },
+  { id: 67, name: "preview_tickets" }
 ]
 
 it.live.each(Earlier.WITH_SCHEMA)(
@@ -85,7 +86,7 @@ it.live.each(Earlier.WITH_SCHEMA)(
 
 it.live("a database of the version before keeps its rows as they are, and nothing is added", () =>
   Effect.gen(function*() {
-    const url = yield* Earlier.database("0065")
+    const url = yield* Earlier.database("0066")
     yield* Effect.gen(function*() {
       const before = yield* Earlier.rowsIn("slipway")
       yield* Migrations.run

@@ -8,8 +8,25 @@ import { AuditLog } from "../../src/access/ports/AuditLog.ts"
 import { MemberStore } from "../../src/access/ports/MemberStore.ts"
 import { type OwnGrant, told, SessionStore } from "../../src/access/ports/SessionStore.ts"
 import { admitted, type Place, type Session } from "../../src/access/rules/Session.ts"
+import type { Role } from "../../src/access/rules/User.ts"
 import { takeSlot, windowOf } from "./AccessStoreMemory.ts"
 import * as AccessStoreMemory from "./AccessStoreMemory.ts"
+
+const ticketsInMemory = (): Pick<SessionStore["Service"], "makeTicket" | "useTicket"> => {
+  const tickets = new Map<string, DateTime.Utc>()
+  return {
+    makeTicket: Effect.fnUntraced(function*(digest, life) {
+      const now = yield* DateTime.now
+      for (const [other, until] of tickets) if (DateTime.isLessThanOrEqualTo(until, now)) tickets.delete(other)
+      tickets.set(digest, DateTime.addDuration(now, life))
+    }),
+    useTicket: Effect.fnUntraced(function*(digest) {
+      const until = tickets.get(digest)
+      if (until === undefined || DateTime.isLessThanOrEqualTo(until, yield* DateTime.now)) return false
+      return tickets.delete(digest)
+    })
+  }
+}
 
 /** Process-local, for tests and for embedding without a database. */
 export const layer = Layer.effect(
@@ -70,12 +87,14 @@ export const layer = Layer.effect(
         }
       }),
       stillThere: Effect.fnUntraced(function*(visits) {
-        const there: Array<{ session: Session; grantId: string }> = []
+        const there: Array<{ session: Session; grantId: string; role: Role }> = []
         for (const { grantId, sessionId } of visits) {
           const session = Array.from(sessions.values()).find(({ id }) => id === sessionId)
           if (session === undefined) continue
           const found = admitted(yield* visitOf(session, grantId))
-          if (Result.isSuccess(found) && found.success.place.grantId === grantId) there.push({ session, grantId })
+          if (Result.isFailure(found)) continue
+          const { place } = found.success
+          if (place.grantId === grantId) there.push({ session, grantId, role: place.role })
         }
         return there
       }),
@@ -101,7 +120,8 @@ export const layer = Layer.effect(
         links.delete(digest)
         yield* audit.append([{ action: "sign_in_link.used", at, subjects: { userId: link.userId } }])
         return link.userId
-      })
+      }),
+      ...ticketsInMemory()
     })
   })
 ).pipe(Layer.provideMerge(AccessStoreMemory.layer))

@@ -64,7 +64,8 @@ const stored: Readonly<Record<Action, true>> = {
   "sandbox.deleted": true,
   "sandbox.archived": true,
   "sandbox.unarchived": true,
-  "terminal.opened": true
+  "terminal.opened": true,
+  "preview.opened": true
 }
 
 describe("a stored security event", () => {

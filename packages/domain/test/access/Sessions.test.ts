@@ -9,6 +9,7 @@ import * as SessionStoreMemory from "@slipway/domain/memory/access/SessionStoreM
 import * as IdsMemory from "@slipway/domain/memory/ids/IdsMemory"
 import * as HintsMemory from "@slipway/domain/memory/store/HintsMemory"
 import * as DateTime from "effect/DateTime"
+import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Redacted from "effect/Redacted"
@@ -116,6 +117,20 @@ it.effect("a CSRF token is that of its session alone, and neither the token nor 
     for (const wrong of ["", Redacted.value(mine.token), ids.digest(Redacted.value(mine.token)), csrf.toUpperCase(), `${csrf} `]) {
       assert.isFalse(sessions.isCsrfToken(mine.token, wrong))
     }
+  }).pipe(Effect.provide(layer)))
+
+it.effect("a ticket counts once, within its life", () =>
+  Effect.gen(function*() {
+    const sessions = yield* Sessions
+    const [ticket, late] = [yield* sessions.makeTicket(Duration.seconds(30)), yield* sessions.makeTicket(Duration.seconds(30))]
+    assert.match(Redacted.value(ticket), /^[0-9A-Za-z]{43}$/u)
+    assert.notStrictEqual(Redacted.value(ticket), Redacted.value(late))
+    yield* TestClock.adjust("29999 millis")
+    assert.isTrue(yield* sessions.useTicket(ticket))
+    assert.isFalse(yield* sessions.useTicket(ticket))
+    yield* TestClock.adjust("1 milli")
+    assert.isFalse(yield* sessions.useTicket(late))
+    assert.isNull(yield* sessions.signInByLink(ticket, null))
   }).pipe(Effect.provide(layer)))
 
 it.effect("a link signs in once, within 10 minutes, under a new token", () =>

@@ -1,5 +1,6 @@
 /** A service with a sandbox in which a server listens, and a client that says what it likes. */
 import { MemberStore } from "@slipway/domain/access/ports/MemberStore"
+import { Members } from "@slipway/domain/access/usecases/Members"
 import { Sessions } from "@slipway/domain/access/usecases/Sessions"
 import { RepoName } from "@slipway/domain/source/schema/RepoRef"
 import { LocalRepositories } from "@slipway/local-source/LocalRepositories"
@@ -68,14 +69,22 @@ export interface Asked {
   readonly body?: string
 }
 
-/** One request to the service under any name. */
-export const ask = ({ url }: Server, address: string, { body, headers = {}, host, method = "GET" }: Asked = {}) =>
+/** One request to the service under any name. `heard` is called with each part of the answer. */
+export const ask = (
+  { url }: Server,
+  address: string,
+  { body, headers = {}, host, method = "GET" }: Asked = {},
+  heard: () => void = () => {}
+) =>
   Effect.callback<Answer>((resume) => {
     const { hostname, port, host: own } = new URL(url)
     request({ hostname, port, method, path: address, agent: false, headers: { host: host ?? own, ...headers } }, (response) => {
       let text = ""
       const done = (isCut: boolean) => resume(Effect.succeed({ status: response.statusCode ?? 0, headers: response.headers, text, isCut }))
-      response.setEncoding("utf8").on("data", (chunk: string) => text += chunk).on("end", () => done(false)).on("error", () => done(true))
+      response.setEncoding("utf8").on("data", (chunk: string) => {
+        text += chunk
+        heard()
+      }).on("end", () => done(false)).on("error", () => done(true))
     }).on("error", (error) => resume(Effect.die(error))).end(body)
   })
 
@@ -106,10 +115,9 @@ export const talk = (server: Server, host: string, cookie: string, origin: strin
     }
   )
 
-/** The owner, signed in. */
-export const owner = Effect.gen(function*() {
+/** The user, signed in anew. */
+const signedIn = Effect.fnUntraced(function*(userId: string) {
   const sessions = yield* Sessions
-  const { userId } = yield* (yield* MemberStore).owner
   const { session, token } = yield* sessions.signIn(userId, null)
   const [grant] = yield* sessions.grantsOf(userId)
   return {
@@ -121,12 +129,23 @@ export const owner = Effect.gen(function*() {
     place: grant?.id ?? ""
   }
 })
-export type Owner = Effect.Success<typeof owner>
+export type Person = Effect.Success<ReturnType<typeof signedIn>>
+
+/** The owner, signed in. */
+export const owner = Effect.flatMap(Effect.flatMap(MemberStore, (members) => members.owner), ({ userId }) => signedIn(userId))
+
+/** A member of the organization, signed in. */
+export const member = Effect.fnUntraced(function*(login: string) {
+  const members = yield* Members
+  const { user } = yield* members.add(null, login, "member")
+  yield* members.approve(user.id)
+  return yield* signedIn(user.id)
+})
 
 /** The answer to the form that leads to a preview. */
 export const openForm = (
   server: Server,
-  { cookie, csrf, place }: Owner,
+  { cookie, csrf, place }: Person,
   id: string,
   port: number,
   headers: Readonly<Record<string, string>> = { "sec-fetch-site": "same-origin" }
@@ -143,7 +162,7 @@ export const hostOf = ({ url }: Server, id: string, port: number): string => `${
 export const cookieOf = ({ headers }: Answer): string => headers["set-cookie"]?.[0]?.split(";")[0] ?? ""
 
 /** Opens the preview as a browser does, and returns its cookie. */
-export const enter = Effect.fnUntraced(function*(server: Server, person: Owner, id: string, port: number) {
+export const enter = Effect.fnUntraced(function*(server: Server, person: Person, id: string, port: number) {
   const { headers } = yield* openForm(server, person, id, port)
   const { pathname, search } = new URL(headers.location ?? "http://none.invalid")
   return cookieOf(yield* ask(server, pathname + search, { host: hostOf(server, id, port) }))

@@ -1,4 +1,6 @@
 import { assert, describe, layer } from "@effect/vitest"
+import { AuditLog } from "@slipway/domain/access/ports/AuditLog"
+import { Members } from "@slipway/domain/access/usecases/Members"
 import { Sessions } from "@slipway/domain/access/usecases/Sessions"
 import { freePort } from "@slipway/embedded-postgres/testing/FreePort"
 import * as TestPostgres from "@slipway/embedded-postgres/testing/TestPostgres"
@@ -9,10 +11,26 @@ import { createServer } from "node:http"
 import * as Storage from "../../src/service/storage/Storage.ts"
 import * as Settings from "../../src/settings/Settings.ts"
 import { folder, serve, type Server } from "../commands/SlipwayProcess.ts"
-import { ask, cookieOf, enter, hostOf, openForm, owner, repository, sandboxOf, sendRaw, started, talk, terminate } from "./Previewed.ts"
+import {
+  ask,
+  cookieOf,
+  enter,
+  hostOf,
+  member,
+  openForm,
+  owner,
+  repository,
+  sandboxOf,
+  sendRaw,
+  started,
+  talk,
+  terminate
+} from "./Previewed.ts"
 
 class Previewed extends Context.Service<Previewed, {
   readonly server: Server
+  /** Another process on the same database, without a worker. */
+  readonly other: Server
   /** The sandbox, and the port of its server. */
   readonly id: string
   readonly port: number
@@ -27,6 +45,7 @@ const serviceWith = (settings: Readonly<Record<string, string>>) =>
     const data = yield* folder
     const environment = { DATABASE_URL: yield* TestPostgres.database(Migrations.layer), ...settings }
     const server = yield* serve(data, environment)
+    const other = yield* serve(yield* folder, { ...environment, SLIPWAY_ROLE: "http" })
     const known = yield* Settings.load.pipe(
       Effect.provide(ConfigProvider.layer(ConfigProvider.fromUnknown({ ...environment, SLIPWAY_DATA_DIR: data }))),
       Effect.orDie
@@ -42,7 +61,7 @@ const serviceWith = (settings: Readonly<Record<string, string>>) =>
         const ports = JSON.stringify({ ports: [{ port, label: "App" }, silent, foreign] })
         yield* repository(yield* folder, "app", { ".slipway/environment.json": ports })
         const id = yield* sandboxOf(server, "app", started(`node server.mjs ${port}`))
-        return { server, id, port, silent, foreign }
+        return { server, other, id, port, silent, foreign }
       })
     )
     return made.pipe(Layer.provideMerge(Storage.layer(known, false)))
@@ -76,6 +95,101 @@ layer(serviceWith({ SLIPWAY_ISOLATION: "none" }), { excludeTestServices: true })
       assert.deepInclude(told.headers, { cookie: "own=2", host: `localhost:${port}`, "x-forwarded-host": host })
 
       assert.strictEqual((yield* ask(server, address.pathname + address.search, { host })).status, 401)
+    }))
+
+  it.effect("is opened by one of many who try a ticket at once in several processes, and the audit log has it once", () =>
+    Effect.gen(function*() {
+      const { id, other, port, server } = yield* Previewed
+      const [person, audit] = [yield* owner, yield* AuditLog]
+      const opened = Effect.map(
+        audit.list({ since: null, limit: 1000 }),
+        (entries) => entries.filter(({ action }) => action === "preview.opened")
+      )
+      const before = yield* opened
+      const { headers } = yield* openForm(server, person, id, port)
+      const { pathname, search } = new URL(headers.location ?? "")
+      assert.deepStrictEqual(yield* opened, before)
+      const tried = yield* Effect.forEach(
+        [server, other, server, other],
+        (one) => ask(one, pathname + search, { host: hostOf(one, id, port) }),
+        { concurrency: "unbounded" }
+      )
+      assert.deepStrictEqual(tried.map(({ status }) => status).sort(), [303, 401, 401, 401])
+      const [entry, ...more] = (yield* opened).slice(before.length)
+      assert.deepStrictEqual(more, [])
+      assert.deepInclude(entry, {
+        actor: { _tag: "User", userId: person.userId },
+        subjects: { sandboxId: id, grantId: person.place, port: String(port) }
+      })
+      assert.strictEqual(entry?.origin?.address, "127.0.0.1")
+      assert.notInclude(JSON.stringify(entry), search.slice("?ticket=".length, 60))
+      const cookie = tried.map(cookieOf).find((one) => one !== "") ?? ""
+      assert.strictEqual((yield* ask(other, "/a", { host: hostOf(other, id, port), headers: { cookie } })).status, 200)
+    }))
+
+  it.effect("ends, with its WebSockets and open requests, when its member becomes a viewer or leaves, and its cookie counts no more", () =>
+    Effect.gen(function*() {
+      const { id, port, server } = yield* Previewed
+      const members = yield* Members
+      const host = hostOf(server, id, port)
+      const losses = [
+        ["demoted", (login: string) => members.add(null, login, "viewer")],
+        ["removed", (login: string) => members.remove(null, login)]
+      ] as const
+      for (const [login, lose] of losses) {
+        const person = yield* member(login)
+        const cookie = yield* enter(server, person, id, port)
+        const { headers } = yield* openForm(server, person, id, port)
+        const unused = new URL(headers.location ?? "")
+        const opened = yield* Deferred.make<void>()
+        const talk = sendRaw(
+          server,
+          `GET /ws HTTP/1.1\r\nHost: ${host}\r\nCookie: ${cookie}\r\nOrigin: http://${host}\r\nConnection: Upgrade\r\n` +
+            "Upgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n",
+          () => Effect.runSync(Deferred.succeed(opened, undefined))
+        )
+        const streaming = yield* Deferred.make<void>()
+        const [said, stream, waiting] = yield* Effect.all([
+          talk,
+          ask(server, "/stream", { host, headers: { cookie } }, () => Effect.runSync(Deferred.succeed(streaming, undefined))),
+          ask(server, "/wait", { host, headers: { cookie } }),
+          Effect.andThen(Effect.all([Deferred.await(opened), Deferred.await(streaming)]), lose(login))
+        ], { concurrency: "unbounded" })
+        assert.match(said, /^HTTP\/1\.1 101 /u)
+        assert.deepInclude(stream, { status: 200, text: "begun", isCut: true })
+        assert.strictEqual(waiting.status, 401)
+        const again = yield* ask(server, "/", { host, headers: { cookie } })
+        assert.strictEqual(again.status, 401)
+        assert.notInclude(again.text, "\"method\"")
+        assert.strictEqual((yield* ask(server, unused.pathname + unused.search, { host })).status, 401)
+        assert.isAtLeast((yield* openForm(server, person, id, port)).status, 403)
+      }
+    }))
+
+  it.effect("has a link to share for each port, to which its own address leads without a cookie", () =>
+    Effect.gen(function*() {
+      const { id, port, server, silent } = yield* Previewed
+      const { cookie } = yield* owner
+      const shown = (query: string) => Effect.map(ask(server, `${page}/${id}/preview${query}`, { headers: { cookie } }), ({ text }) => text)
+      const link = `/sandboxes/${id}/preview?port=${port}`
+      const all = yield* shown("")
+      for (const one of [port, silent]) assert.include(all, `href="/sandboxes/${id}/preview?port=${one}"`)
+      const one = yield* shown(`?port=${port}`)
+      assert.include(one, `<button autofocus>Open App (port ${port})`)
+      assert.notInclude(one, String(silent))
+      assert.include(one, `href="/sandboxes/${id}/preview"`)
+      for (const unknown of ["1", `${port}0`, "<b>", ""]) {
+        const text = yield* shown(`?port=${encodeURIComponent(unknown)}`)
+        assert.include(text, "The port of this link has no preview")
+        assert.include(text, `Open Port ${silent}`)
+        assert.notInclude(text, "<b>")
+      }
+      const bare = yield* ask(server, "/deep?a=1", { host: hostOf(server, id, port) })
+      assert.strictEqual(bare.status, 401)
+      assert.include(bare.text, `<a href="${server.url}${link}">Open port ${port} of the sandbox</a>`)
+      // The person signs in first, and comes back to the port.
+      const first = yield* ask(server, link)
+      assert.strictEqual(first.headers.location, `/sign-in?next=${encodeURIComponent(link)}`)
     }))
 
   it.effect("has no port that the file of the start commit does not name", () =>

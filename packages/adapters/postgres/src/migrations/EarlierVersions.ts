@@ -12,8 +12,8 @@ import { functions, tables } from "../schema/Schema.ts"
 export type Version = typeof VERSIONS[number]["newest"]
 
 /**
- * `count`: of migrations. Commits 2213f8d, 7d7d40e, 59299c1, 037613a, d7c08e3, 2dc7a55, ea55af3 and f8cc6f4; then this one. The last six
- * can be in `public` by the setting.
+ * `count`: of migrations. Commits 2213f8d, 7d7d40e, 59299c1, 037613a, d7c08e3, 2dc7a55, ea55af3, f8cc6f4 and f7952c2; then this one. The
+ * last seven can be in `public` by the setting.
  */
 const VERSIONS = [
   { newest: "0020_receipt_turns", count: 16 },
@@ -24,7 +24,8 @@ const VERSIONS = [
   { newest: "0063_feedback_and_automations", count: 3 },
   { newest: "0064_files_tools_questions", count: 4 },
   { newest: "0065_several_hosts", count: 5 },
-  { newest: "0066_artifacts", count: 6 }
+  { newest: "0066_artifacts", count: 6 },
+  { newest: "0067_preview_tickets", count: 7 }
 ] as const
 
 /** Whether a database of that version has all tables and columns of this one. */
@@ -133,7 +134,8 @@ const SINCE: Readonly<Record<Version, Added>> = {
   "0063_feedback_and_automations": joined(ADDED_BY_64),
   "0064_files_tools_questions": {},
   "0065_several_hosts": {},
-  "0066_artifacts": {}
+  "0066_artifacts": {},
+  "0067_preview_tickets": {}
 }
 
 /** The tables in `public` are of another version than this one can upgrade. Nothing was changed. */

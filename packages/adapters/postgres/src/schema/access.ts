@@ -91,6 +91,12 @@ export const access: ReadonlyArray<string> = [
     expires_at timestamptz(3) NOT NULL
   )`,
 
+  // Tickets that lead a browser to a preview (docs/decisions/32). Digests are SHA-256, hex. A used or expired ticket is deleted.
+  `CREATE TABLE IF NOT EXISTS preview_tickets (
+    digest     text           PRIMARY KEY CHECK (length(digest) = 64),
+    expires_at timestamptz(3) NOT NULL
+  )`,
+
   // Commands that wait for a person to sign them in (docs/decisions/9). Codes are kept as SHA-256 digests.
   `CREATE TABLE IF NOT EXISTS device_logins (
     device_digest text           PRIMARY KEY CHECK (length(device_digest) = 64),

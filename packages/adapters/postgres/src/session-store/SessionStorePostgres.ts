@@ -47,7 +47,9 @@ export const layer = Layer.effect(
       }, guard),
 
       stillThere: (visits) =>
-        guard(Effect.map(open(JSON.stringify(visits)), (rows) => rows.map(({ grantId, ...session }) => ({ session, grantId })))),
+        guard(
+          Effect.map(open(JSON.stringify(visits)), (rows) => rows.map(({ grantId, role, ...session }) => ({ session, grantId, role })))
+        ),
 
       grantsOf: (userId) => guard(grants(userId)),
 
@@ -92,6 +94,16 @@ export const layer = Layer.effect(
           return link.userId
         },
         sql.withTransaction,
+        guard
+      ),
+
+      makeTicket: Effect.fn("SessionStore.makeTicket")(
+        (digest, life) => Effect.asVoid(Statements.insertTicket(sql, digest, life)),
+        guard
+      ),
+
+      useTicket: Effect.fn("SessionStore.useTicket")(
+        (digest) => Effect.map(Statements.takeTicket(sql, digest), ({ length }) => length > 0),
         guard
       )
     })

@@ -1,4 +1,4 @@
-/** Port: sessions and one-time sign-in links. Checked by `SessionStoreContract`. */
+/** Port: sessions, one-time sign-in links and tickets. Checked by `SessionStoreContract`. */
 import * as Context from "effect/Context"
 import type * as DateTime from "effect/DateTime"
 import type * as Duration from "effect/Duration"
@@ -42,9 +42,9 @@ export class SessionStore extends Context.Service<SessionStore, {
     digest: string,
     limits: SessionRateLimits
   ): Effect.Effect<{ readonly visit: Visit; readonly rate: RateSlot } | null, StoreUnavailable>
-  /** The sessions of these visits whose user is approved and still has that grant. For streams that stay open. */
+  /** The sessions of these visits whose user is approved and still has that grant, and the user's role. For streams that stay open. */
   stillThere(visits: ReadonlyArray<{ readonly sessionId: string; readonly grantId: string }>): Effect.Effect<
-    ReadonlyArray<{ readonly session: Session; readonly grantId: string }>,
+    ReadonlyArray<{ readonly session: Session; readonly grantId: string; readonly role: Role }>,
     StoreUnavailable
   >
   /** Oldest first, without revoked grants. Grants of suspended organizations are included. */
@@ -67,5 +67,9 @@ export class SessionStore extends Context.Service<SessionStore, {
   >
   /** Returns the id of the link's user; `null`: the link is unknown, used or expired. Of concurrent uses exactly one succeeds. */
   useLink(digest: string, at: DateTime.Utc): Effect.Effect<string | null, StoreUnavailable>
+  /** Stores a ticket until it is used or its life is over, and deletes expired tickets. Expiry uses the store's own clock. */
+  makeTicket(digest: string, life: Duration.Duration): Effect.Effect<void, StoreUnavailable>
+  /** Uses the ticket up. `false`: the ticket is unknown, used or expired. Of concurrent uses exactly one succeeds. */
+  useTicket(digest: string): Effect.Effect<boolean, StoreUnavailable>
 }>()("@slipway/domain/SessionStore") {
 }

@@ -75,7 +75,8 @@ export const Action = Schema.Literals([
   "sandbox.deleted",
   "sandbox.archived",
   "sandbox.unarchived",
-  "terminal.opened"
+  "terminal.opened",
+  "preview.opened"
 ])
 export type Action = typeof Action.Type
 

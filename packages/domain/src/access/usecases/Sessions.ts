@@ -1,6 +1,7 @@
 /** Use cases of people who sign in. */
 import * as Context from "effect/Context"
 import * as DateTime from "effect/DateTime"
+import type * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Redacted from "effect/Redacted"
@@ -55,8 +56,8 @@ const giveRole = Effect.fnUntraced(function*({ members }: Stores, user: User, ro
 }, Effect.provideService(Acting, { _tag: "System" }))
 
 /**
- * Sessions of people, and one-time sign-in links. Tokens come from a browser, so any text may be one. The end of a session takes effect
- * on the next request of any process.
+ * Sessions of people, one-time sign-in links and tickets. Tokens come from a browser, so any text may be one. The end of a session takes
+ * effect on the next request of any process.
  */
 export class Sessions extends Context.Service<Sessions, {
   /** Starts a session with a new token. `previous`, the browser's token until now, stops working. */
@@ -69,9 +70,9 @@ export class Sessions extends Context.Service<Sessions, {
     token: Redacted.Redacted,
     limits: SessionRateLimits
   ): Effect.Effect<{ readonly visit: Visit; readonly rate: RateSlot } | null, StoreUnavailable>
-  /** The session ids and grants of these visits that `admit` would still accept. For streams that stay open. */
+  /** The session ids, grants and roles of these visits that `admit` would still accept. For streams that stay open. */
   stillThere(visits: ReadonlyArray<{ readonly sessionId: string; readonly grantId: string }>): Effect.Effect<
-    ReadonlyArray<{ readonly sessionId: string; readonly grantId: string }>,
+    ReadonlyArray<{ readonly sessionId: string; readonly grantId: string; readonly role: Role }>,
     StoreUnavailable
   >
   /** The grants that a person can use, oldest first. */
@@ -86,6 +87,10 @@ export class Sessions extends Context.Service<Sessions, {
   signOutEverywhere(userId: string): Effect.Effect<number, StoreUnavailable>
   /** The secret of a link that signs the user in once within `LINK_LIFE`. */
   makeLink(userId: string): Effect.Effect<Redacted.Redacted, StoreUnavailable>
+  /** A new secret for `useTicket`. */
+  makeTicket(life: Duration.Duration): Effect.Effect<Redacted.Redacted, StoreUnavailable>
+  /** Whether the ticket is genuine and this is its first use within its life, in any process. */
+  useTicket(ticket: Redacted.Redacted): Effect.Effect<boolean, StoreUnavailable>
   /** Signs in like `signIn`. `null`: the link is unknown, used or expired. */
   signInByLink(link: Redacted.Redacted, previous: Redacted.Redacted | null): Effect.Effect<SignedIn | null, StoreUnavailable>
   /**
@@ -134,9 +139,10 @@ export class Sessions extends Context.Service<Sessions, {
         stillThere: Effect.fnUntraced(function*(visits) {
           const now = yield* DateTime.now
           const there = yield* store.stillThere(visits)
-          return there.filter(({ session }) => isAlive(session, lifetimes, now)).map(({ grantId, session }) => ({
+          return there.filter(({ session }) => isAlive(session, lifetimes, now)).map(({ grantId, role, session }) => ({
             sessionId: session.id,
-            grantId
+            grantId,
+            role
           }))
         }),
         grantsOf: store.grantsOf,
@@ -160,6 +166,12 @@ export class Sessions extends Context.Service<Sessions, {
           yield* store.makeLink({ userId, at: yield* DateTime.now, life: LINK_LIFE }, digest(link))
           return link
         }),
+        makeTicket: Effect.fn("Sessions.makeTicket")(function*(life) {
+          const ticket = Redacted.make(yield* draw(ids))
+          yield* store.makeTicket(digest(ticket), life)
+          return ticket
+        }),
+        useTicket: (ticket) => store.useTicket(digest(ticket)),
         signInByLink: Effect.fn("Sessions.signInByLink")(function*(link, previous) {
           const userId = yield* store.useLink(digest(link), yield* DateTime.now)
           return userId === null ? null : yield* signIn(userId, previous)

@@ -151,7 +151,11 @@ export const layer = HttpRouter.middleware<{ provides: CurrentPrincipal }>()(
         const response = finished(outcome.response, null)
         return isCollected ? traced(Effect.succeed(response)) : Effect.succeed(response)
       }
-      if (outcome._tag === "Preview") return Effect.catchCause(previews.answer(received), (cause) => answer(cause, nothingHere))
+      const origin = { requestId, address: clientAddress }
+      if (outcome._tag === "Preview") {
+        const answered = Effect.provideService(previews.answer(received), ActingFrom, origin)
+        return Effect.catchCause(answered, (cause) => answer(cause, nothingHere))
+      }
 
       let rate: RateSlot | null = null
       const routed = path === null || hasEmptySegment(path) ? Effect.suspend(nothingHere) : route
@@ -179,7 +183,7 @@ export const layer = HttpRouter.middleware<{ provides: CurrentPrincipal }>()(
       const whole: HttpEffect.PreResponseHandler = (_, response) =>
         Effect.sync(() => response.status === 503 && response.body._tag === "Empty" ? finished(respond(shuttingDown), rate) : response)
       return Effect.catchCause(queued, (cause) => answer(cause, nothingHere)).pipe(
-        Effect.updateContext(within(request, { requestId, address: clientAddress }, whole)),
+        Effect.updateContext(within(request, origin, whole)),
         traced,
         Effect.flatMap((response) => Encodings.pack(finished(response, rate), request.headers["accept-encoding"]))
       )

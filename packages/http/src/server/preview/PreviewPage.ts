@@ -35,8 +35,8 @@ const sandboxOf = (publicUrl: string, { sandboxId }: Target): string => `${publi
 
 export const signIn = (publicUrl: string, target: Target) =>
   page(401, "Open this preview from its sandbox", "You are not signed in to this preview, or your session ended.", {
-    address: `${sandboxOf(publicUrl, target)}/preview`,
-    text: "Previews of the sandbox"
+    address: `${sandboxOf(publicUrl, target)}/preview?port=${target.port}`,
+    text: `Open port ${target.port} of the sandbox`
   })
 
 export const atRest = (publicUrl: string, target: Target) =>

@@ -3,12 +3,12 @@
  * Both are signed, and bound to a session, a grant, a sandbox and a port.
  */
 import { SandboxId } from "@slipway/domain/ids/SandboxId"
-import { Option, Redacted, Schema } from "effect"
+import { Duration, Option, Redacted, Schema } from "effect"
 import { createHmac, timingSafeEqual } from "node:crypto"
 import type { Target } from "../PreviewOrigin.ts"
 
 /** A browser follows a redirect at once. */
-export const TICKET_MILLIS = 30_000
+export const TICKET_LIFE = Duration.seconds(30)
 /** The cookie also ends with its session. */
 export const COOKIE_MILLIS = 12 * 3_600_000
 
@@ -28,8 +28,8 @@ const Pass = Schema.Struct({
   port: Schema.Int,
   /** Epoch milliseconds. */
   until: Schema.Int,
-  /** Tells tickets apart. */
-  nonce: Schema.String
+  /** The secret of a ticket, which the store knows until it is used. Empty in a cookie. */
+  once: Schema.String
 })
 export type Pass = typeof Pass.Type
 

@@ -1,12 +1,12 @@
 /** Answers the requests of preview origins (docs/decisions/32), and makes the tickets that lead there. */
 import * as NodeHttpServerRequest from "@effect/platform-node/NodeHttpServerRequest"
+import { Acting, AuditLog } from "@slipway/domain/access/ports/AuditLog"
 import { Sessions } from "@slipway/domain/access/usecases/Sessions"
 import { BoxPorts, ConnectFailure } from "@slipway/domain/sandbox/ports/BoxPorts"
 import { LruCache } from "@slipway/domain/store/LruCache"
 import type { StoreUnavailable } from "@slipway/domain/store/StoreUnavailable"
-import { Clock, Context, Effect, Layer, Option, Redacted, Schedule, Schema } from "effect"
+import { Clock, Context, DateTime, Duration, Effect, Layer, Option, Redacted, Schedule, Schema } from "effect"
 import { HttpServerResponse, type HttpServerRequest } from "effect/http"
-import { randomUUID } from "node:crypto"
 import type { IncomingMessage, Server, ServerResponse } from "node:http"
 import { Counter } from "../connection/Connections.ts"
 import * as PreviewOrigin from "../PreviewOrigin.ts"
@@ -22,11 +22,11 @@ const EXCHANGE = "/.slipway/preview"
 
 /** Requests of one person under way in this process, WebSockets included. */
 const MAX_PER_PERSON = 256
-/** Tickets that this process remembers as used. */
-const MAX_USED = 10_000
+/** Sessions whose answers this process remembers. */
+const MAX_BELIEVED = 10_000
 /** How long an answer about a session is believed. */
 const BELIEVED_MILLIS = 1_000
-/** How often the session of an open connection is looked at. */
+/** How often the session and the role behind an open connection are looked at. */
 const WATCH = "2 seconds"
 /** A browser asks for more at once than may be open. The wait ends after ten seconds. */
 const FULL = Schedule.max([Schedule.spaced("50 millis"), Schedule.recurs(200)])
@@ -42,8 +42,8 @@ export class Previews extends Context.Service<Previews, {
   answer(request: HttpServerRequest.HttpServerRequest): Answer
   /** Lets a server of Node pass WebSockets of previews. Before it listens. */
   prepare(server: Server): void
-  /** The address that admits the person's browser to the preview, once and within `TICKET_MILLIS`. `null`: previews are off. */
-  admit(viewer: PreviewPass.Viewer, target: PreviewOrigin.Target): Effect.Effect<Redacted.Redacted | null>
+  /** The address that admits the person's browser to the preview, once in any process, within `TICKET_LIFE`. `null`: previews are off. */
+  admit(viewer: PreviewPass.Viewer, target: PreviewOrigin.Target): Effect.Effect<Redacted.Redacted | null, StoreUnavailable>
   /** A source for `form-action` of a page that leads to previews; `null`: previews are off. */
   readonly formTarget: string | null
 }>()("@slipway/http/Previews") {
@@ -76,6 +76,21 @@ const explanation = (publicUrl: string, target: PreviewOrigin.Target, { _tag }: 
   }
 }
 
+/** Whether the session of a person goes on, and its user still is an owner or member of the grant. Believed for `BELIEVED_MILLIS`. */
+const rightsIn = (sessions: Sessions["Service"]) => {
+  const believed = new LruCache<string, { readonly until: number; readonly mayOpen: boolean }>(MAX_BELIEVED)
+  return Effect.fnUntraced(function*({ grantId, sessionId }: PreviewPass.Viewer) {
+    const now = yield* Clock.currentTimeMillis
+    const name = `${sessionId} ${grantId}`
+    const known = believed.get(name)
+    if (known !== undefined && known.until > now) return known.mayOpen
+    const found = yield* sessions.stillThere([{ sessionId, grantId }])
+    const mayOpen = found.some((one) => one.sessionId === sessionId && one.grantId === grantId && one.role !== "viewer")
+    believed.set(name, { until: now + BELIEVED_MILLIS, mayOpen })
+    return mayOpen
+  })
+}
+
 const make = Effect.gen(function*() {
   const { previews, publicUrl } = yield* Settings
   const ports = yield* Effect.serviceOption(BoxPorts)
@@ -83,29 +98,30 @@ const make = Effect.gen(function*() {
   const { key, origins } = previews
   const { connect } = ports.value
   const sessions = yield* Sessions
-  const used = new LruCache<string, true>(MAX_USED)
-  const believed = new LruCache<string, { readonly until: number; readonly isThere: boolean }>(MAX_USED)
+  const audit = yield* AuditLog
   const underWay = new Counter()
   const early = new WeakMap<IncomingMessage, Buffer>()
 
-  const isThere = Effect.fnUntraced(function*({ grantId, sessionId }: PreviewPass.Viewer) {
-    const now = yield* Clock.currentTimeMillis
-    const name = `${sessionId} ${grantId}`
-    const known = believed.get(name)
-    if (known !== undefined && known.until > now) return known.isThere
-    const found = yield* sessions.stillThere([{ sessionId, grantId }])
-    const isThere = found.some((one) => one.sessionId === sessionId && one.grantId === grantId)
-    believed.set(name, { until: now + BELIEVED_MILLIS, isThere })
-    return isThere
-  })
+  const mayOpen = rightsIn(sessions)
 
   /** Exchanges the ticket for the cookie, and removes it from the address. */
   const exchange = Effect.fnUntraced(function*(target: PreviewOrigin.Target, url: URL) {
     const now = yield* Clock.currentTimeMillis
     const pass = PreviewPass.read(key, url.searchParams.get("ticket") ?? "", { ...target, kind: "ticket", now })
-    if (pass === null || used.get(pass.nonce) === true || !(yield* isThere(pass))) return PreviewPage.signIn(publicUrl, target)
-    used.set(pass.nonce, true)
-    const cookie = PreviewPass.write(key, { ...pass, kind: "cookie", until: now + PreviewPass.COOKIE_MILLIS, nonce: randomUUID() })
+    if (pass === null || !(yield* mayOpen(pass)) || !(yield* sessions.useTicket(Redacted.make(pass.once)))) {
+      return PreviewPage.signIn(publicUrl, target)
+    }
+    // Before a byte of the preview is seen.
+    yield* Effect.provideService(
+      audit.append([{
+        action: "preview.opened",
+        at: yield* DateTime.now,
+        subjects: { sandboxId: target.sandboxId, grantId: pass.grantId, port: String(target.port) }
+      }]),
+      Acting,
+      { _tag: "User", userId: pass.userId }
+    )
+    const cookie = PreviewPass.write(key, { ...pass, kind: "cookie", until: now + PreviewPass.COOKIE_MILLIS, once: "" })
     const attributes = `Path=/; Secure; HttpOnly; SameSite=Lax; Max-Age=${PreviewPass.COOKIE_MILLIS / 1000}`
     return HttpServerResponse.empty({
       status: 303,
@@ -126,13 +142,16 @@ const make = Effect.gen(function*() {
         () => Effect.sync(() => underWay.add(viewer.userId, -1))
       )
       const box = yield* Effect.flatMap(connected(target), BoxDuplex.make)
-      const lost = Effect.repeat(Effect.delay(isThere(viewer), WATCH), { while: (there) => there })
+      // Unknown is not lost: the next look tells.
+      const look = Effect.catchTag(Effect.delay(mayOpen(viewer), WATCH), "StoreUnavailable", () => Effect.succeed(true))
+      const lost = Effect.repeat(look, { while: (may) => may })
       const outcome = yield* Effect.raceFirst(
         PreviewProxy.forward(exchange, box, target, new URL(PreviewOrigin.originOf(origins, target))),
-        Effect.as(lost, "done" as const)
+        Effect.as(lost, "lost" as const)
       )
-      // It was written past the response.
-      return outcome === "done" ? HttpServerResponse.empty() : PreviewPage.unanswered(target)
+      if (outcome === "unanswered") return PreviewPage.unanswered(target)
+      // Else it was written past the response, of which nothing more is sent once its connection is cut.
+      return outcome === "lost" ? PreviewPage.signIn(publicUrl, target) : HttpServerResponse.empty()
     })).pipe(
       Effect.catchIf(isConnectFailure, (failure) => Effect.succeed(explanation(publicUrl, target, failure)))
     )
@@ -150,7 +169,7 @@ const make = Effect.gen(function*() {
     const cookie = request.cookies[PreviewHeaders.COOKIE]
     const now = yield* Clock.currentTimeMillis
     const pass = cookie === undefined ? null : PreviewPass.read(key, cookie, { ...target, kind: "cookie", now })
-    if (pass === null || !(yield* isThere(pass))) return PreviewPage.signIn(publicUrl, target)
+    if (pass === null || !(yield* mayOpen(pass))) return PreviewPage.signIn(publicUrl, target)
     if (PreviewHeaders.isFromElsewhere(message, origin)) return PreviewPage.elsewhere
     if (PreviewHeaders.isServiceWorker(message)) return PreviewPage.serviceWorker
     const response = () => NodeHttpServerRequest.toServerResponse(request) as ServerResponse
@@ -164,12 +183,12 @@ const make = Effect.gen(function*() {
     prepare: (server) => {
       server.prependListener("upgrade", (message: IncomingMessage, _socket, head: Buffer) => void early.set(message, head))
     },
-    admit: ({ grantId, sessionId, userId }, target) =>
-      Effect.map(Clock.currentTimeMillis, (now) => {
-        const until = now + PreviewPass.TICKET_MILLIS
-        const ticket = PreviewPass.write(key, { kind: "ticket", userId, sessionId, grantId, ...target, until, nonce: randomUUID() })
-        return Redacted.make(`${PreviewOrigin.originOf(origins, target)}${EXCHANGE}?ticket=${Redacted.value(ticket)}`)
-      }),
+    admit: Effect.fnUntraced(function*({ grantId, sessionId, userId }, target) {
+      const until = (yield* Clock.currentTimeMillis) + Duration.toMillis(PreviewPass.TICKET_LIFE)
+      const once = Redacted.value(yield* sessions.makeTicket(PreviewPass.TICKET_LIFE))
+      const ticket = PreviewPass.write(key, { kind: "ticket", userId, sessionId, grantId, ...target, until, once })
+      return Redacted.make(`${PreviewOrigin.originOf(origins, target)}${EXCHANGE}?ticket=${Redacted.value(ticket)}`)
+    }),
     formTarget: `${origins.scheme}://*${origins.suffix}`
   })
 })

@@ -1,4 +1,4 @@
-/** `/sandboxes/:id/preview`: leads the person's browser to servers that run in the sandbox. */
+/** `/sandboxes/:id/preview`: leads the person's browser to servers that run in the sandbox. With `?port=5173` it has that port alone. */
 import { principalOf } from "@slipway/domain/access/rules/Session"
 import type { PreviewPort } from "@slipway/domain/environment/rules/Environment"
 import { AgentDisconnected } from "@slipway/domain/files/ports/RemoteTrees"
@@ -57,18 +57,25 @@ export const make = Effect.gen(function*() {
 sandboxes start from.</p>`
       : html`<p>Each opens the server on that port of the sandbox. The agent has to start the server and leave it running.</p>`
     const mayOpen = member.visit.place.role !== "viewer"
-    const items = ports.map((one) =>
+    const address = `/sandboxes/${sandbox.id}/preview`
+    const wanted = asked.url.searchParams.get("port")
+    const chosen = ports.filter(({ port }) => String(port) === wanted)
+    const isOne = chosen.length > 0
+    const items = (isOne ? chosen : ports).map((one) =>
       html`
-<li><form method="post" action="/sandboxes/${sandbox.id}/preview">${member.csrf}
+<li><form method="post" action="${address}">${member.csrf}
 <input type="hidden" name="port" value="${String(one.port)}">
-${mayOpen ? html`<button>Open ${nameOf(one)}</button>` : html`<span>${nameOf(one)}</span>`}</form></li>`
+${mayOpen ? html`<button${isOne && html` autofocus`}>Open ${nameOf(one)}</button>` : html`<span>${nameOf(one)}</span>`}
+${!isOne && html`<a href="${address}?port=${String(one.port)}">Link to port ${String(one.port)}</a>`}</form></li>`
     )
     const list = ports.length > 0 && html`<ul class="plain">${items}
 </ul>`
     const body = html`${breadcrumb(sandbox)}
 <h1>${TITLE}</h1>
+${wanted !== null && !isOne && ports.length > 0 && html`<p>The port of this link has no preview. These ports have one:</p>`}
 ${advice}
-${list}`
+${list}
+${isOne && html`<p><a href="${address}">All previews</a></p>`}`
     // A form may lead to the origins of previews, by the redirect that answers it.
     const policy = HEADERS["content-security-policy"].replace(
       "form-action 'self'",

@@ -1,6 +1,6 @@
 /** Commands on the sandboxes of a server, over HTTP: logs, message, approve, diff, publish, open, stop. */
 import type { ApprovalRequest, QueuedMessage, Sandbox } from "@slipway/client"
-import { Console, Effect, Option } from "effect"
+import { Console, Effect, Option, Schema } from "effect"
 import { Argument, Command, Flag, Prompt } from "effect/cli"
 import * as Age from "../terminal/Age.ts"
 import * as EventText from "../terminal/EventText.ts"
@@ -293,13 +293,24 @@ export const diff = Command.make(
 
 export const open = Command.make(
   "open",
-  { id: Server.id, json, url: Server.url },
-  ({ id: given, json, url }) =>
+  {
+    id: Server.id,
+    preview: Flag.Int("preview").pipe(
+      Flag.withDescription("The page that opens the preview of this port, 1024 to 65535"),
+      Flag.withSchema(Schema.Int.check(Schema.isBetween({ minimum: 1024, maximum: 65_535 }))),
+      Flag.optional
+    ),
+    json,
+    url: Server.url
+  },
+  ({ id: given, json, preview, url }) =>
     Effect.gen(function*() {
       const server = yield* Server.connect(url)
-      const address = Option.isNone(given)
-        ? `${server.url}/sandboxes`
-        : Server.pageOf(server, yield* Server.resolve(server, given.value))
+      const address = Option.isSome(preview)
+        ? `${Server.pageOf(server, yield* Server.sandboxOf(server, given))}/preview?port=${preview.value}`
+        : Option.isSome(given)
+        ? Server.pageOf(server, yield* Server.resolve(server, given.value))
+        : `${server.url}/sandboxes`
       yield* print(json, { address }, () => address)
       if (!json) yield* openBrowser(address)
     })
@@ -307,6 +318,7 @@ export const open = Command.make(
   Command.withDescription(help("Print the address of a sandbox's page, and open it in a browser if there is one.")),
   Command.withExamples([
     { command: "slipway open c_abcdefgh2345", description: "Its conversation, changes and approvals" },
+    { command: "slipway open c_abcdefgh2345 --preview 5173", description: "The web server on its port 5173" },
     { command: "slipway open", description: "All sandboxes" }
   ])
 )

@@ -3,7 +3,7 @@ import { type PullRequest, type Sandbox, SlipwayClient } from "@slipway/client"
 import { visible } from "@slipway/domain/text/EscapeInvisible"
 import * as SpawnedProgram from "@slipway/machine/testing/SpawnedProgram"
 import { Effect, Result } from "effect"
-import { readFileSync } from "node:fs"
+import { existsSync, readFileSync, rmSync, writeFileSync } from "node:fs"
 import path from "node:path"
 import { repoOfRemote } from "../../../src/commands/client/Checkout.ts"
 import { publishAll } from "../../../src/commands/client/PublishPulls.ts"
@@ -12,6 +12,7 @@ import { type Details, stateOf } from "../../../src/commands/client/server/ListS
 import * as Server from "../../../src/commands/client/server/Server.ts"
 import { EXIT_CODES } from "../../../src/commands/terminal/ExitCodes.ts"
 import { jsonLine, shellWord } from "../../../src/commands/terminal/Output.ts"
+import { folder, runIn, until } from "../SlipwayProcess.ts"
 
 /** A server that lists these ids, `page` at a time. */
 const listing = (ids: ReadonlyArray<string>, page = 100): Server.Server => {
@@ -91,6 +92,45 @@ describe("slipway publish --ready", () => {
       assert.strictEqual((yield* Effect.flip(publish(failed.server, true))).exitCode, Server.ExitCode.failed)
       assert.lengthOf(failed.asked, 2)
     }))
+})
+
+describe("slipway open", () => {
+  it.live(
+    "prints an address and opens it in the browser: the list, a sandbox, or the page of a preview's port",
+    () =>
+      Effect.gen(function*() {
+        const data = yield* folder
+        const [browser, seen] = [path.join(data, "browser.mjs"), path.join(data, "seen")]
+        const program = `#!${process.execPath}\nimport { renameSync, writeFileSync } from "node:fs"\n` +
+          `writeFileSync("${seen}.part", process.argv[2]); renameSync("${seen}.part", "${seen}")\n`
+        writeFileSync(browser, program, { mode: 0o755 })
+        const settings = { SLIPWAY_API_KEY: "sbx_live_key", SLIPWAY_URL: "https://slipway.example", BROWSER: browser }
+        const open = (...args: ReadonlyArray<string>) => runIn(data, ["open", ...args], settings)
+        const page = "https://slipway.example/sandboxes/c_abcdefgh2345"
+        for (
+          const [args, address] of [
+            [[], "https://slipway.example/sandboxes"],
+            [["c_abcdefgh2345"], page],
+            [["c_abcdefgh2345", "--preview", "5173"], `${page}/preview?port=5173`]
+          ] as const
+        ) {
+          assert.deepInclude(yield* open(...args), { code: 0, stdout: `${address}\n` })
+          yield* until(Effect.sync(() => existsSync(seen)), (isThere) => isThere)
+          assert.strictEqual(readFileSync(seen, "utf8"), address)
+          rmSync(seen)
+        }
+        // A program that reads JSON opens no browser.
+        const json = yield* open("c_abcdefgh2345", "--preview", "5173", "--json")
+        assert.deepStrictEqual(JSON.parse(json.stdout), { address: `${page}/preview?port=5173` })
+        assert.isFalse(existsSync(seen))
+        for (const wrong of ["80", "65536", "x"]) {
+          assert.notStrictEqual((yield* open("c_abcdefgh2345", "--preview", wrong)).code, 0, wrong)
+        }
+        // No list to choose from without a terminal.
+        assert.notStrictEqual((yield* open("--preview", "5173")).code, 0)
+      }).pipe(Effect.scoped),
+    120_000
+  )
 })
 
 describe("a second Ctrl-C", () => {

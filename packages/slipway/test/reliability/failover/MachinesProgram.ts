@@ -16,8 +16,7 @@ const kill = (pid: number) => {
 }
 
 /** Ends the processes whose command lines have the text. */
-export const end = (text: string) =>
-  Effect.map(processesOf(text), (found) => found.forEach((one) => kill(Number(one.split(" ")[0]))))
+export const end = (text: string) => Effect.map(processesOf(text), (found) => found.forEach((one) => kill(Number(one.split(" ")[0]))))
 
 /** A folder with the filters of system calls, where the worker's own is not known yet. */
 export const filtersIn = (folder: string): string => {

@@ -253,7 +253,11 @@ const limitsAndLinks = (it: Writer<SessionStore | AccessStore | MemberStore | Au
       assert.deepStrictEqual(yield* there(mine.id), [])
       yield* members.approve(userId, true, at)
       assert.deepStrictEqual(yield* there(mine.id, other.id), [mine.id, other.id].sort())
-      assert.deepStrictEqual(yield* store.stillThere([{ sessionId: session.id, grantId: mine.id }]), [{ session, grantId: mine.id }])
+      for (const role of ["viewer", "owner", "member"] as const) {
+        yield* members.addMember(organizationId, userId, role, at)
+        const found = yield* store.stillThere([{ sessionId: session.id, grantId: mine.id }])
+        assert.deepStrictEqual(found, [{ session, grantId: mine.id, role }])
+      }
       yield* (yield* AccessStore).revokeGrant(other.id, later)
       assert.deepStrictEqual(yield* there(mine.id, other.id), [mine.id])
       yield* members.suspend(organizationId, true, at)
@@ -291,6 +295,42 @@ const limitsAndLinks = (it: Writer<SessionStore | AccessStore | MemberStore | Au
       yield* store.makeLink({ userId, at: ahead, life: MINUTE }, next)
       assert.strictEqual(yield* store.useLink(good, ahead), userId)
       assert.strictEqual(yield* store.useLink(next, behind), userId)
+    }))
+}
+
+const tickets = (it: Writer<SessionStore | AccessStore | MemberStore | AuditLog | Ids>) => {
+  it.effect("a ticket is used by one of many who try at once, and by no other afterwards", () =>
+    Effect.gen(function*() {
+      const store = yield* SessionStore
+      const [digest, other] = [yield* newDigest, yield* newDigest]
+      yield* store.makeTicket(digest, MINUTE)
+      yield* store.makeTicket(other, MINUTE)
+      assert.isFalse(yield* store.useTicket(yield* newDigest))
+      const used = yield* Effect.forEach(Array.from({ length: 8 }), () => store.useTicket(digest), { concurrency: "unbounded" })
+      assert.strictEqual(used.filter((one) => one).length, 1)
+      assert.isFalse(yield* store.useTicket(digest))
+      assert.isTrue(yield* store.useTicket(other))
+    }))
+
+  it.effect("a ticket is useless in the instant its life is over, and tickets of many processes are made at once", () =>
+    Effect.gen(function*() {
+      const store = yield* SessionStore
+      const over = yield* newDigest
+      yield* store.makeTicket(over, Duration.zero)
+      assert.isFalse(yield* store.useTicket(over))
+      const made = yield* Effect.replicateEffect(newDigest, 8)
+      yield* Effect.forEach(made, (digest) => store.makeTicket(digest, MINUTE), { concurrency: "unbounded" })
+      assert.deepStrictEqual(yield* Effect.forEach(made, store.useTicket), made.map(() => true))
+    }))
+
+  it.effect("a ticket is no link, and a link no ticket", () =>
+    Effect.gen(function*() {
+      const store = yield* SessionStore
+      const [ticket, link] = [yield* newDigest, yield* newDigest]
+      yield* store.makeTicket(ticket, MINUTE)
+      yield* store.makeLink({ userId: yield* newUser, at, life: MINUTE }, link)
+      assert.isNull(yield* store.useLink(ticket, at))
+      assert.isFalse(yield* store.useTicket(link))
     }))
 }
 
@@ -341,5 +381,6 @@ export const suite = (name: string, layer: Layer.Layer<SessionStore | AccessStor
     lifeOfSessions(it)
     visitedGrants(it)
     limitsAndLinks(it)
+    tickets(it)
     auditedSessions(it)
   })

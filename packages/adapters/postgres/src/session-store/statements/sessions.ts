@@ -53,3 +53,16 @@ export const insertLink = (sql: SqlClient.SqlClient, digest: string, userId: str
 export const takeLink = (sql: SqlClient.SqlClient, digest: string) =>
   sql<{ readonly userId: string }>`
           DELETE FROM sign_in_links WHERE digest = ${digest} AND expires_at > now() RETURNING user_id AS "userId"`
+
+/** With the deletion of expired tickets. Processes that delete at once skip each other's rows: no deadlock. */
+export const insertTicket = (sql: SqlClient.SqlClient, digest: string, life: Duration.Duration) =>
+  sql`
+          WITH expired AS (
+            DELETE FROM preview_tickets WHERE digest IN (
+              SELECT digest FROM preview_tickets WHERE expires_at <= now() FOR UPDATE SKIP LOCKED))
+          INSERT INTO preview_tickets (digest, expires_at)
+          VALUES (${digest}, now() + make_interval(secs => ${Duration.toSeconds(life)}::float8))`
+
+/** One row if the ticket is used up by this call. A second caller waits for the first one's commit and finds no row. */
+export const takeTicket = (sql: SqlClient.SqlClient, digest: string) =>
+  sql`DELETE FROM preview_tickets WHERE digest = ${digest} AND expires_at > now() RETURNING digest`

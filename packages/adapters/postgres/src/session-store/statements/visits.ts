@@ -72,11 +72,12 @@ export const findVisit = (reads: SqlClient.SqlClient) =>
 export const openVisits = (reads: SqlClient.SqlClient) =>
   SqlSchema.findAll({
     Request: Schema.String,
-    Result: Schema.Struct({ ...SessionRow.fields, grantId: Schema.String }),
+    Result: Schema.Struct({ ...SessionRow.fields, grantId: Schema.String, role: Role }),
     execute: (visits) =>
       reads`
         SELECT s.id, s.user_id AS "userId", s.identity_provider AS provider,
-          s.created_at AS "createdAt", s.last_seen_at AS "lastSeenAt", g.id AS "grantId"
+          s.created_at AS "createdAt", s.last_seen_at AS "lastSeenAt", g.id AS "grantId",
+          ${reads.literal(MEMBER_ROLE)} AS role
         FROM jsonb_to_recordset(${visits}::jsonb) AS v("sessionId" uuid, "grantId" uuid)
         JOIN sessions s ON s.id = v."sessionId"
         JOIN users u ON u.id = s.user_id AND u.approved_at IS NOT NULL
