@@ -152,9 +152,7 @@ const make = Effect.gen(function*() {
       if (outcome === "unanswered") return PreviewPage.unanswered(target)
       // Else it was written past the response, of which nothing more is sent once its connection is cut.
       return outcome === "lost" ? PreviewPage.signIn(publicUrl, target) : HttpServerResponse.empty()
-    })).pipe(
-      Effect.catchIf(isConnectFailure, (failure) => Effect.succeed(explanation(publicUrl, target, failure)))
-    )
+    })).pipe(Effect.catchIf(isConnectFailure, (failure) => Effect.succeed(explanation(publicUrl, target, failure))))
 
   const answer = Effect.fn("Previews.answer")(function*(request: HttpServerRequest.HttpServerRequest) {
     const message = NodeHttpServerRequest.toIncomingMessage(request) as IncomingMessage
