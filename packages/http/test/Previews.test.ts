@@ -139,6 +139,7 @@ describe("the headers of a preview", () => {
       etag: ["x"],
       "origin-agent-cluster": ["?1"],
       "set-cookie": ["a=1; Path=/", "b=2; Secure"],
+      vary: ["service-worker"],
       "x-robots-tag": ["noindex"]
     })
   })
