@@ -142,21 +142,15 @@ layer(serviceWith({ SLIPWAY_ISOLATION: "none" }), { excludeTestServices: true })
         const { headers } = yield* openForm(server, person, id, port)
         const unused = new URL(headers.location ?? "")
         const opened = yield* Deferred.make<void>()
-        const talk = sendRaw(
-          server,
-          `GET /ws HTTP/1.1\r\nHost: ${host}\r\nCookie: ${cookie}\r\nOrigin: http://${host}\r\nConnection: Upgrade\r\n` +
-            "Upgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n",
-          () => Effect.runSync(Deferred.succeed(opened, undefined))
-        )
         const streaming = yield* Deferred.make<void>()
         const [said, stream, waiting] = yield* Effect.all([
-          talk,
+          talk(server, host, cookie, `http://${host}`, () => Effect.runSync(Deferred.succeed(opened, undefined))),
           ask(server, "/stream", { host, headers: { cookie } }, () => Effect.runSync(Deferred.succeed(streaming, undefined))),
           ask(server, "/wait", { host, headers: { cookie } }),
           Effect.andThen(Effect.all([Deferred.await(opened), Deferred.await(streaming)]), lose(login))
         ], { concurrency: "unbounded" })
         assert.match(said, /^HTTP\/1\.1 101 /u)
-        assert.deepInclude(stream, { status: 200, text: "begun", isCut: true })
+        assert.deepInclude(stream, { status: 200, text: "half", isCut: true })
         assert.strictEqual(waiting.status, 401)
         const again = yield* ask(server, "/", { host, headers: { cookie } })
         assert.strictEqual(again.status, 401)

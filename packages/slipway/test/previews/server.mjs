@@ -24,7 +24,7 @@ const server = createServer((request, response) => {
     const size = Number(/^\/headers\/(\d+)$/u.exec(pathname)?.[1] ?? 0)
     if (size > 0) return void response.setHeader("x-long", "x".repeat(size)).end()
     // Never ends.
-    if (pathname === "/stream") return void response.write("half begun")
+    if (pathname === "/stream") return void response.write("half")
     // Answers never.
     if (pathname === "/wait") return
     if (pathname.endsWith("/worker.js")) {
