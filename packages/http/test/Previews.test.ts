@@ -1,11 +1,20 @@
 import { assert, describe, it } from "@effect/vitest"
+import { AuditLog } from "@slipway/domain/access/ports/AuditLog"
+import { Sessions } from "@slipway/domain/access/usecases/Sessions"
 import { SandboxId } from "@slipway/domain/ids/SandboxId"
-import { Redacted } from "effect"
+import { PortClosed, TooManyConnections } from "@slipway/domain/sandbox/ports/BoxConnection"
+import { BoxPorts } from "@slipway/domain/sandbox/ports/BoxPorts"
+import { Effect, Fiber, Layer, Redacted } from "effect"
+import type { HttpServerRequest } from "effect/http"
+import { TestClock } from "effect/testing"
 import { IncomingMessage } from "node:http"
 import { Socket } from "node:net"
 import * as PreviewHeaders from "../src/server/preview/PreviewHeaders.ts"
 import * as PreviewPass from "../src/server/preview/PreviewPass.ts"
+import { Previews } from "../src/server/preview/Previews.ts"
 import * as PreviewOrigin from "../src/server/PreviewOrigin.ts"
+import { Settings } from "../src/server/Settings.ts"
+import { given } from "../testing/Harness.ts"
 
 const target = { sandboxId: SandboxId.make("c_abcdefgh2345"), port: 3000 }
 const local: PreviewOrigin.PreviewOrigins = { scheme: "http", suffix: ".localhost:4000" }
@@ -172,5 +181,71 @@ describe("the headers of a preview", () => {
     for (const other of ["null", "http://3001-abcdefgh2345.localhost:4000", "http://localhost:4000"]) {
       assert.isTrue(isFromElsewhere({ origin: other }), other)
     }
+  })
+})
+
+describe("the requests of a preview", () => {
+  const key = Redacted.make("key")
+
+  /** Previews of boxes that this function connects. Every session goes on. */
+  const previewsOf = (connect: typeof BoxPorts.Service["connect"]) =>
+    Previews.layer.pipe(
+      Layer.provide(Layer.mergeAll(
+        Settings.layer({ ...given, previews: { origins: local, key } }),
+        Layer.succeed(BoxPorts, { connect }),
+        Layer.mock(Sessions, { stillThere: (visits) => Effect.succeed(visits.map((visit) => ({ ...visit, role: "owner" }))) }),
+        Layer.mock(AuditLog, {})
+      ))
+    )
+
+  /** The status of the answer to a person who has a cookie. */
+  const statusFor = (userId: string) =>
+    Effect.gen(function*() {
+      const pass = { kind: "cookie", userId, sessionId: userId, grantId: "g", ...target, until: 1_000_000, once: "" } as const
+      const message = messageOf([["Host", new URL(PreviewOrigin.originOf(local, target)).host]])
+      message.url = "/"
+      const cookies = { [PreviewHeaders.COOKIE]: Redacted.value(PreviewPass.write(key, pass)) }
+      const request = { source: message, cookies } as unknown as HttpServerRequest.HttpServerRequest
+      return (yield* (yield* Previews).answer(request)).status
+    })
+
+  it.effect("are at most 256 of one person at once, whatever others have open", () => {
+    let connecting = 0
+    const connect = () => Effect.suspend(() => {
+      connecting++
+      return Effect.never
+    })
+    return Effect.gen(function*() {
+      const open = yield* Effect.forEach(Array.from({ length: 256 }), () => Effect.forkChild(statusFor("user_1"), { startImmediately: true }))
+      assert.strictEqual(connecting, 256)
+      assert.strictEqual(yield* statusFor("user_1"), 503)
+      assert.strictEqual(connecting, 256)
+      yield* Effect.forkChild(statusFor("user_2"), { startImmediately: true })
+      assert.strictEqual(connecting, 257)
+      // An ended request makes room for the next one, and for no more.
+      yield* Fiber.interrupt(open[0] ?? assert.fail())
+      yield* Effect.forkChild(statusFor("user_1"), { startImmediately: true })
+      assert.strictEqual(connecting, 258)
+      assert.strictEqual(yield* statusFor("user_1"), 503)
+    }).pipe(Effect.provide(previewsOf(connect)))
+  })
+
+  it.effect("wait ten seconds for a free connection of the box, and connect as soon as there is a free one", () => {
+    let isFull = true
+    const connect = () => Effect.suspend(() => Effect.fail(isFull ? new TooManyConnections() : new PortClosed({ port: target.port })))
+    return Effect.gen(function*() {
+      const first = yield* Effect.forkChild(statusFor("user_1"), { startImmediately: true })
+      yield* TestClock.adjust("9900 millis")
+      assert.isUndefined(first.pollUnsafe())
+      yield* TestClock.adjust("200 millis")
+      assert.strictEqual(yield* Fiber.join(first), 503)
+
+      const second = yield* Effect.forkChild(statusFor("user_1"), { startImmediately: true })
+      yield* TestClock.adjust("5 seconds")
+      assert.isUndefined(second.pollUnsafe())
+      isFull = false
+      yield* TestClock.adjust("50 millis")
+      assert.strictEqual(yield* Fiber.join(second), 502)
+    }).pipe(Effect.provide(previewsOf(connect)))
   })
 })

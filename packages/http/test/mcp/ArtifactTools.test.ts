@@ -1,7 +1,9 @@
 /** The tools for the files that agents leave: what they show, what they leave to a download, and that they keep to the caller's grant. */
 import { assert, layer } from "@effect/vitest"
+import { SlipwayClient } from "@slipway/client"
 import { Effect } from "effect"
-import { create, layer as http, leave, mintKey } from "../../testing/Harness.ts"
+import { readArtifact } from "../../src/mcp/tools/ArtifactTools.ts"
+import { address, create, layer as http, leave, mintKey } from "../../testing/Harness.ts"
 import { called, connected } from "./Clients.ts"
 
 const PNG = Buffer.from("iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNkYPhfDwAChwGA60e6kgAAAABJRU5ErkJggg==", "base64")
@@ -95,6 +97,32 @@ layer(http(), { excludeTestServices: true })("artifacts over MCP", (it) => {
       const next = (yield* answer(name)).fields["next"] as string
       assert.match(next.split("/artifacts/")[1] ?? "", /^[\w.%]+$/u)
       assert.notInclude(next, name)
+    }))
+
+  it.effect("that change between their listing and their download are not shown, and the model is told to read them again", () =>
+    Effect.gen(function*() {
+      const { key } = yield* mintKey()
+      const id = yield* create(key)
+      yield* leave(id, [{ name: "report.md", bytes: Buffer.from("newer") }])
+      const { host, port } = yield* address
+      let isOutdated = true
+      // The list of a moment ago: another turn has ended since.
+      const earlier: typeof fetch = async (input, init) => {
+        const response = await fetch(input, init)
+        if (!String(input).endsWith("/artifacts")) return response
+        const { data, ...rest } = await response.json() as { readonly data: ReadonlyArray<{ readonly sha256: string }> }
+        const before = data.map((one) => ({ ...one, sha256: isOutdated ? "0".repeat(64) : one.sha256 }))
+        return Response.json({ ...rest, data: before })
+      }
+      const client = new SlipwayClient({ baseUrl: `http://${host}:${port}`, apiKey: key, fetch: earlier })
+      const call = { client, signal: new AbortController().signal, progress: () => undefined }
+      const read = Effect.promise(async () => {
+        const { content: [first] } = await readArtifact.run({ sandboxId: id, name: "report.md" }, call)
+        return JSON.parse(first?.type === "text" ? first.text : "{}") as Record<string, unknown>
+      })
+      assert.deepInclude(yield* read, { text: "", totalCharacters: 0, next: "It changed just now: call read_artifact again." })
+      isOutdated = false
+      assert.deepInclude(yield* read, { text: "newer", next: null })
     }))
 
   it.effect("that are unknown, or of another grant, are refused with the words of the API", () =>
