@@ -211,12 +211,14 @@ describe("the requests of a preview", () => {
 
   it.effect("are at most 256 of one person at once, whatever others have open", () => {
     let connecting = 0
-    const connect = () => Effect.suspend(() => {
-      connecting++
-      return Effect.never
-    })
+    const connect = () =>
+      Effect.suspend(() => {
+        connecting++
+        return Effect.never
+      })
     return Effect.gen(function*() {
-      const open = yield* Effect.forEach(Array.from({ length: 256 }), () => Effect.forkChild(statusFor("user_1"), { startImmediately: true }))
+      const begin = Effect.forkChild(statusFor("user_1"), { startImmediately: true })
+      const open = yield* Effect.forEach(Array.from({ length: 256 }), () => begin)
       assert.strictEqual(connecting, 256)
       assert.strictEqual(yield* statusFor("user_1"), 503)
       assert.strictEqual(connecting, 256)
