@@ -193,7 +193,11 @@ describe("the requests of a preview", () => {
       Layer.provide(Layer.mergeAll(
         Settings.layer({ ...given, previews: { origins: local, key } }),
         Layer.succeed(BoxPorts, { connect }),
-        Layer.mock(Sessions, { stillThere: (visits) => Effect.succeed(visits.map((visit) => ({ ...visit, role: "owner" }))) }),
+        Layer.mock(Sessions, {
+          stillThere: (visits) => Effect.succeed(visits.map((visit) => ({ ...visit, role: "owner" }))),
+          csrfToken: (token) => token,
+          isCsrfToken: () => false
+        }),
         Layer.mock(AuditLog, {})
       ))
     )
@@ -217,18 +221,23 @@ describe("the requests of a preview", () => {
         return Effect.never
       })
     return Effect.gen(function*() {
-      const begin = Effect.forkChild(statusFor("user_1"), { startImmediately: true })
-      const open = yield* Effect.forEach(Array.from({ length: 256 }), () => begin)
+      const open = yield* Effect.forEach(
+        Array.from({ length: 256 }),
+        () => Effect.forkChild(statusFor("user_1"), { startImmediately: true })
+      )
       assert.strictEqual(connecting, 256)
-      assert.strictEqual(yield* statusFor("user_1"), 503)
+      const above = yield* Effect.forkChild(statusFor("user_1"), { startImmediately: true })
       assert.strictEqual(connecting, 256)
+      assert.strictEqual(yield* Fiber.join(above), 503)
       yield* Effect.forkChild(statusFor("user_2"), { startImmediately: true })
       assert.strictEqual(connecting, 257)
       // An ended request makes room for the next one, and for no more.
       yield* Fiber.interrupt(open[0] ?? assert.fail())
       yield* Effect.forkChild(statusFor("user_1"), { startImmediately: true })
       assert.strictEqual(connecting, 258)
-      assert.strictEqual(yield* statusFor("user_1"), 503)
+      const another = yield* Effect.forkChild(statusFor("user_1"), { startImmediately: true })
+      assert.strictEqual(connecting, 258)
+      assert.strictEqual(yield* Fiber.join(another), 503)
     }).pipe(Effect.provide(previewsOf(connect)))
   })
 

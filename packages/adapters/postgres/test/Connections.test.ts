@@ -18,6 +18,8 @@ class Server extends Context.Service<Server, TlsPostgres.TlsPostgres>()("Server"
     Server,
     Effect.gen(function*() {
       const made = yield* TlsPostgres.make
+      // This process has made such a connection before.
+      yield* Effect.ignore(Database.reach(Redacted.make("postgres://slipway@localhost:1/slipway?sslmode=verify-full"), Duration.zero, true))
       const before = getCACertificates("default")
       setDefaultCACertificates([...before, readFileSync(path.join(made.folder, "ca.pem"), "utf8")])
       process.env["PGPASSWORD"] = PASSWORD

@@ -38,8 +38,6 @@ const read = (parameter: "sslrootcert" | "sslcert" | "sslkey", file: string | nu
 const publicRoots = () =>
   typeof Tls.getCACertificates === "function" ? [...Tls.getCACertificates("default"), ...Tls.getCACertificates("system")] : undefined
 
-let ofPublicRoots: Tls.SecureContext | undefined
-
 /** A file without certificates is an error here: Node would take it, and trust no server. */
 const withCertificate = <A extends Buffer | "public">(roots: A): A => {
   try {
@@ -76,6 +74,16 @@ const contextOf = (options: Tls.SecureContextOptions): Tls.SecureContext => {
   }
 }
 
+let known: { readonly defaults: unknown; readonly context: Tls.SecureContext } | undefined
+
+/** There are hundreds of roots: they are read again only when others became the default ones, as by `SLIPWAY_CA_FILE`. */
+const ofPublicRoots = (): Tls.SecureContext => {
+  // Node answers with the same list until then.
+  const defaults = typeof Tls.getCACertificates === "function" ? Tls.getCACertificates("default") : null
+  if (known?.defaults !== defaults || known === undefined) known = { defaults, context: contextOf({ ca: publicRoots() }) }
+  return known.context
+}
+
 /**
  * For a connection to `host`. Files are read each time, so those that were renewed count for the next connection. Throws
  * `UnusableUrl`.
@@ -86,12 +94,10 @@ const contextOf = (options: Tls.SecureContextOptions): Tls.SecureContext => {
 export const optionsOf = (encryption: Encryption, host: string): Tls.ConnectionOptions => {
   const [roots, own] = [rootsOf(encryption), ownOf(encryption)]
   const isPlain = roots === "public" && own.cert === undefined
-  // There are hundreds of public roots: reading them once is enough.
-  if (isPlain) ofPublicRoots ??= contextOf({ ca: publicRoots() })
   return {
     host,
     ...isIP(host) === 0 ? { servername: host } : {},
-    secureContext: isPlain ? ofPublicRoots : contextOf({ ...own, ca: roots === "public" ? publicRoots() : roots ?? undefined }),
+    secureContext: isPlain ? ofPublicRoots() : contextOf({ ...own, ca: roots === "public" ? publicRoots() : roots ?? undefined }),
     rejectUnauthorized: roots !== null,
     ...encryption.sslmode === "verify-full" ? {} : { checkServerIdentity: () => undefined }
   }
