@@ -157,6 +157,39 @@ layer(Service.layer, { excludeTestServices: true, timeout: LONG })("slipway run 
     LONG
   )
 
+  atTerminal(
+    "lets a person choose the sandbox or the repository that is missing, by some of its letters, and asks nothing in a script",
+    () =>
+      Effect.gen(function*() {
+        const door = yield* detached("[[say Of the door.]]", "turn.completed", "--title", "Paint the door")
+        yield* detached("[[say Of the hinge.]]", "turn.completed", "--title", "Oil the hinge")
+        const logs = yield* at(["logs"])
+        yield* logs.shows(/Sandbox[^]*Paint the door/u)
+        yield* logs.type("door")
+        yield* until(Effect.sync(logs.said), (said) => !said.slice(said.lastIndexOf("Sandbox")).includes("hinge"))
+        yield* logs.type("\r")
+        assert.strictEqual(yield* logs.ended, 0, logs.said())
+        assert.include(logs.said(), "Of the door.")
+        assert.notInclude(logs.said(), "Of the hinge.")
+
+        const made = yield* at(["run", "[[say Chosen.]]", "--detach"])
+        yield* made.shows(/Repository[^]*acme\/shop/u)
+        yield* made.type("\r")
+        assert.strictEqual(yield* made.ended, 0, made.said())
+        assert.notStrictEqual(idIn(made.said()), door)
+
+        const left = yield* at(["logs"])
+        yield* left.shows(/Sandbox[^]*Paint the door/u)
+        yield* left.pressControlC
+        assert.strictEqual(yield* left.ended, 130, left.said())
+
+        const script = yield* slipway(["logs"])
+        assert.deepStrictEqual([script.code, script.stdout], [2, ""])
+        assert.match(script.stderr, /no sandbox: give its id/u)
+      }),
+    LONG
+  )
+
   it.effect("goes on where the connection was lost, and tells everything once", () =>
     Effect.gen(function*() {
       const { client, settings } = yield* Service
