@@ -16,7 +16,8 @@ export const make = Effect.fnUntraced(function*({ endInput, received, send }: By
     final: (done) => settle(endInput, done)
   })
   const duplex = Duplex.from({ readable, writable })
-  duplex.on("error", () => {})
+  // An error without a listener would end the process.
+  for (const stream of [duplex, readable, writable]) stream.on("error", () => {})
   yield* Effect.addFinalizer(() => Effect.sync(() => duplex.destroy()))
   return duplex
 })

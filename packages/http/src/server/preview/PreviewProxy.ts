@@ -84,7 +84,8 @@ export const forward = (exchange: Exchange, box: Duplex, target: Target, origin:
       cut()
       done(isBegun ? "done" : "unanswered")
     }
-    sent.once("error", failed)
+    // There may be a second one when the connection closes. Without a listener it would end the process.
+    sent.on("error", failed)
     box.once("close", () => isBegun || failed())
     sent.once("response", (answer) => {
       isBegun = true
