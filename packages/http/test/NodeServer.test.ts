@@ -30,3 +30,18 @@ it.live("answers what was asked before its routes stood", () =>
       server.close()
     }
   }))
+
+it.live("leaves a request to its listeners where what answers first breaks", () =>
+  Effect.promise(async () => {
+    const server = NodeServer.make({ keepAlive: Duration.seconds(5), answer: () => assert.fail("broken") })
+    server.on("request", (_, response) => response.end("answered"))
+    server.listen(0, "127.0.0.1")
+    await once(server, "listening")
+    try {
+      const { port } = server.address() as AddressInfo
+      assert.strictEqual(await (await fetch(`http://127.0.0.1:${port}/`)).text(), "answered")
+    } finally {
+      server.closeAllConnections()
+      server.close()
+    }
+  }))

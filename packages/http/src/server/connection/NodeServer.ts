@@ -90,7 +90,12 @@ class RequestServer extends Server {
     const [request, response]: [IncomingMessage, ServerResponse] = args as never
     this.#remember(request, response)
     if (this.#early !== null) return this.#early.push(response) > 0
-    return this.#answer(request, response) || super.emit(event, request, response)
+    try {
+      if (this.#answer(request, response)) return true
+    } catch {
+      // It would end the process here. The listeners meet the same fault, tell the log, and answer 500.
+    }
+    return super.emit(event, request, response)
   }
 }
 
